@@ -1,0 +1,105 @@
+"""From events to epsilon, on the safe side.
+
+Gaussian answers and Poisson-sampled Gaussian steps compose together in Opacus' PRV accountant (Gopi, Lee,
+Wutschitz 2021), whose upper bound is taken. Where it fails (it can, for extreme parameters), the plan falls back
+to Renyi DP (Mironov 2017), says so, and stays there: the choice is made before a row is read.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable
+from typing import Literal
+
+from ..errors import BudgetError
+from .event import Event, SubsampledGaussian, Thresholded
+
+Accountant = Literal["prv", "rdp"]
+Composition = Iterable[tuple[Event, int]]
+RELATIVE_ERROR = 0.003  # of epsilon: how far PRV's upper bound may lie above the truth
+
+
+def folded(events: Composition) -> list[tuple[float, float, int]]:
+    """Rows (multiplier, rate, count) for an accountant, all plain Gaussian answers folded into one.
+
+    k Gaussian answers of multipliers z_i are exactly one of multiplier (sum of z_i^-2)^(-1/2): the same curve at
+    a fraction of the time.
+
+    >>> from .event import Gaussian
+    >>> folded([(Gaussian(multiplier=2.0), 4)])
+    [(1.0, 1.0, 1)]
+    """
+    precision = 0.0
+    sampled: dict[tuple[float, float], int] = {}
+    for event, count in events:
+        if isinstance(event, SubsampledGaussian) and event.rate < 1:
+            key = (event.multiplier, event.rate)
+            sampled[key] = sampled.get(key, 0) + count
+        else:
+            precision += count / event.multiplier**2
+    plain = [(1 / math.sqrt(precision), 1.0, 1)] if precision else []
+    return plain + [(z, rate, count) for (z, rate), count in sampled.items() if count]
+
+
+def discovery_delta(events: Composition) -> float:
+    """The part of delta that key discovery has used."""
+    return sum(count * event.delta for event, count in events if isinstance(event, Thresholded))
+
+
+def epsilon(events: Composition, delta: float, accountant: Accountant = "prv") -> float:
+    """An upper bound on the epsilon that `events`, each with how often it happened, cost at `delta`.
+
+    Raises BudgetError where key discovery alone uses up delta, or where the accountant finds no bound.
+    """
+    events = list(events)
+    rest = delta - discovery_delta(events)
+    if rest <= 0:
+        raise BudgetError("Key discovery alone uses up delta. Give a larger --delta or declare a schema.")
+    history = folded(events)
+    if not history:
+        return 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        value = _rdp(history, rest) if accountant == "rdp" else _prv(history, rest)
+    if not math.isfinite(value) or value < 0:
+        raise BudgetError(f"The {accountant.upper()} accountant finds no bound for these noise multipliers.")
+    return value
+
+
+def _rdp(history: list[tuple[float, float, int]], delta: float) -> float:
+    from opacus.accountants import RDPAccountant
+
+    ledger = RDPAccountant()
+    ledger.history = history
+    # Opacus' orders end at 63, which is too few where epsilon is small.
+    orders = [1 + x / 10 for x in range(1, 100)] + list(range(11, 64)) + [2.0**k for k in range(6, 13)]
+    return float(ledger.get_epsilon(delta, alphas=orders))
+
+
+def _prv(history: list[tuple[float, float, int]], delta: float) -> float:
+    from opacus.accountants import PRVAccountant
+
+    ledger = PRVAccountant()
+    ledger.history = history
+    # The mesh must be fine against epsilon itself: at a fixed 0.01 a true 0.008 is reported as 0.018.
+    error = max(1e-5, RELATIVE_ERROR * min(_rdp(history, delta), 20.0))
+    return float(ledger.get_epsilon(delta, eps_error=error, delta_error=delta / 1000))
+
+
+def cross_check(events: Composition, delta: float) -> float:
+    """Epsilon by dp-accounting's privacy-loss distributions, an independent implementation.
+
+    Raises ImportError where dp-accounting is not installed.
+    """
+    import dp_accounting
+    from dp_accounting.pld import PLDAccountant
+
+    events = list(events)
+    ledger = PLDAccountant(value_discretization_interval=1e-4)
+    for multiplier, rate, count in folded(events):
+        one: dp_accounting.DpEvent = dp_accounting.GaussianDpEvent(multiplier)
+        if rate < 1:
+            one = dp_accounting.PoissonSampledDpEvent(rate, one)
+        ledger.compose(one, count)
+    return float(ledger.get_epsilon(delta - discovery_delta(events)))

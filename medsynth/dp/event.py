@@ -1,0 +1,77 @@
+"""What was asked of private rows, as frozen facts. Accounting reads nothing else.
+
+All events stand under one neighbouring relation: zero-out (one unit's record is replaced by an empty one that
+contributes nothing; sensitivities are those of add-or-remove-one).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..errors import BudgetError
+
+RELATION = "zero-out: one row's record is replaced by an empty one that contributes nothing"
+
+
+def _positive(value: float, what: str) -> None:
+    if not 0 < value < float("inf"):
+        raise BudgetError(f"The {what} must be a positive number.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaussian:
+    """One answer with Gaussian noise of `multiplier` times its L2 sensitivity."""
+
+    multiplier: float
+
+    def __post_init__(self) -> None:
+        _positive(self.multiplier, "noise multiplier")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubsampledGaussian:
+    """A Gaussian answer on a Poisson lot: each row is in it by an independent coin of probability `rate`."""
+
+    multiplier: float
+    rate: float
+
+    def __post_init__(self) -> None:
+        _positive(self.multiplier, "noise multiplier")
+        if not 0 < self.rate <= 1:
+            raise BudgetError("The sampling rate must lie in (0, 1].")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Thresholded:
+    """Noisy counts of which only those above a threshold are released, each with its key.
+
+    Beside the Gaussian noise it costs `delta`: the chance that a key held by one row alone is released.
+    """
+
+    multiplier: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        _positive(self.multiplier, "noise multiplier")
+        if not 0 < self.delta < 1:
+            raise BudgetError("The delta of key discovery must lie in (0, 1).")
+
+
+Event = Gaussian | SubsampledGaussian | Thresholded
+KINDS: dict[str, type[Event]] = {k.__name__: k for k in (Gaussian, SubsampledGaussian, Thresholded)}
+
+
+def to_json(event: Event) -> dict[str, Any]:
+    """Plain data; `from_json` reads it back.
+
+    >>> from_json(to_json(Gaussian(multiplier=2.0)))
+    Gaussian(multiplier=2.0)
+    """
+    return {"mechanism": type(event).__name__, **asdict(event)}
+
+
+def from_json(content: dict[str, Any]) -> Event:
+    """The event that `content` holds. Raises BudgetError, TypeError or KeyError where it holds none."""
+    fields = {key: float(value) for key, value in content.items() if key != "mechanism"}
+    return KINDS[content["mechanism"]](**fields)

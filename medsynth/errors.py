@@ -1,0 +1,50 @@
+"""Every error that medsynth raises on purpose, and the exit code that the command line gives it.
+
+MedsynthError          1   anything that went wrong for a reason a user can mend
+|-- TableError         1   a table file that cannot be read as a table
+|-- ArtifactError      1   a .medsynth file that is missing, foreign, truncated or tampered with
+|-- OutputExists       1   a file that would be overwritten without --force
+|-- UsageError         2   an argument out of its range
+|-- BudgetError        3   a privacy budget too small for what was asked of it
+`-- SchemaError        4   a schema that is not one, or a table that does not meet it
+
+A message says what is wrong, where, and the cure. It never holds a cell of a table, nor a count of rows.
+"""
+
+from __future__ import annotations
+
+
+class MedsynthError(Exception):
+    """The root of the tree: catch this to catch all."""
+
+    exit_code = 1
+
+
+class TableError(MedsynthError):
+    """A table file that cannot be read as a table."""
+
+
+class ArtifactError(MedsynthError):
+    """A model file that is missing, foreign, truncated or tampered with."""
+
+
+class OutputExists(MedsynthError):
+    """A file that stands where an output should go."""
+
+
+class UsageError(MedsynthError):
+    """An argument out of its range."""
+
+    exit_code = 2
+
+
+class BudgetError(MedsynthError):
+    """A privacy budget that is too small, or a charge that the plan does not hold."""
+
+    exit_code = 3
+
+
+class SchemaError(MedsynthError):
+    """A schema that is not one, or a table that does not meet it."""
+
+    exit_code = 4

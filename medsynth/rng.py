@@ -1,0 +1,91 @@
+"""Where randomness comes from: named public streams that a seed repeats, and secret entropy that nothing repeats.
+
+Public streams (initial weights, latent draws, sampled rows) may be seeded: the privacy claim does not rest on
+them. Secret randomness (noise, lots, microbatches, hold-out coins) comes from the operating system's
+cryptographic generator and is never recorded: with known lots the amplification by sampling is gone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Entropy(Protocol):
+    """A source of secret random bytes."""
+
+    @property
+    def source(self) -> str:
+        """What the ledger writes of it."""
+
+    def bytes(self, count: int) -> bytes:
+        """`count` random bytes."""
+
+
+class SystemEntropy:
+    """The operating system's cryptographic generator: what every real fit uses."""
+
+    source = "operating system"
+
+    def bytes(self, count: int) -> bytes:
+        """`count` bytes from `os.urandom`."""
+        return os.urandom(count)
+
+
+class SeededEntropy:
+    """Repeatable bytes for tests alone. A ledger written under it makes no privacy claim."""
+
+    source = "TEST ONLY: seeded, no privacy"
+
+    def __init__(self, seed: int) -> None:
+        self._generator = np.random.Generator(np.random.Philox(seed))
+
+    def bytes(self, count: int) -> bytes:
+        """`count` bytes that the seed repeats."""
+        return self._generator.bytes(count)
+
+
+def system_entropy() -> Entropy:
+    """The entropy that a fit takes when a test does not hand it another."""
+    return SystemEntropy()
+
+
+def stream_seed(seed: int | None, name: str) -> int:
+    """A 63-bit seed for the public stream `name`; from fresh entropy where `seed` is None.
+
+    >>> stream_seed(1, "init") == stream_seed(1, "init") != stream_seed(1, "latent")
+    True
+    """
+    root = os.urandom(16) if seed is None else str(seed).encode()
+    return int.from_bytes(hashlib.sha256(root + b"/" + name.encode()).digest()[:8], "big") >> 1
+
+
+def numpy_stream(seed: int | None, name: str) -> np.random.Generator:
+    """The public stream `name` as a numpy generator."""
+    return np.random.default_rng(stream_seed(seed, name))
+
+
+def torch_stream(seed: int | None, name: str, device: str = "cpu") -> torch.Generator:
+    """The public stream `name` as a torch generator on `device`."""
+    import torch
+
+    return torch.Generator(device=device).manual_seed(stream_seed(seed, name))
+
+
+def coins(entropy: Entropy, count: int, probability: float) -> NDArray[np.bool_]:
+    """`count` independent secret coins, true with `probability` rounded down to a multiple of 2^-32.
+
+    32 random bits are compared with a whole number, so the inclusion probability is exact. Returns shape (count,).
+    """
+    threshold = int(probability * 2**32)
+    if threshold >= 2**32:
+        return np.ones(count, dtype=bool)
+    draws = np.frombuffer(entropy.bytes(4 * count), dtype=np.uint32)
+    return draws < np.uint32(threshold)

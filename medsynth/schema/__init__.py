@@ -1,0 +1,6 @@
+"""What is public about a table: its columns, their bounds and levels, its target."""
+
+from .columns import Binary, Categorical, Column, Continuous, Count
+from .table import Schema, bundled, bundled_for
+
+__all__ = ["Binary", "Categorical", "Column", "Continuous", "Count", "Schema", "bundled", "bundled_for"]

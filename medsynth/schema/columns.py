@@ -1,0 +1,136 @@
+"""The kinds of column. Each is a declaration made in public, before any row is read."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
+
+Level = StrictBool | StrictInt | StrictStr
+Policy = Literal["clip", "error"]
+MAX_CODES = 2**31 - 2  # codes are 32-bit; one more stands for a missing value
+MAX_LEVELS = 10_000
+SIGNIFICANT = 5  # digits of the bounds' width that are kept where the schema gives no decimals
+
+
+class _Base(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    missing: bool = False
+
+
+def _distinct(levels: tuple[Level, ...]) -> None:
+    if len({str(level) for level in levels}) != len(levels):
+        raise ValueError("levels must differ from one another")
+    if any(isinstance(level, str) and level != level.strip() for level in levels):
+        raise ValueError("levels must not begin or end with blanks")
+
+
+class Binary(_Base):
+    """A column of exactly two levels, such as 0/1, yes/no or M/F.
+
+    >>> Binary(levels=("F", "M")).levels
+    ('F', 'M')
+    """
+
+    kind: Literal["binary"] = "binary"
+    levels: tuple[Level, Level]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _distinct(self.levels)
+        return self
+
+
+class Categorical(_Base):
+    """A column of named levels. `unknown` names the level that an undeclared value goes to; without it, an error."""
+
+    kind: Literal["categorical"] = "categorical"
+    levels: tuple[Level, ...] = Field(min_length=1, max_length=MAX_LEVELS)
+    unknown: Level | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _distinct(self.levels)
+        if self.unknown is not None and self.unknown not in self.levels:
+            raise ValueError("unknown must name one of the levels")
+        return self
+
+
+class Continuous(_Base):
+    """A measurement with public bounds, kept to `decimals` places; on a log scale zero is a cell of its own.
+
+    Without `decimals`, as many are kept as show five significant digits of the bounds' width.
+
+    >>> Continuous(bounds=(0, 1), scale="log", decimals=5).places
+    5
+    """
+
+    kind: Literal["continuous"] = "continuous"
+    bounds: tuple[float, float]
+    scale: Literal["linear", "log"] = "linear"
+    decimals: Annotated[int, Field(ge=0, le=12)] | None = None
+    unit: str | None = None
+    out_of_range: Policy = "clip"
+
+    @property
+    def places(self) -> int:
+        """Decimals kept, declared or derived from the bounds."""
+        if self.decimals is not None:
+            return self.decimals
+        width = self.bounds[1] - self.bounds[0]
+        return min(12, max(0, SIGNIFICANT - 1 - math.floor(math.log10(width))))
+
+    @property
+    def units(self) -> tuple[int, int]:
+        """The bounds in whole units of the last decimal place."""
+        return round(self.bounds[0] * 10**self.places), round(self.bounds[1] * 10**self.places)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _check_range(self.bounds, self.scale)
+        low, high = self.units
+        if high == low:
+            raise ValueError("bounds are equal at this number of decimals: give more decimals")
+        if high - low >= MAX_CODES:
+            raise ValueError("too many decimals for these bounds: give fewer decimals or narrower bounds")
+        return self
+
+
+class Count(_Base):
+    """A whole number with public bounds."""
+
+    kind: Literal["count"] = "count"
+    bounds: tuple[StrictInt, StrictInt]
+    scale: Literal["linear", "log"] = "linear"
+    unit: str | None = None
+    out_of_range: Policy = "clip"
+
+    @property
+    def places(self) -> int:
+        """Decimals kept: none."""
+        return 0
+
+    @property
+    def units(self) -> tuple[int, int]:
+        """The bounds."""
+        return self.bounds
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _check_range(self.bounds, self.scale)
+        if self.bounds[1] - self.bounds[0] >= MAX_CODES:
+            raise ValueError("bounds are too far apart for a count: declare it continuous with decimals: 0")
+        return self
+
+
+def _check_range(bounds: tuple[float, float], scale: str) -> None:
+    low, high = bounds
+    if not (math.isfinite(low) and math.isfinite(high)) or low >= high:
+        raise ValueError("bounds must be two finite numbers, the lower one first")
+    if scale == "log" and low < 0:
+        raise ValueError("a log scale needs bounds of zero or more")
+
+
+Column = Annotated[Binary | Categorical | Continuous | Count, Field(discriminator="kind")]

@@ -1,0 +1,130 @@
+"""A schema: the columns of a table, in order, and its target; read from and written to YAML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ..errors import SchemaError
+from .columns import Column
+from .text import parse_yaml
+
+UNFINISHED = re.compile(r"\bTODO\b")
+
+
+class Schema(BaseModel):
+    """The public description of a table: `columns` by name, in the table's order, and the `target` column.
+
+    >>> schema = Schema.from_yaml('''
+    ... name: clinic
+    ... target: class
+    ... columns:
+    ...   tsh: {kind: continuous, bounds: [0, 1], scale: log, decimals: 5, unit: U/l}
+    ...   visits: {kind: count, bounds: [0, 50]}
+    ...   sex: {kind: binary, levels: [0, 1]}
+    ...   class: {kind: categorical, levels: [1, 2, 3]}
+    ... ''')
+    >>> schema.names
+    ('tsh', 'visits', 'sex', 'class')
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    target: str | None = None
+    columns: dict[str, Column] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.target is not None and self.target not in self.columns:
+            raise ValueError("target names no column")
+        return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Column names in the table's order."""
+        return tuple(self.columns)
+
+    def with_target(self, target: str) -> Schema:
+        """This schema with another target. Raises SchemaError if it names no column."""
+        if target not in self.columns:
+            raise SchemaError(f"The target {target!r} is no column. The columns are: {', '.join(self.names)}.")
+        return self.model_copy(update={"target": target})
+
+    @classmethod
+    def from_yaml(cls, text: str, where: str = "schema") -> Schema:
+        """The schema that `text` holds; `where` names it in messages.
+
+        Raises SchemaError for text that is no YAML, for unknown keys or kinds, and while a TODO is left.
+        """
+        if todo := next((n for n, line in enumerate(text.splitlines(), 1) if UNFINISHED.search(line)), None):
+            raise SchemaError(f"{where}, line {todo}: a TODO is left. Fill it in (or delete the file) and try again.")
+        return cls.from_dict(parse_yaml(text, where), where)
+
+    @classmethod
+    def from_dict(cls, content: object, where: str = "schema") -> Schema:
+        """The schema that a mapping holds. Raises SchemaError where it holds none."""
+        try:
+            return cls.model_validate(content)
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
+            place = ".".join(str(part) for part in first["loc"]) or "top level"
+            raise SchemaError(
+                f"{where}: at {place}: {first['msg']}. `medsynth schema show thyroid` prints a schema to copy from."
+            ) from None
+
+    @classmethod
+    def load(cls, path: Path | str) -> Schema:
+        """The schema in the YAML file `path`."""
+        try:
+            return cls.from_yaml(Path(path).read_text(encoding="utf-8"), str(path))
+        except FileNotFoundError:
+            raise SchemaError(f"There is no schema file {path}. `medsynth schema draft TABLE` writes one.") from None
+        except (OSError, UnicodeDecodeError):
+            raise SchemaError(f"The schema {path} cannot be read as UTF-8 text.") from None
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain data, defaults left out; `from_dict` reads it back."""
+        columns = {
+            name: {"kind": c.kind, **c.model_dump(mode="json", exclude_defaults=True)}
+            for name, c in self.columns.items()
+        }
+        return {"name": self.name, **({"target": self.target} if self.target else {}), "columns": columns}
+
+    def to_yaml(self) -> str:
+        """YAML text with one line a column; `from_yaml` reads it back."""
+        content = self.to_dict()
+        columns = content.pop("columns")
+        assert isinstance(columns, dict)
+        flow = dict(default_flow_style=True, sort_keys=False, width=10_000, allow_unicode=True)
+        lines = [
+            f"  {_scalar(name)}: {yaml.safe_dump(column, **flow).strip()}"  # type: ignore[call-overload]
+            for name, column in columns.items()
+        ]
+        head = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+        return head + "columns:\n" + "\n".join(lines) + "\n"
+
+
+def _scalar(name: str) -> str:
+    """A column name as a YAML key on one line."""
+    text: str = yaml.safe_dump({name: None}, allow_unicode=True, width=10_000)
+    return text.rsplit(":", 1)[0]
+
+
+def bundled() -> dict[str, Schema]:
+    """The schemas that come with medsynth, by name."""
+    folder = resources.files("medsynth_schemas")
+    found = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+    schemas = (Schema.from_yaml((folder / name).read_text("utf-8"), name) for name in found)
+    return {schema.name: schema for schema in schemas}
+
+
+def bundled_for(header: Sequence[str]) -> Schema | None:
+    """The bundled schema whose columns are exactly `header`, in any order, or None."""
+    return next((s for s in bundled().values() if sorted(s.names) == sorted(header)), None)

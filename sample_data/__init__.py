@@ -1,0 +1,1 @@
+"""A simulated thyroid clinic: no row of it describes a real person."""

@@ -1,0 +1,1 @@
+"""Schemas of public tables, bundled with medsynth."""
