@@ -1,0 +1,37 @@
+"""Synthetic patient tables with an end-to-end accounted differential-privacy guarantee.
+
+>>> import medsynth
+>>> sorted(medsynth.__all__)
+['MedsynthError', 'Model', 'Schema', 'fit', 'load', 'sample']
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .artifact import Model, load
+    from .errors import MedsynthError
+    from .fitting import fit
+    from .sampling import sample
+    from .schema import Schema
+
+__version__ = "0.1.0"
+__all__ = ["MedsynthError", "Model", "Schema", "fit", "load", "sample"]
+_HOMES = {
+    "MedsynthError": "errors",
+    "Model": "artifact",
+    "Schema": "schema",
+    "fit": "fitting",
+    "load": "artifact",
+    "sample": "sampling",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Public names are imported when first used, so that `medsynth --help` need not wait for PyTorch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'medsynth' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)

@@ -1,0 +1,129 @@
+"""The artifact: everything that left the private side, in one file of safetensors and JSON. No pickle, no row."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .dp.event import RELATION
+from .dp.ledger import Ledger
+from .errors import ArtifactError, MedsynthError
+from .files import atomic_write
+from .schema import Schema
+
+FORMAT = 1
+LARGEST = 1 << 30  # bytes: a file beyond this is no model of ours
+FIELDS = frozenset(
+    "format name method preset config schema ledger epsilon epsilon_asked rows rows_declared device seconds versions".split()
+)
+Arrays = dict[str, NDArray[np.float32]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """A fitted generator with its claim: (`epsilon`, `ledger.delta`) for one row of the table it was fitted on.
+
+    `rows` is the public row count; `tensors` hold the generator and the ledgered answers that decode its rows.
+    """
+
+    name: str
+    method: str
+    preset: str | None
+    config: dict[str, Any]
+    schema: Schema
+    ledger: Ledger
+    epsilon: float
+    epsilon_asked: float
+    rows: int
+    rows_declared: bool
+    device: str
+    seconds: float
+    versions: dict[str, str]
+    tensors: Arrays
+
+    @property
+    def claims(self) -> bool:
+        """Whether the artifact makes a privacy claim at all."""
+        return self.ledger.claims
+
+    def describe(self) -> dict[str, Any]:
+        """All that the file holds beside its tensors, as plain data."""
+        fields = {key: getattr(self, key) for key in FIELDS - {"format", "schema", "ledger"}}
+        return {"format": FORMAT, **fields, "schema": self.schema.to_dict(), "ledger": self.ledger.to_json()}
+
+    def save(self, path: Path | str, *, force: bool = False) -> Path:
+        """Write the model to `path`, whole or not at all. Raises OutputExists unless `force`."""
+        from safetensors.numpy import save
+
+        body = json.dumps(self.describe(), sort_keys=True)
+        metadata = {"medsynth": body, "sha256": _digest(body, self.tensors)}
+        content = save({k: np.ascontiguousarray(t) for k, t in self.tensors.items()}, metadata)
+        atomic_write(Path(path), lambda file: file.write(content), force=force)
+        return Path(path)
+
+
+def _digest(body: str, tensors: Arrays) -> str:
+    """A checksum over all content. It finds damage; it is no signature."""
+    total = hashlib.sha256(body.encode())
+    for name in sorted(tensors):
+        total.update(f"{name}{tensors[name].shape}".encode() + tensors[name].tobytes())
+    return total.hexdigest()
+
+
+def load(path: Path | str) -> Model:
+    """The model in the file `path`.
+
+    Raises ArtifactError, with one message, for a file that is missing, foreign, truncated or altered.
+    """
+    path = Path(path)
+    try:
+        if path.stat().st_size > LARGEST:
+            raise ArtifactError(f"{path} is too large for a medsynth model.")
+        content = path.read_bytes()
+    except OSError:
+        raise ArtifactError(f"There is no readable model {path}. `medsynth fit TABLE --epsilon E` makes one.") from None
+    try:
+        return _parse(content)
+    except MedsynthError as error:
+        raise ArtifactError(f"{path}: {error}") from None
+    except Exception:  # whatever a hostile file provokes in a parser is one thing to the user
+        raise ArtifactError(f"{path} is not a medsynth model, or it is damaged. Copy it again or refit.") from None
+
+
+def _parse(content: bytes) -> Model:
+    from safetensors.numpy import load as load_tensors
+
+    (length,) = struct.unpack("<Q", content[:8])
+    metadata = json.loads(content[8 : 8 + length])["__metadata__"]
+    body = metadata["medsynth"]
+    fields = json.loads(body)
+    if fields["format"] != FORMAT:
+        raise ArtifactError("it was written by another version of medsynth. Upgrade, or refit.")
+    tensors = load_tensors(content)
+    if _digest(body, tensors) != metadata["sha256"] or set(fields) != FIELDS:
+        raise ArtifactError("it was altered after it was written. Copy it again or refit.")
+    if not all(t.dtype == np.float32 and np.isfinite(t).all() for t in tensors.values()):
+        raise ArtifactError("it holds tensors of the wrong kind.")
+    if not (isinstance(fields["rows"], int) and fields["rows"] > 0 and math.isfinite(fields["epsilon"])):
+        raise ArtifactError("its row count or epsilon is not a number.")
+    fields.pop("format")
+    schema, ledger = Schema.from_dict(fields.pop("schema")), Ledger.from_json(fields.pop("ledger"))
+    return Model(**fields, schema=schema, ledger=ledger, tensors=tensors)
+
+
+def claim(model: Model) -> str:
+    """The claim in one sentence."""
+    if not model.claims:
+        return "This model makes NO privacy claim: its noise did not come from the operating system."
+    return (
+        f"({model.epsilon:.4g}, {model.ledger.delta:g})-differential privacy for one row; {RELATION}; "
+        f"accountant {model.ledger.accountant.upper()}."
+    )

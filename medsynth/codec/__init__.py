@@ -1,0 +1,1 @@
+"""From cells of a table to whole-number codes and back."""

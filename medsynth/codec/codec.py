@@ -1,0 +1,168 @@
+"""Cells of text to whole-number codes and back. Decimals are coded by integer arithmetic.
+
+The code of a level is its place in the schema; of a number, its distance from the lower bound in units of the
+last decimal place; of a missing value, one past the last. Messages give file, column and row, never the cell.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import SchemaError
+from ..schema import Binary, Categorical, Schema
+from ..schema.columns import Column, Continuous, Level
+from ..tables import MISSING_TOKENS, Table
+
+Codes = NDArray[np.int32]
+UNREADABLE = np.iinfo(np.int64).min
+
+
+def size(column: Column) -> int:
+    """How many codes a column's values have; the code of a missing value is this number.
+
+    >>> from medsynth.schema import Count
+    >>> size(Count(bounds=(0, 50)))
+    51
+    """
+    if isinstance(column, Binary | Categorical):
+        return len(column.levels)
+    low, high = column.units
+    return high - low + 1
+
+
+def encode(table: Table, schema: Schema) -> Codes:
+    """The codes of a table, (rows, columns) in the schema's order.
+
+    Raises SchemaError for columns that differ from the schema's and for the first cell that it does not allow.
+    """
+    check_header(table, schema)
+    return np.column_stack([_encode_column(table, name, column) for name, column in schema.columns.items()])
+
+
+def check_header(table: Table, schema: Schema) -> None:
+    """Raises SchemaError unless the table has exactly the schema's columns, in any order."""
+    absent = [name for name in schema.names if name not in table.header]
+    if absent:
+        raise SchemaError(
+            f"{table.where}: no column {absent[0]!r}, which the schema {schema.name!r} names. Rename the table's "
+            "column, or take it out of the schema."
+        )
+    extra = [k for k, name in enumerate(table.header, 1) if name not in schema.columns]
+    if extra:
+        raise SchemaError(
+            f"{table.where}: column {extra[0]} is not in the schema {schema.name!r}. Declare it there or leave it "
+            "out of the table."
+        )
+
+
+def _encode_column(table: Table, name: str, column: Column) -> Codes:
+    """Each distinct text is coded once. A bad one is reported at the first row that holds it."""
+    place, words = pd.factorize(table.cells[name], use_na_sentinel=False)
+    declared = {str(level) for level in column.levels} if isinstance(column, Binary | Categorical) else frozenset()
+    missing = np.array([word in MISSING_TOKENS and word not in declared for word in words], dtype=bool)
+    read = np.full(len(words), size(column), np.int64)
+    values = words[~missing]
+    read[~missing] = _levels(values, column) if isinstance(column, Binary | Categorical) else _numbers(values, column)
+
+    def refuse(bad: NDArray[np.bool_], what: str, cure: str) -> None:
+        if bad.any():
+            row = int(np.nonzero(bad[place])[0][0]) + 1
+            raise SchemaError(f"{table.where}, column {name!r}, row {row}: {what}. {cure}")
+
+    if not column.missing:
+        refuse(missing, "a missing value, which the schema does not allow", "Set `missing: true` or fill the cell.")
+    if isinstance(column, Binary | Categorical):
+        cure = "Add the level to the schema or mend the cell."
+        refuse(read == UNREADABLE, "a level that the schema does not name", cure)
+    else:
+        refuse(read == UNREADABLE, "not a number", "Mend the cell, or declare the column categorical.")
+        low, high = column.units
+        inside = np.clip(read, low, high)
+        if column.out_of_range == "error":
+            cure = "Widen the bounds, mend the cell, or set `out_of_range: clip`."
+            refuse(~missing & (inside != read), "a value outside the schema's bounds", cure)
+        read = np.where(missing, read, inside - low)
+    return read[place].astype(np.int32)
+
+
+def _levels(words: NDArray[np.object_], column: Binary | Categorical) -> NDArray[np.int64]:
+    """Level numbers of texts; UNREADABLE for one that is no level and has nowhere to go."""
+    index = {_canonical(str(level), level): k for k, level in enumerate(column.levels)}
+    unknown = getattr(column, "unknown", None)
+    other = UNREADABLE if unknown is None else column.levels.index(unknown)
+    first = column.levels[0]
+    return np.array([index.get(_canonical(word, first), index.get(word, other)) for word in words], dtype=np.int64)
+
+
+def _canonical(word: str, level: Level) -> str:
+    """A text as a level of that type is written: 1.0 as 1, True as true."""
+    if isinstance(level, bool):
+        return word.lower()
+    if isinstance(level, int) and "." in word:
+        whole, _, rest = word.partition(".")
+        return whole if not rest.strip("0") else word
+    return word
+
+
+def _numbers(words: NDArray[np.object_], column: Column) -> NDArray[np.int64]:
+    """Numbers in units of the last decimal place; UNREADABLE for a text that is no finite number.
+
+    The unit is the nearest to the decimal that was written, so 0.1 is one tenth and not its binary neighbour.
+    """
+    assert not isinstance(column, Binary | Categorical)
+    values = pd.to_numeric(pd.Series(words, dtype=object), errors="coerce").to_numpy(np.float64)
+    finite = np.isfinite(values)
+    low, high = column.units
+    scaled = np.rint(np.where(finite, values, 0.0) * 10.0**column.places)
+    units = np.clip(scaled, low - 1, high + 1).astype(np.int64)
+    return np.where(finite, units, UNREADABLE)
+
+
+def decode(codes: Codes, schema: Schema) -> pd.DataFrame:
+    """The table that codes, (rows, columns) in the schema's order, stand for, each column in its dtype.
+
+    Whole-number levels and counts are int64 (Int64 where values may be missing), booleans bool (boolean),
+    measurements float64, words object.
+    """
+    return pd.DataFrame({name: _decode(codes[:, k], c) for k, (name, c) in enumerate(schema.columns.items())})
+
+
+def _decode(codes: Codes, column: Column) -> pd.Series:
+    missing = codes >= size(column)
+    if isinstance(column, Continuous):
+        scale = 10**column.places
+        places, units = np.unique(np.where(missing, 0, codes), return_inverse=True)
+        # Division by a power of ten rounds to the nearest float: the one that the decimal text reads as.
+        values = np.array([(int(p) + column.units[0]) / scale for p in places])[units]
+        return pd.Series(np.where(missing, np.nan, values))
+    if not isinstance(column, Binary | Categorical):
+        whole = pd.Series(codes.astype(np.int64) + column.units[0])
+        return whole.astype("Int64").mask(missing) if column.missing else whole
+    levels = pd.Series([column.levels[k] for k in np.where(missing, 0, codes)], dtype=object)
+    if all(isinstance(level, bool) for level in column.levels):
+        return levels.astype("boolean").mask(missing) if column.missing else levels.astype(bool)
+    if all(isinstance(level, int) and not isinstance(level, bool) for level in column.levels):
+        return levels.astype("Int64").mask(missing) if column.missing else levels.astype("int64")
+    return levels.mask(missing, None) if column.missing else levels
+
+
+def csv_cells(codes: Codes, schema: Schema) -> pd.DataFrame:
+    """The same as text for a CSV file: exact decimals without trailing zeros, missing values empty."""
+    return pd.DataFrame({name: _texts(codes[:, k], c) for k, (name, c) in enumerate(schema.columns.items())})
+
+
+def _texts(codes: Codes, column: Column) -> pd.Series:
+    distinct, place = np.unique(codes, return_inverse=True)
+    words = ["" if code >= size(column) else _text(int(code), column) for code in distinct]
+    return pd.Series(np.array(words, dtype=object)[place])
+
+
+def _text(code: int, column: Column) -> str:
+    if isinstance(column, Binary | Categorical):
+        return str(column.levels[code])
+    text = format(Decimal(code + column.units[0]).scaleb(-column.places), "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,0 +1,48 @@
+"""Public grids: a column's fine codes grouped into cells, from its declared bounds alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..schema import Binary, Categorical
+from ..schema.columns import Column
+from .codec import size
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Cell i holds the codes edges[i] to edges[i+1] - 1; a last cell holds missing values where there may be any."""
+
+    edges: NDArray[np.int64]
+    missing: bool
+
+    @property
+    def cells(self) -> int:
+        """How many cells, the one of missing values included."""
+        return len(self.edges) - 1 + self.missing
+
+    def cell_of(self, codes: NDArray[np.int32]) -> NDArray[np.int64]:
+        """The cell of each code; the code past all values is the missing cell."""
+        return np.searchsorted(self.edges, codes, side="right") - 1
+
+
+def grid(column: Column, cells: int) -> Grid:
+    """At most `cells` cells over a column's values, evenly spaced on its scale.
+
+    Levels are cells of their own, and so is every value where there are no more than `cells`. On a log scale zero
+    is a cell of its own.
+    """
+    count = size(column)
+    if isinstance(column, Binary | Categorical) or count <= cells:
+        return Grid(np.arange(count + 1), column.missing)
+    low, high = column.units
+    if column.scale == "linear":
+        edges = np.linspace(0, count, cells + 1)
+    else:
+        start = max(low, 1)  # in units; zero, if the bounds hold it, is cut off below
+        edges = np.geomspace(start, high + 1, cells + (low > 0)) - low
+        edges = np.concatenate([[0], edges]) if low == 0 else edges
+    return Grid(np.unique(np.round(edges).astype(np.int64)), column.missing)

@@ -1,0 +1,112 @@
+"""Private rows behind noise: whoever reads this file has read every way in which a coded row can speak.
+
+Each answer is charged, then drawn, in the same function. There is no getter, no length, no iteration, no pickle.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import NoReturn, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..errors import BudgetError
+from ..nets import Mlp
+from ..rng import Entropy, coins
+from .clip import Loss, clipped_gradient_sum
+from .event import Event, SubsampledGaussian
+from .ledger import Ledger
+from .noise import noised
+
+Codes = NDArray[np.int32]
+
+
+class CellMap(Protocol):
+    """A public map from a column's codes to cells."""
+
+    @property
+    def cells(self) -> int:
+        """How many cells there are."""
+
+    def cell_of(self, codes: Codes) -> NDArray[np.integer]:
+        """The cell of each code."""
+
+
+class Vault:
+    """Coded rows, (rows, columns), and the ledger that every answer is written to first.
+
+    `names` are the columns' names; nothing else is known of the rows outside.
+    """
+
+    __slots__ = ("__codes", "__entropy", "_ledger", "_names")
+
+    def __init__(self, codes: Codes, names: tuple[str, ...], ledger: Ledger, entropy: Entropy) -> None:
+        self.__codes = codes
+        self.__entropy = entropy
+        self._names = names
+        self._ledger = ledger
+
+    def histograms(self, label: str, maps: Mapping[str, CellMap]) -> dict[str, NDArray[np.float64]]:
+        """Noisy counts over the cells of each named column, all in one answer.
+
+        A row adds one to one cell of each of the k columns: L2 sensitivity sqrt(k). Returns (cells,) a column.
+        A map named "" counts rows whatever they hold. Raises BudgetError if the plan does not hold the answer.
+        """
+        sensitivity = math.sqrt(len(maps))
+        event = self._charge(label, sensitivity)
+        exact = {
+            name: np.bincount(m.cell_of(self.__column(name)), minlength=m.cells).astype(np.float64)
+            for name, m in maps.items()
+        }
+        return {name: noised(e, event.multiplier * sensitivity, self.__entropy) for name, e in exact.items()}
+
+    def gradient_sum(
+        self,
+        label: str,
+        critic: Mlp,
+        loss: Loss,
+        features: Callable[[Codes], Tensor],
+        bound: float,
+        microbatches: int | None = None,
+    ) -> tuple[Tensor, ...]:
+        """The noised sum of the critic's clipped gradients over a fresh Poisson lot, one tensor a parameter.
+
+        `features` is a public, row-by-row map from codes to the critic's input. With `microbatches`, each row
+        joins one of as many groups by a draw of its own and group means are clipped. An empty lot is noised and
+        charged like any other; the caller divides by the expected lot. Sensitivity: `bound`, or twice that with
+        microbatches. Raises BudgetError if the plan does not hold another step.
+        """
+        event = self._charge(label, bound if microbatches is None else 2 * bound)
+        rate = event.rate if isinstance(event, SubsampledGaussian) else 1.0
+        lot = self.__codes[coins(self.__entropy, len(self.__codes), rate)]
+        groups = None if microbatches is None else self.__groups(len(lot), microbatches)
+        answer = clipped_gradient_sum(critic, loss, features(lot), bound, groups, microbatches or 0)
+        std = event.multiplier * answer.l2
+        return tuple(
+            torch.from_numpy(noised(t.double().cpu().numpy(), std, self.__entropy)).to(t) for t in answer.tensors
+        )
+
+    def _charge(self, label: str, sensitivity: float) -> Event:
+        if label not in self._ledger.allowance:
+            raise BudgetError(f"The plan holds no answer called {label!r}.")
+        event = self._ledger.allowance[label][0]
+        self._ledger.charge(label, event, sensitivity)
+        return event
+
+    def __column(self, name: str) -> Codes:
+        return self.__codes[:, self._names.index(name) if name else 0]
+
+    def __groups(self, rows: int, count: int) -> Tensor:
+        """A uniform group for each row by its own draw: 64 bits modulo `count` are off by less than count/2^64."""
+        draws = np.frombuffer(self.__entropy.bytes(8 * rows), dtype=np.uint64)
+        return torch.from_numpy((draws % np.uint64(count)).astype(np.int64))
+
+    def __repr__(self) -> str:
+        return "Vault(private rows)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A vault cannot be pickled or copied.")

@@ -1,0 +1,154 @@
+"""Fit: from a private table to an artifact. The only room that opens private rows and builds the vault."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from . import models, rng, tables
+from .artifact import Model
+from .codec.codec import check_header, encode
+from .dp.event import RELATION
+from .dp.plan import Plan, check_budget, make_plan
+from .errors import MedsynthError, SchemaError, UsageError
+from .schema import Binary, Categorical, Schema, bundled_for
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Notice = Callable[[str], None]
+Progress = Callable[[Plan, str, int, int], None]  # plan, device, steps done, steps in all
+
+
+def fit(
+    table: Path | str | pd.DataFrame,
+    *,
+    epsilon: float,
+    delta: float = 1e-5,
+    schema: Schema | Path | str | None = None,
+    target: str | None = None,
+    method: str = "dp-cgan",
+    preset: str | None = None,
+    microbatches: int | None = None,
+    rows: int | None = None,
+    device: str = "auto",
+    seed: int | None = None,
+    notice: Notice = lambda text: None,
+    progress: Progress = lambda plan, device, done, total: None,
+) -> Model:
+    """Fit a generator to `table` under (epsilon, delta)-differential privacy for one of its rows.
+
+    `rows` declares the public row count (else the table's own is taken as public and a notice says so). `seed`
+    repeats initial weights and latent draws only: noise and lots come from the operating system. Messages for
+    a person go to `notice`. Raises UsageError, BudgetError, TableError or SchemaError; see medsynth.errors.
+    """
+    started = time.perf_counter()
+    check_budget(epsilon, delta)
+    if rows is not None and rows < 2:
+        raise UsageError("--rows must be two or more.")
+    module = models.module(method, preset)
+    config = module.Config() if microbatches is None else module.Config(microbatches=microbatches)
+    chosen_device = choose_device(device)
+    given = isinstance(table, (str, Path))
+    data = tables.read(Path(table)) if given else tables.from_frame(table)  # type: ignore[arg-type]
+    public = choose_schema(data, schema, Path(table) if given else None, target, notice)  # type: ignore[arg-type]
+    _check_target(public)
+    notes = ["The header, the column kinds and the schema are public by declaration."]
+    if rows is None:
+        rows = len(data.cells)
+        notes.append("The row count was not declared: the table's own was taken as public.")
+        notice(f"The table's row count, {rows}, is taken as public. --rows N declares another.")
+    else:
+        notes.append("The row count is public by declaration.")
+    if delta > 1 / (10 * rows):
+        notice(f"delta {delta:g} is large for {rows} rows: below {1 / (10 * rows):.1g} is advised.")
+    plan = make_plan(module.needs(config, rows), epsilon=epsilon, delta=delta, rows=rows)
+
+    from .dp.vault import Vault
+
+    entropy = rng.system_entropy()
+    ledger = plan.ledger(entropy.source)
+    ledger.notes.extend(notes)
+    vault = Vault(encode(data, public), public.names, ledger, entropy)
+    del data
+    tensors = module.train(
+        config, public, vault, plan, seed, chosen_device, lambda done, total: progress(plan, chosen_device, done, total)
+    )
+    if not ledger.complete or ledger.relation != RELATION:
+        raise MedsynthError("The ledger differs from the plan. Nothing was released; please report this.")
+    return Model(
+        name=public.name,
+        method=method,
+        preset=preset,
+        config=asdict(config),
+        schema=public,
+        ledger=ledger,
+        epsilon=plan.epsilon,
+        epsilon_asked=epsilon,
+        rows=rows,
+        rows_declared="declaration" in notes[1],
+        device=chosen_device,
+        seconds=round(time.perf_counter() - started, 2),
+        versions=versions(),
+        tensors=tensors,
+    )
+
+
+def choose_schema(
+    data: tables.Table, schema: Schema | Path | str | None, path: Path | None, target: str | None, notice: Notice
+) -> Schema:
+    """The schema given, else the file beside the table, else a bundled one by header. The target is settled too.
+
+    Raises SchemaError where none fits.
+    """
+    sibling = path.with_suffix(".schema.yaml") if path else None
+    if isinstance(schema, Schema):
+        found = schema
+    elif schema is not None:
+        found = Schema.load(schema)
+    elif sibling and sibling.exists():
+        found = Schema.load(sibling)
+        notice(f"Schema: {sibling}")
+    elif bundle := bundled_for(data.header):
+        found = bundle
+        notice(f"Schema: the bundled {bundle.name!r}, recognised by its column names:\n{bundle.to_yaml()}")
+    else:
+        raise SchemaError(
+            f"{data.where}: no schema. `medsynth schema draft {data.where}` writes one to finish, or give --schema."
+        )
+    check_header(data, found)
+    ordered = found.model_copy(update={"columns": {name: found.columns[name] for name in data.header}})
+    if target is None and ordered.target is None:
+        target = ordered.names[-1]
+        notice(f"Target: the last column, {target!r}. --target names another.")
+    return ordered.with_target(target) if target else ordered
+
+
+def _check_target(schema: Schema) -> None:
+    column = schema.columns[schema.target or schema.names[-1]]
+    if isinstance(column, Binary | Categorical) and len(column.levels) < 2:
+        raise SchemaError(f"The target {schema.target!r} has one class: there is nothing to tell apart.")
+    if len(schema.columns) < 2:
+        raise SchemaError("The table has no column beside its target.")
+
+
+def choose_device(device: str) -> str:
+    """ "cpu" or "cuda". Raises UsageError for another name and MedsynthError for CUDA where there is none."""
+    import torch
+
+    if device not in ("auto", "cpu", "cuda"):
+        raise UsageError("--device must be auto, cpu or cuda.")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise MedsynthError("There is no CUDA device here. Use --device cpu, or install PyTorch's CUDA build.")
+    return "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
+
+
+def versions() -> dict[str, str]:
+    """The versions that a fit ran with."""
+    packages = ("medsynth", "torch", "opacus", "numpy")
+    return {"python": platform.python_version(), **{p: importlib.metadata.version(p) for p in packages}}

@@ -1,0 +1,208 @@
+"""DP-CGAN, the plain default: a conditional GAN whose critic reads patients through random features.
+
+Torkzadehmahani, Kairouz, Paten 2019 ("DP-CGAN"), with these differences, each measured in docs/methods/dp-cgan.md:
+the critic's hidden layer is a public, fixed map to random Fourier features (Rahimi, Recht 2007) and only its output
+layer, one row of weights a class, is trained. Its Wasserstein gradient at a real row is then that row's clipped
+feature vector whatever the critic's weights are: all noised lots speak of one thing, and their average is a far
+better critic than the last of them (the limit is the mean embedding of DP-MERF; Harder et al. 2021).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..dp.plan import Need, Plan
+from ..dp.vault import Codes, Vault
+from ..errors import UsageError
+from ..nets import Mlp
+from ..rng import numpy_stream, torch_stream
+from ..schema import Schema
+from .marginals import cleaned
+from .rows import Rows, histogram_maps
+
+HISTOGRAMS, CLASSES, GRADIENTS = "column histograms", "class counts", "critic gradients"
+Progress = Callable[[int, int], None]
+Arrays = dict[str, NDArray[np.float32]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Privacy parameters of the default DP-CGAN. Shares are of the privacy loss; the critic takes the rest."""
+
+    lots: int = 400
+    rate: float = 0.25
+    largest_lot: int = 4096  # rows; beyond, the rate falls: the noise is small against so many rows anyway
+    clip: float = 1.0
+    histogram_share: float = 0.15
+    class_share: float = 0.05
+    microbatches: int | None = None
+    features: int = 200  # random Fourier features
+    frequency: float = 0.8  # their spread per unit of an encoded row
+
+    def __post_init__(self) -> None:
+        if self.microbatches is not None and self.microbatches < 1:
+            raise UsageError("--microbatches must be one or more.")
+
+    def sampling_rate(self, rows: int) -> float:
+        """The Poisson rate at a declared number of rows."""
+        return min(self.rate, self.largest_lot / rows)
+
+    def terms(self, rows: int) -> float:
+        """How many clipped terms a lot's sum holds on average: its rows, or its microbatches that are not empty."""
+        lot = self.sampling_rate(rows) * rows
+        m = self.microbatches
+        return max(1.0, lot) if m is None else m * -math.expm1(-lot / m)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """Sizes of the public side: they cost time, not privacy."""
+
+    latent: int = 16
+    width: int = 128
+    batch: int = 512
+    polish: int = 500  # generator steps after the last lot
+    step: float = 2e-3  # Adam
+    average: float = 0.99
+
+
+def needs(config: Config, rows: int) -> list[Need]:
+    """What a fit asks of the vault: noise weights that give each answer its share of the privacy loss."""
+    rate = config.sampling_rate(rows)
+    rest = 1 - config.histogram_share - config.class_share
+    return [
+        Need(label=HISTOGRAMS, weight=config.histogram_share**-0.5),
+        Need(label=CLASSES, weight=config.class_share**-0.5),
+        Need(label=GRADIENTS, weight=rate * math.sqrt(config.lots / rest), rate=rate, times=config.lots),
+    ]
+
+
+def train(
+    config: Config, schema: Schema, vault: Vault, plan: Plan, seed: int | None, device: str, progress: Progress
+) -> Arrays:
+    """Fit the generator. Returns its tensors and the noisy histograms that encode and decode its rows."""
+    shape = Shape()
+    counts = vault.histograms(HISTOGRAMS, histogram_maps(schema))
+    rows = Rows.of(schema, counts, plan.rows)
+    target = {schema.target or "": rows.condition}
+    class_counts = next(iter(vault.histograms(CLASSES, target).values()))
+    prior = cleaned(class_counts, plan.rows)
+    classes = rows.condition.classes
+    embed = _Embedding(rows, config, seed, device)
+    net = _generator(rows, shape, torch_stream(seed, "init")).to(device)
+    with torch.no_grad():
+        net.layers[-1].bias.copy_(rows.start_bias())
+    averaged = [p.detach().clone() for p in net.parameters()]
+    adam = torch.optim.Adam(net.parameters(), shape.step, betas=(0.5, 0.9))
+    latent = torch_stream(seed, "latent", device)
+
+    expected = torch.tensor(prior * config.terms(plan.rows), dtype=torch.float32, device=device).clamp(min=1e-3)
+    critic = Mlp([classes * embed.width, 1], bias=False).to(device)
+    total = torch.zeros(classes, embed.width, device=device)
+    noise = plan.multiplier(GRADIENTS) * config.clip * (1 if config.microbatches is None else 2)
+    steps = config.lots + shape.polish
+    for step in range(steps):
+        # Critic: one noised lot. The loss of a real row is minus the critic's answer, so minus its gradient
+        # is the row's clipped feature vector in its class's place.
+        if step < config.lots:
+            (gradient,) = vault.gradient_sum(
+                GRADIENTS, critic, lambda answer: -answer[:, 0], embed.by_class, config.clip, config.microbatches
+            )
+            total -= gradient.reshape(classes, embed.width)
+        lots = min(step + 1, config.lots)
+        real = total / (lots * expected[:, None])
+        # A class whose average is mostly noise should not steer: weight by signal over signal plus noise.
+        blur = noise**2 * embed.width / (lots * expected**2)
+        trust = (1 / (1 + blur))[:, None]
+        # Generator: the critic's best answer is the difference of class means; follow it by Adam.
+        labels = torch.arange(shape.batch, device=device) % classes
+        fake = embed.clipped(rows.harden(_forward(net, labels, classes, shape, latent), latent))
+        hot = torch.nn.functional.one_hot(labels, classes).to(fake)
+        means = hot.T @ fake / hot.sum(0)[:, None].clamp(min=1)
+        loss = (trust * (means - real).square()).sum()
+        for group in adam.param_groups:
+            group["lr"] = shape.step * min(1.0, (steps - step) / shape.polish)
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+        with torch.no_grad():
+            for mean, p in zip(averaged, net.parameters(), strict=True):
+                mean.lerp_(p, 1 - shape.average)
+        progress(step + 1, steps)
+    tensors = {f"generator.{k}": t.cpu().numpy() for k, t in enumerate(averaged)}
+    histograms = {f"histogram.{name}": count.astype(np.float32) for name, count in counts.items()}
+    return {**tensors, **histograms, "prior": prior.astype(np.float32)}
+
+
+def generate(tensors: Arrays, config: Config, schema: Schema, rows: int, count: int, seed: int | None) -> Codes:
+    """`count` synthetic rows as codes, (count, columns): classes by their noisy shares, then the generator."""
+    shape = Shape()
+    encoded = Rows.of(schema, {n: tensors[f"histogram.{n}"].astype(np.float64) for n in schema.names}, rows)
+    net = _generator(encoded, shape, torch_stream(0, "init"))
+    with torch.no_grad():
+        for k, p in enumerate(net.parameters()):
+            p.copy_(torch.from_numpy(tensors[f"generator.{k}"]))
+    rng, latent = numpy_stream(seed, "sample"), torch_stream(seed, "sample")
+    prior = tensors["prior"].astype(np.float64)
+    labels = rng.choice(len(prior), count, p=prior / prior.sum())
+    chunks = []
+    for chosen in np.array_split(labels, max(1, count // 65536)):
+        with torch.no_grad():
+            raw = _forward(net, torch.from_numpy(chosen), len(prior), shape, latent)
+            chunks.append(encoded.decode(encoded.harden(raw, latent), chosen, rng))
+    return np.concatenate(chunks)
+
+
+def _generator(rows: Rows, shape: Shape, stream: torch.Generator) -> Mlp:
+    wide = [shape.latent + rows.condition.classes, shape.width, shape.width, rows.layout.width]
+    return Mlp(wide, "leaky_relu", stream)
+
+
+def _forward(net: Mlp, labels: Tensor, classes: int, shape: Shape, stream: torch.Generator) -> Tensor:
+    latent = torch.randn(len(labels), shape.latent, generator=stream, device=labels.device)
+    hot = torch.nn.functional.one_hot(labels, classes).to(latent)
+    result: Tensor = net(torch.cat([latent, hot], 1))
+    return result
+
+
+class _Embedding:
+    """The critic's fixed hidden layer: a centred row and its random Fourier features, (rows, width)."""
+
+    def __init__(self, rows: Rows, config: Config, seed: int | None, device: str) -> None:
+        stream = torch_stream(seed, "features")
+        wide = rows.layout.width
+        self._rows, self._clip, self._device = rows, config.clip, device
+        self._shares = rows.shares().to(device)
+        # Far rows should still look different, near ones alike: the spread of x.w is kept below about three.
+        scale = min(config.frequency, 3 / math.sqrt(max(1, len(rows.layout.spans))))
+        self._frequencies = (torch.randn(wide, config.features, generator=stream) * scale).to(device)
+        self._phases = (torch.rand(config.features, generator=stream) * 2 * math.pi).to(device)
+        self._classes = rows.condition.classes
+        self.width = wide + config.features
+
+    def features(self, x: Tensor) -> Tensor:
+        """Encoded rows (rows, columns' width) to features (rows, width)."""
+        centred = x - self._shares
+        waves = torch.cos(centred @ self._frequencies + self._phases)
+        return torch.cat([centred / math.sqrt(centred.shape[1]), waves * math.sqrt(2 / waves.shape[1])], 1)
+
+    def clipped(self, x: Tensor) -> Tensor:
+        """Features of generated rows, each cut to the clipping norm apart from the real ones, as those are."""
+        features = self.features(x)
+        return features * (self._clip / features.norm(dim=1, keepdim=True)).clamp(max=1.0)
+
+    def by_class(self, codes: Codes) -> Tensor:
+        """Real rows for the critic: the features in the place of the row's own class, zero elsewhere."""
+        condition = self._rows.condition
+        column = codes[:, condition.index] if condition.index is not None else codes[:, 0]
+        labels = torch.from_numpy(np.asarray(condition.cell_of(column), dtype=np.int64)).to(self._device)
+        features = self.features(self._rows.encode(codes).to(self._device))
+        hot = torch.nn.functional.one_hot(labels, self._classes).to(features)
+        return (hot[:, :, None] * features[:, None, :]).reshape(len(codes), -1)
