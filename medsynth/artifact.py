@@ -22,7 +22,22 @@ from .schema import Schema
 FORMAT = 1
 LARGEST = 1 << 30  # bytes: a file beyond this is no model of ours
 FIELDS = frozenset(
-    "format name method preset config schema ledger epsilon epsilon_asked rows rows_declared device seconds versions".split()
+    [
+        "format",
+        "name",
+        "method",
+        "preset",
+        "config",
+        "schema",
+        "ledger",
+        "epsilon",
+        "epsilon_asked",
+        "rows",
+        "rows_declared",
+        "device",
+        "seconds",
+        "versions",
+    ]
 )
 Arrays = dict[str, NDArray[np.float32]]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,9 +77,16 @@ def fit(
     ledger.notes.extend(notes)
     vault = Vault(encode(data, public), public.names, ledger, entropy)
     del data
-    tensors = module.train(
-        config, public, vault, plan, seed, chosen_device, lambda done, total: progress(plan, chosen_device, done, total)
-    )
+    with _one_thread():
+        tensors = module.train(
+            config,
+            public,
+            vault,
+            plan,
+            seed,
+            chosen_device,
+            lambda done, all_: progress(plan, chosen_device, done, all_),
+        )
     if not ledger.complete or ledger.relation != RELATION:
         raise MedsynthError("The ledger differs from the plan. Nothing was released; please report this.")
     return Model(
@@ -99,8 +107,25 @@ def fit(
     )
 
 
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """These networks are too small to share: on a busy machine a second thread made a fit 40 times slower."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def choose_schema(
-    data: tables.Table, schema: Schema | Path | str | None, path: Path | None, target: str | None, notice: Notice
+    data: tables.Table,
+    schema: Schema | Path | str | None,
+    path: Path | None,
+    target: str | None,
+    notice: Notice,
 ) -> Schema:
     """The schema given, else the file beside the table, else a bundled one by header. The target is settled too.
 
@@ -138,7 +163,7 @@ def _check_target(schema: Schema) -> None:
 
 
 def choose_device(device: str) -> str:
-    """ "cpu" or "cuda". Raises UsageError for another name and MedsynthError for CUDA where there is none."""
+    """The device to train on, cpu or cuda. Raises UsageError for another name and MedsynthError for CUDA where there is none."""
     import torch
 
     if device not in ("auto", "cpu", "cuda"):
@@ -152,3 +177,21 @@ def versions() -> dict[str, str]:
     """The versions that a fit ran with."""
     packages = ("medsynth", "torch", "opacus", "numpy")
     return {"python": platform.python_version(), **{p: importlib.metadata.version(p) for p in packages}}
+
+
+def check_table(path: Path) -> int:
+    """Read a table for its structure alone. Returns its row count, which the caller takes as public."""
+    return len(tables.read(path).cells)
+
+
+def table_kinds(path: Path) -> dict[str, tables.Kind]:
+    """A table's header and dtypes, which count as public."""
+    return tables.dtypes(tables.read(path))
+
+
+def check_schema(path: Path, schema: Path | None) -> Schema:
+    """The schema that a fit of the table would take, once every cell has met it. Raises SchemaError."""
+    data = tables.read(path)
+    found = choose_schema(data, schema, path, None, lambda text: None)
+    encode(data, found)
+    return found

@@ -7,7 +7,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-ACTIVATIONS = {"relu": torch.relu, "leaky_relu": lambda x: nn.functional.leaky_relu(x, 0.2), "tanh": torch.tanh}
+ACTIVATIONS = {
+    "relu": torch.relu,
+    "leaky_relu": lambda x: nn.functional.leaky_relu(x, 0.2),
+    "tanh": torch.tanh,
+}
 
 
 class Mlp(nn.Module):

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     import torch
 
 
+Stream = np.random.Generator  # a public stream, for signatures elsewhere
+
+
 class Entropy(Protocol):
     """A source of secret random bytes."""
 

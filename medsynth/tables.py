@@ -39,7 +39,12 @@ def read(path: Path | str) -> Table:
         with path.open(encoding="utf-8-sig", newline="") as file:
             header = _check_structure(file, str(path))
         cells = pd.read_csv(
-            path, encoding="utf-8-sig", dtype=str, keep_default_na=False, na_filter=False, skip_blank_lines=True
+            path,
+            encoding="utf-8-sig",
+            dtype=str,
+            keep_default_na=False,
+            na_filter=False,
+            skip_blank_lines=True,
         )
     except FileNotFoundError:
         raise TableError(f"There is no file {path}. Check the name and the folder.") from None

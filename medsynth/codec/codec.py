@@ -74,7 +74,11 @@ def _encode_column(table: Table, name: str, column: Column) -> Codes:
             raise SchemaError(f"{table.where}, column {name!r}, row {row}: {what}. {cure}")
 
     if not column.missing:
-        refuse(missing, "a missing value, which the schema does not allow", "Set `missing: true` or fill the cell.")
+        refuse(
+            missing,
+            "a missing value, which the schema does not allow",
+            "Set `missing: true` or fill the cell.",
+        )
     if isinstance(column, Binary | Categorical):
         cure = "Add the level to the schema or mend the cell."
         refuse(read == UNREADABLE, "a level that the schema does not name", cure)

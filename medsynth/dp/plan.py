@@ -56,7 +56,10 @@ class Plan:
     def ledger(self, random_source: str) -> Ledger:
         """An empty ledger that admits exactly this plan."""
         return Ledger(
-            delta=self.delta, accountant=self.accountant, random_source=random_source, allowance=dict(self.events)
+            delta=self.delta,
+            accountant=self.accountant,
+            random_source=random_source,
+            allowance=dict(self.events),
         )
 
     def shares(self) -> dict[str, float]:

@@ -85,7 +85,13 @@ def needs(config: Config, rows: int) -> list[Need]:
 
 
 def train(
-    config: Config, schema: Schema, vault: Vault, plan: Plan, seed: int | None, device: str, progress: Progress
+    config: Config,
+    schema: Schema,
+    vault: Vault,
+    plan: Plan,
+    seed: int | None,
+    device: str,
+    progress: Progress,
 ) -> Arrays:
     """Fit the generator. Returns its tensors and the noisy histograms that encode and decode its rows."""
     shape = Shape()
@@ -113,7 +119,12 @@ def train(
         # is the row's clipped feature vector in its class's place.
         if step < config.lots:
             (gradient,) = vault.gradient_sum(
-                GRADIENTS, critic, lambda answer: -answer[:, 0], embed.by_class, config.clip, config.microbatches
+                GRADIENTS,
+                critic,
+                lambda answer: -answer[:, 0],
+                embed.by_class,
+                config.clip,
+                config.microbatches,
             )
             total -= gradient.reshape(classes, embed.width)
         lots = min(step + 1, config.lots)

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..codec.codec import size
+from ..codec.grid import Grid, grid
 from ..codec.layout import Layout
 from ..dp.vault import Codes
+from ..rng import Stream
 from ..schema import Schema
 from .marginals import CELLS, Condition, Marginal
 
@@ -66,7 +68,7 @@ class Rows:
                 x[:, span.flag] = missing
         return torch.from_numpy(x)
 
-    def decode(self, x: Tensor, classes: NDArray[np.int64], rng: np.random.Generator) -> Codes:
+    def decode(self, x: Tensor, classes: NDArray[np.int64], rng: Stream) -> Codes:
         """Hard encoded rows (rows, width) and their classes to codes. `rng` spreads values inside cells."""
         out, codes = x.double().cpu().numpy(), np.zeros((len(x), len(self.schema.columns)), np.int32)
         for span in self.layout.spans:
@@ -134,8 +136,6 @@ def _bernoulli(logit: Tensor, uniform: Tensor, temperature: float) -> Tensor:
     return _through((noisy > 0).to(noisy), torch.sigmoid(noisy / temperature))
 
 
-def histogram_maps(schema: Schema) -> dict[str, object]:
+def histogram_maps(schema: Schema) -> dict[str, Grid]:
     """The public grid of every column: what the one answer of column histograms is asked over."""
-    from ..codec.grid import grid
-
     return {name: grid(column, CELLS) for name, column in schema.columns.items()}

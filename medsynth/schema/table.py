@@ -102,7 +102,7 @@ class Schema(BaseModel):
         content = self.to_dict()
         columns = content.pop("columns")
         assert isinstance(columns, dict)
-        flow = dict(default_flow_style=True, sort_keys=False, width=10_000, allow_unicode=True)
+        flow = {"default_flow_style": True, "sort_keys": False, "width": 10_000, "allow_unicode": True}
         lines = [
             f"  {_scalar(name)}: {yaml.safe_dump(column, **flow).strip()}"  # type: ignore[call-overload]
             for name, column in columns.items()

@@ -1,0 +1,5 @@
+"""`python -m medsynth_cli`."""
+
+from .app import main
+
+main()

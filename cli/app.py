@@ -1,0 +1,58 @@
+"""The command `medsynth`: each command's file holds its options and calls one verb."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from medsynth import __version__
+
+from . import demo, fit, ledger, plan, sample, schema
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    help="""Turn a table of patients into a synthetic table with a differential-privacy guarantee.
+
+    The straight way, in one folder:
+
+        medsynth fit patients.csv --epsilon 3.7
+
+        medsynth sample -n 10000
+
+        medsynth ledger --verify
+    """,
+    epilog="Exit codes: 0 done, 1 error, 2 usage, 3 budget too small, 4 schema not met, 130 interrupted.",
+)
+
+
+def _version(show: bool) -> None:
+    if show:
+        print(f"medsynth {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+app.command("fit")(fit.fit)
+app.command("sample")(sample.sample)
+app.command("plan")(plan.plan)
+app.command("ledger")(ledger.ledger)
+app.command("inspect")(ledger.inspect)
+app.command("demo")(demo.demo)
+app.add_typer(schema.app, name="schema")
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()

@@ -1,0 +1,94 @@
+"""`medsynth fit`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from medsynth.errors import UsageError
+
+from .console import guarded, progress_bar, result, say
+
+
+@guarded
+def fit(
+    table: Annotated[Path, typer.Argument(help="CSV file, UTF-8, comma-separated, with a header.")],
+    epsilon: Annotated[float | None, typer.Option(help="Privacy budget; 3.7 in the thyroid study.")] = None,
+    delta: Annotated[float, typer.Option(help="Chance of a worse loss; below 1/(10 rows).")] = 1e-5,
+    schema: Annotated[Path | None, typer.Option(help="Schema YAML [default: TABLE's .schema.yaml].")] = None,
+    target: Annotated[str | None, typer.Option(help="Column to predict [default: the schema's, else last].")] = None,
+    method: Annotated[str, typer.Option(help="Method: dp-cgan.")] = "dp-cgan",
+    preset: Annotated[str | None, typer.Option(help="thyroid-study: the paper's own settings.")] = None,
+    microbatches: Annotated[int | None, typer.Option(help="Clip this many group means a lot, not rows.")] = None,
+    rows: Annotated[int | None, typer.Option(help="Declare the public row count.")] = None,
+    holdout: Annotated[float | None, typer.Option(help="Keep each row out of training with this chance.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    seed: Annotated[int | None, typer.Option(help="Repeat initial weights and latent draws; never noise.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Model file [default: TABLE's name here].")] = None,
+    no_dp: Annotated[bool, typer.Option("--no-dp", help="Refused: no method without privacy is offered yet.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No messages.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
+) -> None:
+    """Fit a generator to a table under differential privacy and write NAME.medsynth.
+
+    Examples:
+        medsynth fit patients.csv --epsilon 3.7
+
+        medsynth fit patients.csv --epsilon 1 --rows 3772 --holdout 0.25 --target diagnosis
+    """
+    from medsynth.files import refuse_existing
+
+    if no_dp or epsilon is None:
+        both = "Give exactly one of --epsilon and --no-dp." if no_dp == (epsilon is not None) else ""
+        raise UsageError(both or "--no-dp is not offered by this version: every method here is private. Use --epsilon.")
+    output = output or Path(f"{table.stem}.medsynth")
+    refuse_existing(output, force=force)
+    quiet = quiet or as_json
+    source, schema = (table, schema) if holdout is None else _hold_out(table, schema, holdout, force, quiet)
+    if holdout is not None and rows is not None:
+        rows = max(2, round(rows * (1 - holdout)))
+
+    from medsynth.fitting import fit as run
+
+    with progress_bar(sys.stderr.isatty() and not quiet) as advance:
+        model = run(
+            source, epsilon=epsilon, delta=delta, schema=schema, target=target, method=method, preset=preset,
+            microbatches=microbatches, rows=rows, device=device, seed=seed, progress=advance,
+            notice=lambda text: say(text, quiet=quiet),
+        )  # fmt: skip
+    from medsynth.artifact import claim
+
+    model.save(output, force=force)
+    facts: dict[str, Any] = {
+        "model": str(output),
+        "method": model.method,
+        "preset": model.preset,
+        "epsilon": model.epsilon,
+        "epsilon_asked": model.epsilon_asked,
+        "delta": model.ledger.delta,
+        "accountant": model.ledger.accountant,
+        "rows": model.rows,
+        "schema": model.schema.name,
+        "device": model.device,
+        "seconds": model.seconds,
+    }
+    text = f"Wrote {output} in {model.seconds:.1f} s on {model.device}.\n{claim(model)}\nNext: medsynth sample -n 10000"
+    result(facts, text, as_json=as_json)
+
+
+def _hold_out(table: Path, schema: Path | None, fraction: float, force: bool, quiet: bool) -> tuple[Path, Path | None]:
+    """Split the table; returns the training file and the schema that the whole table would have had."""
+    from medsynth.fitting import check_table
+    from medsynth.holdout import check, split
+
+    check(fraction)
+    check_table(table)
+    train, heldout = Path(f"{table.stem}.train.csv"), Path(f"{table.stem}.heldout.csv")
+    split(table, fraction, train, heldout, force=force)
+    say(f"PRIVATE, real rows: {train} (training) and {heldout} (held out). Do not share them.", quiet=quiet)
+    sibling = table.with_suffix(".schema.yaml")
+    return train, schema or (sibling if sibling.exists() else None)

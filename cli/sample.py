@@ -1,0 +1,53 @@
+"""`medsynth sample`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from medsynth.errors import UsageError
+
+from .console import find_model, guarded, result, say
+
+
+@guarded
+def sample(
+    n: Annotated[int | None, typer.Option("-n", help="Rows to draw [default: the model's public row count].")] = None,
+    model: Annotated[Path | None, typer.Option(help="Model file [default: the newest here].")] = None,
+    output: Annotated[str | None, typer.Option(help="CSV file, or - for standard output.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Repeat this draw.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
+) -> None:
+    """Draw synthetic rows from a model and write NAME.synthetic.csv. Costs no privacy.
+
+    Examples:
+        medsynth sample -n 10000
+
+        medsynth sample -n 500 --model patients.medsynth --output -
+    """
+    from medsynth.files import atomic_write, refuse_existing
+
+    if n is not None and n < 1:
+        raise UsageError("-n must be one or more.")
+    if output == "-" and as_json:
+        raise UsageError("--json and --output - both claim standard output. Choose one.")
+    path = find_model(model)
+    target = Path(output or f"{path.stem}.synthetic.csv")
+    if output != "-":
+        refuse_existing(target, force=force)
+
+    from medsynth.artifact import claim, load
+    from medsynth.sampling import sample_csv
+
+    fitted = load(path)
+    text = sample_csv(fitted, n, seed)
+    if output == "-":
+        print(text, end="")
+        return
+    atomic_write(target, lambda file: file.write(text.encode()), force=force)
+    rows = fitted.rows if n is None else n
+    say(claim(fitted), quiet=as_json)
+    result({"output": str(target), "rows": rows, "model": str(path)}, f"Wrote {target}, {rows} rows.", as_json=as_json)
