@@ -78,7 +78,7 @@ class Model:
         """Write the model to `path`, whole or not at all. Raises OutputExists unless `force`."""
         from safetensors.numpy import save
 
-        body = json.dumps(self.describe(), sort_keys=True)
+        body = json.dumps(self.describe())  # columns keep their order
         metadata = {"medsynth": body, "sha256": _digest(body, self.tensors)}
         content = save({k: np.ascontiguousarray(t) for k, t in self.tensors.items()}, metadata)
         atomic_write(Path(path), lambda file: file.write(content), force=force)

@@ -163,7 +163,7 @@ def _check_target(schema: Schema) -> None:
 
 
 def choose_device(device: str) -> str:
-    """The device to train on, cpu or cuda. Raises UsageError for another name and MedsynthError for CUDA where there is none."""
+    """The device to train on, cpu or cuda. Raises UsageError for another name, MedsynthError for absent CUDA."""
     import torch
 
     if device not in ("auto", "cpu", "cuda"):

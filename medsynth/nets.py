@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
     "leaky_relu": lambda x: nn.functional.leaky_relu(x, 0.2),
     "tanh": torch.tanh,
@@ -38,8 +38,7 @@ class Mlp(nn.Module):
 
     def activate(self, x: Tensor) -> Tensor:
         """The pointwise activation."""
-        result: Tensor = ACTIVATIONS[self.activation](x)
-        return result
+        return ACTIVATIONS[self.activation](x)
 
     def forward(self, x: Tensor) -> Tensor:
         """(rows, sizes[0]) to (rows, sizes[-1])."""

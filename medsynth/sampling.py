@@ -26,7 +26,12 @@ def sample_codes(model: Model, n: int | None = None, seed: int | None = None) ->
         raise ArtifactError("This model's configuration is not one that this version of medsynth knows.")
     try:
         codes: NDArray[np.int32] = module.generate(
-            model.tensors, module.Config(**model.config), model.schema, model.rows, count, seed
+            model.tensors,
+            module.Config(**{k: tuple(v) if isinstance(v, list) else v for k, v in model.config.items()}),
+            model.schema,
+            model.rows,
+            count,
+            seed,
         )
     except (KeyError, RuntimeError, ValueError, IndexError):
         raise ArtifactError("This model's tensors do not fit its schema. Refit it.") from None

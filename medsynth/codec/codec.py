@@ -65,7 +65,7 @@ def _encode_column(table: Table, name: str, column: Column) -> Codes:
     declared = {str(level) for level in column.levels} if isinstance(column, Binary | Categorical) else frozenset()
     missing = np.array([word in MISSING_TOKENS and word not in declared for word in words], dtype=bool)
     read = np.full(len(words), size(column), np.int64)
-    values = words[~missing]
+    values = np.asarray(words, dtype=object)[~missing]
     read[~missing] = _levels(values, column) if isinstance(column, Binary | Categorical) else _numbers(values, column)
 
     def refuse(bad: NDArray[np.bool_], what: str, cure: str) -> None:

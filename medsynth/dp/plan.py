@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..errors import BudgetError, UsageError
@@ -12,7 +13,8 @@ from .event import Event, Gaussian, SubsampledGaussian, Thresholded
 from .ledger import Ledger
 
 TOLERANCE = 0.004  # the plan spends at least this close to the budget, relatively
-LARGEST = 1e4  # a scale of noise beyond which an answer says nothing
+SMALLEST, LARGEST = 1e-2, 1e4  # scales of noise between which a plan is sought
+PRV_FAILURES = (BudgetError, ValueError, RuntimeError, FloatingPointError, MemoryError)  # Opacus issue 601
 DISCOVERY_DELTA = 0.1  # share of delta that key discovery may use
 
 
@@ -96,26 +98,23 @@ def make_plan(needs: Sequence[Need], *, epsilon: float, delta: float, rows: int)
     Raises UsageError for a budget out of range and BudgetError where no usable noise meets it.
     """
     check_budget(epsilon, delta)
-    chosen: accountant.Accountant = "prv"
 
-    def cost(scale: float) -> float:
-        nonlocal chosen
-        events = [(need.event(scale, delta), need.times) for need in needs]
-        if chosen == "prv":
-            try:
-                return accountant.epsilon(events, delta, "prv")
-            except (BudgetError, ValueError, RuntimeError, FloatingPointError, MemoryError):
-                chosen = "rdp"
-                raise _Restart from None
-        return accountant.epsilon(events, delta, "rdp")
+    def cost(scale: float, by: accountant.Accountant) -> float:
+        return accountant.epsilon([(need.event(scale, delta), need.times) for need in needs], delta, by)
 
-    try:
-        scale, spent = _least_noise(cost, needs, delta, epsilon)
-    except _Restart:
-        scale, spent = _least_noise(cost, needs, delta, epsilon)
+    if cost(LARGEST, "rdp") > epsilon:
+        raise BudgetError(
+            f"epsilon {epsilon:g} at delta {delta:g} is too small for this method. Give a larger --epsilon."
+        )
+    # RDP is quick and lies above PRV: it finds a scale that is safe under both, PRV then lowers it.
+    chosen: accountant.Accountant = "rdp"
+    scale = _least(lambda z: cost(z, "rdp"), SMALLEST, LARGEST, epsilon)
+    with contextlib.suppress(*PRV_FAILURES):
+        if cost(scale, "prv") <= epsilon:
+            scale, chosen = _least(lambda z: cost(z, "prv"), scale / 1.6, scale, epsilon), "prv"
     return Plan(
         epsilon_asked=epsilon,
-        epsilon=spent,
+        epsilon=cost(scale, chosen),
         delta=delta,
         rows=rows,
         accountant=chosen,
@@ -123,34 +122,14 @@ def make_plan(needs: Sequence[Need], *, epsilon: float, delta: float, rows: int)
     )
 
 
-class _Restart(Exception):
-    """PRV failed: search again by RDP, from the start, so that one accountant made the whole plan."""
-
-
-def _least_noise(cost, needs, delta, epsilon):  # type: ignore[no-untyped-def]
-    """The bracket is found by RDP, which is quick and lies above PRV; then PRV bisects inside it."""
-
-    def quick(scale: float) -> float:
-        return accountant.epsilon([(n.event(scale, delta), n.times) for n in needs], delta, "rdp")
-
-    low, high = 1e-2, LARGEST
-    if quick(high) > epsilon:
-        raise BudgetError(
-            f"epsilon {epsilon:g} at delta {delta:g} is too small for this method. Give a larger --epsilon."
-        )
-    while high / low > 1.02:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if quick(middle) <= epsilon else (middle, high)
-    high *= 1.02
-    low, spent = high / 1.6, cost(high)
-    while spent > epsilon:  # never in practice; the safe side must not rest on it
-        low, high = high, high * 1.1
-        spent = cost(high)
-    while spent < (1 - TOLERANCE) * epsilon and high / low > 1 + 1e-6:
+def _least(cost: Callable[[float], float], low: float, high: float, epsilon: float) -> float:
+    """The least scale in [low, high], nearly, that costs at most `epsilon`. `high` must; the answer always does."""
+    spent = cost(high)
+    while spent < (1 - TOLERANCE) * epsilon and high / low > 1 + TOLERANCE / 10:
         middle = math.sqrt(low * high)
         value = cost(middle)
         if value <= epsilon:
             high, spent = middle, value
         else:
             low = middle
-    return high, spent
+    return high

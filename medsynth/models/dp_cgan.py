@@ -43,8 +43,9 @@ class Config:
     histogram_share: float = 0.15
     class_share: float = 0.05
     microbatches: int | None = None
-    features: int = 200  # random Fourier features
-    frequency: float = 0.8  # their spread per unit of an encoded row
+    features: int = 400  # random Fourier features, half sines and half cosines
+    phase: float = 2.0  # between two rows, on average, in radians
+    spread: float = 0.7  # of the frequencies' logarithm, both ways
 
     def __post_init__(self) -> None:
         if self.microbatches is not None and self.microbatches < 1:
@@ -104,7 +105,7 @@ def train(
     embed = _Embedding(rows, config, seed, device)
     net = _generator(rows, shape, torch_stream(seed, "init")).to(device)
     with torch.no_grad():
-        net.layers[-1].bias.copy_(rows.start_bias())
+        list(net.parameters())[-1].copy_(rows.start_bias())
     averaged = [p.detach().clone() for p in net.parameters()]
     adam = torch.optim.Adam(net.parameters(), shape.step, betas=(0.5, 0.9))
     latent = torch_stream(seed, "latent", device)
@@ -141,7 +142,7 @@ def train(
         for group in adam.param_groups:
             group["lr"] = shape.step * min(1.0, (steps - step) / shape.polish)
         adam.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         adam.step()
         with torch.no_grad():
             for mean, p in zip(averaged, net.parameters(), strict=True):
@@ -184,30 +185,36 @@ def _forward(net: Mlp, labels: Tensor, classes: int, shape: Shape, stream: torch
 
 
 class _Embedding:
-    """The critic's fixed hidden layer: a centred row and its random Fourier features, (rows, width)."""
+    """The critic's fixed hidden layer: random Fourier features of a centred row, (rows, width), of norm one.
+
+    The norm is exact (each frequency gives a sine and a cosine), so clipping at one changes nothing. Frequencies
+    are spread so that the phase between two rows is about `Config.phase` on average, whatever the columns, by
+    the noisy marginals' total variance; their log-uniform spread keeps near and far differences visible.
+    """
 
     def __init__(self, rows: Rows, config: Config, seed: int | None, device: str) -> None:
         stream = torch_stream(seed, "features")
-        wide = rows.layout.width
+        half = config.features // 2
         self._rows, self._clip, self._device = rows, config.clip, device
         self._shares = rows.shares().to(device)
-        # Far rows should still look different, near ones alike: the spread of x.w is kept below about three.
-        scale = min(config.frequency, 3 / math.sqrt(max(1, len(rows.layout.spans))))
-        self._frequencies = (torch.randn(wide, config.features, generator=stream) * scale).to(device)
-        self._phases = (torch.rand(config.features, generator=stream) * 2 * math.pi).to(device)
+        numbers = sum(span.kind == "number" for span in rows.layout.spans)
+        variance = numbers + float((self._shares * (1 - self._shares)).sum())
+        scale = config.phase / math.sqrt(2 * max(variance, 0.1))
+        spread = ((torch.rand(half, generator=stream) * 2 - 1) * config.spread).exp()
+        self._frequencies = (torch.randn(rows.layout.width, half, generator=stream) * scale * spread).to(device)
         self._classes = rows.condition.classes
-        self.width = wide + config.features
+        self.width = 2 * half
 
     def features(self, x: Tensor) -> Tensor:
         """Encoded rows (rows, columns' width) to features (rows, width)."""
-        centred = x - self._shares
-        waves = torch.cos(centred @ self._frequencies + self._phases)
-        return torch.cat([centred / math.sqrt(centred.shape[1]), waves * math.sqrt(2 / waves.shape[1])], 1)
+        turns = (x - self._shares) @ self._frequencies
+        return torch.cat([torch.cos(turns), torch.sin(turns)], 1) / math.sqrt(self.width / 2)
 
     def clipped(self, x: Tensor) -> Tensor:
         """Features of generated rows, each cut to the clipping norm apart from the real ones, as those are."""
         features = self.features(x)
-        return features * (self._clip / features.norm(dim=1, keepdim=True)).clamp(max=1.0)
+        factors: Tensor = (self._clip / features.norm(dim=1, keepdim=True)).clamp(max=1.0)
+        return features * factors
 
     def by_class(self, codes: Codes) -> Tensor:
         """Real rows for the critic: the features in the place of the row's own class, zero elsewhere."""

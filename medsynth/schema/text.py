@@ -27,7 +27,7 @@ _Loader.add_implicit_resolver(
 
 
 def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
-    keys = [loader.construct_object(key) for key, _ in node.value]  # type: ignore[no-untyped-call]
+    keys = [loader.construct_object(key) for key, _ in node.value]
     for key in keys:
         if keys.count(key) > 1:
             raise yaml.constructor.ConstructorError(None, None, f"{key!r} stands twice", node.start_mark)

@@ -1,0 +1,66 @@
+"""Shared fixtures: small tables, a quick fit, and the real table where it is to be had."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from medsynth_sample_data import simulate
+
+from medsynth.schema import Schema
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="session")
+def cohort() -> pd.DataFrame:
+    return simulate.cohort(300, 5)
+
+
+@pytest.fixture(scope="session")
+def clinic() -> Schema:
+    return Schema.load(ROOT / "sample_data" / "clinic.schema.yaml")
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Make default fits quick: five lots and five polishing steps."""
+    from medsynth.models import dp_cgan
+
+    config, shape = dp_cgan.Config, dp_cgan.Shape
+    defaults = {"lots": 5, "features": 16}
+    monkeypatch.setattr(config.__init__, "__kwdefaults__", {**config.__init__.__kwdefaults__, **defaults})
+    monkeypatch.setattr(shape.__init__, "__kwdefaults__", {**shape.__init__.__kwdefaults__, "polish": 5})
+
+
+@pytest.fixture
+def patients(tmp_path, cohort, monkeypatch) -> Path:
+    """patients.csv and its schema in an empty folder, which becomes the current one."""
+    monkeypatch.chdir(tmp_path)
+    cohort.to_csv("patients.csv", index=False)
+    (tmp_path / "patients.schema.yaml").write_text((ROOT / "sample_data" / "clinic.schema.yaml").read_text())
+    return tmp_path / "patients.csv"
+
+
+def thyroid_folder() -> Path | None:
+    places = [os.environ.get("MEDSYNTH_THYROID"), ROOT.parent / "shared" / "data" / "thyroid"]
+    return next((Path(p) for p in places if p and (Path(p) / "ann-train.data").exists()), None)
+
+
+@pytest.fixture(scope="session")
+def thyroid() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The real ann-thyroid table, train and test."""
+    folder = thyroid_folder()
+    if folder is None:
+        pytest.skip("no ann-thyroid files: set MEDSYNTH_THYROID to their folder")
+    names = list(Schema.load(ROOT / "schemas" / "thyroid.yaml").names)
+    read = [
+        pd.read_csv(folder / f"ann-{part}.data", sep=r"\s+", header=None, names=names) for part in ("train", "test")
+    ]
+    return read[0], read[1]
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
