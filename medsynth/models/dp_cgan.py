@@ -24,6 +24,7 @@ from ..errors import UsageError
 from ..nets import Mlp
 from ..rng import numpy_stream, torch_stream
 from ..schema import Schema
+from .embedding import Embedding
 from .marginals import cleaned
 from .rows import Rows, histogram_maps
 
@@ -102,7 +103,9 @@ def train(
     class_counts = next(iter(vault.histograms(CLASSES, target).values()))
     prior = cleaned(class_counts, plan.rows)
     classes = rows.condition.classes
-    embed = _Embedding(rows, config, seed, device)
+    embed = Embedding(
+        rows, config.features, config.phase, config.spread, config.clip, torch_stream(seed, "features"), device
+    )
     net = _generator(rows, shape, torch_stream(seed, "init")).to(device)
     with torch.no_grad():
         list(net.parameters())[-1].copy_(rows.start_bias())
@@ -182,45 +185,3 @@ def _forward(net: Mlp, labels: Tensor, classes: int, shape: Shape, stream: torch
     hot = torch.nn.functional.one_hot(labels, classes).to(latent)
     result: Tensor = net(torch.cat([latent, hot], 1))
     return result
-
-
-class _Embedding:
-    """The critic's fixed hidden layer: random Fourier features of a centred row, (rows, width), of norm one.
-
-    The norm is exact (each frequency gives a sine and a cosine), so clipping at one changes nothing. Frequencies
-    are spread so that the phase between two rows is about `Config.phase` on average, whatever the columns, by
-    the noisy marginals' total variance; their log-uniform spread keeps near and far differences visible.
-    """
-
-    def __init__(self, rows: Rows, config: Config, seed: int | None, device: str) -> None:
-        stream = torch_stream(seed, "features")
-        half = config.features // 2
-        self._rows, self._clip, self._device = rows, config.clip, device
-        self._shares = rows.shares().to(device)
-        numbers = sum(span.kind == "number" for span in rows.layout.spans)
-        variance = numbers + float((self._shares * (1 - self._shares)).sum())
-        scale = config.phase / math.sqrt(2 * max(variance, 0.1))
-        spread = ((torch.rand(half, generator=stream) * 2 - 1) * config.spread).exp()
-        self._frequencies = (torch.randn(rows.layout.width, half, generator=stream) * scale * spread).to(device)
-        self._classes = rows.condition.classes
-        self.width = 2 * half
-
-    def features(self, x: Tensor) -> Tensor:
-        """Encoded rows (rows, columns' width) to features (rows, width)."""
-        turns = (x - self._shares) @ self._frequencies
-        return torch.cat([torch.cos(turns), torch.sin(turns)], 1) / math.sqrt(self.width / 2)
-
-    def clipped(self, x: Tensor) -> Tensor:
-        """Features of generated rows, each cut to the clipping norm apart from the real ones, as those are."""
-        features = self.features(x)
-        factors: Tensor = (self._clip / features.norm(dim=1, keepdim=True)).clamp(max=1.0)
-        return features * factors
-
-    def by_class(self, codes: Codes) -> Tensor:
-        """Real rows for the critic: the features in the place of the row's own class, zero elsewhere."""
-        condition = self._rows.condition
-        column = codes[:, condition.index] if condition.index is not None else codes[:, 0]
-        labels = torch.from_numpy(np.asarray(condition.cell_of(column), dtype=np.int64)).to(self._device)
-        features = self.features(self._rows.encode(codes).to(self._device))
-        hot = torch.nn.functional.one_hot(labels, self._classes).to(features)
-        return (hot[:, :, None] * features[:, None, :]).reshape(len(codes), -1)

@@ -62,7 +62,7 @@ def needs(config: Config, rows: int) -> list[Need]:
 
 
 class _Scaled:
-    """Rows as the study encodes them: one number in [-1, 1] a column by public bounds, and the class as one-hot."""
+    """Rows as the study encodes them: one number in [0, 1] a column by public bounds, and the class as one-hot."""
 
     def __init__(self, schema: Schema) -> None:
         self.spans = Layout.of(schema).spans
@@ -78,14 +78,14 @@ class _Scaled:
 
     def encode(self, codes: Codes) -> Tensor:
         """(rows, columns) codes to (rows, features + classes)."""
-        x = codes[:, [span.index for span in self.spans]] / self.top * 2 - 1
+        x = codes[:, [span.index for span in self.spans]] / self.top
         hot = np.eye(self.classes)[codes[:, self.index]]
         return torch.tensor(np.concatenate([x, hot], 1), dtype=torch.float32)
 
     def decode(self, x: Tensor, labels: np.ndarray, columns: int) -> Codes:
-        """(rows, features) in [-1, 1] and labels to codes."""
+        """(rows, features), cut to [0, 1], and labels to codes."""
         codes = np.zeros((len(labels), columns), np.int32)
-        near = np.rint((x.double().numpy() + 1) / 2 * self.top).astype(np.int32)
+        near = np.rint(x.double().numpy() * self.top).astype(np.int32)
         codes[:, [span.index for span in self.spans]] = np.clip(near, 0, self.top.astype(np.int32))
         codes[:, self.index] = labels
         return codes
@@ -117,7 +117,7 @@ def train(
         speed = first + (last - first) * step / config.steps
         with torch.no_grad():
             for p, real, made in zip(critic.parameters(), real_sum, fake_sum, strict=True):
-                p -= speed * (real / divisor + made / config.lot)
+                p.sub_(speed * (real / divisor + made / config.lot))
         # Lines 10-11: the generator follows the noised critic.
         loss = _says_real(critic(_forward(net, labels, config, rows.classes, latent))).mean()
         adam.zero_grad()
