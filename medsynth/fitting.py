@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from . import models, rng, tables
 from .artifact import Model
 from .codec.codec import check_header, encode
+from .dp import discovery
 from .dp.event import RELATION
 from .dp.plan import Plan, check_budget, make_plan
 from .errors import MedsynthError, SchemaError, UsageError
@@ -57,9 +58,19 @@ def fit(
     chosen_device = choose_device(device)
     given = isinstance(table, (str, Path))
     data = tables.read(Path(table)) if given else tables.from_frame(table)  # type: ignore[arg-type]
-    public = choose_schema(data, schema, Path(table) if given else None, target, notice)  # type: ignore[arg-type]
-    _check_target(public)
-    notes = ["The header, the column kinds and the schema are public by declaration."]
+    declared = choose_schema(data, schema, Path(table) if given else None, notice)  # type: ignore[arg-type]
+    if declared is not None:
+        declared = settle_target(declared, target, notice)
+    kinds = tables.dtypes(data) if declared is None else {}
+    notes = ["The header, the columns' types and the schema are public by declaration."]
+    if declared is None:
+        notes = [
+            "The header and the columns' types are taken as public; levels and bounds were learned from noisy answers."
+        ]
+        notice(
+            "No schema: levels and bounds are learned privately, for part of the budget. A declared schema does better."
+        )
+    declared_rows = rows is not None
     if rows is None:
         rows = len(data.cells)
         notes.append("The row count was not declared: the table's own was taken as public.")
@@ -68,13 +79,19 @@ def fit(
         notes.append("The row count is public by declaration.")
     if delta > 1 / (10 * rows):
         notice(f"delta {delta:g} is large for {rows} rows: below {1 / (10 * rows):.1g} is advised.")
-    plan = make_plan(module.needs(config, rows), epsilon=epsilon, delta=delta, rows=rows)
+    plan = make_plan([*discovery.needs(kinds), *module.needs(config, rows)], epsilon=epsilon, delta=delta, rows=rows)
 
     from .dp.vault import Vault
 
     entropy = rng.system_entropy()
     ledger = plan.ledger(entropy.source)
     ledger.notes.extend(notes)
+    public = declared
+    if public is None:
+        public = discovery.Extract(data, kinds, rows, ledger, entropy).schema("learned", None)
+        public = settle_target(public, target, notice)
+        notice(f"Learned from noisy answers:\n{public.to_yaml()}")
+    _check_target(public)
     vault = Vault(encode(data, public), public.names, ledger, entropy)
     del data
     with _one_thread():
@@ -99,7 +116,7 @@ def fit(
         epsilon=plan.epsilon,
         epsilon_asked=epsilon,
         rows=rows,
-        rows_declared="declaration" in notes[1],
+        rows_declared=declared_rows,
         device=chosen_device,
         seconds=round(time.perf_counter() - started, 2),
         versions=versions(),
@@ -121,15 +138,11 @@ def _one_thread() -> Iterator[None]:
 
 
 def choose_schema(
-    data: tables.Table,
-    schema: Schema | Path | str | None,
-    path: Path | None,
-    target: str | None,
-    notice: Notice,
-) -> Schema:
-    """The schema given, else the file beside the table, else a bundled one by header. The target is settled too.
+    data: tables.Table, schema: Schema | Path | str | None, path: Path | None, notice: Notice
+) -> Schema | None:
+    """The schema given, else the file beside the table, else a bundled one by header, else None.
 
-    Raises SchemaError where none fits.
+    Its columns come in the table's order. Raises SchemaError where they are not the table's.
     """
     sibling = path.with_suffix(".schema.yaml") if path else None
     if isinstance(schema, Schema):
@@ -143,15 +156,17 @@ def choose_schema(
         found = bundle
         notice(f"Schema: the bundled {bundle.name!r}, recognised by its column names:\n{bundle.to_yaml()}")
     else:
-        raise SchemaError(
-            f"{data.where}: no schema. `medsynth schema draft {data.where}` writes one to finish, or give --schema."
-        )
+        return None
     check_header(data, found)
-    ordered = found.model_copy(update={"columns": {name: found.columns[name] for name in data.header}})
-    if target is None and ordered.target is None:
-        target = ordered.names[-1]
+    return found.model_copy(update={"columns": {name: found.columns[name] for name in data.header}})
+
+
+def settle_target(schema: Schema, target: str | None, notice: Notice) -> Schema:
+    """The schema with the target asked for, else its own, else the last column. Raises SchemaError for no column."""
+    if target is None and schema.target is None:
+        target = schema.names[-1]
         notice(f"Target: the last column, {target!r}. --target names another.")
-    return ordered.with_target(target) if target else ordered
+    return schema.with_target(target) if target else schema
 
 
 def _check_target(schema: Schema) -> None:
@@ -192,6 +207,8 @@ def table_kinds(path: Path) -> dict[str, tables.Kind]:
 def check_schema(path: Path, schema: Path | None) -> Schema:
     """The schema that a fit of the table would take, once every cell has met it. Raises SchemaError."""
     data = tables.read(path)
-    found = choose_schema(data, schema, path, None, lambda text: None)
+    found = choose_schema(data, schema, path, lambda text: None)
+    if found is None:
+        raise SchemaError(f"{path}: no schema. `medsynth schema draft {path}` writes one to finish, or give --schema.")
     encode(data, found)
     return found

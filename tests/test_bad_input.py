@@ -132,9 +132,9 @@ def test_one_class(folder):
     refused(4, ["one class"], *FIT, "--epsilon", "1")
 
 
-def test_no_schema_says_how_to_make_one(folder):
+def test_check_without_a_schema_says_how_to_make_one(folder):
     (folder / "t.schema.yaml").unlink()
-    refused(4, ["schema draft"], *FIT, "--epsilon", "1")
+    refused(4, ["schema draft"], "schema", "check", "t.csv")
 
 
 def test_unknown_kind(folder):

@@ -96,8 +96,7 @@ def _encode_column(table: Table, name: str, column: Column) -> Codes:
 def _levels(words: NDArray[np.object_], column: Binary | Categorical) -> NDArray[np.int64]:
     """Level numbers of texts; UNREADABLE for one that is no level and has nowhere to go."""
     index = {_canonical(str(level), level): k for k, level in enumerate(column.levels)}
-    unknown = getattr(column, "unknown", None)
-    other = UNREADABLE if unknown is None else column.levels.index(unknown)
+    other = UNREADABLE if column.unknown is None else column.levels.index(column.unknown)
     first = column.levels[0]
     return np.array([index.get(_canonical(word, first), index.get(word, other)) for word in words], dtype=np.int64)
 

@@ -62,9 +62,9 @@ def epsilon(events: Composition, delta: float, accountant: Accountant = "prv") -
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         value = _rdp(history, rest) if accountant == "rdp" else _prv(history, rest)
-    if not math.isfinite(value) or value < 0:
+    if not math.isfinite(value):
         raise BudgetError(f"The {accountant.upper()} accountant finds no bound for these noise multipliers.")
-    return value
+    return max(0.0, value)  # a bound below zero, at large delta, is a bound of zero
 
 
 def _rdp(history: list[tuple[float, float, int]], delta: float) -> float:

@@ -20,15 +20,17 @@ class _Base(BaseModel):
     missing: bool = False
 
 
-def _distinct(levels: tuple[Level, ...]) -> None:
+def _check_levels(levels: tuple[Level, ...], unknown: Level | None) -> None:
     if len({str(level) for level in levels}) != len(levels):
         raise ValueError("levels must differ from one another")
     if any(isinstance(level, str) and level != level.strip() for level in levels):
         raise ValueError("levels must not begin or end with blanks")
+    if unknown is not None and unknown not in levels:
+        raise ValueError("unknown must name one of the levels")
 
 
 class Binary(_Base):
-    """A column of exactly two levels, such as 0/1, yes/no or M/F.
+    """A column of exactly two levels, such as 0/1, yes/no or M/F. `unknown` as for Categorical.
 
     >>> Binary(levels=("F", "M")).levels
     ('F', 'M')
@@ -36,10 +38,11 @@ class Binary(_Base):
 
     kind: Literal["binary"] = "binary"
     levels: tuple[Level, Level]
+    unknown: Level | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        _distinct(self.levels)
+        _check_levels(self.levels, self.unknown)
         return self
 
 
@@ -52,9 +55,7 @@ class Categorical(_Base):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        _distinct(self.levels)
-        if self.unknown is not None and self.unknown not in self.levels:
-            raise ValueError("unknown must name one of the levels")
+        _check_levels(self.levels, self.unknown)
         return self
 
 
