@@ -61,7 +61,11 @@ def fit(
     declared = choose_schema(data, schema, Path(table) if given else None, notice)  # type: ignore[arg-type]
     if declared is not None:
         declared = settle_target(declared, target, notice)
+    goal = target or data.header[-1]
+    if goal not in data.header:
+        raise SchemaError(f"The target {goal!r} is no column. The columns are: {', '.join(data.header)}.")
     kinds = tables.dtypes(data) if declared is None else {}
+    extra = discovery.needs(kinds, goal) if kinds else []
     notes = ["The header, the columns' types and the schema are public by declaration."]
     if declared is None:
         notes = [
@@ -79,7 +83,7 @@ def fit(
         notes.append("The row count is public by declaration.")
     if delta > 1 / (10 * rows):
         notice(f"delta {delta:g} is large for {rows} rows: below {1 / (10 * rows):.1g} is advised.")
-    plan = make_plan([*discovery.needs(kinds), *module.needs(config, rows)], epsilon=epsilon, delta=delta, rows=rows)
+    plan = make_plan([*extra, *module.needs(config, rows)], epsilon=epsilon, delta=delta, rows=rows)
 
     from .dp.vault import Vault
 
@@ -88,8 +92,8 @@ def fit(
     ledger.notes.extend(notes)
     public = declared
     if public is None:
-        public = discovery.Extract(data, kinds, rows, ledger, entropy).schema("learned", None)
-        public = settle_target(public, target, notice)
+        public = discovery.Extract(data, kinds, rows, ledger, entropy).schema("learned", goal)
+        notice(f"Target: {goal!r}. --target names another.")
         notice(f"Learned from noisy answers:\n{public.to_yaml()}")
     _check_target(public)
     vault = Vault(encode(data, public), public.names, ledger, entropy)

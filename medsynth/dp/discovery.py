@@ -19,15 +19,24 @@ from .ledger import Ledger
 from .noise import noised
 from .plan import Need
 
-LEVELS, FORMATS = "schema: levels", "schema: number formats"
-SHARE = 0.075  # of the privacy loss, each of the two answers
+TARGET, LEVELS, FORMATS = "schema: target levels", "schema: levels", "schema: number formats"
+SHARE = 0.075  # of the privacy loss, each answer
 
 
-def needs(kinds: Mapping[str, Kind]) -> list[Need]:
-    """What learning a schema asks, from header and dtypes alone."""
-    named, measured = (any(kind in pair for kind in kinds.values()) for pair in (("text", "int"), ("int", "float")))
-    asked = [Need(label=LEVELS, weight=SHARE**-0.5, discovery=True)] * named
-    return asked + [Need(label=FORMATS, weight=SHARE**-0.5)] * measured
+def needs(kinds: Mapping[str, Kind], target: str) -> list[Need]:
+    """What learning a schema asks, from header and dtypes alone.
+
+    The target's levels are an answer of their own: its rare classes matter most, and one column has the least noise.
+    """
+    discovery = [label for label, names in _named(kinds, target).items() if names]
+    asked = [Need(label=label, weight=SHARE**-0.5, discovery=True) for label in discovery]
+    return asked + [Need(label=FORMATS, weight=SHARE**-0.5)] * bool(set(kinds.values()) & {"int", "float"})
+
+
+def _named(kinds: Mapping[str, Kind], target: str) -> dict[str, list[str]]:
+    """The columns that may have levels, by the answer that finds them."""
+    names = [name for name, kind in kinds.items() if kind != "float"]
+    return {TARGET: [n for n in names if n == target], LEVELS: [n for n in names if n != target]}
 
 
 class Extract:
@@ -40,9 +49,11 @@ class Extract:
         self.__entropy = entropy
         self._kinds, self._rows, self._ledger = kinds, rows, ledger
 
-    def schema(self, name: str, target: str | None) -> Schema:
+    def schema(self, name: str, target: str) -> Schema:
         """The table's schema by noisy answers; every column may be missing, every bound clips."""
-        kept = self._levels() if set(self._kinds.values()) & {"text", "int"} else {}
+        kept: dict[str, Column | None] = {}
+        for label, names in _named(self._kinds, target).items():
+            kept |= self._levels(label, names) if names else {}
         numbers = self._numbers() if set(self._kinds.values()) & {"int", "float"} else {}
         columns: dict[str, Column] = {}
         for column, kind in self._kinds.items():
@@ -50,16 +61,15 @@ class Extract:
             columns[column] = found if found is not None else numbers[column]
         return Schema(name=name, target=target, columns=columns)
 
-    def _levels(self) -> dict[str, Column | None]:
-        """Levels of every text and whole-number column whose noisy count passes a threshold, in one answer.
+    def _levels(self, label: str, asked: list[str]) -> dict[str, Column | None]:
+        """Levels of the `asked` text and whole-number columns whose noisy count passes a threshold, in one answer.
 
         A row adds one to one level of each of the k columns: L2 sensitivity sqrt(k). Noise is drawn for levels
         that occur. A level that one row alone holds has count one; it is released only if its noise exceeds
         threshold - 1 = std * Phi^-1(1 - delta/k), which has probability delta/k, and by the union over the
         row's k levels at most delta: what Thresholded charges beside its Gaussian.
         """
-        asked = [name for name, kind in self._kinds.items() if kind != "float"]
-        event, std = self._charge(LEVELS, math.sqrt(len(asked)))
+        event, std = self._charge(label, math.sqrt(len(asked)))
         assert isinstance(event, Thresholded)
         threshold = 1 + std * float(ndtri(1 - event.delta / len(asked)))
         found: dict[str, Column | None] = {}

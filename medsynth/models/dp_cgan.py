@@ -101,6 +101,8 @@ def train(
     rows = Rows.of(schema, counts, plan.rows)
     target = {schema.target or "": rows.condition}
     class_counts = next(iter(vault.histograms(CLASSES, target).values()))
+    if schema.target and schema.columns[schema.target].missing and class_counts[-1] < 3 * plan.multiplier(CLASSES):
+        class_counts[-1] = 0.0  # a missing target that does not rise above the noise is noise
     prior = cleaned(class_counts, plan.rows)
     classes = rows.condition.classes
     embed = Embedding(

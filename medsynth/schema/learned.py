@@ -17,6 +17,7 @@ MAGNITUDES = 2 * len(POWERS) + 2  # negative, zero, positive, missing
 MOST_DECIMALS = 8
 FEW_LEVELS = 20  # an integer column of at most so many surviving levels may be categorical
 NEARLY_ALL = 0.95
+LARGEST = 1e9  # codes of whole numbers between such bounds still fit into 32 bits
 LOG_RATIO = 30.0  # a positive column whose 10 % and 90 % quantiles differ by more is read on a log scale
 
 
@@ -64,9 +65,20 @@ def scale(counts: Floats) -> Literal["linear", "log"]:
     return "log" if 2 ** ((high - low) / 2) > LOG_RATIO else "linear"
 
 
+def _widened(low: float, high: float, kind: str) -> tuple[float, float]:
+    """Bounds with room for tails too thin to rise above the noise; the column's own histogram finds where rows are.
+
+    A positive column starts at zero unless it lies far from it, as years do.
+    """
+    room = 16.0 if kind == "log" else 1.5
+    low = 0.0 if 0 < low < high / 2 else low
+    wide = (low * room if low < 0 else low), (high * room if high > 0 and low < high / 2 else high)
+    return max(wide[0], -LARGEST), min(wide[1], LARGEST)
+
+
 def number(counts: Floats, std: float, decimals: Floats | None) -> Column:
     """A Continuous column, or a Count where there are no `decimals`: noisy counts of digits after the point."""
-    low, high = bounds(counts, std)
+    low, high = _widened(*bounds(counts, std), scale(counts))
     kind: Literal["linear", "log"] = scale(counts) if low >= 0 else "linear"
     if decimals is None:
         whole = (math.floor(low), max(math.floor(low) + 1, math.ceil(high)))
