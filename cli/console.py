@@ -67,7 +67,7 @@ def find_model(model: Path | None) -> Path:
 
 
 @contextmanager
-def progress_bar(show: bool) -> Iterator[Callable[[Plan, str, int, int], None]]:
+def progress_bar(show: bool) -> Iterator[Callable[[Plan, str, int, int, int], None]]:
     """A bar on standard error with device, rows a second, epsilon spent and time left.
 
     Rows are expected rows: lot sizes as drawn are private. Epsilon is read from the plan's table.
@@ -81,14 +81,13 @@ def progress_bar(show: bool) -> Iterator[Callable[[Plan, str, int, int], None]]:
         task = bar.add_task("fit", device="...", rate="-", spent="-", total=None)
         table: list[tuple[int, float]] = []
 
-        def advance(plan: Plan, device: str, done: int, total: int) -> None:
+        def advance(plan: Plan, device: str, done: int, total: int, lots: int) -> None:
             if not show:
                 return
-            label, (event, times) = max(plan.events.items(), key=lambda item: item[1][1])
+            event, _ = plan.events[plan.repeated]
             if not table:
-                table.extend(plan.spent_table(label))
+                table.extend(plan.spent_table())
             elapsed = bar.tasks[0].elapsed or 0.0
-            lots = min(done, times)
             rows = lots * plan.rows * getattr(event, "rate", 1.0) / elapsed if elapsed else 0
             spent = next((epsilon for steps, epsilon in table if lots <= steps), plan.epsilon)
             bar.update(task, completed=done, total=total, device=device, rate=f"{rows:,.0f}", spent=f"{spent:.2f}")

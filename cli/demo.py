@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib import resources
 from pathlib import Path
 from typing import Annotated
 
@@ -36,8 +35,8 @@ def demo(
     rows, cohort_seed = simulate.COMMITTED["clinic.csv"]
     cohort = simulate.cohort(rows, cohort_seed).to_csv(index=False, lineterminator="\n")
     atomic_write(table, lambda file: file.write(cohort.encode()), force=force)
-    text = (resources.files("medsynth_sample_data") / "clinic.schema.yaml").read_bytes()
-    atomic_write(schema, lambda file: file.write(text), force=force)
+    text = simulate.schema_text()
+    atomic_write(schema, lambda file: file.write(text.encode()), force=force)
     say(f"Simulated {rows} patients of a thyroid clinic (no real ones): {table}", quiet=as_json)
 
     from medsynth.artifact import claim

@@ -8,11 +8,7 @@ from typing import Annotated
 
 import typer
 
-from medsynth.errors import UsageError
-
 from .console import guarded, result
-
-SECONDS_A_STEP = 0.006  # one lot and one generator step on one core of a laptop; an estimate, no promise
 
 
 @guarded
@@ -22,29 +18,29 @@ def plan(
     delta: Annotated[float, typer.Option(help="Chance of a worse loss.")] = 1e-5,
     method: Annotated[str, typer.Option(help="Method: dp-cgan.")] = "dp-cgan",
     preset: Annotated[str | None, typer.Option(help="thyroid-study.")] = None,
+    schema: Annotated[Path | None, typer.Option(help="Schema YAML [default: TABLE's .schema.yaml].")] = None,
+    target: Annotated[str | None, typer.Option(help="Column to predict [default: the schema's, else last].")] = None,
+    rows: Annotated[int | None, typer.Option(help="Declare the public row count.")] = None,
     microbatches: Annotated[int | None, typer.Option(help="Clip this many group means a lot, not rows.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
 ) -> None:
     """Show the budget of a fit: every answer, its noise and its share. Spends nothing.
+
+    For a table without a schema this includes the answers from which one would be learned.
 
     Examples:
         medsynth plan 3772 --epsilon 3.7
 
         medsynth plan patients.csv --epsilon 1
     """
-    from medsynth import models
-    from medsynth.dp.plan import check_budget, make_plan
+    from medsynth.fitting import plan_fit
 
-    check_budget(epsilon, delta)
-    rows = int(table) if table.isdigit() else _rows(Path(table))
-    if rows < 2:
-        raise UsageError("A plan needs two rows or more.")
-    module = models.module(method, preset)
-    config = module.Config() if microbatches is None else module.Config(microbatches=microbatches)
-    made = make_plan(module.needs(config, rows), epsilon=epsilon, delta=delta, rows=rows)
-    shares = made.shares()
-    steps = max(times for _, times in made.events.values())
-    seconds = round(SECONDS_A_STEP * steps + 3, 1)
+    source = int(table) if table.isdigit() else Path(table)
+    made, seconds = plan_fit(
+        source, epsilon=epsilon, delta=delta, schema=schema, target=target, method=method, preset=preset,
+        microbatches=microbatches, rows=rows,
+    )  # fmt: skip
+    rows, shares, steps = made.rows, made.shares(), made.events[made.repeated][1]
     answers = [
         {"label": label, "mechanism": type(event).__name__, "times": times, "share": shares[label], **asdict(event)}
         for label, (event, times) in made.events.items()
@@ -64,11 +60,6 @@ def plan(
         f"About {seconds:.0f} s on a laptop's CPU. Shares are of the first-order privacy loss.",
     ]
     content = {"epsilon": made.epsilon, "epsilon_asked": epsilon, "delta": delta, "rows": rows, "method": method,
-               "accountant": made.accountant, "steps": steps, "seconds": seconds, "answers": answers}  # fmt: skip
+               "preset": preset, "accountant": made.accountant, "steps": steps, "seconds": round(seconds, 1),
+               "answers": answers}  # fmt: skip
     result(content, "\n".join(lines), as_json=as_json)
-
-
-def _rows(path: Path) -> int:
-    from medsynth.fitting import check_table
-
-    return check_table(path)

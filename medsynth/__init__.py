@@ -3,6 +3,20 @@
 >>> import medsynth
 >>> sorted(medsynth.__all__)
 ['MedsynthError', 'Model', 'Schema', 'fit', 'load', 'sample']
+
+From a table to synthetic rows (here a simulated clinic; `fit` also takes the path of a CSV file):
+
+>>> from medsynth import Schema, fit, sample
+>>> from medsynth_sample_data import simulate
+>>> schema = Schema.from_yaml(simulate.schema_text())
+>>> model = fit(simulate.cohort(400, seed=1), schema=schema, epsilon=3.7, rows=400)
+>>> 3.3 < model.epsilon <= 3.7, model.ledger.delta
+(True, 1e-05)
+>>> synthetic = sample(model, 1000)
+>>> synthetic.shape == (1000, len(schema.names))
+True
+>>> sorted(synthetic["sex_at_birth"].unique())
+['F', 'M']
 """
 
 from __future__ import annotations

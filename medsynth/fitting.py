@@ -7,16 +7,18 @@ import platform
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from . import models, rng, tables
 from .artifact import Model
 from .codec.codec import check_header, encode
 from .dp import discovery
 from .dp.event import RELATION
-from .dp.plan import Plan, check_budget, make_plan
+from .dp.plan import Need, Plan, check_budget, make_plan
 from .errors import MedsynthError, SchemaError, UsageError
 from .schema import Binary, Categorical, Schema, bundled_for
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Notice = Callable[[str], None]
-Progress = Callable[[Plan, str, int, int], None]  # plan, device, steps done, steps in all
+Progress = Callable[[Plan, str, int, int, int], None]  # plan, device, steps done, steps in all, lots asked so far
 
 
 def fit(
@@ -41,7 +43,7 @@ def fit(
     device: str = "auto",
     seed: int | None = None,
     notice: Notice = lambda text: None,
-    progress: Progress = lambda plan, device, done, total: None,
+    progress: Progress = lambda plan, device, done, total, lots: None,
 ) -> Model:
     """Fit a generator to `table` under (epsilon, delta)-differential privacy for one of its rows.
 
@@ -54,18 +56,10 @@ def fit(
     if rows is not None and rows < 2:
         raise UsageError("--rows must be two or more.")
     module = models.module(method, preset)
-    config = module.Config() if microbatches is None else module.Config(microbatches=microbatches)
+    config = _config(module, microbatches)
     chosen_device = choose_device(device)
-    given = isinstance(table, (str, Path))
-    data = tables.read(Path(table)) if given else tables.from_frame(table)  # type: ignore[arg-type]
-    declared = choose_schema(data, schema, Path(table) if given else None, notice)  # type: ignore[arg-type]
-    if declared is not None:
-        declared = settle_target(declared, target, notice)
-    goal = target or data.header[-1]
-    if goal not in data.header:
-        raise SchemaError(f"The target {goal!r} is no column. The columns are: {', '.join(data.header)}.")
-    kinds = tables.dtypes(data) if declared is None else {}
-    extra = discovery.needs(kinds, goal) if kinds else []
+    opened = _open(table, schema, target, notice)
+    declared = opened.declared
     notes = ["The header, the columns' types and the schema are public by declaration."]
     if declared is None:
         notes = [
@@ -76,14 +70,14 @@ def fit(
         )
     declared_rows = rows is not None
     if rows is None:
-        rows = len(data.cells)
+        rows = len(opened.data.cells)
         notes.append("The row count was not declared: the table's own was taken as public.")
         notice(f"The table's row count, {rows}, is taken as public. --rows N declares another.")
     else:
         notes.append("The row count is public by declaration.")
     if delta > 1 / (10 * rows):
         notice(f"delta {delta:g} is large for {rows} rows: below {1 / (10 * rows):.1g} is advised.")
-    plan = make_plan([*extra, *module.needs(config, rows)], epsilon=epsilon, delta=delta, rows=rows)
+    plan = make_plan(opened.needs(module, config, rows), epsilon=epsilon, delta=delta, rows=rows)
 
     from .dp.vault import Vault
 
@@ -92,12 +86,13 @@ def fit(
     ledger.notes.extend(notes)
     public = declared
     if public is None:
-        public = discovery.Extract(data, kinds, rows, ledger, entropy).schema("learned", goal)
-        notice(f"Target: {goal!r}. --target names another.")
+        extract = discovery.Extract(opened.data, opened.kinds, rows, ledger, entropy)
+        public = extract.schema("learned", opened.target)
+        notice(f"Target: {opened.target!r}. --target names another.")
         notice(f"Learned from noisy answers:\n{public.to_yaml()}")
     _check_target(public)
-    vault = Vault(encode(data, public), public.names, ledger, entropy)
-    del data
+    vault = Vault(encode(opened.data, public), public.names, ledger, entropy)
+    del opened
     with _one_thread():
         tensors = module.train(
             config,
@@ -106,7 +101,7 @@ def fit(
             plan,
             seed,
             chosen_device,
-            lambda done, all_: progress(plan, chosen_device, done, all_),
+            lambda done, total: progress(plan, chosen_device, done, total, ledger.asked(plan.repeated)),
         )
     if not ledger.complete or ledger.relation != RELATION:
         raise MedsynthError("The ledger differs from the plan. Nothing was released; please report this.")
@@ -126,6 +121,70 @@ def fit(
         versions=versions(),
         tensors=tensors,
     )
+
+
+def plan_fit(
+    table: Path | str | int,
+    *,
+    epsilon: float,
+    delta: float = 1e-5,
+    schema: Schema | Path | str | None = None,
+    target: str | None = None,
+    method: str = "dp-cgan",
+    preset: str | None = None,
+    microbatches: int | None = None,
+    rows: int | None = None,
+) -> tuple[Plan, float]:
+    """The plan that `fit` would follow on `table`, and an estimate of its seconds. Nothing is asked of the rows.
+
+    A number of rows instead of a table plans for one that has a schema. Raises what `fit` raises before it asks.
+    """
+    check_budget(epsilon, delta)
+    module = models.module(method, preset)
+    config = _config(module, microbatches)
+    if isinstance(table, int):
+        count, asked = table, module.needs
+    else:
+        opened = _open(table, schema, target, lambda text: None)
+        count, asked = len(opened.data.cells) if rows is None else rows, partial(opened.needs, module)
+    if count < 2:
+        raise UsageError("A plan needs two rows or more.")
+    plan = make_plan(asked(config, count), epsilon=epsilon, delta=delta, rows=count)
+    return plan, module.seconds(config, count)
+
+
+def _config(module: ModuleType, microbatches: int | None) -> Any:
+    return module.Config() if microbatches is None else module.Config(microbatches=microbatches)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Opened:
+    """A private table and what is public of it: its schema or, where none is declared, the kinds of its columns."""
+
+    data: tables.Table
+    declared: Schema | None
+    target: str
+    kinds: dict[str, tables.Kind]
+
+    def needs(self, module: ModuleType, config: Any, rows: int) -> list[Need]:
+        """All that a fit asks: the learning of a schema where there is none, then the method's own answers."""
+        learning = discovery.needs(self.kinds, self.target) if self.kinds else []
+        return [*learning, *module.needs(config, rows)]
+
+
+def _open(
+    table: Path | str | pd.DataFrame, schema: Schema | Path | str | None, target: str | None, notice: Notice
+) -> _Opened:
+    path = Path(table) if isinstance(table, (str, Path)) else None
+    data = tables.read(path) if path else tables.from_frame(table)  # type: ignore[arg-type]
+    declared = choose_schema(data, schema, path, notice)
+    if declared is not None:
+        declared = settle_target(declared, target, notice)
+    goal = target or data.header[-1]
+    if goal not in data.header:
+        raise SchemaError(f"The target {goal!r} is no column. The columns are: {', '.join(data.header)}.")
+    kinds = tables.dtypes(data) if declared is None else {}
+    return _Opened(data=data, declared=declared, target=goal, kinds=kinds)
 
 
 @contextmanager

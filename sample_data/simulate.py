@@ -230,6 +230,11 @@ def cohort(rows: int, seed: int = 0) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
+def schema_text() -> str:
+    """The YAML of the cohort's schema."""
+    return (Path(__file__).parent / "clinic.schema.yaml").read_text(encoding="utf-8")
+
+
 def main(argv: list[str] | None = None) -> None:
     """Rewrite the committed tables, or write one of the size that was asked for."""
     parser = argparse.ArgumentParser(description="Simulate a thyroid clinic; no row describes a real person.")

@@ -25,13 +25,13 @@ def clinic() -> Schema:
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Make default fits quick: five lots and five polishing steps."""
+    """Make default fits quick: five lots and ten generator steps."""
     from medsynth.models import dp_cgan
 
     config, shape = dp_cgan.Config, dp_cgan.Shape
     defaults = {"lots": 5, "features": 16}
     monkeypatch.setattr(config.__init__, "__kwdefaults__", {**config.__init__.__kwdefaults__, **defaults})
-    monkeypatch.setattr(shape.__init__, "__kwdefaults__", {**shape.__init__.__kwdefaults__, "polish": 5})
+    monkeypatch.setattr(shape.__init__, "__kwdefaults__", {**shape.__init__.__kwdefaults__, "steps": 10})
 
 
 @pytest.fixture

@@ -2,9 +2,11 @@
 
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
+import time
 
 import pandas as pd
 import pytest
@@ -95,6 +97,36 @@ def test_interrupt_leaves_nothing_and_says_so(patients, monkeypatch):
     answer = run(*FIT)
     assert answer.exit_code == 130 and "Nothing was released" in answer.stderr
     assert not (patients.parent / "patients.medsynth").exists()
+
+
+@pytest.mark.parametrize("wait", [1.5, 4.0, 6.0])
+def test_a_real_interrupt_at_any_moment(patients, cohort, clinic, wait):
+    """While importing, planning or training: what was there before stays, and no part of a file is left."""
+    before = {"patients.csv", "patients.schema.yaml", "patients.medsynth"}
+    (patients.parent / "patients.medsynth").write_bytes(b"before")
+    plain = {n: c for n, c in clinic.columns.items() if n == clinic.target or c.kind in ("binary", "count")}
+    plain = {n: c for n, c in plain.items() if n == clinic.target or not c.missing}
+    cohort[list(plain)].to_csv("patients.csv", index=False)
+    (patients.parent / "patients.schema.yaml").write_text(clinic.model_copy(update={"columns": plain}).to_yaml())
+    words = [sys.executable, "-m", "medsynth_cli", "fit", "patients.csv", "--epsilon", "3.7", "--force"]
+    # The preset takes some twenty seconds: it cannot be done before the signal comes.
+    process = subprocess.Popen([*words, "--preset", "thyroid-study"], stderr=subprocess.PIPE, text=True)
+    time.sleep(wait)
+    process.send_signal(signal.SIGINT)
+    _, messages = process.communicate(timeout=60)
+    assert process.returncode == 130 and "Nothing was released" in messages and "Traceback" not in messages
+    assert set(os.listdir()) == before
+    assert (patients.parent / "patients.medsynth").read_bytes() == b"before"
+
+
+def test_a_plan_shows_what_learning_a_schema_asks(patients):
+    facts = json.loads(good("plan", "patients.csv", "--epsilon", "3.7", "--json").stdout)
+    labels = [a["label"] for a in facts["answers"]]
+    assert facts["rows"] == 300 and not any(label.startswith("schema:") for label in labels)
+    os.remove("patients.schema.yaml")
+    learned = json.loads(good("plan", "patients.csv", "--epsilon", "3.7", "--json").stdout)["answers"]
+    assert [a["label"] for a in learned if a["label"].startswith("schema:")][0] == "schema: target levels"
+    assert {a["label"] for a in learned} > set(labels)
 
 
 def test_plan_spends_nothing_and_shows_the_budget():

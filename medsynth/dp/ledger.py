@@ -68,10 +68,12 @@ class Ledger:
     @property
     def complete(self) -> bool:
         """Whether exactly what was planned has been asked."""
-        asked: dict[str, int] = {}
-        for entry in self._entries:
-            asked[entry.label] = asked.get(entry.label, 0) + entry.count
+        asked = {entry.label: self.asked(entry.label) for entry in self._entries}
         return asked == {label: times for label, (_, times) in self.allowance.items()}
+
+    def asked(self, label: str) -> int:
+        """How often the answer called `label` has been charged."""
+        return sum(entry.count for entry in self._entries if entry.label == label)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `from_json` reads it back."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -75,8 +76,14 @@ class Plan:
         }
         return {label: part / sum(parts.values()) for label, part in parts.items()}
 
-    def spent_table(self, label: str, points: int = 8) -> list[tuple[int, float]]:
-        """(steps of `label` done, epsilon spent by then, everything else included), for progress to read."""
+    @property
+    def repeated(self) -> str:
+        """The answer that is asked most often."""
+        return max(self.events, key=lambda label: self.events[label][1])
+
+    def spent_table(self, points: int = 8) -> list[tuple[int, float]]:
+        """(times the most repeated answer was asked, epsilon spent by then, all else included), for progress bars."""
+        label = self.repeated
         event, times = self.events[label]
         others = [pair for name, pair in self.events.items() if name != label]
         steps = sorted({round(times * k / points) for k in range(1, points)})
@@ -99,6 +106,7 @@ def make_plan(needs: Sequence[Need], *, epsilon: float, delta: float, rows: int)
     """
     check_budget(epsilon, delta)
 
+    @functools.cache
     def cost(scale: float, by: accountant.Accountant) -> float:
         return accountant.epsilon([(need.event(scale, delta), need.times) for need in needs], delta, by)
 
@@ -123,13 +131,23 @@ def make_plan(needs: Sequence[Need], *, epsilon: float, delta: float, rows: int)
 
 
 def _least(cost: Callable[[float], float], low: float, high: float, epsilon: float) -> float:
-    """The least scale in [low, high], nearly, that costs at most `epsilon`. `high` must; the answer always does."""
-    spent = cost(high)
+    """The least scale in [low, high], nearly, that costs at most `epsilon`. `high` must; the answer always does.
+
+    The logarithm of the cost is nearly linear in that of the scale, so secants need few calls of a slow accountant;
+    where one leaves the bracket, or has tried thrice, the bracket is halved instead.
+    """
+    goal, slope = (1 - TOLERANCE / 2) * epsilon, -1.0
+    at, value = high, cost(high)
+    spent, tries = value, 0
     while spent < (1 - TOLERANCE) * epsilon and high / low > 1 + TOLERANCE / 10:
-        middle = math.sqrt(low * high)
-        value = cost(middle)
+        tries += 1
+        guess = at * math.exp(math.log(goal / value) / slope) if 0 < value < math.inf and tries % 4 else 0.0
+        new = guess if low < guess < high else math.sqrt(low * high)
+        was, at, value = (at, value), new, cost(new)
+        if 0 < value < math.inf and 0 < was[1] < math.inf and value != was[1]:
+            slope = min(-0.2, math.log(value / was[1]) / math.log(at / was[0]))
         if value <= epsilon:
-            high, spent = middle, value
+            high, spent = at, value
         else:
-            low = middle
+            low = at
     return high

@@ -70,7 +70,9 @@ class Shape:
     latent: int = 16
     width: int = 128
     batch: int = 512
-    polish: int = 500  # generator steps after the last lot
+    steps: int = 700  # of the generator
+    critic_steps: int = 4  # lots a generator step, until the planned lots are used up
+    fall: int = 400  # last steps, over which Adam's rate falls to zero
     step: float = 2e-3  # Adam
     average: float = 0.99
 
@@ -84,6 +86,12 @@ def needs(config: Config, rows: int) -> list[Need]:
         Need(label=CLASSES, weight=config.class_share**-0.5),
         Need(label=GRADIENTS, weight=rate * math.sqrt(config.lots / rest), rate=rate, times=config.lots),
     ]
+
+
+def seconds(config: Config, rows: int) -> float:
+    """An estimate of a fit's seconds on one core of a laptop."""
+    lot = config.sampling_rate(rows) * rows
+    return 3.0 + (0.001 + 2e-6 * lot) * config.lots + 0.004 * Shape().steps
 
 
 def train(
@@ -119,11 +127,11 @@ def train(
     critic = Mlp([classes * embed.width, 1], bias=False).to(device)
     total = torch.zeros(classes, embed.width, device=device)
     noise = plan.multiplier(GRADIENTS) * config.clip * (1 if config.microbatches is None else 2)
-    steps = config.lots + shape.polish
-    for step in range(steps):
-        # Critic: one noised lot. The loss of a real row is minus the critic's answer, so minus its gradient
+    asked = 0
+    for step in range(shape.steps):
+        # Critic: noised lots. The loss of a real row is minus the critic's answer, so minus its gradient
         # is the row's clipped feature vector in its class's place.
-        if step < config.lots:
+        for _ in range(min(shape.critic_steps, config.lots - asked)):
             (gradient,) = vault.gradient_sum(
                 GRADIENTS,
                 critic,
@@ -133,10 +141,10 @@ def train(
                 config.microbatches,
             )
             total -= gradient.reshape(classes, embed.width)
-        lots = min(step + 1, config.lots)
-        real = total / (lots * expected[:, None])
+            asked += 1
+        real = total / (asked * expected[:, None])
         # A class whose average is mostly noise should not steer: weight by signal over signal plus noise.
-        blur = noise**2 * embed.width / (lots * expected**2)
+        blur = noise**2 * embed.width / (asked * expected**2)
         trust = (1 / (1 + blur))[:, None]
         # Generator: the critic's best answer is the difference of class means; follow it by Adam.
         labels = torch.arange(shape.batch, device=device) % classes
@@ -145,14 +153,14 @@ def train(
         means = hot.T @ fake / hot.sum(0)[:, None].clamp(min=1)
         loss = (trust * (means - real).square()).sum()
         for group in adam.param_groups:
-            group["lr"] = shape.step * min(1.0, (steps - step) / shape.polish)
+            group["lr"] = shape.step * min(1.0, (shape.steps - step) / shape.fall)
         adam.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         adam.step()
         with torch.no_grad():
             for mean, p in zip(averaged, net.parameters(), strict=True):
                 mean.lerp_(p, 1 - shape.average)
-        progress(step + 1, steps)
+        progress(step + 1, shape.steps)
     tensors = {f"generator.{k}": t.cpu().numpy() for k, t in enumerate(averaged)}
     histograms = {f"histogram.{name}": count.astype(np.float32) for name, count in counts.items()}
     return {**tensors, **histograms, "prior": prior.astype(np.float32)}

@@ -1,0 +1,36 @@
+"""What a CUDA device must do as a CPU does. Skipped, saying so, where there is none."""
+
+import numpy as np
+import pytest
+import torch
+
+import medsynth
+from medsynth.dp.clip import clipped_gradient_sum
+from medsynth.fitting import choose_device
+from medsynth.models import METHODS
+from medsynth.nets import Mlp
+
+pytestmark = [
+    pytest.mark.cuda,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here"),
+]
+
+
+def test_auto_takes_the_gpu():
+    assert choose_device("auto") == choose_device("cuda") == "cuda"
+
+
+def test_clipped_gradient_sums_are_those_of_the_cpu():
+    net = Mlp([24, 128, 1], "relu", torch.Generator().manual_seed(0))
+    rows = torch.randn(512, 24, generator=torch.Generator().manual_seed(1))
+    here = clipped_gradient_sum(net, lambda a: -a[:, 0], rows, 1.1).tensors
+    there = clipped_gradient_sum(net.to("cuda"), lambda a: -a[:, 0], rows.to("cuda"), 1.1).tensors
+    for one, other in zip(here, there, strict=True):
+        np.testing.assert_allclose(one.numpy(), other.cpu().numpy(), atol=2e-4)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_fit_on_the_gpu_is_a_fit(method, cohort, clinic, quick):
+    model = medsynth.fit(cohort, epsilon=3.7, schema=clinic, rows=300, method=method, device="cuda")
+    assert model.device == "cuda" and model.ledger.complete
+    assert len(medsynth.sample(model, 50)) == 50
