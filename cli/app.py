@@ -8,7 +8,7 @@ import typer
 
 from medsynth import __version__
 
-from . import demo, fit, ledger, plan, sample, schema
+from . import demo, fit, ledger, plan, report, sample, schema
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -19,9 +19,11 @@ app = typer.Typer(
 
     The straight way, in one folder:
 
-        medsynth fit patients.csv --epsilon 3.7
+        medsynth fit patients.csv --epsilon 3.7 --holdout 0.25
 
         medsynth sample -n 10000
+
+        medsynth report
 
         medsynth ledger --verify
     """,
@@ -47,6 +49,7 @@ def _options(
 app.command("fit")(fit.fit)
 app.command("sample")(sample.sample)
 app.command("plan")(plan.plan)
+app.command("report")(report.report)
 app.command("ledger")(ledger.ledger)
 app.command("inspect")(ledger.inspect)
 app.command("demo")(demo.demo)

@@ -57,13 +57,35 @@ def _fail(message: str, code: int, as_json: bool) -> None:
 
 def find_model(model: Path | None) -> Path:
     """The model named, else the only or newest one in this folder. Raises ArtifactError where there is none."""
-    if model is not None:
-        return model
+    found = model or newest_model()
+    if found is None:
+        raise ArtifactError("There is no .medsynth file in this folder. Run `medsynth fit TABLE --epsilon E` first.")
+    return found
+
+
+def newest_model(*, quiet: bool = False) -> Path | None:
+    """The only or newest model in this folder, which is said, or None."""
     found = sorted(Path().glob("*.medsynth"), key=lambda path: path.stat().st_mtime)
     if not found:
-        raise ArtifactError("There is no .medsynth file in this folder. Run `medsynth fit TABLE --epsilon E` first.")
-    say(f"Model: {found[-1]}" + (" (the newest here)" if len(found) > 1 else ""))
+        return None
+    say(f"Model: {found[-1]}" + (" (the newest here)" if len(found) > 1 else ""), quiet=quiet)
     return found[-1]
+
+
+@contextmanager
+def steps(show: bool) -> Iterator[Callable[[str], None]]:
+    """A line on standard error that says which section is being computed, and how long it has taken."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("Report: {task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=not show, transient=True) as bar:
+        task = bar.add_task("reading", total=10)
+
+        def step(name: str) -> None:
+            bar.update(task, description=name, advance=1)
+
+        yield step
 
 
 @contextmanager

@@ -7,6 +7,7 @@ to Renyi DP (Mironov 2017), says so, and stays there: the choice is made before 
 
 from __future__ import annotations
 
+import contextlib
 import math
 import warnings
 from collections.abc import Iterable
@@ -68,6 +69,28 @@ def epsilon(events: Composition, delta: float, accountant: Accountant = "prv") -
     return max(0.0, value)  # a bound below zero, at large delta, is a bound of zero
 
 
+def profile(events: Composition, deltas: Iterable[float], accountant: Accountant = "prv") -> list[tuple[float, float]]:
+    """(epsilon, delta) pairs that `events` all meet at once, for trade-off curves. Deltas without a bound are left out.
+
+    One mesh serves all deltas, fine against the epsilon at the smallest: larger ones would ask for a finer one.
+    """
+    events, deltas = list(events), sorted(deltas)
+    used, history = discovery_delta(events), folded(events)
+    if not history:
+        return []
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        error = 0.01 * max(0.05, min(_rdp(history, deltas[0]), 20.0))
+        for delta in (d for d in deltas if d > used):
+            with contextlib.suppress(RuntimeError, ValueError, FloatingPointError):
+                rest = delta - used
+                value = _rdp(history, rest) if accountant == "rdp" else _prv(history, rest, error)
+                if math.isfinite(value):
+                    found.append((max(0.0, value), delta))
+    return found
+
+
 def _rdp(history: list[tuple[float, float, int]], delta: float) -> float:
     from opacus.accountants import RDPAccountant
 
@@ -78,14 +101,15 @@ def _rdp(history: list[tuple[float, float, int]], delta: float) -> float:
     return float(ledger.get_epsilon(delta, alphas=orders))
 
 
-def _prv(history: list[tuple[float, float, int]], delta: float) -> float:
+def _prv(history: list[tuple[float, float, int]], delta: float, error: float | None = None) -> float:
     from opacus.accountants import PRVAccountant
 
     ledger = PRVAccountant()
     ledger.history = history
     # The mesh must be fine against epsilon itself: at a fixed 0.01 a true 0.008 is reported as 0.018.
-    above = min(_rdp(history, delta), 20.0)
-    error = max(1e-5, above * (RELATIVE_ERROR if above > SMALL else SMALL_ERROR))
+    if error is None:
+        above = min(_rdp(history, delta), 20.0)
+        error = max(1e-5, above * (RELATIVE_ERROR if above > SMALL else SMALL_ERROR))
     return float(ledger.get_epsilon(delta, eps_error=error, delta_error=delta / 1000))
 
 

@@ -4,7 +4,8 @@ Carvalho et al. (the thyroid study), after Torkzadehmahani, Kairouz, Paten 2019,
 103-128-21 with tanh outputs, critic 24-128-1 with ReLU, B = 32, C = 1.1, critic SGD 0.15 falling to 0.052,
 generator Adam 1e-3, 5894 steps, real and fake gradients clipped apart and added. Mended: Poisson lots; labels of
 generated rows and of the sample from noised class counts, never from the real batch; scaling by public bounds and
-the schema's scale, not by the column's maximum; division by the expected lot; the noise multiplier calibrated to the whole budget.
+the schema's scale, not by the column's maximum; division by the expected lot; the noise multiplier calibrated to the
+whole budget.
 """
 
 from __future__ import annotations

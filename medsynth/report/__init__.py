@@ -1,0 +1,1 @@
+"""The utility report for data-sharing review: read the tables, compute each section, render one HTML page."""

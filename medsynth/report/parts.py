@@ -1,0 +1,27 @@
+"""What sections are made of: frozen, checked records that become the JSON twin as they stand."""
+
+from __future__ import annotations
+
+import math
+
+from pydantic import BaseModel, ConfigDict, field_validator
+
+
+class Part(BaseModel):
+    """A record of the report. Unknown fields are refused, and nothing changes after it was made."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Figure(Part):
+    """An estimate with its 95 % bootstrap interval, where there is one. None: it cannot be computed here."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+    @field_validator("value", "low", "high", mode="before")
+    @classmethod
+    def _number(cls, value: float | None) -> float | None:
+        """JSON knows no NaN: what is no finite number is None."""
+        return None if value is None or not math.isfinite(value) else float(value)

@@ -1,0 +1,40 @@
+"""One report for many tests: simulated patients, a model fitted to half of them, its synthetic rows."""
+
+import pandas as pd
+import pytest
+from medsynth_sample_data import simulate
+
+import medsynth
+from medsynth.report import stats
+from medsynth.report.build import build
+from medsynth.schema import Schema
+
+
+@pytest.fixture(scope="session", autouse=True)
+def fewer_draws():
+    """Sixty resamples serve every test but the one of coverage, which asks for more."""
+    before, stats.DRAWS = stats.DRAWS, 60
+    yield
+    stats.DRAWS = before
+
+
+@pytest.fixture(scope="session")
+def halves() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """(training rows, held-out rows) of one simulated clinic."""
+    everyone = simulate.cohort(1600, 11)
+    return everyone.iloc[:1000].reset_index(drop=True), everyone.iloc[1000:].reset_index(drop=True)
+
+
+@pytest.fixture(scope="session")
+def model(halves):
+    return medsynth.fit(halves[0], epsilon=3.7, schema=Schema.from_yaml(simulate.schema_text()), rows=1000)
+
+
+@pytest.fixture(scope="session")
+def synthetic(model) -> pd.DataFrame:
+    return medsynth.sample(model, 1500, seed=1)
+
+
+@pytest.fixture(scope="session")
+def report(model, halves, synthetic):
+    return build(synthetic=synthetic, real=halves[1], train=halves[0], model=model, title="clinic")

@@ -1,0 +1,228 @@
+"""Sections against oracles: the benchmark protocol, closed forms, tables whose answer is known."""
+
+import importlib.util
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+
+from medsynth.errors import SchemaError, TableError
+from medsynth.report import inputs, protocol
+from medsynth.report.attacks import attacks
+from medsynth.report.build import build
+from medsynth.report.coding import Coding
+from medsynth.report.fidelity import fidelity
+from medsynth.report.inference import _fit
+from medsynth.report.privacy import _power, privacy
+
+ROOT = Path(__file__).parents[2]
+
+
+def gather(real, synthetic, train=None, target="diagnosis", schema=None):
+    return inputs.gather(real, synthetic, train, target, schema, np.random.default_rng(0))
+
+
+def test_figures_are_those_of_the_protocol(report, halves, synthetic):
+    mine = {c.name: (c.real.value, c.synthetic.value, c.micro_synthetic) for c in report.utility.classifiers}
+    real, made = (protocol.score(t, halves[1], "diagnosis") for t in (halves[0], synthetic))
+    for name, (by_real, by_made, micro) in mine.items():
+        assert by_real == pytest.approx(real["macro"][name], abs=5e-5)
+        assert by_made == pytest.approx(made["macro"][name], abs=5e-5)
+        assert micro == pytest.approx(made["micro_hard"][name], abs=5e-5)
+    assert report.utility.mean_synthetic.value == pytest.approx(made["mean"], abs=5e-5)
+
+
+def test_the_protocol_is_the_field_script(halves, synthetic):
+    """The same four decimals as the project's shared scoring script, where it is at hand."""
+    path = ROOT.parent / "shared" / "tools" / "tstr.py"
+    if not path.exists():
+        pytest.skip("no shared scoring script beside the checkout")
+    spec = importlib.util.spec_from_file_location("field_script", path)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    ours, theirs = protocol.score(synthetic, halves[1], "diagnosis"), script.score(synthetic, halves[1], "diagnosis")
+    assert {k: round(v, 4) for k, v in ours["macro"].items()} == theirs["macro"]
+    assert {k: round(v, 4) for k, v in ours["micro_hard"].items()} == theirs["micro_hard"]
+
+
+def test_real_rows_as_synthetic_rows_lose_nothing_and_cannot_be_told(halves):
+    train, real = halves
+    half = gather(real, train.iloc[::2].reset_index(drop=True), train.iloc[1::2].reset_index(drop=True))
+    found = fidelity(half, np.random.default_rng(1))
+    assert abs(found.two_way - found.two_way_ceiling) < 0.02 and abs(found.one_way - found.one_way_ceiling) < 0.02
+    assert 0.4 < found.telling.value < 0.6
+
+
+def test_a_shuffled_table_keeps_columns_and_loses_pairs(halves):
+    train, real = halves
+    rng = np.random.default_rng(2)
+    shuffled = train.apply(lambda c: rng.permutation(c.to_numpy()))
+    found = fidelity(gather(real, shuffled, train), rng)
+    assert abs(found.one_way - found.one_way_ceiling) < 0.01
+    assert found.two_way < found.two_way_ceiling - 0.005 and found.association_gap > 0.01
+
+
+def test_heaps_have_cells_of_their_own():
+    frame = pd.DataFrame({"x": [0.0] * 50 + list(np.linspace(1, 2, 50)), "y": ["a", "b"] * 50})
+    coding = Coding.of(gather(frame, frame, target="y"))
+    cells = coding.column(frame, "x")
+    assert len(set(cells[:50])) == 1 and cells[0] not in set(cells[50:])
+    assert coding.column(frame.assign(x=np.nan), "x")[0] == coding.cells("x") - 1
+
+
+def test_attacks_find_a_copy_and_not_the_truth(halves):
+    """Training rows with 1 % noise are found; rows of the true distribution hold zero (chance of a false alarm 5 %)."""
+    from medsynth_sample_data import simulate
+
+    train, real = halves
+    rng = np.random.default_rng(4)
+    copy = train.copy()
+    for name in copy.select_dtypes("number"):
+        if copy[name].nunique() > 20:
+            copy[name] = copy[name] + rng.normal(0, 0.01 * copy[name].std(), len(copy))
+    found = attacks(gather(real, copy, train), ["diagnosis"], rng)
+    best = next(m for m in found.membership if m.name == found.best)
+    assert found.fair and best.advantage.low > 0.3 and best.at_one_percent.value > 0.1
+    honest = attacks(gather(real, simulate.cohort(2000, 99), train), ["diagnosis"], rng)
+    best = next(m for m in honest.membership if m.name == honest.best)
+    assert best.advantage.low <= 0 <= best.advantage.high
+    assert honest.attributes[0].excess.low <= 0.02
+
+
+def layers(*sizes):
+    import torch
+
+    made = []
+    for a, b in zip(sizes, sizes[1:], strict=False):
+        made += [torch.nn.Linear(a, b), torch.nn.LeakyReLU(0.2)]
+    return torch.nn.Sequential(*made[:-1])
+
+
+def test_attacks_find_an_overfitted_gan(halves):
+    """A conditional GAN with a label of its own for each of 250 patients, trained without privacy to remember them."""
+    import torch
+    from torch.nn.functional import softplus
+
+    from medsynth.report.coding import points
+
+    train, real = halves[0].head(250).reset_index(drop=True), halves[1]
+    numbers = [n for n in train.select_dtypes("number") if train[n].nunique() > 20 and train[n].notna().all()]
+    names = [*numbers, "diagnosis"]
+    tables = gather(real[names], train[names], train[names])
+    torch.manual_seed(0)
+    data = torch.tensor(points(tables, [tables.train])[0][:, : len(numbers)], dtype=torch.float32)
+    label = torch.eye(len(data))
+    generator, critic = layers(len(data), 128, data.shape[1]), layers(data.shape[1] + len(data), 256, 1)
+    adam = [torch.optim.Adam(net.parameters(), 1e-3, betas=(0.5, 0.9)) for net in (generator, critic)]
+
+    def says(rows):
+        return critic(torch.cat([rows, label], 1))
+
+    for _ in range(1500):
+        for optimizer, critics in zip(adam, (False, True), strict=True):
+            fake = generator(label)
+            loss = (
+                softplus(-says(data)).mean() + softplus(says(fake)).mean() if critics else softplus(-says(fake)).mean()
+            )
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    with torch.no_grad():
+        ranks = generator(label).clamp(0, 1).numpy()
+    made = pd.DataFrame({n: np.quantile(train[n], ranks[:, k]) for k, n in enumerate(numbers)})
+    found = attacks(gather(tables.real, made.assign(diagnosis=train["diagnosis"]), tables.train), ["diagnosis"],
+                    np.random.default_rng(0))  # fmt: skip
+    best = next(m for m in found.membership if m.name == found.best)
+    assert found.fair and best.advantage.low > 0.09
+
+
+def test_the_trade_off_curve_is_the_gaussians(monkeypatch):
+    """One Gaussian answer of multiplier z: power Phi(Phi^-1(x) + 1/z), right guesses Phi(1/2z). Bounded from above."""
+    from types import SimpleNamespace
+
+    from medsynth.dp.event import RELATION, Gaussian
+    from medsynth.dp.ledger import Ledger
+    from medsynth.report import privacy as module
+
+    event = Gaussian(multiplier=1.2)
+    ledger = Ledger(delta=1e-5, accountant="prv", random_source="operating system", allowance={"all": (event, 1)})
+    ledger.charge("all", event, 1.0)
+    monkeypatch.setattr(module, "claim", lambda model: "claim")
+    fake = SimpleNamespace(claims=True, ledger=ledger, epsilon=ledger.epsilon(), rows=100, rows_declared=True,
+                           method="m", preset=None, versions={})  # fmt: skip
+    found = privacy(fake)
+    assert found.relation == RELATION
+    for x, y in found.curve[1:-1]:
+        true = norm.cdf(norm.ppf(x) + 1 / 1.2)
+        assert true - 1e-3 <= y <= true + 0.03
+    exact = norm.cdf(1 / 2.4)
+    assert exact - 1e-4 <= found.guess_right <= exact + 0.01 < found.generic_guess_right
+
+
+def test_a_claim_of_nothing_allows_nothing():
+    assert _power(0.3, [(0.0, 0.0)]) == 0.3
+    assert _power(0.1, [(math.log(2), 0.0)]) == pytest.approx(0.2)
+
+
+def test_the_regression_is_statsmodels_in_small():
+    """Logistic regression with known coefficients, within four standard errors."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(20_000, 2))
+    y = (rng.random(20_000) < 1 / (1 + np.exp(-(0.5 + x @ [1.0, -2.0])))).astype(float)
+    beta, spread = _fit(x, y, linear=False)
+    assert np.all(np.abs(beta - [0.5, 1.0, -2.0]) < 4 * spread) and np.all(spread < 0.05)
+
+
+def test_rows_of_both_files_leave_train(halves):
+    train, real = halves
+    tables = gather(real, train, pd.concat([train, real.head(7)], ignore_index=True))
+    assert len(tables.train) == 1000 and "7 rows" in tables.notes[0]
+    with pytest.raises(TableError, match="same rows"):
+        gather(real, train, real)
+
+
+def degenerate(synthetic):
+    yield "missing class", synthetic[synthetic["diagnosis"] != "overt"]
+    yield "one class", synthetic[synthetic["diagnosis"] == "normal"]
+    yield "constant columns", synthetic.assign(age_years=50, sex_at_birth="F")
+    yield "all missing columns", synthetic.assign(tsh_miu_l=np.nan, referral_source=None)
+    yield "five rows", synthetic.head(5)
+    yield "unknown columns", synthetic.assign(shoe_size=42)
+    yield "a column less", synthetic.drop(columns="tsh_miu_l")
+    yield "other types", synthetic.assign(age_years=synthetic["age_years"].astype(str) + "y", is_pregnant=True)
+
+
+@pytest.mark.parametrize("case", range(8))
+def test_degenerate_tables_make_a_report_or_one_error(case, halves, synthetic, model):
+    from medsynth.report.render import page
+
+    name, table = list(degenerate(synthetic))[case]
+    table = table.reset_index(drop=True)
+    small = [frame.head(150) for frame in halves]
+    report = build(synthetic=table, real=small[1], train=small[0], model=model)
+    assert "</html>" in page(report), name
+    if name == "missing class":
+        assert report.utility.missing_classes == ["overt"]
+    if name in ("unknown columns", "a column less", "other types"):
+        assert report.notes
+    if name == "other types":
+        assert report.plausibility.broken > 0
+
+
+def test_no_target_is_one_error(halves, synthetic):
+    with pytest.raises(SchemaError, match="target"):
+        build(synthetic=synthetic, real=halves[1], target="nothing")
+    with pytest.raises(TableError, match="no value"):
+        build(synthetic=synthetic.assign(diagnosis=np.nan), real=halves[1], target="diagnosis")
+
+
+def test_a_numeric_target_and_no_training_rows(halves, synthetic):
+    from medsynth.report.render import page
+
+    report = build(synthetic=synthetic, real=halves[1], target="systolic_mmhg")
+    assert report.utility.kind == "number" and "cross-validation" in report.utility.train_rows
+    assert report.attacks is None and report.claim is None
+    assert "No privacy claim can be made" in page(report)
