@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
-from .console import guarded, progress_bar, result, say
+from .console import guarded, progress_bar, result, say, steps
+
+ENDS = ("csv", "heldout.csv", "schema.yaml", "medsynth", "synthetic.csv", "report.html")
 
 
 @guarded
@@ -18,7 +20,7 @@ def demo(
     force: Annotated[bool, typer.Option("--force", help="Replace what an earlier demo wrote.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
 ) -> None:
-    """Simulate a clinic, fit at epsilon 3.7, sample 10,000 rows. No real patient is involved.
+    """Simulate a clinic, fit at epsilon 3.7, sample 10,000 rows, report. No real patient is involved.
 
     Example:
         medsynth demo
@@ -27,16 +29,15 @@ def demo(
 
     from medsynth.files import atomic_write, refuse_existing
 
-    names = ("clinic.csv", "clinic.schema.yaml", "clinic.medsynth", "clinic.synthetic.csv")
-    table, schema, artifact, synthetic = (output / name for name in names)
+    table, heldout, schema, artifact, synthetic, page = (output / f"clinic.{end}" for end in ENDS)
     output.mkdir(parents=True, exist_ok=True)
-    for path in (table, schema, artifact, synthetic):
+    for path in (table, heldout, schema, artifact, synthetic, page, page.with_suffix(".json")):
         refuse_existing(path, force=force)
-    rows, cohort_seed = simulate.COMMITTED["clinic.csv"]
-    cohort = simulate.cohort(rows, cohort_seed).to_csv(index=False, lineterminator="\n")
-    atomic_write(table, lambda file: file.write(cohort.encode()), force=force)
-    text = simulate.schema_text()
-    atomic_write(schema, lambda file: file.write(text.encode()), force=force)
+    rows, _ = simulate.COMMITTED["clinic.csv"]
+    train, real = (simulate.cohort(*simulate.COMMITTED[name]) for name in ("clinic.csv", "clinic_heldout.csv"))
+    texts = (train.to_csv(index=False), real.to_csv(index=False), simulate.schema_text())
+    for path, text in zip((table, heldout, schema), texts, strict=True):
+        atomic_write(path, lambda file, text=text: file.write(text.encode()), force=force)  # type: ignore[misc]
     say(f"Simulated {rows} patients of a thyroid clinic (no real ones): {table}", quiet=as_json)
 
     from medsynth.artifact import claim
@@ -48,6 +49,18 @@ def demo(
     model.save(artifact, force=force)
     drawn = sample_csv(model, 10_000, seed)
     atomic_write(synthetic, lambda file: file.write(drawn.encode()), force=force)
+    say(f"Fitted in {model.seconds:.1f} s on {model.device}. Now the report: some twenty seconds.", quiet=as_json)
+
+    from medsynth.report.build import build, save
+    from medsynth.report.inputs import read
+
+    with steps(sys.stderr.isatty() and not as_json) as step:
+        step("reading")
+        made = build(
+            synthetic=read(synthetic), real=read(heldout), train=read(table), model=model,
+            title="Simulated thyroid clinic", commands=["medsynth demo"], step=step,
+        )  # fmt: skip
+        save(made, page, force=force)
     lines = [
         f"Fitted in {model.seconds:.1f} s on {model.device}: {artifact}",
         claim(model),
@@ -55,7 +68,9 @@ def demo(
         "",
         *drawn.splitlines()[:6],
         "",
+        f"The report for review: {page}. Open it in a browser.",
         f"Next: medsynth ledger {artifact} --verify",
     ]
-    facts = {"table": str(table), "model": str(artifact), "synthetic": str(synthetic), "epsilon": model.epsilon}
+    facts = {"table": str(table), "model": str(artifact), "synthetic": str(synthetic), "report": str(page),
+             "epsilon": model.epsilon}  # fmt: skip
     result(facts, "\n".join(lines), as_json=as_json)

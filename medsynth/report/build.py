@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
+from threadpoolctl import threadpool_limits
 
 from .. import __version__
 from ..artifact import Model
@@ -117,6 +118,16 @@ def build(
     `target` is the model's, else the last column. `step` is told each section before it is computed. Raises
     MedsynthError subclasses where the tables cannot be compared.
     """
+    # On a busy machine, threads that wait for one another made a report ten times slower: see decision 6.
+    with threadpool_limits(1):
+        return _build(synthetic, real, train, model, target, groups, review, thresholds, title, commands, notes, step)
+
+
+def _build(
+    synthetic: pd.DataFrame, real: pd.DataFrame | None, train: pd.DataFrame | None, model: Model | None,
+    target: str | None, groups: list[str] | None, review: Review | None, thresholds: Thresholds | None, title: str,
+    commands: list[str] | None, notes: list[str] | None, step: Callable[[str], None],
+) -> Report:  # fmt: skip
     review, thresholds, said = review or Review(), thresholds or Thresholds(), list(notes or [])
     schema = model.schema if model else None
     target = target or (schema.target if schema else None) or str(synthetic.columns[-1])

@@ -157,9 +157,9 @@ def _bars(real: pd.Series, made: pd.Series) -> Bars:
         return [], [np.zeros(0), np.zeros(0)]
     low, high = np.quantile(known, [0.005, 0.995])
     positive = known[known > 0]
-    skewed = known.min() >= 0 and len(positive) > 10 and np.quantile(positive, 0.95) > 20 * np.quantile(positive, 0.05)
+    skewed = known.min() >= 0 and len(positive) > 10 and high > 15 * np.median(positive)
     if skewed:
-        low = max(low, positive.min())
+        low = max(low, float(np.quantile(positive, 0.01)))
         edges = np.geomspace(low, max(high, low * 1.01), WIDTH + 1)
     else:
         whole = bool((known == np.round(known)).all()) and high - low < WIDTH

@@ -1,0 +1,116 @@
+"""`medsynth report` as a person types it."""
+
+import json
+import os
+
+import pandas as pd
+import pytest
+from medsynth_cli.app import app
+from medsynth_sample_data import simulate
+from typer.testing import CliRunner
+
+
+def run(*words):
+    return CliRunner().invoke(app, list(words))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A clinic fitted with held-out rows and sampled, with the real commands."""
+    path, before = tmp_path_factory.mktemp("clinic"), os.getcwd()
+    os.chdir(path)
+    simulate.cohort(500, 3).to_csv("clinic.csv", index=False)
+    (path / "clinic.schema.yaml").write_text(simulate.schema_text())
+    for words in ("fit clinic.csv --epsilon 3.7 --holdout 0.4 -q", "sample -n 400"):
+        answer = run(*words.split())
+        assert answer.exit_code == 0, answer.stderr
+    yield path
+    os.chdir(before)
+
+
+def test_bare_report(folder):
+    answer = run("report", "--subgroup", "sex_at_birth")
+    assert answer.exit_code == 0, answer.stderr
+    assert "INTERNAL" in answer.stderr and "clinic.report.html" in answer.stdout
+    twin = json.loads((folder / "clinic.report.json").read_text())
+    assert twin["claim"]["epsilon"] <= 3.7 and twin["attacks"]["members"] > 100
+    assert {g["column"] for g in twin["subgroups"]["groups"]} == {"sex_at_birth"}
+    assert "<h1>clinic</h1>" in (folder / "clinic.report.html").read_text()
+    again = run("report")
+    assert again.exit_code == 1 and "--force" in again.stderr
+
+
+def test_json_is_one_object_alone(folder):
+    answer = run("report", "--json", "--output", "other.report.html")
+    facts = json.loads(answer.stdout)
+    assert answer.stderr == "" and facts["report"] == "other.report.html" and len(facts["glance"]) >= 6
+
+
+def test_review_and_thresholds(folder):
+    (folder / "review.yaml").write_text(
+        "purpose: teaching\nroles: {diagnosis: sensitive, age_years: quasi identifier}\n"
+        "regression: {outcome: diagnosis, predictors: [age_years, tsh_miu_l]}\n"
+    )
+    (folder / "lines.yaml").write_text("epsilon: {limit: 1, source: our board}\n")
+    answer = run("report", "--review", "review.yaml", "--thresholds", "lines.yaml", "--output", "r.html", "--json")
+    assert answer.exit_code == 0, answer.stderr
+    line = json.loads(answer.stdout)["glance"][0]
+    assert line["met"] is False and line["source"] == "our board"
+    html = (folder / "r.html").read_text()
+    assert "teaching" in html and "quasi identifier" in html and "tsh_miu_l (per standard deviation)" in html
+    (folder / "review.yaml").write_text("purpos: teaching\n")
+    answer = run("report", "--review", "review.yaml", "--output", "s.html")
+    assert answer.exit_code == 2 and "purpos" in answer.stderr and "purpose" in answer.stderr
+    answer = run("report", "--review", "nowhere.yaml", "--output", "s.html")
+    assert answer.exit_code == 2 and not (folder / "s.html").exists()
+
+
+def test_shareable_reads_no_real_row(folder, monkeypatch):
+    held = folder / "clinic.heldout.csv"
+    hidden = held.rename(folder / "away.csv")
+    answer = run("report", "--shareable", "--output", "open.html")
+    hidden.rename(held)
+    assert answer.exit_code == 0, answer.stderr
+    assert "INTERNAL" not in answer.stderr
+    assert run("report", "--shareable", "--real", "clinic.heldout.csv", "--output", "x.html").exit_code == 2
+
+
+def test_any_tools_table(folder):
+    pd.read_csv("clinic.synthetic.csv").to_csv("foreign.csv", index=False)
+    answer = run("report", "--synthetic", "foreign.csv", "--real", "clinic.heldout.csv", "--target", "diagnosis")
+    assert answer.exit_code == 0, answer.stderr
+    twin = json.loads((folder / "foreign.report.json").read_text())
+    assert twin["claim"] is None and twin["attacks"] is None and "cross-validation" in twin["utility"]["train_rows"]
+
+
+def test_without_held_out_rows_the_cure_is_told(folder):
+    held = folder / "clinic.heldout.csv"
+    hidden = held.rename(folder / "away.csv")
+    answer = run("report", "--output", "y.html")
+    hidden.rename(held)
+    assert answer.exit_code == 1
+    assert "medsynth fit clinic.csv" in answer.stderr and "medsynth sample" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--real nowhere.csv",
+        "--subgroup nothing",
+        "--target nothing",
+        "--model nowhere.medsynth",
+        "--synthetic none.csv",
+    ],
+)
+def test_mistakes_are_one_message(folder, words):
+    answer = run("report", *words.split(), "--output", "z.html")
+    assert answer.exit_code in (1, 2, 4) and "Traceback" not in answer.stderr and answer.stderr.count("Error:") == 1
+    assert not (folder / "z.html").exists() and not (folder / "z.json").exists()
+
+
+def test_a_fresh_sample_is_said(folder):
+    made = (folder / "clinic.synthetic.csv").rename(folder / "kept.csv")
+    answer = run("report", "--output", "fresh.html")
+    made.rename(folder / "clinic.synthetic.csv")
+    assert answer.exit_code == 0 and "sampled afresh" in answer.stderr
+    assert "sampled afresh" in (folder / "fresh.html").read_text()
