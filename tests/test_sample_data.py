@@ -1,12 +1,15 @@
 """The simulated cohort: the committed files are the script's own, and mean what its README says."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import ROOT
 from medsynth_sample_data import simulate
 
 from medsynth.schema import bundled
+
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize("name", simulate.COMMITTED)
