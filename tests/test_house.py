@@ -50,7 +50,7 @@ def test_imports_point_down(path):
     room = path.relative_to(ROOT / "medsynth").with_suffix("").parts[0]
     assert room in FLOOR, f"{room} stands on no floor"
     for parts, _ in imports(path):
-        if parts[0] and parts[0] != room:
+        if parts[0] and parts[0] != room and parts[0] != "__version__":
             assert FLOOR[parts[0]] < FLOOR[room] or (room, parts[0]) == ("codec", "codec"), (path, parts)
 
 
@@ -77,7 +77,7 @@ def test_only_fitting_reads_tables():
     readers = {
         path.name
         for path in SOURCES + COMMANDS
-        if "tables.read(" in path.read_text() or "import read\n" in path.read_text()
+        if "tables.read(" in path.read_text() or "tables import read" in path.read_text()
     }
     assert readers == {"fitting.py", "inputs.py"}
 
