@@ -20,9 +20,11 @@ def fit(
     delta: Annotated[float, typer.Option(help="Chance of a worse loss; below 1/(10 rows).")] = 1e-5,
     schema: Annotated[Path | None, typer.Option(help="Schema YAML [default: TABLE's .schema.yaml].")] = None,
     target: Annotated[str | None, typer.Option(help="Column to predict [default: the schema's, else last].")] = None,
-    method: Annotated[str, typer.Option(help="Method: dp-cgan.")] = "dp-cgan",
-    preset: Annotated[str | None, typer.Option(help="thyroid-study: the paper's own settings.")] = None,
-    microbatches: Annotated[int | None, typer.Option(help="Clip this many group means a lot, not rows.")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="warm-dp-cgan, dp-cgan or independent [default: warm-dp-cgan].")
+    ] = None,
+    preset: Annotated[str | None, typer.Option(help="thyroid-study: the paper's own settings, of dp-cgan.")] = None,
+    microbatches: Annotated[int | None, typer.Option(help="dp-cgan: clip so many group means a lot, not rows.")] = None,
     rows: Annotated[int | None, typer.Option(help="Declare the public row count.")] = None,
     holdout: Annotated[float | None, typer.Option(help="Keep each row out of training with this chance.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",

@@ -16,7 +16,9 @@ def plan(
     table: Annotated[str, typer.Argument(help="A CSV file, or a number of rows.")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget.")],
     delta: Annotated[float, typer.Option(help="Chance of a worse loss.")] = 1e-5,
-    method: Annotated[str, typer.Option(help="Method: dp-cgan.")] = "dp-cgan",
+    method: Annotated[
+        str | None, typer.Option(help="warm-dp-cgan, dp-cgan or independent [default: warm-dp-cgan].")
+    ] = None,
     preset: Annotated[str | None, typer.Option(help="thyroid-study.")] = None,
     schema: Annotated[Path | None, typer.Option(help="Schema YAML [default: TABLE's .schema.yaml].")] = None,
     target: Annotated[str | None, typer.Option(help="Column to predict [default: the schema's, else last].")] = None,
@@ -34,9 +36,10 @@ def plan(
         medsynth plan patients.csv --epsilon 1
     """
     from medsynth.fitting import plan_fit
+    from medsynth.models import settle
 
     source = int(table) if table.isdigit() else Path(table)
-    made, seconds = plan_fit(
+    made, seconds, notes = plan_fit(
         source, epsilon=epsilon, delta=delta, schema=schema, target=target, method=method, preset=preset,
         microbatches=microbatches, rows=rows,
     )  # fmt: skip
@@ -57,9 +60,20 @@ def plan(
         )
     lines += [
         "",
+        *notes,
         f"About {seconds:.0f} s on a laptop's CPU. Shares are of the first-order privacy loss.",
     ]
-    content = {"epsilon": made.epsilon, "epsilon_asked": epsilon, "delta": delta, "rows": rows, "method": method,
-               "preset": preset, "accountant": made.accountant, "steps": steps, "seconds": round(seconds, 1),
-               "answers": answers}  # fmt: skip
+    content = {
+        "epsilon": made.epsilon,
+        "epsilon_asked": epsilon,
+        "delta": delta,
+        "rows": rows,
+        "method": settle(method, preset),
+        "preset": preset,
+        "accountant": made.accountant,
+        "steps": steps,
+        "seconds": round(seconds, 1),
+        "notes": notes,
+        "answers": answers,
+    }
     result(content, "\n".join(lines), as_json=as_json)

@@ -36,7 +36,7 @@ def fit(
     delta: float = 1e-5,
     schema: Schema | Path | str | None = None,
     target: str | None = None,
-    method: str = "dp-cgan",
+    method: str | None = None,
     preset: str | None = None,
     microbatches: int | None = None,
     rows: int | None = None,
@@ -55,6 +55,7 @@ def fit(
     check_budget(epsilon, delta)
     if rows is not None and rows < 2:
         raise UsageError("--rows must be two or more.")
+    method = models.settle(method, preset)
     module = models.module(method, preset)
     config = _config(module, microbatches)
     chosen_device = choose_device(device)
@@ -77,7 +78,9 @@ def fit(
         notes.append("The row count is public by declaration.")
     if delta > 1 / (10 * rows):
         notice(f"delta {delta:g} is large for {rows} rows: below {1 / (10 * rows):.1g} is advised.")
-    plan = make_plan(opened.needs(module, config, rows), epsilon=epsilon, delta=delta, rows=rows)
+    plan = make_plan(opened.needs(module, epsilon, config, rows), epsilon=epsilon, delta=delta, rows=rows)
+    for note in module.notes(config, rows, len(opened.data.header), epsilon):
+        notice(note)
 
     from .dp.vault import Vault
 
@@ -130,27 +133,30 @@ def plan_fit(
     delta: float = 1e-5,
     schema: Schema | Path | str | None = None,
     target: str | None = None,
-    method: str = "dp-cgan",
+    method: str | None = None,
     preset: str | None = None,
     microbatches: int | None = None,
     rows: int | None = None,
-) -> tuple[Plan, float]:
-    """The plan that `fit` would follow on `table`, and an estimate of its seconds. Nothing is asked of the rows.
+    columns: int = 20,
+) -> tuple[Plan, float, list[str]]:
+    """The plan that `fit` would follow on `table`, an estimate of its seconds, and notes. Nothing is asked of the rows.
 
-    A number of rows instead of a table plans for one that has a schema. Raises what `fit` raises before it asks.
+    A number of rows instead of a table plans for one of `columns` columns that has a schema. Raises what `fit` raises
+    before it asks.
     """
     check_budget(epsilon, delta)
-    module = models.module(method, preset)
+    module = models.module(models.settle(method, preset), preset)
     config = _config(module, microbatches)
     if isinstance(table, int):
-        count, asked = table, module.needs
+        count, asked = table, partial(module.needs, columns=columns, epsilon=epsilon)
     else:
         opened = _open(table, schema, target, lambda text: None)
-        count, asked = len(opened.data.cells) if rows is None else rows, partial(opened.needs, module)
+        columns = len(opened.data.header)
+        count, asked = len(opened.data.cells) if rows is None else rows, partial(opened.needs, module, epsilon)
     if count < 2:
         raise UsageError("A plan needs two rows or more.")
     plan = make_plan(asked(config, count), epsilon=epsilon, delta=delta, rows=count)
-    return plan, module.seconds(config, count)
+    return plan, module.seconds(config, count), module.notes(config, count, columns, epsilon)
 
 
 def _config(module: ModuleType, microbatches: int | None) -> Any:
@@ -166,10 +172,10 @@ class _Opened:
     target: str
     kinds: dict[str, tables.Kind]
 
-    def needs(self, module: ModuleType, config: Any, rows: int) -> list[Need]:
+    def needs(self, module: ModuleType, epsilon: float, config: Any, rows: int) -> list[Need]:
         """All that a fit asks: the learning of a schema where there is none, then the method's own answers."""
         learning = discovery.needs(self.kinds, self.target) if self.kinds else []
-        return [*learning, *module.needs(config, rows)]
+        return [*learning, *module.needs(config, rows, len(self.data.header), epsilon)]
 
 
 def _open(

@@ -45,16 +45,16 @@ def test_round_trip(content):
 
 
 def test_it_holds_only_what_may_leave(content):
-    """Tensors are the generator, the class prior and the ledgered histograms; the rest is public or the ledger."""
+    """Tensors are the generator, its start and prior, and ledgered histograms; the rest is public or the ledger."""
     model, path = content
     header = path.read_bytes()
     (length,) = struct.unpack("<Q", header[:8])
     body = json.loads(json.loads(header[8 : 8 + length])["__metadata__"]["medsynth"])
     assert set(body) == artifact.FIELDS
     kinds = {name.split(".")[0] for name in model.tensors}
-    assert kinds == {"generator", "prior", "histogram"}
+    assert kinds == {"generator", "latent", "base", "prior", "histogram"}
     asked = {entry.label for entry in model.ledger.entries}
-    assert asked == {"column histograms", "class counts", "critic gradients"}
+    assert asked == {"column histograms", "class-by-bin counts"}
 
 
 def test_every_kind_of_damage_is_one_error(content, tmp_path):

@@ -34,7 +34,7 @@ def test_the_straight_way(patients, cohort):
     assert list(drawn.columns) == list(cohort.columns) and len(drawn) == 1000
     assert drawn.dtypes.to_dict() == pd.read_csv("patients.csv").dtypes.to_dict()
     answer = good("ledger", "--verify")
-    assert "critic gradients" in answer.stdout and "Verified" in answer.stdout
+    assert "class-by-bin counts" in answer.stdout and "Verified" in answer.stdout
     assert "histogram.age_years" in good("inspect").stdout
 
 
@@ -88,12 +88,12 @@ def test_holdout_splits_by_coins_and_marks_private(patients, cohort):
 
 
 def test_interrupt_leaves_nothing_and_says_so(patients, monkeypatch):
-    from medsynth.models import dp_cgan
+    from medsynth.models import warm_dp_cgan
 
     def stop(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(dp_cgan, "train", stop)
+    monkeypatch.setattr(warm_dp_cgan, "train", stop)
     answer = run(*FIT)
     assert answer.exit_code == 130 and "Nothing was released" in answer.stderr
     assert not (patients.parent / "patients.medsynth").exists()
@@ -168,7 +168,7 @@ def test_demo(tmp_path, monkeypatch):
 
 
 def test_microbatches_and_presets_are_charged(patients):
-    good(*FIT, "--microbatches", "8")
+    good(*FIT, "--method", "dp-cgan", "--microbatches", "8")
     rows = json.loads(good("ledger", "--json").stdout)["events"]
     assert [row["sensitivity"] for row in rows if row["label"] == "critic gradients"] == [2.0]
 

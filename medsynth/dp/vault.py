@@ -6,7 +6,7 @@ Each answer is charged, then drawn, in the same function. There is no getter, no
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn, Protocol
 
 import numpy as np
@@ -36,6 +36,9 @@ class CellMap(Protocol):
         """The cell of each code."""
 
 
+Axes = Sequence[tuple[str, CellMap]]  # the axes of a contingency table: column and map each; "" is any column
+
+
 class Vault:
     """Coded rows, (rows, columns), and the ledger that every answer is written to first.
 
@@ -51,18 +54,33 @@ class Vault:
         self._ledger = ledger
 
     def histograms(self, label: str, maps: Mapping[str, CellMap]) -> dict[str, NDArray[np.float64]]:
-        """Noisy counts over the cells of each named column, all in one answer.
+        """Noisy counts over the cells of each named column: tables of one axis. A map named "" counts rows."""
+        return self.tables(label, {name: [(name, cells)] for name, cells in maps.items()})
 
-        A row adds one to one cell of each of the k columns: L2 sensitivity sqrt(k). Returns (cells,) a column.
-        A map named "" counts rows whatever they hold. Raises BudgetError if the plan does not hold the answer.
+    def tables(self, label: str, asked: Mapping[str, Axes]) -> dict[str, NDArray[np.float64]]:
+        """Noisy contingency tables, all in one answer: one axis a named column, of its map's cells.
+
+        A row adds one to one cell of each of the k tables: L2 sensitivity sqrt(k). Raises BudgetError if the plan does
+        not hold the answer.
         """
-        sensitivity = math.sqrt(len(maps))
+        sensitivity = math.sqrt(len(asked))
         event = self._charge(label, sensitivity)
-        exact = {
-            name: np.bincount(m.cell_of(self.__column(name)), minlength=m.cells).astype(np.float64)
-            for name, m in maps.items()
-        }
-        return {name: noised(e, event.multiplier * sensitivity, self.__entropy) for name, e in exact.items()}
+        std = event.multiplier * sensitivity
+        return {key: noised(self.__counts(axes), std, self.__entropy) for key, axes in asked.items()}
+
+    def distances(
+        self, label: str, asked: Mapping[str, Axes], guesses: Mapping[str, NDArray[np.float64]]
+    ) -> dict[str, float]:
+        """Noisy L1 distances between the tables asked for and public guesses of them, all in one answer.
+
+        A row changes one cell of each of the k tables by one, so each distance by at most one: L2 sensitivity sqrt(k).
+        Raises BudgetError if the plan does not hold the answer.
+        """
+        sensitivity = math.sqrt(len(asked))
+        event = self._charge(label, sensitivity)
+        exact = np.array([np.abs(self.__counts(axes) - guesses[key]).sum() for key, axes in asked.items()])
+        answer = noised(exact, event.multiplier * sensitivity, self.__entropy)
+        return dict(zip(asked, answer.tolist(), strict=True))
 
     def gradient_sum(
         self,
@@ -99,6 +117,13 @@ class Vault:
 
     def __column(self, name: str) -> Codes:
         return self.__codes[:, self._names.index(name) if name else 0]
+
+    def __counts(self, axes: Axes) -> NDArray[np.float64]:
+        """The exact contingency table of some columns: (cells of the first, cells of the second, ...)."""
+        shape = tuple(cells.cells for _, cells in axes)
+        places = [cells.cell_of(self.__column(name)) for name, cells in axes]
+        flat = np.ravel_multi_index(places, shape)
+        return np.bincount(flat, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
 
     def __groups(self, rows: int, count: int) -> Tensor:
         """A uniform group for each row by its own draw: 64 bits modulo `count` are off by less than count/2^64."""

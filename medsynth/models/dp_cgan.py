@@ -1,4 +1,4 @@
-"""DP-CGAN, the plain default: a conditional GAN whose critic reads patients through random features.
+"""DP-CGAN, plain: a conditional GAN whose critic reads patients through random features.
 
 Torkzadehmahani, Kairouz, Paten 2019 ("DP-CGAN"), with these differences, each measured in docs/methods/dp-cgan.md:
 the critic's hidden layer is a public, fixed map to random Fourier features (Rahimi, Recht 2007) and only its output
@@ -77,7 +77,7 @@ class Shape:
     average: float = 0.99
 
 
-def needs(config: Config, rows: int) -> list[Need]:
+def needs(config: Config, rows: int, columns: int, epsilon: float) -> list[Need]:
     """What a fit asks of the vault: noise weights that give each answer its share of the privacy loss."""
     rate = config.sampling_rate(rows)
     rest = 1 - config.histogram_share - config.class_share
@@ -86,6 +86,11 @@ def needs(config: Config, rows: int) -> list[Need]:
         Need(label=CLASSES, weight=config.class_share**-0.5),
         Need(label=GRADIENTS, weight=rate * math.sqrt(config.lots / rest), rate=rate, times=config.lots),
     ]
+
+
+def notes(*public: object) -> list[str]:
+    """What a person should know of the plan: nothing here."""
+    return []
 
 
 def seconds(config: Config, rows: int) -> float:
@@ -117,8 +122,7 @@ def train(
         rows, config.features, config.phase, config.spread, config.clip, torch_stream(seed, "features"), device
     )
     net = _generator(rows, shape, torch_stream(seed, "init")).to(device)
-    with torch.no_grad():
-        list(net.parameters())[-1].copy_(rows.start_bias())
+    list(net.parameters())[-1].data.copy_(rows.start_bias())
     averaged = [p.detach().clone() for p in net.parameters()]
     adam = torch.optim.Adam(net.parameters(), shape.step, betas=(0.5, 0.9))
     latent = torch_stream(seed, "latent", device)
@@ -129,8 +133,7 @@ def train(
     noise = plan.multiplier(GRADIENTS) * config.clip * (1 if config.microbatches is None else 2)
     asked = 0
     for step in range(shape.steps):
-        # Critic: noised lots. The loss of a real row is minus the critic's answer, so minus its gradient
-        # is the row's clipped feature vector in its class's place.
+        # Critic: noised lots. A real row's loss is minus the critic's answer: minus its gradient is the row's features.
         for _ in range(min(shape.critic_steps, config.lots - asked)):
             (gradient,) = vault.gradient_sum(
                 GRADIENTS,
@@ -162,8 +165,8 @@ def train(
                 mean.lerp_(p, 1 - shape.average)
         progress(step + 1, shape.steps)
     tensors = {f"generator.{k}": t.cpu().numpy() for k, t in enumerate(averaged)}
-    histograms = {f"histogram.{name}": count.astype(np.float32) for name, count in counts.items()}
-    return {**tensors, **histograms, "prior": prior.astype(np.float32)}
+    tensors |= {f"histogram.{name}": count.astype(np.float32) for name, count in counts.items()}
+    return {**tensors, "prior": prior.astype(np.float32)}
 
 
 def generate(tensors: Arrays, config: Config, schema: Schema, rows: int, count: int, seed: int | None) -> Codes:

@@ -54,12 +54,17 @@ class Config:
         return min(1.0, self.lot / rows)
 
 
-def needs(config: Config, rows: int) -> list[Need]:
+def needs(config: Config, rows: int, columns: int, epsilon: float) -> list[Need]:
     """Noised class counts once, then one noised critic gradient a step."""
     return [
         Need(label=CLASSES, weight=CLASS_WEIGHT),
         Need(label=GRADIENTS, weight=1.0, rate=config.sampling_rate(rows), times=config.steps),
     ]
+
+
+def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
+    """What a person should know of the plan: nothing here."""
+    return []
 
 
 def seconds(config: Config, rows: int) -> float:

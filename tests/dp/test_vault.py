@@ -53,6 +53,36 @@ def test_histograms_are_exact_where_noise_is_nearly_none():
     assert np.allclose(answer["a"], [300, 100, 0], atol=1.5) and np.allclose(answer["b"], [0, 0, 400], atol=1.5)
 
 
+def test_contingency_tables_and_distances_are_exact_where_noise_is_nearly_none():
+    codes = np.repeat([[0, 2], [1, 2], [1, 0]], [200, 150, 50], axis=0).astype(np.int32)
+    asked = {"pair": [("a", LEVELS), ("b", LEVELS)], "rows": [("", LEVELS)]}
+    vault, ledger, _, _ = build(codes, epsilon=5000.0, steps=1)
+    answer = vault.tables("h", asked)
+    exact = np.array([[0, 0, 200], [50, 0, 150], [0, 0, 0]])
+    assert np.allclose(answer["pair"], exact, atol=1.5) and answer["rows"].shape == (3,)
+    assert ledger.entries[0].sensitivity == pytest.approx(np.sqrt(2))
+    vault, ledger, _, _ = build(codes, epsilon=5000.0, steps=1)
+    guess = np.full((3, 3), 400 / 9)
+    found = vault.distances("h", {"pair": asked["pair"]}, {"pair": guess})
+    assert found["pair"] == pytest.approx(np.abs(exact - guess).sum(), abs=1.5)
+    assert ledger.entries[0].sensitivity == 1.0
+
+
+def test_one_row_moves_tables_and_distances_by_no_more_than_is_charged():
+    """A row emptied changes k tables by sqrt(k) in L2, and each of k distances by at most one."""
+    rng = np.random.default_rng(5)
+    asked = {"ab": [("a", LEVELS), ("b", LEVELS)], "a": [("a", LEVELS)], "b": [("b", LEVELS)]}
+    guess = {"ab": rng.random((3, 3)) * 90, "a": rng.random(3) * 200, "b": rng.random(3) * 200}
+    for _ in range(20):
+        codes = rng.integers(0, 3, (ROWS, 2)).astype(np.int32)
+        # The same entropy twice: the noise cancels in the difference.
+        both = [(build(c, seed=9)[0], build(c, seed=9)[0]) for c in (codes, np.delete(codes, 3, axis=0))]
+        tables = [np.concatenate([t.ravel() for t in v.tables("h", asked).values()]) for v, _ in both]
+        assert np.linalg.norm(tables[0] - tables[1]) == pytest.approx(np.sqrt(3), abs=1e-2)
+        distances = [np.array(list(v.distances("h", asked, guess).values())) for _, v in both]
+        assert np.abs(distances[0] - distances[1]).max() <= 1 + 1e-2
+
+
 def test_lots_are_poisson():
     """Inclusion over 200 lots is binomial for every row together; false-alarm rate 1e-4."""
     seen = []
@@ -111,7 +141,7 @@ def test_nothing_else_can_be_had():
     assert repr(vault) == "Vault(private rows)"
     assert not hasattr(vault, "__dict__")
     public = {name for name in dir(vault) if not name.startswith("_")}
-    assert public == {"histograms", "gradient_sum"}
+    assert public == {"histograms", "tables", "distances", "gradient_sum"}
 
 
 def test_neighbours_leave_the_same_ledger():

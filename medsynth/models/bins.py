@@ -1,0 +1,140 @@
+"""Bins of a column from one noisy histogram, and values inside a bin by that same histogram. All of it is public."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..codec.codec import size
+from ..codec.grid import Grid, grid
+from ..rng import Stream
+from ..schema import Binary, Categorical, Schema
+from ..schema.columns import Column
+from .heaps import fitted, on_steps
+from .marginals import CELLS
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int32]
+STEEP = 4.0  # log ratios inside a bin are cut there
+
+
+def grids(schema: Schema, most: int) -> dict[str, Grid]:
+    """The fine public grid of every number column whose values outnumber its bins."""
+    return {
+        name: grid(column, CELLS)
+        for name, column in schema.columns.items()
+        if not isinstance(column, Binary | Categorical) and size(column) > most
+    }
+
+
+@dataclass(frozen=True)
+class Bins:
+    """A column's bins, a public map from codes: `place` (fine cells,) is the bin of each cell of the fine grid.
+
+    `shares` (fine cells,) are the noisy shares of rows, `grain` (steps,) those of the steps values are heaped on, or
+    None. A missing value has a bin of its own, the last.
+    """
+
+    column: Column
+    grid: Grid
+    place: NDArray[np.int64]
+    shares: Floats
+    grain: Floats | None
+
+    @classmethod
+    def of(cls, column: Column, shares: Floats | None, grain: Floats | None, most: int) -> Bins:
+        """At most `most` bins of roughly equal mass; few values stay themselves."""
+        fine = grid(column, CELLS)
+        place = np.arange(fine.cells)
+        values = fine.cells - column.missing
+        if shares is not None:
+            cuts = np.linspace(0, 1, most + 1)[1:-1]
+            mass = np.concatenate([[0.0], np.cumsum(shares[:values])])
+            # A cell joins the bin in which its middle lies, so that a heap stays whole.
+            middle = (mass[:-1] + mass[1:]) / 2 / mass[-1]
+            inside = np.unique(np.searchsorted(cuts, middle), return_inverse=True)[1]
+            place = np.concatenate([inside, [inside[-1] + 1]]) if column.missing else inside
+        return cls(column, fine, place, np.ones(fine.cells) if shares is None else shares, grain)
+
+    @property
+    def cells(self) -> int:
+        """Number of bins."""
+        return int(self.place[-1]) + 1
+
+    @property
+    def ordered(self) -> int:
+        """How many first bins are neighbours in value: none of a column of levels."""
+        return 0 if isinstance(self.column, Binary | Categorical) else self.cells - self.column.missing
+
+    def cell_of(self, codes: Codes) -> NDArray[np.int64]:
+        """The bin of each code."""
+        return self.place[self.grid.cell_of(codes)]
+
+    def merged(self, most: int, mass: Floats) -> NDArray[np.int64]:
+        """A coarser bin, at most about `most`, for each bin: neighbours of a number, the rarest levels; missing alone.
+
+        `mass`: (bins,), the shares of rows.
+        """
+        if self.cells <= most:
+            return np.arange(self.cells)
+        values = self.cells - self.column.missing
+        if self.ordered:
+            middle = (np.cumsum(mass[:values]) - mass[:values] / 2) / mass[:values].sum()
+            part = np.unique(np.minimum((middle * (most - 1)).astype(np.int64), most - 2), return_inverse=True)[1]
+        else:
+            rank = np.argsort(np.argsort(-mass[:values], kind="stable"))
+            part = np.minimum(rank, most - 2)
+        return np.concatenate([part, [part.max() + 1]]) if self.column.missing else part
+
+    def allowed(self, codes_allowed: NDArray[np.bool_]) -> Floats:
+        """The share of each bin's mass, by the fine histogram, that lies on allowed codes: (bins,)."""
+        upto = np.concatenate([[0], np.cumsum(codes_allowed)])
+        ends = np.append(self.grid.edges, self.grid.edges[-1] + 1) if self.column.missing else self.grid.edges
+        part = np.diff(upto[np.minimum(ends, len(codes_allowed))]) / np.maximum(np.diff(ends), 1)
+        weight = self.shares + 1e-12
+        return np.asarray(
+            np.bincount(self.place, weight * part, self.cells) / np.bincount(self.place, weight, self.cells)
+        )
+
+    def inside(self, log_shares: Floats) -> Floats:
+        """Weights of the fine cells for each class, (classes, fine cells), given log p(bin | class), (classes, bins).
+
+        The fine histogram is everyone's. A class's log ratio to it is known at the bins' middles and taken to be linear
+        in between and beyond: in the highest bin, a class that grows rarer towards it stays at its lower edge.
+        """
+        weight = np.tile(self.shares + 1e-12, (len(log_shares), 1))
+        if self.ordered < 3:
+            return weight
+        cells = np.arange(int((self.place < self.ordered).sum()))
+        at = self.place[cells]
+        mass = np.bincount(at, weight[0, cells], self.ordered)
+        middle = np.bincount(at, weight[0, cells] * cells, self.ordered) / mass
+        ratio = log_shares[:, : self.ordered] - np.log(mass)
+        for k, tilt in enumerate(ratio):
+            line = np.interp(cells, middle, tilt)
+            for end, inner in ((0, 1), (-1, -2)):
+                slope = (tilt[end] - tilt[inner]) / max(abs(middle[end] - middle[inner]), 1e-9)
+                beyond = np.maximum(0.0, (cells - middle[end]) * (1 if end else -1))
+                line = line + slope * beyond
+            weight[k, cells] *= np.exp(np.clip(line - tilt[at], -STEEP, STEEP))
+        return weight
+
+    def draw(self, bins: NDArray[np.int64], classes: NDArray[np.int64], inside: Floats, rng: Stream) -> Codes:
+        """A code for each bin and class, by the weights `inside` it, on the heaps that the grains tell of."""
+        starts = np.searchsorted(self.place, np.arange(self.cells + 1))
+        fine = np.zeros(len(bins), np.int64)
+        for k in np.unique(classes):
+            mine = np.flatnonzero(classes == k)
+            mass = np.concatenate([[0.0], np.cumsum(inside[k])])
+            first, last = starts[bins[mine]], starts[bins[mine] + 1]
+            at = mass[first] + rng.random(len(mine)) * (mass[last] - mass[first])
+            fine[mine] = np.clip(np.searchsorted(mass, at, side="right") - 1, first, last - 1)
+        edges = np.append(self.grid.edges, self.grid.edges[-1] + 1)  # the missing cell holds one code
+        first, last = edges[fine], edges[fine + 1] - 1
+        if self.grain is None:
+            return np.asarray(first + np.floor(rng.random(len(bins)) * (last - first + 1)), np.int32)
+        low, values = self.column.units[0], self.grid.cells - self.column.missing  # type: ignore[union-attr]
+        units = on_steps(first + low, last + low, fitted(edges + low, self.shares[:values], self.grain), rng) - low
+        return np.asarray(np.where(first < self.grid.edges[-1], units, first), np.int32)

@@ -1,0 +1,37 @@
+"""What turns drawn bins and classes into codes: bins of every column and the target's classes, from noisy answers."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..schema import Schema
+from .bins import Bins
+from .conditionals import smoothed
+from .marginals import Condition, Marginal, cleaned
+
+Floats = NDArray[np.float64]
+
+
+def cleaned_histograms(schema: Schema, answers: dict[str, Floats], rows: int, std: float) -> dict[str, Floats]:
+    """Shares from the noisy histograms of columns, and of the steps that values are heaped on."""
+    return {
+        name: smoothed(answer, rows, std, schema.columns[name].missing)
+        if name in schema.columns
+        else cleaned(answer, rows)
+        for name, answer in answers.items()
+    }
+
+
+def codebook(most: int, schema: Schema, histograms: dict[str, Floats], rows: int) -> tuple[dict[str, Bins], Condition]:
+    """Bins of every column and the target's classes, from the noisy histograms."""
+    bins = {
+        name: Bins.of(column, histograms.get(name), histograms.get(f"grain {name}"), most)
+        for name, column in schema.columns.items()
+    }
+    target = schema.target or ""
+    if not target:
+        return bins, Condition.of(schema, {})
+    column, cells = schema.columns[target], bins[target].grid.cells
+    marginal = Marginal.of(column, rows * histograms.get(target, np.full(cells, 1 / cells)), rows)
+    return bins, Condition.of(schema, {target: marginal})

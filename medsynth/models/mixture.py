@@ -1,0 +1,100 @@
+"""The generator: a mixture, over a fixed set of latent points, of products of column distributions.
+
+Given a class and a latent point the columns are independent, so expected tables of any columns are means over the
+latent points of outer products of softmaxes: exact, quick, and free of sampling noise. The network is residual: it
+adds to the logarithm of the class's noisy column shares and begins at zero, so that it starts as those shares.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..nets import Mlp
+from ..rng import Stream
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """Sizes of the generator: they cost time, not privacy."""
+
+    points: int = 128  # latent points
+    latent: int = 8
+    width: int = 96
+
+
+class Mixture:
+    """p(row | class) = mean over latent points of the product over columns of softmax(base + network).
+
+    `base`: log shares, (classes, bins) a column. All columns' bins stand side by side; `spans` are their slices.
+    """
+
+    def __init__(self, base: dict[str, Floats], shape: Shape, stream: torch.Generator) -> None:
+        self.names = list(base)
+        stops = np.cumsum([b.shape[1] for b in base.values()]).tolist()
+        self.spans = {n: slice(a, b) for n, a, b in zip(self.names, [0, *stops], stops, strict=False)}
+        self.base = torch.tensor(np.concatenate(list(base.values()), 1), dtype=torch.float32)
+        self.classes = len(self.base)
+        self.latent = torch.randn(shape.points, shape.latent, generator=stream)
+        self.net = Mlp([shape.latent + self.classes, shape.width, shape.width, stops[-1]], "leaky_relu", stream)
+        with torch.no_grad():
+            for parameter in list(self.net.parameters())[-2:]:
+                parameter.zero_()
+
+    def to(self, device: str) -> Mixture:
+        """This mixture on another device."""
+        self.base, self.latent = self.base.to(device), self.latent.to(device)
+        self.net.to(device)
+        return self
+
+    def inputs(self) -> Tensor:
+        """Latent points beside one-hot classes, (points * classes, latent + classes)."""
+        points, classes = len(self.latent), self.classes
+        hot = torch.eye(classes, device=self.latent.device).repeat(points, 1)
+        return torch.cat([self.latent.repeat_interleave(classes, 0), hot], 1)
+
+    def residual(self) -> Tensor:
+        """What the network adds to the base: (points, classes, all bins)."""
+        answer: Tensor = self.net(self.inputs())
+        return answer.reshape(len(self.latent), self.classes, -1)
+
+    def shares(self, residual: Tensor) -> dict[str, Tensor]:
+        """p(bin | latent point, class) of every column: (points, classes, bins)."""
+        logits = self.base + residual
+        return {name: torch.softmax(logits[..., span], -1) for name, span in self.spans.items()}
+
+    def draw(self, labels: NDArray[np.int64], rng: Stream, weights: Floats | None, allowed: dict[str, Floats]) -> Drawn:
+        """Bins for rows of the classes `labels`, (rows,) a column: a latent point by its weight, then each column.
+
+        `weights`: (points, classes), or None for even ones. `allowed`: (bins,) factors of some columns' shares.
+        """
+        with torch.no_grad():
+            shares = {n: s.double().cpu().numpy() for n, s in self.shares(self.residual()).items()}
+        points = len(self.latent)
+        weight = np.ones((points, self.classes)) if weights is None else weights
+        upto = np.cumsum(weight / weight.sum(0), 0)
+        chosen = (rng.random((len(labels), 1)) > upto[:, labels].T).sum(1).clip(max=points - 1)
+        drawn: dict[str, NDArray[np.int64]] = {}
+        for name, share in shares.items():
+            p = share * allowed.get(name, 1.0)
+            rank = np.cumsum(p, -1)[chosen, labels]
+            drawn[name] = (rng.random((len(labels), 1)) * rank[:, -1:] > rank).sum(1).clip(max=rank.shape[1] - 1)
+        return drawn
+
+    def evidence(self, allowed: dict[str, Floats]) -> Floats:
+        """p(the given columns lie on allowed values | latent point, class): (points, classes)."""
+        with torch.no_grad():
+            shares = self.shares(self.residual())
+        found = np.ones((len(self.latent), self.classes))
+        for name, part in allowed.items():
+            found = found * (shares[name].double().cpu().numpy() @ part)
+        return found
+
+
+Drawn = dict[str, NDArray[np.int64]]

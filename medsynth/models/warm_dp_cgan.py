@@ -1,0 +1,184 @@
+"""The default: a conditional generator warmed by noisy counts, and by the pairs of columns that it fits worst.
+
+1. One noisy histogram a column gives bins, and values inside a bin. 2. One noisy table class by bin a column gives the
+class totals and, cleaned, the generator's start. 3. In rounds, noisy L1 errors of candidate pairs choose tables class
+by bin by bin; they are measured with noise and fitted (after AIM, McKenna et al. 2022, and GEM, Liu et al. 2021).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..dp.plan import Need, Plan
+from ..dp.vault import Axes, Codes, Vault
+from ..errors import UsageError
+from ..rng import numpy_stream, torch_stream
+from ..schema import Schema
+from .bins import grids
+from .codebook import cleaned_histograms, codebook
+from .conditionals import class_totals, conditionals
+from .dp_cgan import Arrays, Progress
+from .heaps import grains
+from .marginals import Condition
+from .mixture import Mixture, Shape
+from .pairs import Measured, Pair, fit, guesses
+
+HISTOGRAMS, COUNTS, ERRORS, PAIRS = "column histograms", "class-by-bin counts", "pair selection", "pair tables"
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Shares of the privacy loss, and the public rules by which pairs are planned."""
+
+    histogram_share: float = 0.15
+    pair_share: float = 0.40
+    selection_share: float = 0.06
+    rounds: int = 3
+    most_bins: int = 20
+    pair_bins: int = 8
+    candidates: int = 100  # pairs judged in a round, drawn in public
+    blur: float = 0.4  # of the rows: the L1 noise that a pair's table may have
+    most_pairs: int = 30
+    pairs: int | None = None  # in all; None: by the rule
+    microbatches: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.microbatches is not None:
+            raise UsageError("--microbatches belongs to --method dp-cgan: this method sums no gradients.")
+
+    def planned(self, rows: int, columns: int, epsilon: float) -> int:
+        """How many pairs to measure: as many as keep each table's noise below `blur` of the rows.
+
+        All of it is public: a lone Gaussian answer at this epsilon has a multiplier of about 3.9 / epsilon + 0.12.
+        """
+        features = columns - 1
+        if self.pairs is not None:
+            most = self.pairs
+        else:
+            multiplier = (3.9 / epsilon + 0.12) / math.sqrt(self.pair_share)
+            cells = 3 * self.pair_bins**2
+            most = int((self.blur * rows / (0.8 * multiplier * cells)) ** 2)
+        most = min(most, self.most_pairs, features * (features - 1) // 2)
+        return most // self.rounds * self.rounds if most >= self.rounds else 0
+
+
+def needs(config: Config, rows: int, columns: int, epsilon: float) -> list[Need]:
+    """What a fit asks of the vault; where no pair is planned, counts take the pairs' shares."""
+    pairs = config.planned(rows, columns, epsilon)
+    spent = config.histogram_share + (config.pair_share + config.selection_share if pairs else 0.0)
+    asked = [
+        Need(label=HISTOGRAMS, weight=config.histogram_share**-0.5),
+        Need(label=COUNTS, weight=(1 - spent) ** -0.5),
+    ]
+    if pairs:
+        r = config.rounds
+        asked.append(Need(label=ERRORS, weight=(config.selection_share / r) ** -0.5, times=r))
+        asked.append(Need(label=PAIRS, weight=(config.pair_share / r) ** -0.5, times=r))
+    return asked
+
+
+def seconds(config: Config, rows: int) -> float:
+    """An estimate of a fit's seconds on one core of a laptop."""
+    return 20.0 + 2e-5 * rows
+
+
+def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
+    """What a person should know of the plan."""
+    pairs = config.planned(rows, columns, epsilon)
+    said = f"{pairs} pairs of columns will be measured" if pairs else "No pair of columns is worth its noise here"
+    return [f"{said}, by the rule on rows, columns and epsilon. Adversarial steps get no share: see docs/methods."]
+
+
+def train(
+    config: Config, schema: Schema, vault: Vault, plan: Plan, seed: int | None, device: str, progress: Progress
+) -> Arrays:
+    """Fit the generator. Returns its tensors and the noisy answers that decode its rows."""
+    asked: dict[str, Axes] = {name: [(name, g)] for name, g in grids(schema, config.most_bins).items()}
+    asked |= {f"grain {name}": [(name, g)] for name, g in grains(schema).items()}
+    asked = asked or {"rows": [("", Condition.of(schema.model_copy(update={"target": None}), {}))]}
+    answers = vault.tables(HISTOGRAMS, asked)
+    histograms = cleaned_histograms(schema, answers, plan.rows, plan.multiplier(HISTOGRAMS) * math.sqrt(len(asked)))
+    bins, condition = codebook(config.most_bins, schema, histograms, plan.rows)
+    columns = [name for name in schema.names if name != schema.target]
+    given = (schema.target or "", condition)
+    counts = vault.tables(COUNTS, {name: [given, (name, bins[name])] for name in columns})
+    std = plan.multiplier(COUNTS) * math.sqrt(len(columns))
+    totals = class_totals(counts, plan.rows)
+    if schema.target and schema.columns[schema.target].missing and totals[-1] < 3 * std / math.sqrt(len(columns)):
+        totals[-1] = 0.0  # a missing target that does not rise above the noise is noise
+    base = conditionals(counts, totals, std, {name: bins[name].ordered for name in columns})
+    mixture = Mixture(base, Shape(), torch_stream(seed, "init")).to(device)
+    rounds = plan.events[PAIRS][1] if PAIRS in plan.events else 0
+    each = config.planned(plan.rows, len(schema.columns), plan.epsilon_asked) // max(rounds, 1)
+    measured: list[Measured] = []
+    public = numpy_stream(seed, "candidates")
+    coarse = {name: bins[name].merged(config.pair_bins, totals @ np.exp(base[name])) for name in columns}
+    everyone = [Pair(a, b, coarse[a], coarse[b]) for a, b in itertools.combinations(columns, 2)]
+    for turn in range(rounds):
+        left = [pair for pair in everyone if pair not in [m.pair for m in measured]] or everyone
+        some = [left[k] for k in public.permutation(len(left))[: max(config.candidates, each)]]
+        guess = guesses(mixture, totals, some)
+        axes = {p.key: p.axes(given, bins) for p in some}
+        found = vault.distances(ERRORS, axes, guess)
+        noise = plan.multiplier(PAIRS) * math.sqrt(each)
+        # A large table has a large error by its noise alone (AIM, equation 1): it must promise more than that.
+        worth = sorted(some, key=lambda p: math.sqrt(2 / math.pi) * noise * guess[p.key].size - found[p.key])
+        chosen = (worth * each)[:each] if len(worth) < each else worth[:each]
+        answers = vault.tables(PAIRS, {p.key: axes[p.key] for p in chosen})
+        measured += [Measured(p, answers[p.key], noise) for p in chosen]
+
+        def turned(done: int, of: int, turn: int = turn) -> None:
+            progress(turn * of + done, rounds * of)
+
+        fit(mixture, totals, base, std, measured, last=turn == rounds - 1, progress=turned)
+    progress(1, 1)
+    tensors = {f"generator.{k}": p.detach().cpu().numpy() for k, p in enumerate(mixture.net.parameters())}
+    kept = {f"histogram.{name}": h.astype(np.float32) for name, h in histograms.items()}
+    shares = {f"base.{name}": b.astype(np.float32) for name, b in base.items()}
+    return {
+        **tensors,
+        **kept,
+        **shares,
+        "latent": mixture.latent.cpu().numpy(),
+        "prior": (totals / totals.sum()).astype(np.float32),
+    }
+
+
+def generate(tensors: Arrays, config: Config, schema: Schema, rows: int, count: int, seed: int | None) -> Codes:
+    """`count` synthetic rows as codes, (count, columns): class, latent point, bins, values inside bins."""
+    histograms = {k.removeprefix("histogram."): t.astype(np.float64) for k, t in tensors.items() if k[:5] == "histo"}
+    bins, condition = codebook(config.most_bins, schema, histograms, rows)
+    mixture = _restored(tensors, schema)
+    inside = {name: bins[name].inside(tensors[f"base.{name}"].astype(np.float64)) for name in mixture.names}
+    rng = numpy_stream(seed, "sample")
+    prior = tensors["prior"].astype(np.float64)
+    labels = rng.choice(len(prior), count, p=prior / prior.sum())
+    chunks = []
+    for part in np.array_split(labels, max(1, count // 65536)):
+        drawn = mixture.draw(part, rng, None, {})
+        codes = np.zeros((len(part), len(schema.columns)), np.int32)
+        for k, name in enumerate(schema.names):
+            if name == schema.target:
+                codes[:, k] = condition.codes(part.astype(np.int32), rng.random(len(part)))
+            else:
+                codes[:, k] = bins[name].draw(drawn[name], part, inside[name], rng)
+        chunks.append(codes)
+    return np.concatenate(chunks)
+
+
+def _restored(tensors: Arrays, schema: Schema) -> Mixture:
+    import torch
+
+    base = {name: tensors[f"base.{name}"].astype(np.float64) for name in schema.names if name != schema.target}
+    mixture = Mixture(base, Shape(), torch_stream(0, "init"))
+    mixture.latent = torch.from_numpy(tensors["latent"])
+    with torch.no_grad():
+        for k, p in enumerate(mixture.net.parameters()):
+            p.copy_(torch.from_numpy(tensors[f"generator.{k}"]))
+    return mixture

@@ -1,0 +1,169 @@
+"""Utility of the methods over tables, epsilons and seeds: what docs/benchmarks.md shows.
+
+    python tests/benchmarks/utility.py --tables thyroid cancer clinic-4k --epsilons 1 3.7 --seeds 5 --minutes 30
+
+Tables: thyroid (real; --data FOLDER or MEDSYNTH_THYROID), cancer (scikit-learn's breast cancer, 569 x 31, bounds
+declared as one and a half times round figures of the assay), clinic-4k and clinic-50k (simulated). Each result is
+written to OUTPUT.csv as it comes and is not run again; what was not run is listed. Train on 10,000 synthetic rows, test
+on real held-out rows; fidelity beside a second real sample's; a fresh process a fit, for its peak memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+TABLES = ("thyroid", "cancer", "clinic-4k", "clinic-50k")
+FIELDS = ["table", "method", "epsilon", "seed", "mean", "best", "lr", "mlp", "rf", "hgb", "one_way", "one_way_ceiling",
+          "two_way", "two_way_ceiling", "telling", "fit_seconds", "peak_gib", "spent"]  # fmt: skip
+
+
+def load(name: str, data: str | None):
+    """(train, test, schema, target) of a table."""
+    from medsynth_sample_data import simulate
+
+    from medsynth.schema import Schema, bundled
+
+    if name.startswith("clinic"):
+        schema = Schema.from_yaml(simulate.schema_text())
+        return simulate.cohort({"4k": 4000, "50k": 50_000}[name[7:]], 1), simulate.cohort(4000, 2), schema, "diagnosis"
+    if name == "thyroid":
+        if not data:
+            raise SystemExit("thyroid needs --data FOLDER or MEDSYNTH_THYROID")
+        schema = bundled()["thyroid"]
+        read = [
+            pd.read_csv(Path(data) / f"ann-{part}.data", sep=r"\s+", header=None, names=list(schema.names))
+            for part in ("train", "test")
+        ]
+        return *read, schema, "class"
+    from sklearn.datasets import load_breast_cancer
+
+    frame = load_breast_cancer(as_frame=True).frame
+    frame.columns = [column.replace(" ", "_") for column in frame.columns]
+    frame = frame.sample(frac=1, random_state=0).reset_index(drop=True)
+    bounds = {c: float(f"{1.5 * frame[c].max():.1g}") for c in frame.columns[:-1]}
+    columns = {c: {"kind": "continuous", "bounds": [0, top]} for c, top in bounds.items()}
+    columns["target"] = {"kind": "binary", "levels": [0, 1]}
+    schema = Schema.from_dict({"name": "cancer", "target": "target", "columns": columns})
+    return frame[:398].reset_index(drop=True), frame[398:].reset_index(drop=True), schema, "target"
+
+
+def one(table: str, method: str, epsilon: float, data: str | None) -> dict:
+    """One fit, one sample, all figures."""
+    from threadpoolctl import threadpool_limits
+
+    import medsynth
+    from medsynth.report import inputs, protocol
+    from medsynth.report.fidelity import fidelity
+
+    train, test, schema, target = load(table, data)
+    started = time.perf_counter()
+    preset = "thyroid-study" if method == "thyroid-study" else None
+    model = medsynth.fit(train, epsilon=epsilon, schema=schema, rows=len(train), preset=preset,
+                         method=None if preset else method)  # fmt: skip
+    seconds, peak = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    drawn = medsynth.sample(model, 10_000)[test.columns]
+    with threadpool_limits(1):
+        score = protocol.score(drawn, test, target)
+        rng = np.random.default_rng(0)
+        found = fidelity(inputs.gather(test, drawn, train, target, schema, rng), rng)
+    return {
+        **{key: round(value, 4) for key, value in score["macro"].items()},
+        "mean": round(score["mean"], 4),
+        "best": round(score["best"], 4),
+        **{key: round(getattr(found, key), 4) for key in ("one_way", "one_way_ceiling", "two_way", "two_way_ceiling")},
+        "telling": found.telling.value and round(found.telling.value, 4),
+        "fit_seconds": round(seconds, 1),
+        "peak_gib": round(peak, 2),
+        "spent": round(model.epsilon, 4),
+    }
+
+
+def summary(runs: list[dict]) -> str:
+    """A markdown table of medians and ranges."""
+    head = [
+        "table",
+        "method",
+        "epsilon",
+        "runs",
+        "mean AuROC",
+        "best AuROC",
+        "two-way (ceiling)",
+        "told apart",
+        "fit s",
+    ]
+    lines = ["| " + " | ".join([*head, "GiB"]) + " |", "|" + " --- |" * (len(head) + 1)]
+    key = lambda run: (TABLES.index(run["table"]), run["method"], float(run["epsilon"]))  # noqa: E731
+    for (_, method, epsilon), group in itertools.groupby(sorted(runs, key=key), key):
+        some = list(group)
+        of = lambda name, some=some: [float(run[name]) for run in some if run[name] not in ("", "None")]  # noqa: E731
+        mean = of("mean")
+        lines.append(
+            f"| {some[0]['table']} | {method} | {epsilon:g} | {len(some)} | {statistics.median(mean):.3f} "
+            f"({min(mean):.3f} to {max(mean):.3f}) | {statistics.median(of('best')):.3f} | "
+            f"{statistics.median(of('two_way')):.3f} ({statistics.median(of('two_way_ceiling')):.3f}) | "
+            f"{statistics.median(of('telling') or [0]):.2f} | {statistics.median(of('fit_seconds')):.0f} | "
+            f"{max(of('peak_gib')):.2f} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run what is missing within the time given, and print the table."""
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
+    ask.add_argument("--methods", nargs="+", default=["warm-dp-cgan"])
+    ask.add_argument("--epsilons", nargs="+", type=float, default=[0.5, 1.0, 3.7, 10.0])
+    ask.add_argument("--seeds", type=int, default=5)
+    ask.add_argument("--minutes", type=float, default=60.0)
+    ask.add_argument("--data", default=os.environ.get("MEDSYNTH_THYROID"))
+    ask.add_argument("--output", type=Path, default=Path("results/utility.csv"))
+    ask.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    given = ask.parse_args()
+    if given.one:
+        table, method, epsilon = given.one
+        print(json.dumps(one(table, method, float(epsilon), given.data)))
+        return
+    given.output.parent.mkdir(parents=True, exist_ok=True)
+    if not given.output.exists():
+        given.output.write_text(",".join(FIELDS) + "\n")
+    with given.output.open() as file:
+        runs = list(csv.DictReader(file))
+    done = {(run["table"], run["method"], float(run["epsilon"]), int(run["seed"])) for run in runs}
+    asked = itertools.product(range(given.seeds), given.tables, given.methods, given.epsilons)
+    left = [(t, m, e, s) for s, t, m, e in asked if (t, m, e, s) not in done]
+    stop = time.monotonic() + 60 * given.minutes
+    while left and time.monotonic() < stop:
+        table, method, epsilon, seed = left.pop(0)
+        words = [
+            sys.executable,
+            __file__,
+            "--one",
+            table,
+            method,
+            str(epsilon),
+            *(["--data", given.data] * bool(given.data)),
+        ]
+        answer = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
+        runs.append({"table": table, "method": method, "epsilon": epsilon, "seed": seed, **json.loads(answer)})
+        with given.output.open("a", newline="") as file:
+            csv.DictWriter(file, FIELDS).writerow(runs[-1])
+    print(summary(runs))
+    if left:
+        print("\nNot run: " + "; ".join(f"{t} {m} epsilon {e:g} seed {s}" for t, m, e, s in left))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""Bins, heaps and conditionals: values come back as they are spread, and noise does not stand in for rows."""
+
+import numpy as np
+import pytest
+
+from medsynth.codec.codec import size
+from medsynth.models.bins import Bins
+from medsynth.models.conditionals import class_totals, conditionals, smoothed
+from medsynth.models.heaps import STEPS, Grain, grains, held, on_steps
+from medsynth.models.marginals import cleaned
+from medsynth.schema import Continuous, Count, Schema
+
+PRESSURE = Count(bounds=(50, 300))
+
+
+def fitted(column, codes, most=20):
+    """Bins of a column from exact histograms."""
+    from medsynth.codec.grid import grid
+    from medsynth.models.marginals import CELLS
+
+    fine = grid(column, CELLS)
+    shares = np.bincount(fine.cell_of(codes), minlength=fine.cells) / len(codes)
+    grain = Grain(column.units[0], size(column))
+    heaps = np.bincount(grain.cell_of(codes), minlength=grain.cells) / len(codes)
+    return Bins.of(column, shares, heaps, most)
+
+
+def redrawn(bins, codes, rng):
+    """Codes drawn anew in the bins of `codes`, all of one class."""
+    return bins.draw(bins.cell_of(codes), np.zeros(len(codes), np.int64), bins.shares[None] + 1e-12, rng)
+
+
+@pytest.mark.parametrize("heaped", [True, False])
+def test_heaps_come_back_heaped_and_even_values_even(heaped, rng):
+    values = np.clip(np.rint(rng.normal(130, 20, 20_000)), 50, 300).astype(np.int64)
+    if heaped:
+        values = np.where(rng.random(len(values)) < 0.8, np.round(values, -1), values)
+    codes = (values - 50).astype(np.int32)
+    drawn = redrawn(fitted(PRESSURE, codes), codes, rng)
+    share = [np.mean((c + 50) % 10 == 0) for c in (codes, drawn)]
+    assert abs(share[0] - share[1]) < 0.02
+    near = [np.mean(c + 50 == 120) for c in (codes, drawn)]
+    assert abs(near[0] - near[1]) < 0.02
+
+
+def test_steps_hold_what_they_say(rng):
+    first, last = np.array([-7, 0, 13, 99]), np.array([12, 0, 13, 1205])
+    multiples, exact = held(first, last)
+    for k, step in enumerate(STEPS):
+        for j, (a, b) in enumerate(zip(first, last, strict=True)):
+            inside = [v for v in range(a, b + 1) if v % step == 0]
+            assert multiples[k, j] == len(inside)
+            assert exact[k, j] == sum(k + 1 == len(STEPS) or v % STEPS[k + 1] != 0 for v in inside)
+    weight = np.zeros(len(STEPS))
+    weight[2] = 1.0
+    drawn = on_steps(np.full(500, 1), np.full(500, 99), weight, rng)
+    assert set(drawn % 10) == {0} and not (drawn % 50 == 0).any()
+
+
+def test_missing_has_a_bin_of_its_own(rng):
+    column = Continuous(bounds=(0, 100), decimals=1, missing=True)
+    codes = np.where(rng.random(3000) < 0.3, size(column), rng.integers(0, 1001, 3000)).astype(np.int32)
+    bins = fitted(column, codes)
+    place = bins.cell_of(codes)
+    assert set(place[codes == size(column)]) == {bins.cells - 1}
+    drawn = redrawn(bins, codes, rng)
+    assert np.array_equal(drawn == size(column), codes == size(column)) and drawn.max() <= size(column)
+    assert np.array_equal(bins.cell_of(drawn), place)
+
+
+def test_merged_bins_are_neighbours_and_few():
+    column = Continuous(bounds=(0, 100), decimals=1, missing=True)
+    bins = Bins.of(column, np.full(129, 1 / 129), None, 20)
+    part = bins.merged(8, np.full(bins.cells, 1 / bins.cells))
+    assert part.max() + 1 <= 8 and np.all(np.diff(part) >= 0) and (part == part[-1]).sum() == 1
+
+
+def test_allowed_shares():
+    bins = Bins.of(Count(bounds=(0, 9)), None, None, 20)
+    assert bins.allowed(np.arange(10) < 3).tolist() == [1.0] * 3 + [0.0] * 7
+
+
+def test_grains_only_where_cells_are_wider_than_values():
+    columns = {"a": {"kind": "count", "bounds": [0, 50]}, "b": {"kind": "continuous", "bounds": [0, 9], "decimals": 3}}
+    assert set(grains(Schema.from_dict({"name": "t", "columns": columns}))) == {"b"}
+
+
+def test_a_tail_of_noise_is_not_believed():
+    """A thousand rows in the first third, noise of ten a cell everywhere: the far end must not get rows."""
+    rng, far = np.random.default_rng(0), []
+    true = np.where(np.arange(128) < 40, 25.0, 0.0)
+    for _ in range(20):
+        counts = true + rng.normal(0, 10, 128)
+        far.append((smoothed(counts, 1000, 10, False)[60:].sum(), cleaned(counts, 1000)[60:].sum()))
+    ours, projected = np.mean(far, axis=0)
+    assert ours < 0.04 and ours < projected / 3
+    whole = smoothed(true + rng.normal(0, 0.1, 128), 1000, 0.1, False)
+    assert np.abs(whole - true / 1000).max() < 2e-3
+
+
+def test_a_rare_class_follows_its_counts_or_else_the_whole_table():
+    rng = np.random.default_rng(1)
+    whole = np.array([0.1, 0.2, 0.3, 0.4])
+    own = np.array([0.9, 0.1, 0.0, 0.0])
+    table = np.stack([5000 * whole, 100 * own])
+    clear = conditionals({"x": table + rng.normal(0, 1, table.shape)}, np.array([5000.0, 100.0]), 1.0, {"x": 0})["x"]
+    assert np.abs(np.exp(clear[1]) - own).max() < 0.05 and np.abs(np.exp(clear[0]) - whole).max() < 0.01
+    blurred = conditionals({"x": table}, np.array([5000.0, 0.0]), 1e4, {"x": 0})["x"]
+    assert np.abs(np.exp(blurred[1]) - np.exp(blurred[0])).max() < 0.03
+
+
+def test_totals_use_every_table():
+    rng = np.random.default_rng(2)
+    tables = {str(k): np.array([[30.0] * 10, [3.0] * 10]) + rng.normal(0, 5, (2, 10)) for k in range(20)}
+    totals = class_totals(tables, 330)
+    assert totals.sum() == pytest.approx(330) and abs(totals[1] - 30) < 15
