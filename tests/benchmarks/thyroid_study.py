@@ -22,7 +22,11 @@ import medsynth
 from medsynth.dp import accountant
 from medsynth.schema import bundled
 
-SETTINGS = {"thyroid-study": "preset `thyroid-study`", "default": "default `dp-cgan`"}
+SETTINGS = {
+    "thyroid-study": "preset `thyroid-study`",
+    "dp-cgan": "plain `dp-cgan`",
+    "warm-dp-cgan": "default `warm-dp-cgan`",
+}
 ROWS = 10_000
 
 
@@ -35,8 +39,8 @@ def read(folder: Path, part: str) -> pd.DataFrame:
 def one(setting: str, train: pd.DataFrame, test: pd.DataFrame, epsilon: float) -> dict:
     """One fit, one sample, all figures."""
     started = time.perf_counter()
-    preset = None if setting == "default" else setting
-    model = medsynth.fit(train, epsilon=epsilon, schema=bundled()["thyroid"], preset=preset, rows=len(train))
+    kind = {"preset": setting} if setting == "thyroid-study" else {"method": setting}
+    model = medsynth.fit(train, epsilon=epsilon, schema=bundled()["thyroid"], rows=len(train), **kind)
     drawn = medsynth.sample(model, ROWS)
     seconds = time.perf_counter() - started
     events, delta = model.ledger.composition(), model.ledger.delta
