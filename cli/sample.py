@@ -17,6 +17,10 @@ def sample(
     n: Annotated[int | None, typer.Option("-n", help="Rows to draw [default: the model's public row count].")] = None,
     model: Annotated[Path | None, typer.Option(help="Model file [default: the newest here].")] = None,
     output: Annotated[str | None, typer.Option(help="CSV file, or - for standard output.")] = None,
+    where: Annotated[
+        list[str] | None, typer.Option(help="Only rows with COLUMN=VALUE or COLUMN=LOW..HIGH; may be given again.")
+    ] = None,
+    balance: Annotated[bool, typer.Option("--balance", help="Draw the target's classes evenly.")] = False,
     seed: Annotated[int | None, typer.Option(help="Repeat this draw.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
@@ -27,6 +31,8 @@ def sample(
         medsynth sample -n 10000
 
         medsynth sample -n 500 --model patients.medsynth --output -
+
+        medsynth sample -n 500 --where sex=F --where age=40..60 --balance
     """
     from medsynth.files import atomic_write, refuse_existing
 
@@ -43,7 +49,7 @@ def sample(
     from medsynth.sampling import sample_csv
 
     fitted = load(path)
-    text = sample_csv(fitted, n, seed)
+    text = sample_csv(fitted, n, seed, where or (), balance)
     if output == "-":
         print(text, end="")
         return

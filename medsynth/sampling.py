@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +14,14 @@ from numpy.typing import NDArray
 from . import models
 from .artifact import Model, load
 from .codec.codec import csv_cells, decode
+from .codec.conditions import parse
 from .errors import ArtifactError, UsageError
 
 
-def sample_codes(model: Model, n: int | None = None, seed: int | None = None) -> NDArray[np.int32]:
-    """`n` synthetic rows as codes, (n, columns). Raises UsageError unless n is positive."""
+def sample_codes(
+    model: Model, n: int | None = None, seed: int | None = None, where: Sequence[str] = (), balance: bool = False
+) -> NDArray[np.int32]:
+    """`n` synthetic rows as codes, (n, columns). Raises UsageError unless n is positive and `where` can be met."""
     count = model.rows if n is None else n
     if count < 1:
         raise UsageError("-n must be one or more.")
@@ -24,6 +29,9 @@ def sample_codes(model: Model, n: int | None = None, seed: int | None = None) ->
     known = {field.name for field in dataclasses.fields(module.Config)}
     if set(model.config) != known:
         raise ArtifactError("This model's configuration is not one that this version of medsynth knows.")
+    options = {"where": parse(where, model.schema), "balance": balance} if where or balance else {}
+    if options and "where" not in inspect.signature(module.generate).parameters:
+        raise UsageError(f"--where and --balance need a model of --method {models.DEFAULT}, not {model.method}.")
     try:
         codes: NDArray[np.int32] = module.generate(
             model.tensors,
@@ -32,22 +40,34 @@ def sample_codes(model: Model, n: int | None = None, seed: int | None = None) ->
             model.rows,
             count,
             seed,
+            **options,
         )
     except (KeyError, RuntimeError, ValueError, IndexError):
         raise ArtifactError("This model's tensors do not fit its schema. Refit it.") from None
     return codes
 
 
-def sample(model: Model | Path | str, n: int | None = None, seed: int | None = None) -> pd.DataFrame:
+def sample(
+    model: Model | Path | str,
+    n: int | None = None,
+    seed: int | None = None,
+    where: Sequence[str] = (),
+    balance: bool = False,
+) -> pd.DataFrame:
     """`n` synthetic rows (by default as many as the model's public row count), in the original's columns and dtypes.
 
-    `seed` repeats the draw. Raises UsageError unless n is positive, ArtifactError for a broken model.
+    `seed` repeats the draw. `where` holds conditions such as "sex=F" or "age=40..60"; `balance` draws classes evenly.
+    Raises UsageError unless n is positive and the conditions can be met, ArtifactError for a broken model.
     """
     model = model if isinstance(model, Model) else load(model)
-    return decode(sample_codes(model, n, seed), model.schema)
+    return decode(sample_codes(model, n, seed, where, balance), model.schema)
 
 
-def sample_csv(model: Model, n: int | None = None, seed: int | None = None) -> str:
+def sample_csv(
+    model: Model, n: int | None = None, seed: int | None = None, where: Sequence[str] = (), balance: bool = False
+) -> str:
     """The same as CSV text, numbers with their exact decimals."""
-    text: str = csv_cells(sample_codes(model, n, seed), model.schema).to_csv(index=False, lineterminator="\n")
+    text: str = csv_cells(sample_codes(model, n, seed, where, balance), model.schema).to_csv(
+        index=False, lineterminator="\n"
+    )
     return text

@@ -88,15 +88,17 @@ class Bins:
             part = np.minimum(rank, most - 2)
         return np.concatenate([part, [part.max() + 1]]) if self.column.missing else part
 
-    def allowed(self, codes_allowed: NDArray[np.bool_]) -> Floats:
-        """The share of each bin's mass, by the fine histogram, that lies on allowed codes: (bins,)."""
-        upto = np.concatenate([[0], np.cumsum(codes_allowed)])
-        ends = np.append(self.grid.edges, self.grid.edges[-1] + 1) if self.column.missing else self.grid.edges
-        part = np.diff(upto[np.minimum(ends, len(codes_allowed))]) / np.maximum(np.diff(ends), 1)
-        weight = self.shares + 1e-12
-        return np.asarray(
-            np.bincount(self.place, weight * part, self.cells) / np.bincount(self.place, weight, self.cells)
-        )
+    def overlap(self, first: int, last: int) -> Floats:
+        """The part of each fine cell's codes that lies from `first` to `last`: (fine cells,)."""
+        edges = np.append(self.grid.edges, self.grid.edges[-1] + 1) if self.column.missing else self.grid.edges
+        common = np.minimum(edges[1:], last + 1) - np.maximum(edges[:-1], first)
+        return np.asarray(np.maximum(common, 0) / np.diff(edges))
+
+    def shares_of(self, inside: Floats, allowed: Floats) -> Floats:
+        """The share of each bin on `allowed` (fine cells,), by the classes' weights inside: (classes, bins)."""
+        return np.stack([
+            np.bincount(self.place, w * allowed, self.cells) / np.bincount(self.place, w, self.cells) for w in inside
+        ])  # fmt: skip
 
     def inside(self, log_shares: Floats) -> Floats:
         """Weights of the fine cells for each class, (classes, fine cells), given log p(bin | class), (classes, bins).
@@ -121,8 +123,14 @@ class Bins:
             weight[k, cells] *= np.exp(np.clip(line - tilt[at], -STEEP, STEEP))
         return weight
 
-    def draw(self, bins: NDArray[np.int64], classes: NDArray[np.int64], inside: Floats, rng: Stream) -> Codes:
-        """A code for each bin and class, by the weights `inside` it, on the heaps that the grains tell of."""
+    def draw(
+        self, bins: NDArray[np.int64], classes: NDArray[np.int64], inside: Floats, rng: Stream,
+        span: tuple[int, int] | None = None,
+    ) -> Codes:  # fmt: skip
+        """A code for each bin and class, by the weights `inside` it, on the heaps that the grains tell of.
+
+        With a `span` of codes, only those, which the weights must allow.
+        """
         starts = np.searchsorted(self.place, np.arange(self.cells + 1))
         fine = np.zeros(len(bins), np.int64)
         for k in np.unique(classes):
@@ -133,6 +141,8 @@ class Bins:
             fine[mine] = np.clip(np.searchsorted(mass, at, side="right") - 1, first, last - 1)
         edges = np.append(self.grid.edges, self.grid.edges[-1] + 1)  # the missing cell holds one code
         first, last = edges[fine], edges[fine + 1] - 1
+        if span is not None:
+            first, last = np.maximum(first, span[0]), np.minimum(last, span[1])
         if self.grain is None:
             return np.asarray(first + np.floor(rng.random(len(bins)) * (last - first + 1)), np.int32)
         low, values = self.column.units[0], self.grid.cells - self.column.missing  # type: ignore[union-attr]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..nets import Mlp
-from ..rng import Stream
+from ..rng import Stream, torch_stream
 
 Floats = NDArray[np.float64]
 
@@ -53,6 +53,23 @@ class Mixture:
         self.net.to(device)
         return self
 
+    def tensors(self, base: dict[str, Floats]) -> dict[str, NDArray[np.float32]]:
+        """All that `restored` needs, by name; `base` as given at birth."""
+        net = {f"generator.{k}": p.detach().cpu().numpy() for k, p in enumerate(self.net.parameters())}
+        kept = {f"base.{name}": shares.astype(np.float32) for name, shares in base.items()}
+        return {**net, **kept, "latent": self.latent.cpu().numpy()}
+
+    @classmethod
+    def restored(cls, tensors: dict[str, NDArray[np.float32]]) -> Mixture:
+        """The mixture that `tensors` were taken from."""
+        base = {k.removeprefix("base."): t.astype(np.float64) for k, t in tensors.items() if k.startswith("base.")}
+        mixture = cls(base, Shape(), torch_stream(0, "init"))
+        mixture.latent = torch.from_numpy(tensors["latent"])
+        with torch.no_grad():
+            for k, parameter in enumerate(mixture.net.parameters()):
+                parameter.copy_(torch.from_numpy(tensors[f"generator.{k}"]))
+        return mixture
+
     def inputs(self) -> Tensor:
         """Latent points beside one-hot classes, (points * classes, latent + classes)."""
         points, classes = len(self.latent), self.classes
@@ -69,16 +86,15 @@ class Mixture:
         logits = self.base + residual
         return {name: torch.softmax(logits[..., span], -1) for name, span in self.spans.items()}
 
-    def draw(self, labels: NDArray[np.int64], rng: Stream, weights: Floats | None, allowed: dict[str, Floats]) -> Drawn:
+    def draw(self, labels: NDArray[np.int64], rng: Stream, weights: Floats, allowed: dict[str, Floats]) -> Drawn:
         """Bins for rows of the classes `labels`, (rows,) a column: a latent point by its weight, then each column.
 
-        `weights`: (points, classes), or None for even ones. `allowed`: (bins,) factors of some columns' shares.
+        `weights`: (points, classes). `allowed`: (classes, bins) factors of some columns' shares.
         """
         with torch.no_grad():
             shares = {n: s.double().cpu().numpy() for n, s in self.shares(self.residual()).items()}
         points = len(self.latent)
-        weight = np.ones((points, self.classes)) if weights is None else weights
-        upto = np.cumsum(weight / weight.sum(0), 0)
+        upto = np.cumsum(weights / np.maximum(weights.sum(0), 1e-300), 0)
         chosen = (rng.random((len(labels), 1)) > upto[:, labels].T).sum(1).clip(max=points - 1)
         drawn: dict[str, NDArray[np.int64]] = {}
         for name, share in shares.items():
@@ -88,12 +104,15 @@ class Mixture:
         return drawn
 
     def evidence(self, allowed: dict[str, Floats]) -> Floats:
-        """p(the given columns lie on allowed values | latent point, class): (points, classes)."""
+        """p(the given columns lie on allowed values | latent point, class), (points, classes): exact, by products.
+
+        `allowed`: (classes, bins), the allowed share of each bin of some columns.
+        """
         with torch.no_grad():
             shares = self.shares(self.residual())
         found = np.ones((len(self.latent), self.classes))
         for name, part in allowed.items():
-            found = found * (shares[name].double().cpu().numpy() @ part)
+            found = found * (shares[name].double().cpu().numpy() * part).sum(-1)
         return found
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..codec.conditions import Ranges
 from ..dp.plan import Need, Plan
 from ..dp.vault import Axes, Codes, Vault
 from ..errors import UsageError
@@ -29,6 +30,7 @@ from .mixture import Mixture, Shape
 from .pairs import Measured, Pair, fit, guesses
 
 HISTOGRAMS, COUNTS, ERRORS, PAIRS = "column histograms", "class-by-bin counts", "pair selection", "pair tables"
+IMPOSSIBLE = 1e-9  # a chance below this is taken for none
 Floats = NDArray[np.float64]
 
 
@@ -138,47 +140,47 @@ def train(
 
         fit(mixture, totals, base, std, measured, last=turn == rounds - 1, progress=turned)
     progress(1, 1)
-    tensors = {f"generator.{k}": p.detach().cpu().numpy() for k, p in enumerate(mixture.net.parameters())}
     kept = {f"histogram.{name}": h.astype(np.float32) for name, h in histograms.items()}
-    shares = {f"base.{name}": b.astype(np.float32) for name, b in base.items()}
-    return {
-        **tensors,
-        **kept,
-        **shares,
-        "latent": mixture.latent.cpu().numpy(),
-        "prior": (totals / totals.sum()).astype(np.float32),
-    }
+    return {**mixture.tensors(base), **kept, "prior": (totals / totals.sum()).astype(np.float32)}
 
 
-def generate(tensors: Arrays, config: Config, schema: Schema, rows: int, count: int, seed: int | None) -> Codes:
-    """`count` synthetic rows as codes, (count, columns): class, latent point, bins, values inside bins."""
+def generate(
+    tensors: Arrays, config: Config, schema: Schema, rows: int, count: int, seed: int | None,
+    where: Ranges | None = None, balance: bool = False,
+) -> Codes:  # fmt: skip
+    """`count` synthetic rows as codes, (count, columns): class, latent point, bins, values inside bins.
+
+    `where` conditions exactly, without rejection: given class and latent point columns are independent, so each
+    latent point is weighed by the probability of the given values. `balance` draws classes evenly. Raises UsageError
+    for conditions that no row meets.
+    """
+    where = dict(where or {})
     histograms = {k.removeprefix("histogram."): t.astype(np.float64) for k, t in tensors.items() if k[:5] == "histo"}
     bins, condition = codebook(config.most_bins, schema, histograms, rows)
-    mixture = _restored(tensors, schema)
+    mixture, prior = Mixture.restored(tensors), tensors["prior"].astype(np.float64)
+    if (asked := where.pop(schema.target or "", None)) is not None:
+        if bins[schema.target or ""].ordered:
+            raise UsageError("--where cannot name a numeric target yet. Name other columns.")
+        prior = prior * ((np.arange(len(prior)) >= asked[0]) & (np.arange(len(prior)) <= asked[1]))
     inside = {name: bins[name].inside(tensors[f"base.{name}"].astype(np.float64)) for name in mixture.names}
+    allowed = {name: bins[name].shares_of(inside[name], bins[name].overlap(*span)) for name, span in where.items()}
+    inside |= {name: inside[name] * bins[name].overlap(*span) for name, span in where.items()}
+    weights = mixture.evidence(allowed)
+    chance = prior * weights.mean(0)
+    if chance.sum() < IMPOSSIBLE:
+        raise UsageError("No row meets these conditions together. Leave one out or widen a range.")
+    if balance:
+        chance = (chance > IMPOSSIBLE).astype(np.float64)
     rng = numpy_stream(seed, "sample")
-    prior = tensors["prior"].astype(np.float64)
-    labels = rng.choice(len(prior), count, p=prior / prior.sum())
+    labels = rng.choice(len(chance), count, p=chance / chance.sum())
     chunks = []
     for part in np.array_split(labels, max(1, count // 65536)):
-        drawn = mixture.draw(part, rng, None, {})
+        drawn = mixture.draw(part, rng, weights, allowed)
         codes = np.zeros((len(part), len(schema.columns)), np.int32)
         for k, name in enumerate(schema.names):
             if name == schema.target:
                 codes[:, k] = condition.codes(part.astype(np.int32), rng.random(len(part)))
             else:
-                codes[:, k] = bins[name].draw(drawn[name], part, inside[name], rng)
+                codes[:, k] = bins[name].draw(drawn[name], part, inside[name], rng, where.get(name))
         chunks.append(codes)
     return np.concatenate(chunks)
-
-
-def _restored(tensors: Arrays, schema: Schema) -> Mixture:
-    import torch
-
-    base = {name: tensors[f"base.{name}"].astype(np.float64) for name in schema.names if name != schema.target}
-    mixture = Mixture(base, Shape(), torch_stream(0, "init"))
-    mixture.latent = torch.from_numpy(tensors["latent"])
-    with torch.no_grad():
-        for k, p in enumerate(mixture.net.parameters()):
-            p.copy_(torch.from_numpy(tensors[f"generator.{k}"]))
-    return mixture

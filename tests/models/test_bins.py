@@ -75,9 +75,10 @@ def test_merged_bins_are_neighbours_and_few():
     assert part.max() + 1 <= 8 and np.all(np.diff(part) >= 0) and (part == part[-1]).sum() == 1
 
 
-def test_allowed_shares():
+def test_overlap_of_a_span_with_cells():
     bins = Bins.of(Count(bounds=(0, 9)), None, None, 20)
-    assert bins.allowed(np.arange(10) < 3).tolist() == [1.0] * 3 + [0.0] * 7
+    assert bins.overlap(0, 2).tolist() == [1.0] * 3 + [0.0] * 7
+    assert bins.shares_of(np.ones((1, 10)), bins.overlap(9, 9))[0].tolist() == [0.0] * 9 + [1.0]
 
 
 def test_grains_only_where_cells_are_wider_than_values():
