@@ -15,7 +15,7 @@ from .bins import Bins
 from .mixture import Mixture
 
 Floats = NDArray[np.float64]
-STEPS, LAST = 300, 1500  # of Adam, after each round and after the last
+STEPS, LAST = 200, 900  # of Adam, after each round and after the last
 RATE = 4e-3
 STAY = 1.0  # prior standard deviation of a residual
 

@@ -38,9 +38,9 @@ Floats = NDArray[np.float64]
 class Config:
     """Shares of the privacy loss, and the public rules by which pairs are planned."""
 
-    histogram_share: float = 0.15
-    pair_share: float = 0.40
-    selection_share: float = 0.06
+    histogram_share: float = 0.12
+    pair_share: float = 0.25
+    selection_share: float = 0.05
     rounds: int = 3
     most_bins: int = 20
     pair_bins: int = 8
@@ -87,7 +87,7 @@ def needs(config: Config, rows: int, columns: int, epsilon: float) -> list[Need]
 
 def seconds(config: Config, rows: int) -> float:
     """An estimate of a fit's seconds on one core of a laptop."""
-    return 20.0 + 2e-5 * rows
+    return 12.0 + 2e-5 * rows
 
 
 def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
