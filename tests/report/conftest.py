@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 from medsynth_sample_data import simulate
+from threadpoolctl import threadpool_limits
 
 import medsynth
 from medsynth.report import stats
@@ -12,9 +13,10 @@ from medsynth.schema import Schema
 
 @pytest.fixture(scope="session", autouse=True)
 def fewer_draws():
-    """Sixty resamples serve every test but the one of coverage, which asks for more."""
+    """Sixty resamples serve every test but the one of coverage; one thread, since threads wait on a busy machine."""
     before, stats.DRAWS = stats.DRAWS, 60
-    yield
+    with threadpool_limits(1):
+        yield
     stats.DRAWS = before
 
 
