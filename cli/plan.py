@@ -13,7 +13,7 @@ from .console import guarded, result
 
 @guarded
 def plan(
-    table: Annotated[str, typer.Argument(help="A CSV file, or a number of rows.")],
+    table: Annotated[str, typer.Argument(help="A CSV file, or a number of rows (of 20 columns).")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget.")],
     delta: Annotated[float, typer.Option(help="Chance of a worse loss.")] = 1e-5,
     method: Annotated[
