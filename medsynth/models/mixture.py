@@ -7,6 +7,7 @@ adds to the logarithm of the class's noisy column shares and begins at zero, so 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,9 +61,9 @@ class Mixture:
         return {**net, **kept, "latent": self.latent.cpu().numpy()}
 
     @classmethod
-    def restored(cls, tensors: dict[str, NDArray[np.float32]]) -> Mixture:
-        """The mixture that `tensors` were taken from."""
-        base = {k.removeprefix("base."): t.astype(np.float64) for k, t in tensors.items() if k.startswith("base.")}
+    def restored(cls, tensors: dict[str, NDArray[np.float32]], names: Sequence[str]) -> Mixture:
+        """The mixture that `tensors` were taken from. `names`: its columns in order, which a file does not keep."""
+        base = {name: tensors[f"base.{name}"].astype(np.float64) for name in names}
         mixture = cls(base, Shape(), torch_stream(0, "init"))
         mixture.latent = torch.from_numpy(tensors["latent"])
         with torch.no_grad():

@@ -157,7 +157,8 @@ def generate(
     where = dict(where or {})
     histograms = {k.removeprefix("histogram."): t.astype(np.float64) for k, t in tensors.items() if k[:5] == "histo"}
     bins, condition = codebook(config.most_bins, schema, histograms, rows)
-    mixture, prior = Mixture.restored(tensors), tensors["prior"].astype(np.float64)
+    columns = [name for name in schema.names if name != schema.target]
+    mixture, prior = Mixture.restored(tensors, columns), tensors["prior"].astype(np.float64)
     if (asked := where.pop(schema.target or "", None)) is not None:
         if bins[schema.target or ""].ordered:
             raise UsageError("--where cannot name a numeric target yet. Name other columns.")
