@@ -40,7 +40,9 @@ def grid(column: Column, cells: int) -> Grid:
         return Grid(np.arange(count + 1), column.missing)
     low, high = column.units
     if column.scale == "linear":
-        edges = np.linspace(0, count, cells + 1)
+        # Whole widths where values are few: cells of one and of two values in turn would look like heaps.
+        few = count < 8 * cells
+        edges = np.append(np.arange(0, count, -(-count // cells)), count) if few else np.linspace(0, count, cells + 1)
     else:
         start = max(low, 1)  # in units; zero, if the bounds hold it, is cut off below
         edges = np.geomspace(start, high + 1, cells + (low > 0)) - low

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from ..codec.grid import Grid, grid
 from ..rng import Stream
 from ..schema import Binary, Categorical, Schema
 from ..schema.columns import Column
-from .heaps import fitted, on_steps
+from .heaps import fitted, on_heaps
 from .marginals import CELLS
 
 Floats = NDArray[np.float64]
@@ -29,12 +29,22 @@ def grids(schema: Schema, most: int) -> dict[str, Grid]:
     }
 
 
+def _even(mass: Floats, parts: int) -> NDArray[np.int64]:
+    """The part of each cell when cells are cut into parts of even mass.
+
+    A cell joins the part in which its middle lies, so that a heap stays whole.
+    """
+    upto = np.concatenate([[0.0], np.cumsum(mass)])
+    middle = (upto[:-1] + upto[1:]) / 2 / upto[-1]
+    return np.searchsorted(np.linspace(0, 1, parts + 1)[1:-1], middle)
+
+
 @dataclass(frozen=True)
 class Bins:
     """A column's bins, a public map from codes: `place` (fine cells,) is the bin of each cell of the fine grid.
 
-    `shares` (fine cells,) are the noisy shares of rows, `grain` (steps,) those of the steps values are heaped on, or
-    None. A missing value has a bin of its own, the last.
+    `shares` (fine cells,) are the noisy shares of rows, `grain` (kinds,) those of the kinds of numbers that heaps
+    are made of, or None. A missing value has a bin of its own, the last.
     """
 
     column: Column
@@ -50,13 +60,18 @@ class Bins:
         place = np.arange(fine.cells)
         values = fine.cells - column.missing
         if shares is not None:
-            cuts = np.linspace(0, 1, most + 1)[1:-1]
-            mass = np.concatenate([[0.0], np.cumsum(shares[:values])])
-            # A cell joins the bin in which its middle lies, so that a heap stays whole.
-            middle = (mass[:-1] + mass[1:]) / 2 / mass[-1]
-            inside = np.unique(np.searchsorted(cuts, middle), return_inverse=True)[1]
+            inside = np.unique(_even(shares[:values], most), return_inverse=True)[1]
             place = np.concatenate([inside, [inside[-1] + 1]]) if column.missing else inside
         return cls(column, fine, place, np.ones(fine.cells) if shares is None else shares, grain)
+
+    def split(self, mass: Floats, most: int) -> Bins:
+        """These bins cut further where `mass`, (fine cells,), cut into `most` even parts says so."""
+        if not self.ordered:
+            return self
+        values = self.grid.cells - self.column.missing
+        both = self.place.astype(np.int64) * (most + 1)
+        both[:values] += _even(mass[:values], most)
+        return replace(self, place=np.unique(both, return_inverse=True)[1])
 
     @property
     def cells(self) -> int:
@@ -146,5 +161,5 @@ class Bins:
         if self.grain is None:
             return np.asarray(first + np.floor(rng.random(len(bins)) * (last - first + 1)), np.int32)
         low, values = self.column.units[0], self.grid.cells - self.column.missing  # type: ignore[union-attr]
-        units = on_steps(first + low, last + low, fitted(edges + low, self.shares[:values], self.grain), rng) - low
+        units = on_heaps(first + low, last + low, fitted(edges + low, self.shares[:values], self.grain), rng) - low
         return np.asarray(np.where(first < self.grid.edges[-1], units, first), np.int32)

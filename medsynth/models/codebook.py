@@ -8,17 +8,18 @@ from numpy.typing import NDArray
 from ..schema import Schema
 from .bins import Bins
 from .conditionals import smoothed
+from .heaps import shrunk
 from .marginals import Condition, Marginal, cleaned
 
 Floats = NDArray[np.float64]
 
 
 def cleaned_histograms(schema: Schema, answers: dict[str, Floats], rows: int, std: float) -> dict[str, Floats]:
-    """Shares from the noisy histograms of columns, and of the steps that values are heaped on."""
+    """Shares from the noisy histograms of columns, and of the kinds of numbers that values are heaped on."""
     return {
         name: smoothed(answer, rows, std, schema.columns[name].missing)
         if name in schema.columns
-        else cleaned(answer, rows)
+        else cleaned(shrunk(answer, std) if name.startswith("grain ") else answer, rows)
         for name, answer in answers.items()
     }
 

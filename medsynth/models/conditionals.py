@@ -88,18 +88,20 @@ def class_totals(tables: dict[str, Floats], rows: int) -> Floats:
     return np.asarray(found * rows / found.sum()) if found.sum() > 0 else np.full(len(found), rows / len(found))
 
 
-def conditionals(tables: dict[str, Floats], totals: Floats, std: float, ordered: dict[str, int]) -> dict[str, Floats]:
+def conditionals(
+    tables: dict[str, Floats], totals: Floats, std: dict[str, float], ordered: dict[str, int]
+) -> dict[str, Floats]:
     """Log p(bin | class), (classes, bins) a column, each near the whole table's shares unless its counts say otherwise.
 
-    `ordered`: how many first bins of a column are neighbours in value.
+    `std`: of each column's noise. `ordered`: how many first bins of a column are neighbours in value.
     """
     found = {}
     for name, table in tables.items():
         bins = table.shape[1]
         rough = _rough(bins, ordered[name], 1, SMOOTH)
-        whole = posterior(table.sum(0), totals.sum(), std * len(totals) ** 0.5, np.zeros(bins), 0.02 * np.eye(bins))
+        whole = posterior(table.sum(0), totals.sum(), std[name] * len(totals) ** 0.5, np.zeros(bins), 0.02 * np.eye(bins))
         precision = np.eye(bins) / SPREAD**2 + rough
         found[name] = np.stack(
-            [posterior(row, total, std, whole, precision) for row, total in zip(table, totals, strict=True)]
+            [posterior(row, total, std[name], whole, precision) for row, total in zip(table, totals, strict=True)]
         )
     return found

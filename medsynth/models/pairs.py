@@ -13,6 +13,7 @@ from torch import Tensor
 from ..dp.vault import Axes, Codes
 from .bins import Bins
 from .mixture import Mixture
+from .telling import Counts
 
 Floats = NDArray[np.float64]
 STEPS, LAST = 200, 900  # of Adam, after each round and after the last
@@ -99,9 +100,7 @@ def guesses(mixture: Mixture, totals: Floats, pairs: list[Pair]) -> dict[str, Fl
 
 def fit(
     mixture: Mixture,
-    totals: Floats,
-    base: dict[str, Floats],
-    count_std: float,
+    counts: Counts,
     measured: list[Measured],
     *,
     last: bool,
@@ -112,10 +111,10 @@ def fit(
     A normal prior holds residuals near zero, so that cells in which the noise drowns the rows stay as they were.
     """
     device = mixture.base.device
-    expected = _Expected([m.pair for m in measured], totals, device)
+    expected = _Expected([m.pair for m in measured], counts.totals, device)
     seen = [torch.tensor(m.table, dtype=torch.float32, device=device) for m in measured]
-    rows = torch.tensor(totals, dtype=torch.float32, device=device)[:, None]
-    start = {name: torch.tensor(b, dtype=torch.float32, device=device).exp() for name, b in base.items()}
+    rows = torch.tensor(counts.totals, dtype=torch.float32, device=device)[:, None]
+    start = {name: torch.tensor(b, dtype=torch.float32, device=device).exp() for name, b in counts.base.items()}
     parameters = list(mixture.net.parameters())
     adam = torch.optim.Adam(parameters, RATE, betas=(0.9, 0.99))
     steps = LAST if last else STEPS
@@ -125,7 +124,7 @@ def fit(
         shares = mixture.shares(residual)
         loss = residual.square().mean(0).sum() / (2 * STAY**2)
         for name, share in shares.items():
-            loss = loss + (rows * (share.mean(0) - start[name])).square().sum() / (2 * count_std**2)
+            loss = loss + (rows * (share.mean(0) - start[name])).square().sum() / (2 * counts.std[name] ** 2)
         for m, truth, guess in zip(measured, seen, expected.tables(shares), strict=True):
             loss = loss + (truth - guess).square().sum() / (2 * m.std**2)
         adam.zero_grad()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +22,16 @@ from ..rng import numpy_stream, torch_stream
 from ..schema import Schema
 from .bins import grids
 from .codebook import cleaned_histograms, codebook
-from .conditionals import class_totals, conditionals
+from .conditionals import class_totals
 from .dp_cgan import Arrays, Progress
 from .heaps import grains
 from .marginals import Condition
 from .mixture import Mixture, Shape
 from .pairs import Measured, Pair, fit, guesses
+from .telling import Counts
 
-HISTOGRAMS, COUNTS, ERRORS, PAIRS = "column histograms", "class-by-bin counts", "pair selection", "pair tables"
+HISTOGRAMS, COUNTS, REFINED = "column histograms", "class-by-bin counts", "finer counts of telling columns"
+ERRORS, PAIRS = "pair selection", "pair tables"
 IMPOSSIBLE = 1e-9  # a chance below this is taken for none
 Floats = NDArray[np.float64]
 
@@ -39,6 +41,7 @@ class Config:
     """Shares of the privacy loss, and the public rules by which pairs are planned."""
 
     histogram_share: float = 0.12
+    refined_share: float = 0.25
     pair_share: float = 0.25
     selection_share: float = 0.05
     rounds: int = 3
@@ -73,10 +76,12 @@ class Config:
 def needs(config: Config, rows: int, columns: int, epsilon: float) -> list[Need]:
     """What a fit asks of the vault; where no pair is planned, counts take the pairs' shares."""
     pairs = config.planned(rows, columns, epsilon)
-    spent = config.histogram_share + (config.pair_share + config.selection_share if pairs else 0.0)
+    spent = config.histogram_share + config.refined_share
+    spent += config.pair_share + config.selection_share if pairs else 0.0
     asked = [
         Need(label=HISTOGRAMS, weight=config.histogram_share**-0.5),
         Need(label=COUNTS, weight=(1 - spent) ** -0.5),
+        Need(label=REFINED, weight=config.refined_share**-0.5),
     ]
     if pairs:
         r = config.rounds
@@ -109,12 +114,14 @@ def train(
     bins, condition = codebook(config.most_bins, schema, histograms, plan.rows)
     columns = [name for name in schema.names if name != schema.target]
     given = (schema.target or "", condition)
-    counts = vault.tables(COUNTS, {name: [given, (name, bins[name])] for name in columns})
+    found = vault.tables(COUNTS, {name: [given, (name, bins[name])] for name in columns})
     std = plan.multiplier(COUNTS) * math.sqrt(len(columns))
-    totals = class_totals(counts, plan.rows)
+    totals = class_totals(found, plan.rows)
     if schema.target and schema.columns[schema.target].missing and totals[-1] < 3 * std / math.sqrt(len(columns)):
         totals[-1] = 0.0  # a missing target that does not rise above the noise is noise
-    base = conditionals(counts, totals, std, {name: bins[name].ordered for name in columns})
+    counts = Counts.of(bins, found, dict.fromkeys(columns, std), totals)
+    counts = counts.refined(vault, REFINED, plan.multiplier(REFINED), given)
+    bins, base = counts.bins, counts.base
     mixture = Mixture(base, Shape(), torch_stream(seed, "init")).to(device)
     rounds = plan.events[PAIRS][1] if PAIRS in plan.events else 0
     each = config.planned(plan.rows, len(schema.columns), plan.epsilon_asked) // max(rounds, 1)
@@ -127,10 +134,10 @@ def train(
         some = [left[k] for k in public.permutation(len(left))[: max(config.candidates, each)]]
         guess = guesses(mixture, totals, some)
         axes = {p.key: p.axes(given, bins) for p in some}
-        found = vault.distances(ERRORS, axes, guess)
+        errors = vault.distances(ERRORS, axes, guess)
         noise = plan.multiplier(PAIRS) * math.sqrt(each)
         # A large table has a large error by its noise alone (AIM, equation 1): it must promise more than that.
-        worth = sorted(some, key=lambda p: math.sqrt(2 / math.pi) * noise * guess[p.key].size - found[p.key])
+        worth = sorted(some, key=lambda p: math.sqrt(2 / math.pi) * noise * guess[p.key].size - errors[p.key])
         chosen = (worth * each)[:each] if len(worth) < each else worth[:each]
         answers = vault.tables(PAIRS, {p.key: axes[p.key] for p in chosen})
         measured += [Measured(p, answers[p.key], noise) for p in chosen]
@@ -138,9 +145,10 @@ def train(
         def turned(done: int, of: int, turn: int = turn) -> None:
             progress(turn * of + done, rounds * of)
 
-        fit(mixture, totals, base, std, measured, last=turn == rounds - 1, progress=turned)
+        fit(mixture, counts, measured, last=turn == rounds - 1, progress=turned)
     progress(1, 1)
     kept = {f"histogram.{name}": h.astype(np.float32) for name, h in histograms.items()}
+    kept |= {f"place.{name}": bins[name].place.astype(np.float32) for name in columns}
     return {**mixture.tensors(base), **kept, "prior": (totals / totals.sum()).astype(np.float32)}
 
 
@@ -158,6 +166,7 @@ def generate(
     histograms = {k.removeprefix("histogram."): t.astype(np.float64) for k, t in tensors.items() if k[:5] == "histo"}
     bins, condition = codebook(config.most_bins, schema, histograms, rows)
     columns = [name for name in schema.names if name != schema.target]
+    bins |= {name: replace(bins[name], place=tensors[f"place.{name}"].astype(np.int64)) for name in columns}
     mixture, prior = Mixture.restored(tensors, columns), tensors["prior"].astype(np.float64)
     if (asked := where.pop(schema.target or "", None)) is not None:
         if bins[schema.target or ""].ordered:
