@@ -20,10 +20,15 @@ Codes = NDArray[np.int32]
 STEEP = 4.0  # log ratios inside a bin are cut there
 
 
+def fine_grid(column: Column) -> Grid:
+    """The fine public grid of a column: where values are many, edges that no cell should blur may lie anywhere."""
+    return grid(column, 2 * CELLS if size(column) > 8 * CELLS else CELLS)
+
+
 def grids(schema: Schema, most: int) -> dict[str, Grid]:
     """The fine public grid of every number column whose values outnumber its bins."""
     return {
-        name: grid(column, CELLS)
+        name: fine_grid(column)
         for name, column in schema.columns.items()
         if not isinstance(column, Binary | Categorical) and size(column) > most
     }
@@ -56,7 +61,7 @@ class Bins:
     @classmethod
     def of(cls, column: Column, shares: Floats | None, grain: Floats | None, most: int) -> Bins:
         """At most `most` bins of roughly equal mass; few values stay themselves."""
-        fine = grid(column, CELLS)
+        fine = fine_grid(column)
         place = np.arange(fine.cells)
         values = fine.cells - column.missing
         if shares is not None:

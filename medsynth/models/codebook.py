@@ -34,5 +34,5 @@ def codebook(most: int, schema: Schema, histograms: dict[str, Floats], rows: int
     if not target:
         return bins, Condition.of(schema, {})
     column, cells = schema.columns[target], bins[target].grid.cells
-    marginal = Marginal.of(column, rows * histograms.get(target, np.full(cells, 1 / cells)), rows)
+    marginal = Marginal.of(column, rows * histograms.get(target, np.full(cells, 1 / cells)), rows, bins[target].grid)
     return bins, Condition.of(schema, {target: marginal})

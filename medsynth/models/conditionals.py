@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 Floats = NDArray[np.float64]
-BEND = 0.35  # prior standard deviation of the second difference of log shares between cells of a number's histogram
+BEND = 0.35  # prior standard deviation of the second difference of log shares between cells of a histogram
+USUAL = 128  # cells; finer ones bend less from one to the next
 OUTER = 0.02  # of the rows: a tail of so few is cut off where the noise hides it
 SURE = 3.0  # standard deviations by which a tail must rise above its noise to stand
 SPREAD = 4.0  # of a class's log ratio to the whole table, a bin
@@ -66,7 +67,7 @@ def smoothed(counts: Floats, rows: int, std: float, missing: bool) -> Floats:
     cells, values = len(counts), len(counts) - missing
     precision = 1e-3 * np.eye(cells)
     bends = np.diff(np.eye(values), 2, axis=0)
-    precision[:values, :values] += bends.T @ bends / BEND**2
+    precision[:values, :values] += bends.T @ bends / (BEND * min(1.0, USUAL / values) ** 1.5) ** 2
     shares = np.exp(posterior(counts, rows, std, np.zeros(cells), precision))
     for turn in (1, -1):
         shares[:values] = _trimmed(counts[:values][::turn], shares[:values][::turn], std)[::turn]

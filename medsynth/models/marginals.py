@@ -45,12 +45,12 @@ class Marginal:
     missing_share: float
 
     @classmethod
-    def of(cls, column: Column, counts: Floats, total: float) -> Marginal:
-        """From noisy `counts` over the column's grid and the declared number of rows."""
+    def of(cls, column: Column, counts: Floats, total: float, cells: Grid | None = None) -> Marginal:
+        """From noisy `counts` over a grid of the column, by default the usual one, and the declared number of rows."""
         shares = cleaned(counts, total)
         missing = float(shares[-1]) if column.missing else 0.0
         values = shares[:-1] if column.missing else shares
-        return cls(column, grid(column, CELLS), values / values.sum(), missing)
+        return cls(column, cells or grid(column, CELLS), values / values.sum(), missing)
 
     @property
     def cdf(self) -> Floats:

@@ -40,7 +40,7 @@ Floats = NDArray[np.float64]
 class Config:
     """Shares of the privacy loss, and the public rules by which pairs are planned."""
 
-    histogram_share: float = 0.12
+    histogram_share: float = 0.16
     refined_share: float = 0.25
     pair_share: float = 0.25
     selection_share: float = 0.05
