@@ -26,12 +26,13 @@ def clinic() -> Schema:
 @pytest.fixture
 def quick(monkeypatch):
     """Make fits quick: five lots and ten generator steps; three pairs, fitted in a few steps."""
-    from medsynth.models import dp_cgan, pairs, warm_dp_cgan
+    from medsynth.models import dp_cgan, pairing, warm_dp_cgan
 
-    monkeypatch.setattr(pairs, "STEPS", 5)
-    monkeypatch.setattr(pairs, "LAST", 10)
+    monkeypatch.setattr(warm_dp_cgan, "STEPS", 5)
+    some = pairing.Pairing(count=3, steps=10, critic=0.1, features=8)
+    monkeypatch.setattr(warm_dp_cgan, "pairing", lambda *public: some)
     kept = warm_dp_cgan.Config.__init__.__kwdefaults__
-    monkeypatch.setattr(warm_dp_cgan.Config.__init__, "__kwdefaults__", {**kept, "pairs": 3, "candidates": 6})
+    monkeypatch.setattr(warm_dp_cgan.Config.__init__, "__kwdefaults__", {**kept, "candidates": 6})
     config, shape = dp_cgan.Config, dp_cgan.Shape
     defaults = {"lots": 5, "features": 16}
     monkeypatch.setattr(config.__init__, "__kwdefaults__", {**config.__init__.__kwdefaults__, **defaults})

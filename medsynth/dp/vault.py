@@ -36,6 +36,7 @@ class CellMap(Protocol):
         """The cell of each code."""
 
 
+PART = 8192  # rows whose gradients are summed at once
 Axes = Sequence[tuple[str, CellMap]]  # the axes of a contingency table: column and map each; "" is any column
 
 
@@ -101,12 +102,15 @@ class Vault:
         event = self._charge(label, bound if microbatches is None else 2 * bound)
         rate = event.rate if isinstance(event, SubsampledGaussian) else 1.0
         lot = self.__codes[coins(self.__entropy, len(self.__codes), rate)]
-        groups = None if microbatches is None else self.__groups(len(lot), microbatches)
-        answer = clipped_gradient_sum(critic, loss, features(lot), bound, groups, microbatches or 0)
-        std = event.multiplier * answer.l2
-        return tuple(
-            torch.from_numpy(noised(t.double().cpu().numpy(), std, self.__entropy)).to(t) for t in answer.tensors
-        )
+        if microbatches is not None:
+            groups = self.__groups(len(lot), microbatches)
+            answers = [clipped_gradient_sum(critic, loss, features(lot), bound, groups, microbatches)]
+        else:  # a sum over rows, so over parts of the lot: what is in memory at once is bounded
+            parts = [lot[k : k + PART] for k in range(0, max(len(lot), 1), PART)]
+            answers = [clipped_gradient_sum(critic, loss, features(part), bound) for part in parts]
+        std = event.multiplier * answers[0].l2
+        sums = [torch.stack(tensors).sum(0) for tensors in zip(*(a.tensors for a in answers), strict=True)]
+        return tuple(torch.from_numpy(noised(t.double().cpu().numpy(), std, self.__entropy)).to(t) for t in sums)
 
     def _charge(self, label: str, sensitivity: float) -> Event:
         if label not in self._ledger.allowance:

@@ -41,7 +41,7 @@ def _even(mass: Floats, parts: int) -> NDArray[np.int64]:
     """
     upto = np.concatenate([[0.0], np.cumsum(mass)])
     middle = (upto[:-1] + upto[1:]) / 2 / upto[-1]
-    return np.searchsorted(np.linspace(0, 1, parts + 1)[1:-1], middle)
+    return np.asarray(np.searchsorted(np.linspace(0, 1, parts + 1)[1:-1], middle))
 
 
 @dataclass(frozen=True)

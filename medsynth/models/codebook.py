@@ -24,8 +24,10 @@ def cleaned_histograms(schema: Schema, answers: dict[str, Floats], rows: int, st
     }
 
 
-def codebook(most: int, schema: Schema, histograms: dict[str, Floats], rows: int) -> tuple[dict[str, Bins], Condition]:
-    """Bins of every column and the target's classes, from the noisy histograms."""
+def codebook(
+    schema: Schema, histograms: dict[str, Floats], rows: int, most: int = 1
+) -> tuple[dict[str, Bins], Condition]:
+    """Bins of every column, at most `most` of a number's, and the target's classes, from the noisy histograms."""
     bins = {
         name: Bins.of(column, histograms.get(name), histograms.get(f"grain {name}"), most)
         for name, column in schema.columns.items()

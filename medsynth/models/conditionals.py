@@ -100,7 +100,9 @@ def conditionals(
     for name, table in tables.items():
         bins = table.shape[1]
         rough = _rough(bins, ordered[name], 1, SMOOTH)
-        whole = posterior(table.sum(0), totals.sum(), std[name] * len(totals) ** 0.5, np.zeros(bins), 0.02 * np.eye(bins))
+        whole = posterior(
+            table.sum(0), totals.sum(), std[name] * len(totals) ** 0.5, np.zeros(bins), 0.02 * np.eye(bins)
+        )
         precision = np.eye(bins) / SPREAD**2 + rough
         found[name] = np.stack(
             [posterior(row, total, std[name], whole, precision) for row, total in zip(table, totals, strict=True)]

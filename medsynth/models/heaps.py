@@ -97,4 +97,5 @@ def on_heaps(first: Whole, last: Whole, heaping: Floats, rng: Stream) -> Whole:
     kind = (rng.random(len(first)) * weight[-1] > weight).sum(0).clip(max=len(MODULUS) - 1)
     modulus, residue = MODULUS[kind, 0], RESIDUE[kind, 0]
     lowest = first + (residue - first) % modulus
-    return lowest + modulus * np.floor(rng.random(len(first)) * held[kind, np.arange(len(first))]).astype(np.int64)
+    member = np.floor(rng.random(len(first)) * held[kind, np.arange(len(first))]).astype(np.int64)
+    return np.asarray(lowest + modulus * member)

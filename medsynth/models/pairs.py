@@ -12,11 +12,12 @@ from torch import Tensor
 
 from ..dp.vault import Axes, Codes
 from .bins import Bins
+from .critic import Heard
 from .mixture import Mixture
 from .telling import Counts
 
 Floats = NDArray[np.float64]
-STEPS, LAST = 200, 900  # of Adam, after each round and after the last
+STEPS = 200  # of Adam, after each round but the last
 RATE = 4e-3
 STAY = 1.0  # prior standard deviation of a residual
 
@@ -102,11 +103,11 @@ def fit(
     mixture: Mixture,
     counts: Counts,
     measured: list[Measured],
-    *,
-    last: bool,
+    steps: int,
+    heard: Heard | None,
     progress: Callable[[int, int], None],
 ) -> None:
-    """Fit the residual to the noisy tables, each weighted by its noise; the class shares of each column are kept.
+    """Fit the residual to the noisy answers, each weighted by its noise; the class shares of each column are kept.
 
     A normal prior holds residuals near zero, so that cells in which the noise drowns the rows stay as they were.
     """
@@ -117,7 +118,6 @@ def fit(
     start = {name: torch.tensor(b, dtype=torch.float32, device=device).exp() for name, b in counts.base.items()}
     parameters = list(mixture.net.parameters())
     adam = torch.optim.Adam(parameters, RATE, betas=(0.9, 0.99))
-    steps = LAST if last else STEPS
     for step in range(steps):
         adam.param_groups[0]["lr"] = RATE * min(1.0, 1.5 * (1 - step / steps))
         residual = mixture.residual()
@@ -127,6 +127,9 @@ def fit(
             loss = loss + (rows * (share.mean(0) - start[name])).square().sum() / (2 * counts.std[name] ** 2)
         for m, truth, guess in zip(measured, seen, expected.tables(shares), strict=True):
             loss = loss + (truth - guess).square().sum() / (2 * m.std**2)
+        if heard:
+            gap = heard.sums - rows * heard.critic.expected(shares)
+            loss = loss + gap.square().sum() / (2 * heard.std**2)
         adam.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         adam.step()

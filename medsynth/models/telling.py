@@ -14,7 +14,7 @@ from .conditionals import conditionals
 
 Floats = NDArray[np.float64]
 ENOUGH = 0.7  # of the best column's difference between classes makes another worth asking again
-PIECES = 40  # bins of such a column, even in mass over classes that count alike
+PIECES = 60  # bins of such a column, even in mass over classes that count alike
 
 
 @dataclass(frozen=True)

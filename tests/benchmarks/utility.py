@@ -38,7 +38,7 @@ def load(name: str, data: str | None):
 
     if name.startswith("clinic"):
         schema = Schema.from_yaml(simulate.schema_text())
-        return simulate.cohort({"4k": 4000, "50k": 50_000}[name[7:]], 1), simulate.cohort(4000, 2), schema, "diagnosis"
+        return simulate.cohort(1000 * int(name[7:-1]), 1), simulate.cohort(4000, 2), schema, "diagnosis"
     if name == "thyroid":
         if not data:
             raise SystemExit("thyroid needs --data FOLDER or MEDSYNTH_THYROID")

@@ -4,10 +4,15 @@ import numpy as np
 import pytest
 
 from medsynth.codec.codec import size
+from medsynth.codec.grid import Grid
+from medsynth.dp.plan import Need, make_plan
+from medsynth.dp.vault import Vault
 from medsynth.models.bins import Bins
 from medsynth.models.conditionals import class_totals, conditionals, smoothed
-from medsynth.models.heaps import STEPS, Grain, grains, held, on_steps
+from medsynth.models.heaps import Grain, grains, held_in, on_heaps, shrunk
 from medsynth.models.marginals import cleaned
+from medsynth.models.telling import Counts
+from medsynth.rng import SeededEntropy
 from medsynth.schema import Continuous, Count, Schema
 
 PRESSURE = Count(bounds=(50, 300))
@@ -43,18 +48,60 @@ def test_heaps_come_back_heaped_and_even_values_even(heaped, rng):
     assert abs(near[0] - near[1]) < 0.02
 
 
-def test_steps_hold_what_they_say(rng):
-    first, last = np.array([-7, 0, 13, 99]), np.array([12, 0, 13, 1205])
-    multiples, exact = held(first, last)
-    for k, step in enumerate(STEPS):
-        for j, (a, b) in enumerate(zip(first, last, strict=True)):
-            inside = [v for v in range(a, b + 1) if v % step == 0]
-            assert multiples[k, j] == len(inside)
-            assert exact[k, j] == sum(k + 1 == len(STEPS) or v % STEPS[k + 1] != 0 for v in inside)
-    weight = np.zeros(len(STEPS))
-    weight[2] = 1.0
-    drawn = on_steps(np.full(500, 1), np.full(500, 99), weight, rng)
-    assert set(drawn % 10) == {0} and not (drawn % 50 == 0).any()
+def test_kinds_count_and_draw_what_they_say(rng):
+    first, last = np.array([-7, 0, 13, 99, 9_990]), np.array([12, 0, 13, 1205, 10_010])
+    grain, held = Grain(-50, 10**6), held_in(first, last)
+    for j, (a, b) in enumerate(zip(first, last, strict=True)):
+        kinds = grain.cell_of(np.arange(a, b + 1) + 50)
+        assert (held[:, j] == np.bincount(kinds, minlength=grain.cells)[:-1]).all()
+        assert held[:, j].sum() == b - a + 1
+    weight = np.zeros(len(held))
+    weight[[3, 9 + 1]] = 1.0  # last digit 4, or tens that end in 20
+    drawn = on_heaps(np.full(2000, 1), np.full(2000, 199), weight, rng)
+    assert set(drawn) == {*range(4, 200, 10), 20, 120}
+    assert abs(np.mean(drawn % 10 == 4) - 20 / 22) < 0.03  # 4.5 standard errors
+
+
+def test_digits_differ_only_as_the_noise_allows(rng):
+    noise = rng.normal(0, 10, 37)
+    flat, peaked = np.full(37, 100.0), np.full(37, 100.0)
+    peaked[4] += 1000
+    assert np.abs(shrunk(flat + noise, 10.0) - flat).mean() < 0.75 * np.abs(noise).mean()
+    assert abs(shrunk(peaked + noise, 10.0)[4] - 1100) < 40
+
+
+def test_a_split_keeps_the_cuts_there_were():
+    column = Continuous(bounds=(0, 99), decimals=0)
+    old = Bins.of(column, np.ones(100) / 100, None, 10)
+    new = old.split(np.linspace(1, 3, 100), 20)
+    assert all(len(set(old.place[new.place == k])) == 1 for k in range(new.cells))
+    assert old.cells < new.cells <= 30
+
+
+def test_a_telling_column_is_asked_again_and_both_answers_count(rng):
+    """Bins' counts by both answers err less than by either; 400 tables a side, so the ratios below hold to 3 %."""
+    codes = np.column_stack([rng.integers(0, 2, 2000), rng.integers(0, 100, 2000)]).astype(np.int32)
+    codes[:, 1] = np.where(codes[:, 0] == 1, codes[:, 1] // 2, codes[:, 1])
+    column = Continuous(bounds=(0, 99), decimals=0)
+    bins = {"x": Bins.of(column, np.ones(100) / 100, None, 10)}
+    classes = Grid(np.arange(3), False)
+    true = np.stack([np.bincount(bins["x"].cell_of(codes[codes[:, 0] == k, 1]), minlength=10) for k in (0, 1)])
+    plan = make_plan([Need(label="again", weight=1.0)], epsilon=0.5, delta=1e-5, rows=2000)
+    std = plan.multiplier("again")
+    errors, claimed = [], []
+    for seed in range(40):
+        entropy = SeededEntropy(seed)
+        vault = Vault(codes, ("y", "x"), plan.ledger(entropy.source), entropy)
+        first = Counts.of(bins, {"x": true + rng.normal(0, std, true.shape)}, {"x": std}, np.array([1000.0, 1000.0]))
+        both = first.refined(vault, "again", std, ("y", classes))
+        now = both.bins["x"]
+        parent = bins["x"].place[np.searchsorted(now.place, np.arange(now.cells))]
+        exact = np.stack([np.bincount(now.cell_of(codes[codes[:, 0] == k, 1]), minlength=now.cells) for k in (0, 1)])
+        sums = np.stack([np.bincount(parent, row) for row in both.tables["x"] - exact])
+        pieces = np.bincount(parent)
+        errors.append(np.mean(sums**2 / (pieces * std**2 / (pieces + 1))))
+        claimed.append(np.mean((both.tables["x"] - exact) ** 2) / both.std["x"] ** 2)
+    assert abs(np.mean(errors) - 1) < 0.15 and abs(np.mean(claimed) - 1) < 0.15  # 3 standard errors: 40 x 20 squares
 
 
 def test_missing_has_a_bin_of_its_own(rng):
@@ -104,9 +151,11 @@ def test_a_rare_class_follows_its_counts_or_else_the_whole_table():
     whole = np.array([0.1, 0.2, 0.3, 0.4])
     own = np.array([0.9, 0.1, 0.0, 0.0])
     table = np.stack([5000 * whole, 100 * own])
-    clear = conditionals({"x": table + rng.normal(0, 1, table.shape)}, np.array([5000.0, 100.0]), 1.0, {"x": 0})["x"]
+    clear = conditionals({"x": table + rng.normal(0, 1, table.shape)}, np.array([5000.0, 100.0]), {"x": 1.0}, {"x": 0})[
+        "x"
+    ]
     assert np.abs(np.exp(clear[1]) - own).max() < 0.05 and np.abs(np.exp(clear[0]) - whole).max() < 0.01
-    blurred = conditionals({"x": table}, np.array([5000.0, 0.0]), 1e4, {"x": 0})["x"]
+    blurred = conditionals({"x": table}, np.array([5000.0, 0.0]), {"x": 1e4}, {"x": 0})["x"]
     assert np.abs(np.exp(blurred[1]) - np.exp(blurred[0])).max() < 0.03
 
 

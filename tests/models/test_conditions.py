@@ -7,17 +7,17 @@ from medsynth_sample_data import simulate
 import medsynth
 from medsynth.codec.conditions import parse
 from medsynth.errors import UsageError
-from medsynth.models import pairs
+from medsynth.models import warm_dp_cgan
 from medsynth.schema import Schema
 
 
 @pytest.fixture(scope="module")
 def model():
-    kept = pairs.STEPS, pairs.LAST
-    pairs.STEPS, pairs.LAST = 50, 150
+    kept = warm_dp_cgan.STEPS
+    warm_dp_cgan.STEPS = 50
     schema = Schema.from_yaml(simulate.schema_text())
     made = medsynth.fit(simulate.cohort(3000, 7), epsilon=20, schema=schema, rows=3000, seed=1)
-    pairs.STEPS, pairs.LAST = kept
+    warm_dp_cgan.STEPS = kept
     return made
 
 
