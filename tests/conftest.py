@@ -30,7 +30,8 @@ def quick(monkeypatch):
 
     monkeypatch.setattr(warm_dp_cgan, "STEPS", 5)
     some = pairing.Pairing(count=3, steps=10, critic=0.1, features=8)
-    monkeypatch.setattr(warm_dp_cgan, "pairing", lambda *public: some)
+    none = pairing.Pairing(count=0)
+    monkeypatch.setattr(warm_dp_cgan, "pairing", lambda rows, columns, epsilon: some if columns > 3 else none)
     kept = warm_dp_cgan.Config.__init__.__kwdefaults__
     monkeypatch.setattr(warm_dp_cgan.Config.__init__, "__kwdefaults__", {**kept, "candidates": 6})
     config, shape = dp_cgan.Config, dp_cgan.Shape

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+CLEAR = 0.01  # noise of a feature of the critic, beyond which it costs more than it shows
 CLASSES = 3  # taken for granted: a schema that is still to be learned does not tell
 
 
@@ -35,6 +36,10 @@ class Pairing:
         cells = CLASSES * self.bins**2
         return int((blur * rows / (math.sqrt(2 / math.pi) * multiplier * cells)) ** 2)
 
+    def blur(self, rows: int, epsilon: float) -> float:
+        """The noise of the critic's answer on one feature, as a share of what all rows could add to it."""
+        return (3.9 / epsilon + 0.12) / math.sqrt(self.critic) * math.sqrt(self.features) / rows
+
 
 def pairing(rows: int, columns: int, epsilon: float, *, few: int = 30, most: int = 200) -> Pairing:
     """A large table gets all pairs, as finely as the noise lets one read them; a small one a few coarse ones, or none.
@@ -54,4 +59,5 @@ def pairing(rows: int, columns: int, epsilon: float, *, few: int = 30, most: int
             return replace(wide, count=clear // wide.rounds * wide.rounds)
     coarse = Pairing(count=0)
     count = min(coarse.readable(rows, epsilon, 0.4), few, every) // coarse.rounds * coarse.rounds
-    return replace(coarse, count=count, critic=0.1 if count else 0.0)
+    critic = replace(coarse, critic=0.1)
+    return replace(critic if count and critic.blur(rows, epsilon) < CLEAR else coarse, count=count)

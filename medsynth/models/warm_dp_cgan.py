@@ -72,7 +72,7 @@ def needs(config: Config, rows: int, columns: int, epsilon: float) -> list[Need]
     shares |= {CRITIC: pairs.critic} if pairs.critic else {}
     shares[COUNTS] = 1 - sum(shares.values())
     times = {ERRORS: pairs.rounds, PAIRS: pairs.rounds}
-    asked = [HISTOGRAMS, COUNTS, REFINED, *(label for label in (ERRORS, PAIRS, CRITIC) if label in shares)]
+    asked = [HISTOGRAMS, COUNTS, REFINED, *(label for label in (CRITIC, ERRORS, PAIRS) if label in shares)]
     return [
         Need(label=label, weight=(shares[label] / times.get(label, 1)) ** -0.5, times=times.get(label, 1))
         for label in asked
