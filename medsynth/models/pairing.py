@@ -41,7 +41,7 @@ class Pairing:
         return (3.9 / epsilon + 0.12) / math.sqrt(self.critic) * math.sqrt(self.features) / rows
 
 
-def pairing(rows: int, columns: int, epsilon: float, *, few: int = 30, most: int = 200) -> Pairing:
+def pairing(rows: int, columns: int, epsilon: float, *, few: int = 30, most: int = 300) -> Pairing:
     """A large table gets all pairs, as finely as the noise lets one read them; a small one a few coarse ones, or none.
 
     A few chosen pairs may be blurred, for each was chosen because its error is large. Many pairs at once must be
