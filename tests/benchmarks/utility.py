@@ -62,11 +62,7 @@ def load(name: str, data: str | None):
 
 def one(table: str, method: str, epsilon: float, data: str | None) -> dict:
     """One fit, one sample, all figures."""
-    from threadpoolctl import threadpool_limits
-
     import medsynth
-    from medsynth.report import inputs, protocol
-    from medsynth.report.fidelity import fidelity
 
     train, test, schema, target = load(table, data)
     started = time.perf_counter()
@@ -75,6 +71,17 @@ def one(table: str, method: str, epsilon: float, data: str | None) -> dict:
                          method=None if preset else method)  # fmt: skip
     seconds, peak = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     drawn = medsynth.sample(model, 10_000)[test.columns]
+    cost = {"fit_seconds": round(seconds, 1), "peak_gib": round(peak, 2), "spent": round(model.epsilon, 4)}
+    return {**figures(drawn, train, test, schema, target), **cost}
+
+
+def figures(drawn, train, test, schema, target) -> dict:
+    """Utility by TSTR, fidelity beside a second real sample's."""
+    from threadpoolctl import threadpool_limits
+
+    from medsynth.report import inputs, protocol
+    from medsynth.report.fidelity import fidelity
+
     with threadpool_limits(1):
         score = protocol.score(drawn, test, target)
         rng = np.random.default_rng(0)
@@ -85,10 +92,21 @@ def one(table: str, method: str, epsilon: float, data: str | None) -> dict:
         "best": round(score["best"], 4),
         **{key: round(getattr(found, key), 4) for key in ("one_way", "one_way_ceiling", "two_way", "two_way_ceiling")},
         "telling": found.telling.value and round(found.telling.value, 4),
-        "fit_seconds": round(seconds, 1),
-        "peak_gib": round(peak, 2),
-        "spent": round(model.epsilon, 4),
     }
+
+
+def opened(output: Path) -> list[dict]:
+    """The results so far, in a file that is made where it is missing."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    if not output.exists():
+        output.write_text(",".join(FIELDS) + "\n")
+    with output.open() as file:
+        return list(csv.DictReader(file))
+
+
+def keys(runs: list[dict]) -> set[tuple]:
+    """What was run."""
+    return {(run["table"], run["method"], float(run["epsilon"]), int(run["seed"])) for run in runs}
 
 
 def summary(runs: list[dict]) -> str:
@@ -108,14 +126,19 @@ def summary(runs: list[dict]) -> str:
     key = lambda run: (TABLES.index(run["table"]), run["method"], float(run["epsilon"]))  # noqa: E731
     for (_, method, epsilon), group in itertools.groupby(sorted(runs, key=key), key):
         some = list(group)
-        of = lambda name, some=some: [float(run[name]) for run in some if run[name] not in ("", "None")]  # noqa: E731
+        of = lambda name, some=some: [float(run[name]) for run in some if run.get(name) not in (None, "", "None")]  # noqa: E731
         mean = of("mean")
+        if not mean:
+            said = ", ".join(sorted({str(run["spent"]) for run in some}))
+            lines.append(f"| {some[0]['table']} | {method} | {epsilon:g} | {len(some)} | {said} | | | | "
+                         f"{statistics.median(of('fit_seconds')):.0f} | |")  # fmt: skip
+            continue
         lines.append(
             f"| {some[0]['table']} | {method} | {epsilon:g} | {len(some)} | {statistics.median(mean):.3f} "
             f"({min(mean):.3f} to {max(mean):.3f}) | {statistics.median(of('best')):.3f} | "
             f"{statistics.median(of('two_way')):.3f} ({statistics.median(of('two_way_ceiling')):.3f}) | "
             f"{statistics.median(of('telling') or [0]):.2f} | {statistics.median(of('fit_seconds')):.0f} | "
-            f"{max(of('peak_gib')):.2f} |"
+            f"{max(of('peak_gib') or [0]):.2f} |"
         )
     return "\n".join(lines)
 
@@ -136,12 +159,8 @@ def main() -> None:
         table, method, epsilon = given.one
         print(json.dumps(one(table, method, float(epsilon), given.data)))
         return
-    given.output.parent.mkdir(parents=True, exist_ok=True)
-    if not given.output.exists():
-        given.output.write_text(",".join(FIELDS) + "\n")
-    with given.output.open() as file:
-        runs = list(csv.DictReader(file))
-    done = {(run["table"], run["method"], float(run["epsilon"]), int(run["seed"])) for run in runs}
+    runs = opened(given.output)
+    done = keys(runs)
     asked = itertools.product(range(given.seeds), given.tables, given.methods, given.epsilons)
     left = [(t, m, e, s) for s, t, m, e in asked if (t, m, e, s) not in done]
     stop = time.monotonic() + 60 * given.minutes

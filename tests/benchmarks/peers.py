@@ -1,0 +1,121 @@
+"""Published tools on the splits, budgets and figures of utility.py, each in an environment of its own.
+
+    python tests/benchmarks/peers.py --tables thyroid cancer clinic-4k --seeds 3
+
+Environments are made under results/peers, where the machine can reach a package index; results join utility.py's CSV,
+under methods named like dpmm-mst. A fit that passes --cap seconds counts as a time-out, with the cap as its seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import utility
+
+PACKAGES = {
+    "dpmm": ["dpmm==0.1.9"],
+    "smartnoise": ["smartnoise-synth==1.0.8", "torch==2.13.0"],
+}
+PEERS = ["dpmm-mst", "dpmm-privbayes", "dpmm-aim", "smartnoise-mst", "smartnoise-dpctgan", "smartnoise-patectgan"]
+
+
+def python_of(peer: str, folder: Path) -> Path:
+    """The interpreter of a peer's environment, made where it is missing."""
+    package = peer.split("-")[0]
+    place = folder / package
+    if not (place / "made").exists():
+        venv.create(place, with_pip=True)
+        subprocess.run([place / "bin" / "pip", "install", "--quiet", *PACKAGES[package]], check=True)
+        (place / "made").touch()
+    return place / "bin" / "python"
+
+
+def domain(schema, train: pd.DataFrame) -> dict:
+    """What the schema tells of each column, as plain data."""
+    told = {}
+    for name, column in schema.columns.items():
+        if hasattr(column, "levels"):
+            told[name] = {"levels": [str(level) for level in column.levels]}
+        else:
+            step = 10.0 ** -getattr(column, "decimals", 0)
+            low, high = column.bounds
+            scale = getattr(column, "scale", "linear")
+            told[name] = {"bounds": [low, high], "scale": scale, "step": step, "missing": column.missing}
+    return told
+
+
+def one(peer: str, table: str, epsilon: float, data: str | None, cap: float, folder: Path) -> dict:
+    """One fit of a peer and its figures; AuROC is empty where it did not finish."""
+    train, test, schema, target = utility.load(table, data)
+    python = python_of(peer, folder)
+    with tempfile.TemporaryDirectory() as place:
+        train.to_csv(Path(place) / "train.csv", index=False)
+        (Path(place) / "domain.json").write_text(json.dumps(domain(schema, train)))
+        script = str(Path(__file__).with_name("peer_fit.py"))
+        words = [python, script, place, peer, str(epsilon), "1e-5"]
+        started = time.perf_counter()
+        try:
+            done = subprocess.run(words, capture_output=True, text=True, timeout=cap, check=False)
+        except subprocess.TimeoutExpired:
+            return {"fit_seconds": cap, "spent": "time-out"}
+        seconds = time.perf_counter() - started
+        if done.returncode:
+            print(f"{peer} on {table}: {done.stderr.strip().splitlines()[-1][:200]}", file=sys.stderr)
+            return {"fit_seconds": round(seconds, 1), "spent": "failed"}
+        drawn = pd.read_csv(Path(place) / "synthetic.csv")[test.columns]
+    for name, column in schema.columns.items():
+        if hasattr(column, "levels"):
+            kinds = {str(level): level for level in column.levels}
+            drawn[name] = drawn[name].map(
+                lambda v, kinds=kinds: kinds.get(str(v), kinds.get(str(v).split(".")[0], np.nan))
+            )
+    return {**utility.figures(drawn, train, test, schema, target), "fit_seconds": round(seconds, 1), "spent": epsilon}
+
+
+def main() -> None:
+    """Run what is missing within the time given, and print the table."""
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("--peers", nargs="+", choices=PEERS, default=PEERS)
+    ask.add_argument("--tables", nargs="+", choices=utility.TABLES, default=list(utility.TABLES))
+    ask.add_argument("--epsilons", nargs="+", type=float, default=[3.7])
+    ask.add_argument("--seeds", type=int, default=3)
+    ask.add_argument("--minutes", type=float, default=60.0)
+    ask.add_argument("--cap", type=float, default=600.0)
+    ask.add_argument("--data", default=os.environ.get("MEDSYNTH_THYROID"))
+    ask.add_argument("--output", type=Path, default=Path("results/utility.csv"))
+    ask.add_argument("--environments", type=Path, default=Path("results/peers"))
+    given = ask.parse_args()
+    runs = utility.opened(given.output)
+    done = utility.keys(runs)
+    stop, left = time.monotonic() + 60 * given.minutes, []
+    for seed in range(given.seeds):
+        for table in given.tables:
+            for peer in given.peers:
+                for epsilon in given.epsilons:
+                    if (table, peer, epsilon, seed) in done:
+                        continue
+                    if time.monotonic() > stop:
+                        left.append(f"{table} {peer} epsilon {epsilon:g} seed {seed}")
+                        continue
+                    found = one(peer, table, epsilon, given.data, given.cap, given.environments.absolute())
+                    runs.append({"table": table, "method": peer, "epsilon": epsilon, "seed": seed, **found})
+                    with given.output.open("a", newline="") as file:
+                        csv.DictWriter(file, utility.FIELDS).writerow(runs[-1])
+    print(utility.summary(runs))
+    if left:
+        print("\nNot run: " + "; ".join(left))
+
+
+if __name__ == "__main__":
+    main()
