@@ -79,7 +79,7 @@ def fit(
     if delta > 1 / (10 * rows):
         notice(f"delta {delta:g} is large for {rows} rows: below {1 / (10 * rows):.1g} is advised.")
     plan = make_plan(opened.needs(module, epsilon, config, rows), epsilon=epsilon, delta=delta, rows=rows)
-    for note in module.notes(config, rows, len(opened.data.header), epsilon):
+    for note in module.notes(config, rows, opened.columns, epsilon):
         notice(note)
 
     from .dp.vault import Vault
@@ -94,12 +94,13 @@ def fit(
         notice(f"Target: {opened.target!r}. --target names another.")
         notice(f"Learned from noisy answers:\n{public.to_yaml()}")
     _check_target(public)
-    vault = Vault(encode(opened.data, public), public.names, ledger, entropy)
+    core = public.core
+    vault = Vault(encode(opened.data, core), core.names, ledger, entropy)
     del opened
     with _one_thread():
         tensors = module.train(
             config,
-            public,
+            core,
             vault,
             plan,
             seed,
@@ -151,7 +152,7 @@ def plan_fit(
         count, asked = table, partial(module.needs, columns=columns, epsilon=epsilon)
     else:
         opened = _open(table, schema, target, lambda text: None)
-        columns = len(opened.data.header)
+        columns = opened.columns
         count, asked = len(opened.data.cells) if rows is None else rows, partial(opened.needs, module, epsilon)
     if count < 2:
         raise UsageError("A plan needs two rows or more.")
@@ -175,7 +176,12 @@ class _Opened:
     def needs(self, module: ModuleType, epsilon: float, config: Any, rows: int) -> list[Need]:
         """All that a fit asks: the learning of a schema where there is none, then the method's own answers."""
         learning = discovery.needs(self.kinds, self.target) if self.kinds else []
-        return [*learning, *module.needs(config, rows, len(self.data.header), epsilon)]
+        return [*learning, *module.needs(config, rows, self.columns, epsilon)]
+
+    @property
+    def columns(self) -> int:
+        """How many columns a model learns."""
+        return len(self.declared.core.columns) if self.declared else len(self.data.header)
 
 
 def _open(

@@ -15,6 +15,7 @@ from . import models
 from .artifact import Model, load
 from .codec.codec import csv_cells, decode
 from .codec.conditions import parse
+from .codec.hold import held
 from .errors import ArtifactError, UsageError
 
 
@@ -29,22 +30,20 @@ def sample_codes(
     known = {field.name for field in dataclasses.fields(module.Config)}
     if set(model.config) != known:
         raise ArtifactError("This model's configuration is not one that this version of medsynth knows.")
-    options = {"where": parse(where, model.schema), "balance": balance} if where or balance else {}
+    config = module.Config(**{k: tuple(v) if isinstance(v, list) else v for k, v in model.config.items()})
+    core = model.schema.core
+    options = {"where": parse(where, core), "balance": balance} if where or balance else {}
     if options and "where" not in inspect.signature(module.generate).parameters:
         raise UsageError(f"--where and --balance need a model of --method {models.DEFAULT}, not {model.method}.")
+
+    def draw(rows: int, seed: int | None) -> NDArray[np.int32]:
+        codes: NDArray[np.int32] = module.generate(model.tensors, config, core, model.rows, rows, seed, **options)
+        return codes
+
     try:
-        codes: NDArray[np.int32] = module.generate(
-            model.tensors,
-            module.Config(**{k: tuple(v) if isinstance(v, list) else v for k, v in model.config.items()}),
-            model.schema,
-            model.rows,
-            count,
-            seed,
-            **options,
-        )
+        return held(draw, model.schema, count, seed)
     except (KeyError, RuntimeError, ValueError, IndexError):
         raise ArtifactError("This model's tensors do not fit its schema. Refit it.") from None
-    return codes
 
 
 def sample(

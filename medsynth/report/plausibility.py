@@ -1,14 +1,20 @@
-"""Does every row keep to what the schema declares? Values outside bounds, undeclared levels, too many decimals."""
+"""Does every row keep to what the schema declares? Bounds, levels, decimals, and rules between columns."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from ..schema import Binary, Categorical, Schema
 from ..schema.columns import Column
+from ..schema.rules import Rule as Between
+from ..schema.rules import evaluate
 from .inputs import words
 from .parts import Part
+
+BETWEEN = "between columns"
+CLOSE = 0.02  # of a computed value: real rows are measured, so a definition holds in them nearly
 
 
 class Rule(Part):
@@ -35,7 +41,29 @@ def plausibility(schema: Schema, real: pd.DataFrame | None, synthetic: pd.DataFr
             sides = [None if t is None else _broken(column, t[name]) for t in (real, synthetic)]
             for rule, made in (sides[1] or {}).items():
                 rules.append(Rule(column=name, rule=rule, real=sides[0][rule] if sides[0] else None, synthetic=made))
+    for between in schema.parsed_rules:
+        read = between.columns | ({between.defines} if between.defines else set())
+        if all(read <= set(t.columns) for t in (real, synthetic) if t is not None):
+            found = [None if t is None else _between(between, schema, t) for t in (real, synthetic)]
+            rules.append(Rule(column=BETWEEN, rule=between.text, real=found[0], synthetic=found[1] or 0.0))
     return Plausibility(rules=rules, broken=sum(rule.synthetic > 0 for rule in rules))
+
+
+def _between(rule: Between, schema: Schema, table: pd.DataFrame) -> float:
+    """The share of rows that break a constraint, or are further than 2 % and a last decimal from a definition."""
+    values: dict[str, NDArray[np.float64] | NDArray[np.object_]] = {}
+    for name in rule.columns | ({rule.defines} if rule.defines else set()):
+        if isinstance(schema.columns[name], Binary | Categorical):
+            values[name] = np.array([None if pd.isna(w) else w for w in words(table[name])], dtype=object)
+        else:
+            values[name] = pd.to_numeric(table[name], errors="coerce").to_numpy(np.float64)
+    if not (rule.defines and rule.formula):
+        return float(rule.broken(values).mean())
+    column, stated = schema.columns[rule.defines], values[rule.defines].astype(np.float64)
+    assert not isinstance(column, Binary | Categorical)
+    computed = np.clip(np.asarray(evaluate(rule.formula, values), np.float64), *column.bounds)
+    with np.errstate(invalid="ignore"):
+        return float((np.abs(stated - computed) > CLOSE * np.abs(computed) + 10.0**-column.places).mean())
 
 
 def _broken(column: Column, values: pd.Series) -> dict[str, float]:

@@ -12,9 +12,11 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ..errors import SchemaError
-from .columns import Column
+from .columns import Binary, Categorical, Column
+from .rules import Rule, parse
 from .text import parse_yaml
 
+MOST_RULES = 200
 UNFINISHED = re.compile(r"\bTODO\b")
 
 
@@ -39,12 +41,43 @@ class Schema(BaseModel):
     name: str
     target: str | None = None
     columns: dict[str, Column] = Field(min_length=1)
+    rules: tuple[str, ...] = Field((), max_length=MOST_RULES)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.target is not None and self.target not in self.columns:
             raise ValueError("target names no column")
+        settled: set[str] = set()
+        for rule in self.parsed_rules:
+            if (name := rule.defines) is None:
+                continue
+            later = {other.defines for other in self.parsed_rules} - settled
+            if name == self.target or name in settled or rule.columns & later:
+                raise ValueError(f"rule {rule.text!r}: the target, a column defined twice or by a later rule")
+            if not self.columns[name].missing and any(self.columns[c].missing for c in rule.columns):
+                raise ValueError(f"rule {rule.text!r}: what it reads may be missing, so {name!r} needs `missing: true`")
+            settled.add(name)
         return self
+
+    @property
+    def parsed_rules(self) -> tuple[Rule, ...]:
+        """The rules, in order. Raises ValueError for a text that is no rule about these columns."""
+        numbers = {name: not isinstance(c, Binary | Categorical) for name, c in self.columns.items()}
+        found = []
+        for text in self.rules:
+            try:
+                found.append(parse(text, numbers))
+            except ValueError as error:
+                raise ValueError(f"rule {text!r}: {error}") from None
+        return tuple(found)
+
+    @property
+    def core(self) -> Schema:
+        """What a model learns: this schema without its rules and the columns that they define."""
+        defined = {rule.defines for rule in self.parsed_rules}
+        return self.model_copy(
+            update={"columns": {n: c for n, c in self.columns.items() if n not in defined}, "rules": ()}
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -95,12 +128,13 @@ class Schema(BaseModel):
             name: {"kind": c.kind, **c.model_dump(mode="json", exclude_defaults=True)}
             for name, c in self.columns.items()
         }
-        return {"name": self.name, **({"target": self.target} if self.target else {}), "columns": columns}
+        rules = {"rules": list(self.rules)} if self.rules else {}
+        return {"name": self.name, **({"target": self.target} if self.target else {}), "columns": columns, **rules}
 
     def to_yaml(self) -> str:
         """YAML text with one line a column; `from_yaml` reads it back."""
         content = self.to_dict()
-        columns = content.pop("columns")
+        columns, rules = content.pop("columns"), content.pop("rules", None)
         assert isinstance(columns, dict)
         flow = {"default_flow_style": True, "sort_keys": False, "width": 10_000, "allow_unicode": True}
         lines = [
@@ -108,7 +142,8 @@ class Schema(BaseModel):
             for name, column in columns.items()
         ]
         head = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
-        return head + "columns:\n" + "\n".join(lines) + "\n"
+        tail = yaml.safe_dump({"rules": rules}, sort_keys=False, allow_unicode=True, width=10_000) if rules else ""
+        return head + "columns:\n" + "\n".join(lines) + "\n" + tail
 
 
 def _scalar(name: str) -> str:

@@ -1,0 +1,95 @@
+"""Rules held in every row: defined columns are computed, rows that break a constraint are drawn anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UsageError
+from ..rng import numpy_stream
+from ..schema import Binary, Categorical, Schema
+from ..schema.columns import Column
+from ..schema.rules import Values, evaluate
+from .codec import size
+
+Codes = NDArray[np.int32]
+TRIES = 12  # draws of the rows that break a constraint; then they are copies of rows that break none
+
+
+def complete(core: Codes, schema: Schema) -> Codes:
+    """Codes of all columns, (rows, columns), from those of `schema.core`; defined columns are computed in order.
+
+    A result beyond the bounds is cut to them. One that is no number is missing, or the lower bound where none may be.
+    """
+    codes = np.zeros((len(core), len(schema.columns)), np.int32)
+    for k, name in enumerate(schema.core.names):
+        codes[:, schema.names.index(name)] = core[:, k]
+    for rule in schema.parsed_rules:
+        if rule.defines and rule.formula:
+            column = schema.columns[rule.defines]
+            result = np.broadcast_to(evaluate(rule.formula, values(codes, schema, rule.columns)), len(core))
+            codes[:, schema.names.index(rule.defines)] = _coded(result.astype(np.float64), column)
+    return codes
+
+
+def _coded(result: NDArray[np.float64], column: Column) -> Codes:
+    assert not isinstance(column, Binary | Categorical)
+    low, high = column.units
+    units = np.clip(np.rint(np.nan_to_num(result, posinf=np.inf, neginf=-np.inf) * 10.0**column.places), low, high)
+    code = np.where(np.isfinite(result), units - low, size(column) if column.missing else 0)
+    return code.astype(np.int32)
+
+
+def values(codes: Codes, schema: Schema, names: set[str]) -> Values:
+    """What rules read of some columns: numbers with NaN for missing, levels as text with None."""
+    found: dict[str, NDArray[np.float64] | NDArray[np.object_]] = {}
+    for name in names:
+        column, code = schema.columns[name], codes[:, schema.names.index(name)]
+        missing = code >= size(column)
+        if isinstance(column, Binary | Categorical):
+            levels = np.array([*map(_level, column.levels), None], dtype=object)
+            found[name] = levels[np.minimum(code, len(levels) - 1)]
+        else:
+            found[name] = np.where(missing, np.nan, (code.astype(np.int64) + column.units[0]) / 10.0**column.places)
+    return found
+
+
+def _level(level: object) -> str:
+    return str(level).lower() if isinstance(level, bool) else str(level)
+
+
+def broken(codes: Codes, schema: Schema) -> NDArray[np.bool_]:
+    """Which rows break a constraint: (rows,)."""
+    found = np.zeros(len(codes), np.bool_)
+    for rule in schema.parsed_rules:
+        if not rule.defines:
+            found |= rule.broken(values(codes, schema, rule.columns))
+    return found
+
+
+def held(draw: Callable[[int, int | None], Codes], schema: Schema, count: int, seed: int | None) -> Codes:
+    """`count` rows of `draw(count, seed)`, codes of `schema.core`, completed, none of which breaks a rule.
+
+    Rows that break one are drawn anew, a fixed number of times; those that still do become copies of rows that do not.
+    Raises UsageError where not one row keeps the rules.
+    """
+    codes = complete(draw(count, seed), schema)
+    bad = np.flatnonzero(broken(codes, schema))
+    stream = numpy_stream(seed, "rules")
+    for _ in range(TRIES):
+        if not len(bad):
+            return codes
+        # More than are wanted, so that a rule that one row in ten meets is met within the tries.
+        fresh = complete(draw(min(max(4 * len(bad), 256), max(count, 256)), int(stream.integers(2**62))), schema)
+        good = fresh[~broken(fresh, schema)][: len(bad)]
+        codes[bad[: len(good)]] = good
+        bad = bad[len(good) :]
+    if not len(bad):
+        return codes
+    good = np.setdiff1d(np.arange(count), bad)
+    if not len(good):
+        raise UsageError("No sampled row keeps the schema's rules: they contradict one another or what is asked for.")
+    codes[bad] = codes[stream.choice(good, len(bad))]
+    return codes
