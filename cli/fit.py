@@ -30,12 +30,14 @@ def fit(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     seed: Annotated[int | None, typer.Option(help="Repeat initial weights and latent draws; never noise.")] = None,
     output: Annotated[Path | None, typer.Option(help="Model file [default: TABLE's name here].")] = None,
-    no_dp: Annotated[bool, typer.Option("--no-dp", help="Refused: no method without privacy is offered yet.")] = False,
+    no_dp: Annotated[bool, typer.Option("--no-dp", help="Add no noise: NOT PRIVATE, for comparison.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No messages.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
 ) -> None:
     """Fit a generator to a table under differential privacy and write NAME.medsynth.
+
+    Exactly one of --epsilon and --no-dp is given; a model fitted without noise says so wherever it is used.
 
     Examples:
         medsynth fit patients.csv --epsilon 3.7
@@ -44,9 +46,8 @@ def fit(
     """
     from medsynth.files import refuse_existing
 
-    if no_dp or epsilon is None:
-        both = "Give exactly one of --epsilon and --no-dp." if no_dp == (epsilon is not None) else ""
-        raise UsageError(both or "--no-dp is not offered by this version: every method here is private. Use --epsilon.")
+    if no_dp == (epsilon is not None):
+        raise UsageError("Give exactly one of --epsilon and --no-dp.")
     output = output or Path(f"{table.stem}.medsynth")
     refuse_existing(output, force=force)
     quiet = quiet or as_json
@@ -58,8 +59,8 @@ def fit(
 
     with progress_bar(sys.stderr.isatty() and not quiet) as advance:
         model = run(
-            source, epsilon=epsilon, delta=delta, schema=schema, target=target, method=method, preset=preset,
-            microbatches=microbatches, rows=rows, device=device, seed=seed, progress=advance,
+            source, epsilon=epsilon, no_dp=no_dp, delta=delta, schema=schema, target=target, method=method,
+            preset=preset, microbatches=microbatches, rows=rows, device=device, seed=seed, progress=advance,
             notice=lambda text: say(text, quiet=quiet),
         )  # fmt: skip
     from medsynth.artifact import claim
@@ -69,6 +70,7 @@ def fit(
         "model": str(output),
         "method": model.method,
         "preset": model.preset,
+        "claims": model.claims,
         "epsilon": model.epsilon,
         "epsilon_asked": model.epsilon_asked,
         "delta": model.ledger.delta,

@@ -55,7 +55,7 @@ def _verify(fitted: Model) -> dict[str, float]:
     """Epsilon three ways. Raises MedsynthError if the claim is too small or there is none."""
     from medsynth.dp import accountant
 
-    if not fitted.claims:
+    if fitted.epsilon is None or not fitted.claims:
         raise MedsynthError("This model makes no privacy claim, so there is nothing to verify.")
     events, delta = fitted.ledger.composition(), fitted.ledger.delta
     try:

@@ -56,4 +56,8 @@ def sample(
     atomic_write(target, lambda file: file.write(text.encode()), force=force)
     rows = fitted.rows if n is None else n
     say(claim(fitted), quiet=as_json)
-    result({"output": str(target), "rows": rows, "model": str(path)}, f"Wrote {target}, {rows} rows.", as_json=as_json)
+    result(
+        {"output": str(target), "rows": rows, "model": str(path), "claims": fitted.claims},
+        f"Wrote {target}, {rows} rows.",
+        as_json=as_json,
+    )

@@ -46,6 +46,8 @@ Arrays = dict[str, NDArray[np.float32]]
 class Model:
     """A fitted generator with its claim: (`epsilon`, `ledger.delta`) for one row of the table it was fitted on.
 
+    Fitted without noise it has no epsilon and makes no claim.
+
     `rows` is the public row count; `tensors` hold the generator and the ledgered answers that decode its rows.
     """
 
@@ -55,8 +57,8 @@ class Model:
     config: dict[str, Any]
     schema: Schema
     ledger: Ledger
-    epsilon: float
-    epsilon_asked: float
+    epsilon: float | None
+    epsilon_asked: float | None
     rows: int
     rows_declared: bool
     device: str
@@ -67,7 +69,7 @@ class Model:
     @property
     def claims(self) -> bool:
         """Whether the artifact makes a privacy claim at all."""
-        return self.ledger.claims
+        return self.epsilon is not None and self.ledger.claims
 
     def describe(self) -> dict[str, Any]:
         """All that the file holds beside its tensors, as plain data."""
@@ -127,7 +129,7 @@ def _parse(content: bytes) -> Model:
         raise ArtifactError("it was altered after it was written. Copy it again or refit.")
     if not all(t.dtype == np.float32 and np.isfinite(t).all() for t in tensors.values()):
         raise ArtifactError("it holds tensors of the wrong kind.")
-    if not (isinstance(fields["rows"], int) and fields["rows"] > 0 and math.isfinite(fields["epsilon"])):
+    if not (isinstance(fields["rows"], int) and fields["rows"] > 0 and math.isfinite(fields["epsilon"] or 0.0)):
         raise ArtifactError("its row count or epsilon is not a number.")
     fields.pop("format")
     schema, ledger = Schema.from_dict(fields.pop("schema")), Ledger.from_json(fields.pop("ledger"))
@@ -136,6 +138,8 @@ def _parse(content: bytes) -> Model:
 
 def claim(model: Model) -> str:
     """The claim in one sentence."""
+    if model.epsilon is None:
+        return "NOT DIFFERENTIALLY PRIVATE: fitted without noise (--no-dp). Share neither this model nor its rows."
     if not model.claims:
         return "This model makes NO privacy claim: its noise did not come from the operating system."
     return (

@@ -25,6 +25,7 @@ from .schema import Binary, Categorical, Schema, bundled_for
 if TYPE_CHECKING:
     import pandas as pd
 
+NO_DP_BUDGET = 300.0  # sets the schedule of a fit without noise, which makes no claim
 Notice = Callable[[str], None]
 Progress = Callable[[Plan, str, int, int, int], None]  # plan, device, steps done, steps in all, lots asked so far
 
@@ -32,7 +33,8 @@ Progress = Callable[[Plan, str, int, int, int], None]  # plan, device, steps don
 def fit(
     table: Path | str | pd.DataFrame,
     *,
-    epsilon: float,
+    epsilon: float | None = None,
+    no_dp: bool = False,
     delta: float = 1e-5,
     schema: Schema | Path | str | None = None,
     target: str | None = None,
@@ -47,11 +49,17 @@ def fit(
 ) -> Model:
     """Fit a generator to `table` under (epsilon, delta)-differential privacy for one of its rows.
 
+    Exactly one of `epsilon` and `no_dp` is given. The latter adds no noise: an upper bound of what a method can do, a
+    model that makes no claim.
+
     `rows` declares the public row count (else the table's own is taken as public and a notice says so). `seed`
     repeats initial weights and latent draws only: noise and lots come from the operating system. Messages for
     a person go to `notice`. Raises UsageError, BudgetError, TableError or SchemaError; see medsynth.errors.
     """
     started = time.perf_counter()
+    if no_dp == (epsilon is not None):
+        raise UsageError("Give exactly one of --epsilon and --no-dp.")
+    asked, epsilon = epsilon, NO_DP_BUDGET if epsilon is None else epsilon
     check_budget(epsilon, delta)
     if rows is not None and rows < 2:
         raise UsageError("--rows must be two or more.")
@@ -84,7 +92,9 @@ def fit(
 
     from .dp.vault import Vault
 
-    entropy = rng.system_entropy()
+    entropy = rng.NoNoise() if no_dp else rng.system_entropy()
+    if no_dp:
+        notice("--no-dp: NOT DIFFERENTIALLY PRIVATE. The model and its rows may give patients away. Share neither.")
     ledger = plan.ledger(entropy.source)
     ledger.notes.extend(notes)
     public = declared
@@ -116,8 +126,8 @@ def fit(
         config=asdict(config),
         schema=public,
         ledger=ledger,
-        epsilon=plan.epsilon,
-        epsilon_asked=epsilon,
+        epsilon=None if no_dp else plan.epsilon,
+        epsilon_asked=asked,
         rows=rows,
         rows_declared=declared_rows,
         device=chosen_device,

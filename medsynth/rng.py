@@ -42,6 +42,12 @@ class SystemEntropy:
         return os.urandom(count)
 
 
+class NoNoise(SystemEntropy):
+    """What a fit without privacy takes (`--no-dp`): lots are drawn as ever, noise is not added."""
+
+    source = "none: NOT DIFFERENTIALLY PRIVATE, no noise was added"
+
+
 class SeededEntropy:
     """Repeatable bytes for tests alone. A ledger written under it makes no privacy claim."""
 

@@ -79,7 +79,6 @@ FIT = ("fit", "t.csv")
 OPTIONS = {
     "no epsilon": (2, ["--epsilon"], *FIT),
     "both": (2, ["exactly one"], *FIT, "--epsilon", "1", "--no-dp"),
-    "no-dp": (2, ["--no-dp"], *FIT, "--no-dp"),
     "epsilon zero": (2, ["positive"], *FIT, "--epsilon", "0"),
     "epsilon negative": (2, ["positive"], *FIT, "--epsilon", "-1"),
     "epsilon nan": (2, ["positive"], *FIT, "--epsilon", "nan"),

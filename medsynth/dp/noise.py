@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ..rng import Entropy
+from ..rng import Entropy, NoNoise
 
 Floats = NDArray[np.float64]
 GRID_BITS = 16  # answers are whole multiples of 2^-16 of the noise's own scale
@@ -36,7 +36,9 @@ def noised(values: Floats, std: float, entropy: Entropy) -> Floats:
     """`values` with Gaussian noise, rounded to a public grid that depends on `std` alone.
 
     Rounding after the noise is post-processing; it removes the low-order bits that betray an unrounded sum
-    (Mironov 2012).
+    (Mironov 2012). Under `NoNoise` they come back as they are, and the ledger makes no claim.
     """
+    if isinstance(entropy, NoNoise):
+        return values
     step = 2.0 ** (math.floor(math.log2(std)) - GRID_BITS)
     return np.asarray(np.round((values + gaussian(values.shape, std, entropy)) / step) * step)

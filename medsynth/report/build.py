@@ -14,7 +14,8 @@ from threadpoolctl import threadpool_limits
 
 from .. import __version__
 from ..artifact import Model
-from ..errors import MedsynthError
+from ..artifact import claim as sentence
+from ..errors import MedsynthError, UsageError
 from ..rng import numpy_stream
 from ..schema import Binary, Categorical, Schema
 from . import inputs
@@ -133,6 +134,10 @@ def _build(
     target = target or (schema.target if schema else None) or str(synthetic.columns[-1])
     step("claim")
     claim = privacy(model) if model else None
+    if model and not model.claims:
+        if real is None:
+            raise UsageError("A shareable report needs a model that makes a privacy claim; this one makes none.")
+        said.insert(0, sentence(model))
     made: dict[str, Part | None] = dict.fromkeys(
         ("utility", "importance", "inference", "fidelity", "quality", "subgroups", "attacks")
     )

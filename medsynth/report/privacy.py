@@ -55,7 +55,7 @@ class Claim(Part):
 
 def privacy(model: Model) -> Claim | None:
     """The claim of `model`, or None where it makes none."""
-    if not model.claims:
+    if model.epsilon is None or not model.claims:
         return None
     ledger = model.ledger
     events, delta = ledger.composition(), ledger.delta
@@ -107,7 +107,7 @@ def _pairs(model: Model) -> list[tuple[float, float]]:
     delta = model.ledger.delta
     deltas = [*np.geomspace(delta, 0.05, 10), *np.linspace(0.08, 0.92, 15)]
     found = accountant.profile(model.ledger.composition(), [float(d) for d in deltas], model.ledger.accountant)
-    return [(model.epsilon, delta), *found]
+    return [(model.epsilon or math.inf, delta), *found]
 
 
 def _power(false: float, pairs: list[tuple[float, float]]) -> float:

@@ -82,6 +82,7 @@ def one(peer: str, table: str, epsilon: float, data: str | None, cap: float, fol
             )
     # A row with a hole where the schema knows none is no row of the table: what is left of a peer's rows is judged.
     drawn = drawn.dropna(subset=[name for name, c in schema.columns.items() if not c.missing]).reset_index(drop=True)
+    drawn = drawn.astype({name: train[name].dtype for name, c in schema.columns.items() if not c.missing})
     return {**utility.figures(drawn, train, test, schema, target), "fit_seconds": round(seconds, 1), "spent": epsilon}
 
 
