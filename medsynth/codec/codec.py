@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from ..errors import SchemaError
 from ..schema import Binary, Categorical, Schema
-from ..schema.columns import Column, Continuous, Level
+from ..schema.columns import Column, Continuous, Date, Identifier, Level
 from ..tables import MISSING_TOKENS, Table
+from .dates import as_days, days, stamps, texts
 
 Codes = NDArray[np.int32]
 UNREADABLE = np.iinfo(np.int64).min
@@ -30,6 +31,8 @@ def size(column: Column) -> int:
     """
     if isinstance(column, Binary | Categorical):
         return len(column.levels)
+    if isinstance(column, Identifier):
+        return column.capacity
     low, high = column.units
     return high - low + 1
 
@@ -39,6 +42,7 @@ def encode(table: Table, schema: Schema) -> Codes:
 
     Raises SchemaError for the first cell that the schema does not allow. `check_header` compares the columns.
     """
+    table = as_days(table, schema)
     return np.column_stack([_encode_column(table, name, column) for name, column in schema.columns.items()])
 
 
@@ -81,7 +85,10 @@ def _encode_column(table: Table, name: str, column: Column) -> Codes:
     if isinstance(column, Binary | Categorical):
         cure = "Add the level to the schema or mend the cell."
         refuse(read == UNREADABLE, "a level that the schema does not name", cure)
-    else:
+    elif not isinstance(column, Identifier):
+        if isinstance(column, Date):
+            cure = "Mend the cell, or the schema's format."
+            refuse(read == UNREADABLE, f"not a date in the form {column.format}", cure)
         refuse(read == UNREADABLE, "not a number", "Mend the cell, or declare the column categorical.")
         low, high = column.units
         inside = np.clip(read, low, high)
@@ -115,7 +122,7 @@ def _numbers(words: NDArray[np.object_], column: Column) -> NDArray[np.int64]:
 
     The unit is the nearest to the decimal that was written, so 0.1 is one tenth and not its binary neighbour.
     """
-    assert not isinstance(column, Binary | Categorical)
+    assert not isinstance(column, Binary | Categorical | Identifier)
     values = pd.to_numeric(pd.Series(words, dtype=object), errors="coerce").to_numpy(np.float64)
     finite = np.isfinite(values)
     low, high = column.units
@@ -130,10 +137,18 @@ def decode(codes: Codes, schema: Schema) -> pd.DataFrame:
     Whole-number levels and counts are int64 (Int64 where values may be missing), booleans bool (boolean),
     measurements float64, words object.
     """
-    return pd.DataFrame({name: _decode(codes[:, k], c) for k, (name, c) in enumerate(schema.columns.items())})
+    made = {}
+    for k, (name, column) in enumerate(schema.columns.items()):
+        if isinstance(column, Date):
+            made[name] = stamps(days(codes, schema, name))
+        elif not (isinstance(column, Identifier) and column.drop):
+            made[name] = _decode(codes[:, k], column)
+    return pd.DataFrame(made)
 
 
 def _decode(codes: Codes, column: Column) -> pd.Series:
+    if isinstance(column, Identifier):
+        return pd.Series([column.key(int(code)) for code in codes], dtype=object)
     missing = codes >= size(column)
     if isinstance(column, Continuous):
         scale = 10**column.places
@@ -154,7 +169,13 @@ def _decode(codes: Codes, column: Column) -> pd.Series:
 
 def csv_cells(codes: Codes, schema: Schema) -> pd.DataFrame:
     """The same as text for a CSV file: exact decimals without trailing zeros, missing values empty."""
-    return pd.DataFrame({name: _texts(codes[:, k], c) for k, (name, c) in enumerate(schema.columns.items())})
+    made = {}
+    for k, (name, column) in enumerate(schema.columns.items()):
+        if isinstance(column, Date):
+            made[name] = texts(days(codes, schema, name), column)
+        elif not (isinstance(column, Identifier) and column.drop):
+            made[name] = _texts(codes[:, k], column)
+    return pd.DataFrame(made)
 
 
 def _texts(codes: Codes, column: Column) -> pd.Series:
@@ -166,5 +187,7 @@ def _texts(codes: Codes, column: Column) -> pd.Series:
 def _text(code: int, column: Column) -> str:
     if isinstance(column, Binary | Categorical):
         return str(column.levels[code])
+    if isinstance(column, Identifier):
+        return column.key(code)
     text = format(Decimal(code + column.units[0]).scaleb(-column.places), "f")
     return text.rstrip("0").rstrip(".") if "." in text else text

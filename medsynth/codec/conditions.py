@@ -8,8 +8,9 @@ from decimal import Decimal, InvalidOperation
 
 from ..errors import UsageError
 from ..schema import Binary, Categorical, Schema
-from ..schema.columns import Column
+from ..schema.columns import Column, Date, Identifier
 from .codec import size
+from .dates import ordinal
 
 Ranges = dict[str, tuple[int, int]]  # of codes, both ends included
 
@@ -45,7 +46,11 @@ def _codes(name: str, value: str, column: Column) -> tuple[int, int]:
         if value not in levels:
             raise UsageError(f"--where {name}: no such level. The levels are: {', '.join(levels[:20])}.")
         return levels.index(value), levels.index(value)
+    if isinstance(column, Identifier):
+        raise UsageError(f"--where {name}: an identifier is made fresh and cannot be asked for.")
     low, high = column.units
+    if isinstance(column, Date) and column.after is None:
+        value = "..".join(f"{ordinal(part, column.format):.0f}" for part in value.split(".."))
     try:
         ends = [Decimal(part) * 10**column.places for part in (value.split("..") if ".." in value else [value, value])]
         first, last = math.ceil(ends[0]), math.floor(ends[-1])

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from ..errors import UsageError
 from ..rng import numpy_stream
-from ..schema import Binary, Categorical, Schema
+from ..schema import Binary, Categorical, Date, Identifier, Schema
 from ..schema.columns import Column
 from ..schema.rules import Values, evaluate
 from .codec import size
+from .dates import days
 
 Codes = NDArray[np.int32]
 TRIES = 12  # draws of the rows that break a constraint; then they are copies of rows that break none
@@ -26,6 +27,9 @@ def complete(core: Codes, schema: Schema) -> Codes:
     codes = np.zeros((len(core), len(schema.columns)), np.int32)
     for k, name in enumerate(schema.core.names):
         codes[:, schema.names.index(name)] = core[:, k]
+    for k, column in enumerate(schema.columns.values()):
+        if isinstance(column, Identifier):
+            codes[:, k] = np.arange(1, len(core) + 1)
     for rule in schema.parsed_rules:
         if rule.defines and rule.formula:
             column = schema.columns[rule.defines]
@@ -35,7 +39,7 @@ def complete(core: Codes, schema: Schema) -> Codes:
 
 
 def _coded(result: NDArray[np.float64], column: Column) -> Codes:
-    assert not isinstance(column, Binary | Categorical)
+    assert not isinstance(column, Binary | Categorical | Identifier)
     low, high = column.units
     units = np.clip(np.rint(np.nan_to_num(result, posinf=np.inf, neginf=-np.inf) * 10.0**column.places), low, high)
     code = np.where(np.isfinite(result), units - low, size(column) if column.missing else 0)
@@ -51,6 +55,8 @@ def values(codes: Codes, schema: Schema, names: set[str]) -> Values:
         if isinstance(column, Binary | Categorical):
             levels = np.array([*map(_level, column.levels), None], dtype=object)
             found[name] = levels[np.minimum(code, len(levels) - 1)]
+        elif isinstance(column, Date):
+            found[name] = days(codes, schema, name)
         else:
             found[name] = np.where(missing, np.nan, (code.astype(np.int64) + column.units[0]) / 10.0**column.places)
     return found
@@ -75,21 +81,26 @@ def held(draw: Callable[[int, int | None], Codes], schema: Schema, count: int, s
     Rows that break one are drawn anew, a fixed number of times; those that still do become copies of rows that do not.
     Raises UsageError where not one row keeps the rules.
     """
+    for name, column in schema.columns.items():
+        if isinstance(column, Identifier) and count >= column.capacity:
+            raise UsageError(f"{name!r}: the shape {column.shape} has too few keys for {count} rows. Give it more #.")
     codes = complete(draw(count, seed), schema)
+    keys = codes.copy()
     bad = np.flatnonzero(broken(codes, schema))
     stream = numpy_stream(seed, "rules")
     for _ in range(TRIES):
         if not len(bad):
-            return codes
+            break
         # More than are wanted, so that a rule that one row in ten meets is met within the tries.
         fresh = complete(draw(min(max(4 * len(bad), 256), max(count, 256)), int(stream.integers(2**62))), schema)
         good = fresh[~broken(fresh, schema)][: len(bad)]
         codes[bad[: len(good)]] = good
         bad = bad[len(good) :]
-    if not len(bad):
-        return codes
     good = np.setdiff1d(np.arange(count), bad)
     if not len(good):
         raise UsageError("No sampled row keeps the schema's rules: they contradict one another or what is asked for.")
     codes[bad] = codes[stream.choice(good, len(bad))]
+    for k, column in enumerate(schema.columns.values()):
+        if isinstance(column, Identifier):
+            codes[:, k] = keys[:, k]  # a row drawn anew keeps its key: no key comes twice
     return codes

@@ -86,7 +86,8 @@ class Bins:
     @property
     def ordered(self) -> int:
         """How many first bins are neighbours in value: none of a column of levels."""
-        return 0 if isinstance(self.column, Binary | Categorical) else self.cells - self.column.missing
+        named = isinstance(self.column, Binary | Categorical) and self.column.kind != "ordinal"
+        return 0 if named else self.cells - self.column.missing
 
     def cell_of(self, codes: Codes) -> NDArray[np.int64]:
         """The bin of each code."""

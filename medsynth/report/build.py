@@ -17,7 +17,7 @@ from ..artifact import Model
 from ..artifact import claim as sentence
 from ..errors import MedsynthError, UsageError
 from ..rng import numpy_stream
-from ..schema import Binary, Categorical, Schema
+from ..schema import Binary, Categorical, Identifier, Schema
 from . import inputs
 from .attacks import Attacks, attacks
 from .fidelity import Fidelity, column_summaries, fidelity
@@ -217,13 +217,16 @@ def _variables(
         if column is None:
             kind = "number" if pd.api.types.is_numeric_dtype(synthetic[name]) else "levels"
             row = ("", "not declared", "not declared", "")
+        elif isinstance(column, Identifier):
+            kind, row = column.kind, (f"fresh keys like {column.key(1)}", _whence(learned), "", "never modelled")
         elif isinstance(column, Binary | Categorical):
             kind, shown = column.kind, [str(level) for level in column.levels]
             domain = ", ".join(shown[:8]) + (f" and {len(shown) - 8} more" if len(shown) > 8 else "")
             row = (domain, _whence(learned), "may be missing" if column.missing else "never missing", "exact")
         else:
             kind, unit = column.kind, f" {column.unit}" if column.unit else ""
-            domain = f"{column.bounds[0]:g} to {column.bounds[1]:g}{unit}, {column.scale} scale"
+            ends = [f"{end:g}" if isinstance(end, int | float) else end.isoformat() for end in column.bounds]
+            domain = f"{ends[0]} to {ends[1]}{unit}, {column.scale} scale"
             places = f"{column.places} decimals" if column.places else "whole numbers"
             row = (domain, _whence(learned), "may be missing" if column.missing else "never missing", places)
         found.append(

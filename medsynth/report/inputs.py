@@ -11,10 +11,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .. import tables
+from ..codec.dates import ordinal
 from ..errors import SchemaError, TableError
 from ..rng import Stream
-from ..schema import Binary, Categorical, Schema
+from ..schema import Binary, Categorical, Date, Identifier, Schema
 
+DAYS = 365.2425  # of a year
 MOST_ROWS = 50_000  # a larger table is represented by so many of its rows, drawn uniformly
 FEW_NUMBERS = 20  # a whole-number target with more values than this is predicted as a number
 
@@ -68,6 +70,9 @@ def gather(
     What had to be mended stands in `notes`. Raises SchemaError or TableError where nothing can be compared.
     """
     notes: list[str] = []
+    if schema is not None:
+        real, synthetic = dated(real, schema), dated(synthetic, schema)
+        train = None if train is None else dated(train, schema)
     synthetic = _columns(real, synthetic, target, notes)
     real = real[list(synthetic.columns)]
     if train is not None:
@@ -88,6 +93,16 @@ def gather(
     if lost == len(synthetic):
         raise TableError(f"The synthetic table has no value in the target {target!r}: nothing can be predicted.")
     return Tables(real, synthetic, train, target, numbers, notes)
+
+
+def dated(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """Without identifiers, which are compared with nothing; dates as years and their parts."""
+    made = frame.drop(columns=[n for n, c in schema.columns.items() if isinstance(c, Identifier) and n in frame])
+    for name, column in schema.columns.items():
+        if isinstance(column, Date) and name in made and not pd.api.types.is_numeric_dtype(made[name]):
+            days = [np.nan if pd.isna(cell) else ordinal(str(cell), column.format) for cell in made[name]]
+            made[name] = np.array(days) / DAYS
+    return made
 
 
 def _columns(real: pd.DataFrame, synthetic: pd.DataFrame, target: str, notes: list[str]) -> pd.DataFrame:

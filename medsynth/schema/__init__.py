@@ -1,6 +1,17 @@
 """What is public about a table: its columns, their bounds and levels, its target."""
 
-from .columns import Binary, Categorical, Column, Continuous, Count
+from .columns import Binary, Categorical, Column, Continuous, Count, Date, Identifier
 from .table import Schema, bundled, bundled_for
 
-__all__ = ["Binary", "Categorical", "Column", "Continuous", "Count", "Schema", "bundled", "bundled_for"]
+__all__ = [
+    "Binary",
+    "Categorical",
+    "Column",
+    "Continuous",
+    "Count",
+    "Date",
+    "Identifier",
+    "Schema",
+    "bundled",
+    "bundled_for",
+]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal, Self
+from datetime import date, datetime
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
 
@@ -47,9 +48,12 @@ class Binary(_Base):
 
 
 class Categorical(_Base):
-    """A column of named levels. `unknown` names the level that an undeclared value goes to; without it, an error."""
+    """A column of named levels. `unknown` names the level that an undeclared value goes to; without it, an error.
 
-    kind: Literal["categorical"] = "categorical"
+    Of kind ordinal, the levels stand in their order: neighbours are taken to be alike.
+    """
+
+    kind: Literal["categorical", "ordinal"] = "categorical"
     levels: tuple[Level, ...] = Field(min_length=1, max_length=MAX_LEVELS)
     unknown: Level | None = None
 
@@ -126,6 +130,93 @@ class Count(_Base):
         return self
 
 
+class Date(_Base):
+    """A calendar day, between two public days; or, with `after`, so many days after the date column of that name.
+
+    `format` is that of the cells, in the codes of strptime. `bounds` are days as YYYY-MM-DD, or whole numbers of days
+    with `after`.
+
+    >>> Date(bounds=("2020-01-01", "2020-12-31")).units[1] - Date(bounds=("2020-01-01", "2020-12-31")).units[0]
+    365
+    """
+
+    kind: Literal["date"] = "date"
+    bounds: tuple[date, date] | tuple[StrictInt, StrictInt]
+    format: str = "%Y-%m-%d"
+    after: str | None = None
+    out_of_range: Policy = "clip"
+    scale: ClassVar[str] = "linear"
+
+    @property
+    def places(self) -> int:
+        """Decimals kept: none."""
+        return 0
+
+    @property
+    def units(self) -> tuple[int, int]:
+        """The bounds in days: since the day before 0001-01-01, or after the other date."""
+        first, last = (b.toordinal() if isinstance(b, date) else b for b in self.bounds)
+        return first, last
+
+    @property
+    def unit(self) -> str | None:
+        """What a bound counts, with `after`."""
+        return f"days after {self.after}" if self.after else None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if isinstance(self.bounds[0], date) == (self.after is not None):
+            raise ValueError("bounds are two days as YYYY-MM-DD, or two whole numbers of days with `after`")
+        if self.units[0] >= self.units[1]:
+            raise ValueError("bounds must be two days, the earlier one first")
+        sample = date(2003, 12, 31)
+        try:
+            if datetime.strptime(sample.strftime(self.format), self.format).date() != sample:
+                raise ValueError
+        except ValueError:
+            raise ValueError("format must hold a day, a month and a year, as %d.%m.%Y does") from None
+        return self
+
+
+class Identifier(_Base):
+    """A key such as a record number: never modelled. Sampled rows get fresh keys of `shape`, or none with `drop`.
+
+    Each # of the shape is a digit.
+
+    >>> Identifier(shape="MRN-######").key(7)
+    'MRN-000007'
+    """
+
+    kind: Literal["identifier"] = "identifier"
+    shape: str = "########"
+    drop: bool = False
+    places: ClassVar[int] = 0
+    scale: ClassVar[str] = "linear"
+    unit: ClassVar[None] = None
+    bounds: ClassVar[tuple[int, int]] = (0, 0)
+
+    @property
+    def capacity(self) -> int:
+        """How many keys have the shape."""
+        return int(10 ** self.shape.count("#"))
+
+    @property
+    def units(self) -> tuple[int, int]:
+        """The numbers that keys are made of."""
+        return 0, self.capacity - 1
+
+    def key(self, number: int) -> str:
+        """The key of that number."""
+        digits = iter(str(number).zfill(self.shape.count("#")))
+        return "".join(next(digits) if mark == "#" else mark for mark in self.shape)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not 1 <= self.shape.count("#") <= 9:
+            raise ValueError("shape must hold one to nine #, each a digit of the fresh key")
+        return self
+
+
 def _check_range(bounds: tuple[float, float], scale: str) -> None:
     low, high = bounds
     if not (math.isfinite(low) and math.isfinite(high)) or low >= high:
@@ -134,4 +225,4 @@ def _check_range(bounds: tuple[float, float], scale: str) -> None:
         raise ValueError("a log scale needs bounds of zero or more")
 
 
-Column = Annotated[Binary | Categorical | Continuous | Count, Field(discriminator="kind")]
+Column = Annotated[Binary | Categorical | Continuous | Count | Date | Identifier, Field(discriminator="kind")]

@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ..errors import SchemaError
-from .columns import Binary, Categorical, Column
+from .columns import Binary, Categorical, Column, Date, Identifier
 from .rules import Rule, parse
 from .text import parse_yaml
 
@@ -57,12 +57,22 @@ class Schema(BaseModel):
             if not self.columns[name].missing and any(self.columns[c].missing for c in rule.columns):
                 raise ValueError(f"rule {rule.text!r}: what it reads may be missing, so {name!r} needs `missing: true`")
             settled.add(name)
+        for name, column in self.columns.items():
+            if isinstance(column, Identifier) and name == self.target:
+                raise ValueError(f"the target {name!r} is an identifier")
+            anchor = self.columns.get(column.after) if isinstance(column, Date) and column.after else None
+            if isinstance(column, Date) and column.after and not (isinstance(anchor, Date) and anchor.after is None):
+                raise ValueError(f"column {name!r}: `after` must name a date column that has no `after` itself")
+            if anchor is not None and anchor.missing and not column.missing:
+                raise ValueError(f"column {name!r}: the date that it comes after may be missing: `missing: true`")
         return self
 
     @property
     def parsed_rules(self) -> tuple[Rule, ...]:
         """The rules, in order. Raises ValueError for a text that is no rule about these columns."""
-        numbers = {name: not isinstance(c, Binary | Categorical) for name, c in self.columns.items()}
+        numbers = {
+            n: not isinstance(c, Binary | Categorical) for n, c in self.columns.items() if c.kind != "identifier"
+        }
         found = []
         for text in self.rules:
             try:
@@ -73,8 +83,9 @@ class Schema(BaseModel):
 
     @property
     def core(self) -> Schema:
-        """What a model learns: this schema without its rules and the columns that they define."""
+        """What a model learns: this schema without its rules, the columns that they define, and identifiers."""
         defined = {rule.defines for rule in self.parsed_rules}
+        defined |= {name for name, column in self.columns.items() if isinstance(column, Identifier)}
         return self.model_copy(
             update={"columns": {n: c for n, c in self.columns.items() if n not in defined}, "rules": ()}
         )
