@@ -64,7 +64,9 @@ def fit(
             notice=lambda text: say(text, quiet=quiet),
         )  # fmt: skip
     from medsynth.artifact import claim
+    from medsynth.spent import record
 
+    record(table, model, output)
     model.save(output, force=force)
     facts: dict[str, Any] = {
         "model": str(output),

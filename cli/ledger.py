@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from medsynth.errors import MedsynthError
+from medsynth.errors import MedsynthError, UsageError
 
 from .console import find_model, guarded, result
 
@@ -22,6 +22,7 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard 
 @guarded
 def ledger(
     model: Where = None,
+    table: Annotated[Path | None, typer.Option(help="Sum over all fits on this table instead.")] = None,
     verify: Annotated[bool, typer.Option("--verify", help="Recompute epsilon by an independent accountant.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -31,7 +32,13 @@ def ledger(
         medsynth ledger
 
         medsynth ledger patients.medsynth --verify
+
+        medsynth ledger --table patients.csv
     """
+    if table is not None:
+        if model is not None or verify:
+            raise UsageError("--table sums over models: leave the model and --verify out.")
+        return _of_table(table, as_json)
     from medsynth.artifact import claim, load
 
     fitted = load(find_model(model))
@@ -49,6 +56,17 @@ def ledger(
         lines += ["", "Verified by dp-accounting's PLD: {pld:.4f} (claimed {claimed:.4f}; by RDP {rdp:.4f}).".format(
             **content["verify"])]  # fmt: skip
     result(content, "\n".join(lines), as_json=as_json)
+
+
+def _of_table(table: Path, as_json: bool) -> None:
+    from medsynth.spent import read
+
+    spent = read(table)
+    lines = [
+        f"{f['fitted']}  {f['method']:<14} epsilon {f['epsilon'] or 'none':<8.6}  {f['model']}" for f in spent.fits
+    ]
+    content = {"fits": spent.fits, "epsilon": None if spent.unprotected else spent.epsilon, "delta": spent.delta}
+    result(content, "\n".join([spent.sentence(), *lines]), as_json=as_json)
 
 
 def _verify(fitted: Model) -> dict[str, float]:

@@ -68,12 +68,16 @@ def report(
     from medsynth.report import build as page
     from medsynth.report.inputs import read
     from medsynth.report.review import Review, Thresholds, load
+    from medsynth.spent import place
+    from medsynth.spent import read as read_spent
 
     brought, lines = load(review, Review), load(thresholds, Thresholds)
     with steps(sys.stderr.isatty() and not quiet) as step:
         step("reading")
         fitted = _fitted(path)
         table, notes = _synthetic(synthetic, folder / f"{name}.synthetic.csv", fitted, quiet)
+        if (total := place(folder / f"{name}.csv")).exists() and not shareable:
+            notes.append(read_spent(folder / f"{name}.csv").sentence() + f" ({total.name})")
         made = page.build(
             synthetic=table,
             real=None if shareable or real is None else read(real),
