@@ -90,7 +90,7 @@ def main() -> None:
     """Run what is missing within the time given, and print the table."""
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("--peers", nargs="+", choices=PEERS, default=PEERS)
-    ask.add_argument("--tables", nargs="+", choices=utility.TABLES, default=list(utility.TABLES))
+    ask.add_argument("--tables", nargs="+", choices=utility.TABLES, default=["thyroid", "cancer", "clinic-4k"])
     ask.add_argument("--epsilons", nargs="+", type=float, default=[3.7])
     ask.add_argument("--seeds", type=int, default=3)
     ask.add_argument("--minutes", type=float, default=60.0)
