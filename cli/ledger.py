@@ -62,9 +62,8 @@ def _of_table(table: Path, as_json: bool) -> None:
     from medsynth.spent import read
 
     spent = read(table)
-    lines = [
-        f"{f['fitted']}  {f['method']:<14} epsilon {f['epsilon'] or 'none':<8.6}  {f['model']}" for f in spent.fits
-    ]
+    line = "{fitted}  {method:<14} epsilon {epsilon!s:<8.6}  {model}"
+    lines = [line.format(**fit) for fit in spent.fits]
     content = {"fits": spent.fits, "epsilon": None if spent.unprotected else spent.epsilon, "delta": spent.delta}
     result(content, "\n".join([spent.sentence(), *lines]), as_json=as_json)
 

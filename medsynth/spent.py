@@ -34,7 +34,7 @@ class Spent:
         if self.unprotected:
             return f"{self.unprotected} of {len(self.fits)} fits on this table added no noise: no total can be claimed."
         return (
-            f"All {len(self.fits)} fits on this table together: ({self.epsilon:.4g}, {self.delta:.3g})-differential "
+            f"Fits on this table so far: {len(self.fits)}. Together: ({self.epsilon:.4g}, {self.delta:.3g})-differential "
             "privacy for one row, if all of their models were released."
         )
 

@@ -24,7 +24,7 @@ def test_fits_add_up_and_never_below_the_largest(patients):
     assert max(each) < spent.epsilon <= sum(each) <= 3.5 and spent.delta == pytest.approx(3e-5)
     assert each[-1] == load("patients.medsynth").epsilon
     told = run("ledger", "--table", "patients.csv")
-    assert told.exit_code == 0 and "All 3 fits" in told.stdout
+    assert told.exit_code == 0 and "so far: 3" in told.stdout
     assert json.loads(run("ledger", "--table", "patients.csv", "--json").stdout)["epsilon"] == spent.epsilon
     assert place(patients).stat().st_mode & 0o077 == 0  # the owner's alone
 
@@ -69,4 +69,4 @@ def test_the_report_names_the_total(patients):
     run("fit", "patients.csv", "--epsilon", "1", "--holdout", "0.3")
     run("sample", "-n", "200")
     assert run("report").exit_code == 0
-    assert "All 1 fits" in (patients.parent / "patients.report.html").read_text()
+    assert "so far: 1" in (patients.parent / "patients.report.html").read_text()

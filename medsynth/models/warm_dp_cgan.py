@@ -65,14 +65,15 @@ class Config:
 def needs(config: Config, rows: int, columns: int, epsilon: float) -> list[Need]:
     """What a fit asks of the vault; where no pair is planned, counts take the pairs' shares."""
     pairs = config.pairing(rows, columns, epsilon)
-    shares = {HISTOGRAMS: config.histogram_share, REFINED: config.refined_share}
+    shares = {HISTOGRAMS: config.histogram_share}
+    shares |= {REFINED: config.refined_share} if config.refined_share else {}
     if pairs.count:
         shares |= {ERRORS: config.selection_share} if pairs.rounds > 1 else {}
         shares |= {PAIRS: pairs.share}
     shares |= {CRITIC: pairs.critic} if pairs.critic else {}
     shares[COUNTS] = 1 - sum(shares.values())
     times = {ERRORS: pairs.rounds, PAIRS: pairs.rounds}
-    asked = [HISTOGRAMS, COUNTS, REFINED, *(label for label in (CRITIC, ERRORS, PAIRS) if label in shares)]
+    asked = [HISTOGRAMS, COUNTS, *(label for label in (REFINED, CRITIC, ERRORS, PAIRS) if label in shares)]
     return [
         Need(label=label, weight=(shares[label] / times.get(label, 1)) ** -0.5, times=times.get(label, 1))
         for label in asked
@@ -125,6 +126,8 @@ class _Fit:
         if target and self.schema.columns[target].missing and totals[-1] < 3 * std / math.sqrt(len(found)):
             totals[-1] = 0.0  # a missing target that does not rise above the noise is noise
         counts = Counts.of(bins, found, dict.fromkeys(found, std), totals)
+        if REFINED not in self.plan.events:
+            return counts
         return counts.refined(self.vault, REFINED, self.plan.multiplier(REFINED), given)
 
     def heard(self, counts: Counts, given: tuple[str, CellMap], device: str) -> Heard | None:

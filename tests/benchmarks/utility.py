@@ -3,7 +3,8 @@
     python tests/benchmarks/utility.py --tables thyroid cancer clinic-4k --epsilons 1 3.7 --seeds 5 --minutes 30
 
 Tables: thyroid (real; --data FOLDER or MEDSYNTH_THYROID), cancer (scikit-learn's breast cancer, 569 x 31, bounds
-declared as one and a half times round figures of the assay), clinic-4k and clinic-50k (simulated). Each result is
+declared as one and a half times round figures of the assay), clinic-4k and clinic-50k (simulated). A method may
+be followed by changes to the default's settings, as warm-dp-cgan+critic_share=0 or +rules=0 (ablations). Each result is
 written to OUTPUT.csv as it comes and is not run again; what was not run is listed. Train on 10,000 synthetic rows, test
 on real held-out rows; fidelity beside a second real sample's; a fresh process a fit, for its peak memory.
 """
@@ -67,12 +68,27 @@ def one(table: str, method: str, epsilon: float, data: str | None) -> dict:
     train, test, schema, target = load(table, data)
     started = time.perf_counter()
     preset = "thyroid-study" if method == "thyroid-study" else None
+    method, *changes = method.split("+")
+    schema = changed(schema, changes)
     model = medsynth.fit(train, epsilon=epsilon, schema=schema, rows=len(train), preset=preset,
                          method=None if preset else method)  # fmt: skip
     seconds, peak = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     drawn = medsynth.sample(model, 10_000)[test.columns]
     cost = {"fit_seconds": round(seconds, 1), "peak_gib": round(peak, 2), "spent": round(model.epsilon, 4)}
     return {**figures(drawn, train, test, schema, target), **cost}
+
+
+def changed(schema, changes: list[str]):
+    """Ablations: settings of the default method by name, or the schema without its rules."""
+    from medsynth.models.warm_dp_cgan import Config
+
+    for change in changes:
+        name, value = change.split("=")
+        if name == "rules":
+            schema = schema.model_copy(update={"rules": ()})
+        else:
+            Config.__init__.__kwdefaults__[name] = float(value) if "." in value else int(value)
+    return schema
 
 
 def figures(drawn, train, test, schema, target) -> dict:
