@@ -34,8 +34,8 @@ class Spent:
         if self.unprotected:
             return f"{self.unprotected} of {len(self.fits)} fits on this table added no noise: no total can be claimed."
         return (
-            f"Fits on this table so far: {len(self.fits)}. Together: ({self.epsilon:.4g}, {self.delta:.3g})-differential "
-            "privacy for one row, if all of their models were released."
+            f"Fits on this table so far: {len(self.fits)}. Together: ({self.epsilon:.4g}, {self.delta:.3g})-"
+            "differential privacy for one row, if all of their models were released."
         )
 
 
