@@ -18,6 +18,7 @@ FLOORS = [
     ["dp"],
     ["models"],
     ["artifact"],
+    ["spent"],
     ["fitting", "sampling", "holdout", "report"],
 ]
 FLOOR = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}

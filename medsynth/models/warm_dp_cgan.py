@@ -33,7 +33,7 @@ from .pairing import Pairing, pairing
 from .pairs import STEPS, Measured, Pair, fit, guesses
 from .telling import Counts
 
-HISTOGRAMS, COUNTS, REFINED = "column histograms", "class-by-bin counts", "finer counts of telling columns"
+HISTOGRAMS, COUNTS, REFINED = "column histograms", "class-by-bin counts", "finer class counts"
 ERRORS, PAIRS, CRITIC = "pair selection", "pair tables", "critic's gradient sum"
 Floats = NDArray[np.float64]
 

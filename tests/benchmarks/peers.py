@@ -48,7 +48,7 @@ def domain(schema, train: pd.DataFrame) -> dict:
         if hasattr(column, "levels"):
             told[name] = {"levels": [str(level) for level in column.levels]}
         else:
-            step = 10.0 ** -getattr(column, "decimals", 0)
+            step = 10.0**-column.places
             low, high = column.bounds
             scale = getattr(column, "scale", "linear")
             told[name] = {"bounds": [low, high], "scale": scale, "step": step, "missing": column.missing}
