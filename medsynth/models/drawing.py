@@ -37,9 +37,7 @@ def generate(
     bins |= {name: replace(bins[name], place=tensors[f"place.{name}"].astype(np.int64)) for name in columns}
     mixture, prior = Mixture.restored(tensors, columns), tensors["prior"].astype(np.float64)
     if (asked := where.pop(schema.target or "", None)) is not None:
-        if bins[schema.target or ""].ordered:
-            raise UsageError("--where cannot name a numeric target yet. Name other columns.")
-        prior = prior * ((np.arange(len(prior)) >= asked[0]) & (np.arange(len(prior)) <= asked[1]))
+        prior = prior * condition.allowed(*asked)
     inside = {name: bins[name].inside(tensors[f"base.{name}"].astype(np.float64)) for name in mixture.names}
     allowed = {name: bins[name].shares_of(inside[name], bins[name].overlap(*span)) for name, span in where.items()}
     inside |= {name: inside[name] * bins[name].overlap(*span) for name, span in where.items()}
@@ -57,7 +55,7 @@ def generate(
         codes = np.zeros((len(part), len(schema.columns)), np.int32)
         for k, name in enumerate(schema.names):
             if name == schema.target:
-                codes[:, k] = condition.codes(part.astype(np.int32), rng.random(len(part)))
+                codes[:, k] = condition.codes(part.astype(np.int32), rng.random(len(part)), asked)
             else:
                 codes[:, k] = bins[name].draw(drawn[name], part, inside[name], rng, where.get(name))
         chunks.append(codes)

@@ -115,13 +115,30 @@ class Condition:
         missing = codes >= self.marginal.grid.edges[-1]
         return np.where(missing, self.classes - 1, np.searchsorted(self.cuts, codes, side="right")).astype(np.int32)
 
-    def codes(self, classes: Codes, uniforms: Floats) -> Codes:
-        """Target codes of `classes`: the level itself, or a draw inside the bin by the noisy histogram."""
+    def allowed(self, first: int, last: int) -> Floats:
+        """The share of each class whose target code lies from `first` to `last`: (classes,)."""
+        if self.marginal is None or isinstance(self.marginal.column, Binary | Categorical):
+            place = np.arange(self.classes)
+            return np.asarray((place >= first) & (place <= last), np.float64)
+        whole, part = self._ranks(), self._ranks((first, last))
+        share = np.maximum(part[1] - part[0], 0) / np.maximum(whole[1] - whole[0], 1e-12)
+        return np.append(share, float(last >= self.marginal.grid.edges[-1])) if self.marginal.column.missing else share
+
+    def _ranks(self, span: tuple[int, int] | None = None) -> tuple[Floats, Floats]:
+        """Quantiles at which each class's bin of a number begins and ends, or the part of it inside `span`."""
+        assert self.marginal is not None
+        edges, cdf = self.marginal.grid.edges, self.marginal.cdf
+        rank = np.interp(np.concatenate([[edges[0]], self.cuts, [edges[-1]]]), edges, cdf)
+        low, high = (0.0, 1.0) if span is None else np.interp([span[0], span[1] + 1], edges, cdf)
+        return np.maximum(rank[:-1], low), np.minimum(rank[1:], high)
+
+    def codes(self, classes: Codes, uniforms: Floats, span: tuple[int, int] | None = None) -> Codes:
+        """Target codes of `classes`: the level itself, or a draw inside the bin, and `span`, by the noisy histogram."""
         if self.marginal is None or isinstance(self.marginal.column, Binary | Categorical):
             return classes
         edges, column = self.marginal.grid.edges, self.marginal.column
-        bounds = np.concatenate([[edges[0]], self.cuts, [edges[-1]]])
-        rank = np.interp(bounds, edges, self.marginal.cdf)
-        inside = np.minimum(classes, len(rank) - 2)
-        codes = self.marginal.codes_at(rank[inside] + uniforms * (rank[inside + 1] - rank[inside]))
+        low, high = self._ranks(span)
+        inside = np.minimum(classes, len(low) - 1)
+        codes = self.marginal.codes_at(low[inside] + uniforms * (high[inside] - low[inside]))
+        codes = codes if span is None else np.clip(codes, span[0], min(span[1], edges[-1] - 1))
         return np.where(classes == self.classes - 1, edges[-1], codes).astype(np.int32) if column.missing else codes

@@ -1,6 +1,7 @@
 """Conditional samples are those rows of unconditional ones that meet the condition."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from medsynth_sample_data import simulate
 
@@ -41,6 +42,28 @@ def test_classes_by_condition_and_by_balance(model):
     shares = medsynth.sample(model, 3000, seed=1, balance=True)["diagnosis"].value_counts(normalize=True)
     assert shares.min() > 0.29 and len(shares) == 3
     assert medsynth.sample(model, 50, seed=1, where=["t3_nmol_l="])["t3_nmol_l"].isna().all()
+
+
+def test_a_numeric_target_can_be_asked_for(quick):
+    """Its range holds, inside the bins too, and other columns follow it as they do in unconditional rows."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 101, 4000)
+    frame = pd.DataFrame({"x": x, "high": np.where(x > 50, "yes", "no"), "z": rng.choice(["a", "b"], 4000)})
+    frame["x"] = frame["x"].astype("Int64").mask(rng.random(4000) < 0.1)
+    columns = {
+        "x": {"kind": "count", "bounds": [0, 100], "missing": True},
+        "high": {"kind": "binary", "levels": ["no", "yes"]},
+        "z": {"kind": "binary", "levels": ["a", "b"]},
+    }
+    schema = Schema.from_dict({"name": "t", "target": "x", "columns": columns})
+    made = medsynth.fit(frame, epsilon=20, schema=schema, rows=4000, seed=0)
+    drawn = medsynth.sample(made, 3000, seed=0, where=["x=20..33"])
+    assert drawn["x"].between(20, 33).all() and drawn["x"].nunique() == 14
+    many = medsynth.sample(made, 40_000, seed=1)
+    met = many[many["x"].between(20, 33)]
+    assert abs((drawn["high"] == "no").mean() - (met["high"] == "no").mean()) < 0.03
+    assert abs(drawn["x"].astype(float).mean() - met["x"].astype(float).mean()) < 0.4  # 4 standard errors
+    assert medsynth.sample(made, 40, seed=0, where=["x="])["x"].isna().all()
 
 
 @pytest.mark.parametrize(
