@@ -88,13 +88,15 @@ def fit(
 
 def _hold_out(table: Path, schema: Path | None, fraction: float, force: bool, quiet: bool) -> tuple[Path, Path | None]:
     """Split the table; returns the training file and the schema that the whole table would have had."""
-    from medsynth.fitting import check_table
     from medsynth.holdout import check, split
+    from medsynth.opening import check_table
+    from medsynth.schema import Schema
 
     check(fraction)
     check_table(table)
     train, heldout = Path(f"{table.stem}.train.csv"), Path(f"{table.stem}.heldout.csv")
-    split(table, fraction, train, heldout, force=force)
-    say(f"PRIVATE, real rows: {train} (training) and {heldout} (held out). Do not share them.", quiet=quiet)
     sibling = table.with_suffix(".schema.yaml")
-    return train, schema or (sibling if sibling.exists() else None)
+    told = schema or (sibling if sibling.exists() else None)
+    split(table, fraction, train, heldout, force=force, unit=Schema.load(told).unit if told else None)
+    say(f"PRIVATE, real rows: {train} (training) and {heldout} (held out). Do not share them.", quiet=quiet)
+    return train, told

@@ -27,7 +27,7 @@ def draft(
         medsynth schema draft patients.csv
     """
     from medsynth.files import atomic_write, refuse_existing
-    from medsynth.fitting import table_kinds
+    from medsynth.opening import table_kinds
     from medsynth.schema.draft import draft as make
 
     output = table.with_suffix(".schema.yaml")
@@ -53,7 +53,7 @@ def check(
     Example:
         medsynth schema check patients.csv
     """
-    from medsynth.fitting import check_schema
+    from medsynth.opening import check_schema
 
     found = check_schema(table, schema)
     result({"schema": found.name, "meets": True}, f"{table} meets the schema {found.name!r}.", as_json=as_json)

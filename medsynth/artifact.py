@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .dp.event import RELATION
 from .dp.ledger import Ledger
 from .errors import ArtifactError, MedsynthError
 from .files import atomic_write
@@ -143,6 +142,7 @@ def claim(model: Model) -> str:
     if not model.claims:
         return "This model makes NO privacy claim: its noise did not come from the operating system."
     return (
-        f"({model.epsilon:.4g}, {model.ledger.delta:g})-differential privacy for one row; {RELATION}; "
+        f"({model.epsilon:.4g}, {model.ledger.delta:g})-differential privacy for {model.ledger.protects}; "
+        f"{model.ledger.relation}; "
         f"accountant {model.ledger.accountant.upper()}."
     )

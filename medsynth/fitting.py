@@ -7,26 +7,29 @@ import platform
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from . import models, rng, tables
+import numpy as np
+
+from . import models, rng
 from .artifact import Model
-from .codec.codec import check_header, encode
+from .codec.codec import encode
+from .codec.hold import SIZES
 from .dp import discovery
-from .dp.event import RELATION
-from .dp.plan import Need, Plan, check_budget, make_plan
-from .errors import MedsynthError, SchemaError, UsageError
-from .schema import Binary, Categorical, Schema, bundled_for
+from .dp.plan import Plan, check_budget, make_plan
+from .errors import MedsynthError, UsageError
+from .models.marginals import cleaned
+from .opening import PATIENTS, Notice, check_target, open_table
+from .schema import Schema
 
 if TYPE_CHECKING:
     import pandas as pd
 
 NO_DP_BUDGET = 300.0  # sets the schedule of a fit without noise, which makes no claim
-Notice = Callable[[str], None]
 Progress = Callable[[Plan, str, int, int, int], None]  # plan, device, steps done, steps in all, lots asked so far
 
 
@@ -67,7 +70,7 @@ def fit(
     module = models.module(method, preset)
     config = _config(module, microbatches)
     chosen_device = choose_device(device)
-    opened = _open(table, schema, target, notice)
+    opened = open_table(table, schema, target, notice)
     declared = opened.declared
     notes = ["The header, the columns' types and the schema are public by declaration."]
     if declared is None:
@@ -77,22 +80,24 @@ def fit(
         notice(
             "No schema: levels and bounds are learned privately, for part of the budget. A declared schema does better."
         )
+    entropy = rng.NoNoise() if no_dp else rng.system_entropy()
+    stay, units = opened.capped(entropy)
     declared_rows = rows is not None
     if rows is None:
-        rows = len(opened.data.cells)
+        rows = len(stay)
         notes.append("The row count was not declared: the table's own was taken as public.")
         notice(f"The table's row count, {rows}, is taken as public. --rows N declares another.")
     else:
         notes.append("The row count is public by declaration.")
     if delta > 1 / (10 * rows):
         notice(f"delta {delta:g} is large for {rows} rows: below {1 / (10 * rows):.1g} is advised.")
-    plan = make_plan(opened.needs(module, epsilon, config, rows), epsilon=epsilon, delta=delta, rows=rows)
-    for note in module.notes(config, rows, opened.columns, epsilon):
+    needs = opened.needs(module, epsilon, config, rows)
+    plan = make_plan(needs, epsilon=epsilon, delta=delta, rows=rows, most=opened.most)
+    for note in module.notes(config, plan.equivalent_rows, opened.columns, epsilon):
         notice(note)
 
     from .dp.vault import Vault
 
-    entropy = rng.NoNoise() if no_dp else rng.system_entropy()
     if no_dp:
         notice("--no-dp: NOT DIFFERENTIALLY PRIVATE. The model and its rows may give patients away. Share neither.")
     ledger = plan.ledger(entropy.source)
@@ -103,9 +108,13 @@ def fit(
         public = extract.schema("learned", opened.target)
         notice(f"Target: {opened.target!r}. --target names another.")
         notice(f"Learned from noisy answers:\n{public.to_yaml()}")
-    _check_target(public)
+    check_target(public)
     core = public.core
-    vault = Vault(encode(opened.data, core), core.names, ledger, entropy)
+    vault = Vault(encode(opened.data, core)[stay], core.names, ledger, entropy, units)
+    sizes = {}
+    if units is not None:
+        answer = vault.sizes(PATIENTS)
+        sizes[SIZES] = cleaned(answer, answer.clip(min=0).sum()).astype(np.float32)
     del opened
     with _one_thread():
         tensors = module.train(
@@ -117,7 +126,7 @@ def fit(
             chosen_device,
             lambda done, total: progress(plan, chosen_device, done, total, ledger.asked(plan.repeated)),
         )
-    if not ledger.complete or ledger.relation != RELATION:
+    if not ledger.complete:
         raise MedsynthError("The ledger differs from the plan. Nothing was released; please report this.")
     return Model(
         name=public.name,
@@ -133,7 +142,7 @@ def fit(
         device=chosen_device,
         seconds=round(time.perf_counter() - started, 2),
         versions=versions(),
-        tensors=tensors,
+        tensors={**tensors, **sizes},
     )
 
 
@@ -161,52 +170,18 @@ def plan_fit(
     if isinstance(table, int):
         count, asked = table, partial(module.needs, columns=columns, epsilon=epsilon)
     else:
-        opened = _open(table, schema, target, lambda text: None)
+        opened = open_table(table, schema, target, lambda text: None)
         columns = opened.columns
         count, asked = len(opened.data.cells) if rows is None else rows, partial(opened.needs, module, epsilon)
     if count < 2:
         raise UsageError("A plan needs two rows or more.")
-    plan = make_plan(asked(config, count), epsilon=epsilon, delta=delta, rows=count)
+    most = None if isinstance(table, int) else opened.most
+    plan = make_plan(asked(config, count), epsilon=epsilon, delta=delta, rows=count, most=most)
     return plan, module.seconds(config, count), module.notes(config, count, columns, epsilon)
 
 
 def _config(module: ModuleType, microbatches: int | None) -> Any:
     return module.Config() if microbatches is None else module.Config(microbatches=microbatches)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Opened:
-    """A private table and what is public of it: its schema or, where none is declared, the kinds of its columns."""
-
-    data: tables.Table
-    declared: Schema | None
-    target: str
-    kinds: dict[str, tables.Kind]
-
-    def needs(self, module: ModuleType, epsilon: float, config: Any, rows: int) -> list[Need]:
-        """All that a fit asks: the learning of a schema where there is none, then the method's own answers."""
-        learning = discovery.needs(self.kinds, self.target) if self.kinds else []
-        return [*learning, *module.needs(config, rows, self.columns, epsilon)]
-
-    @property
-    def columns(self) -> int:
-        """How many columns a model learns."""
-        return len(self.declared.core.columns) if self.declared else len(self.data.header)
-
-
-def _open(
-    table: Path | str | pd.DataFrame, schema: Schema | Path | str | None, target: str | None, notice: Notice
-) -> _Opened:
-    path = Path(table) if isinstance(table, (str, Path)) else None
-    data = tables.read(path) if path else tables.from_frame(table)  # type: ignore[arg-type]
-    declared = choose_schema(data, schema, path, notice)
-    if declared is not None:
-        declared = settle_target(declared, target, notice)
-    goal = target or data.header[-1]
-    if goal not in data.header:
-        raise SchemaError(f"The target {goal!r} is no column. The columns are: {', '.join(data.header)}.")
-    kinds = tables.dtypes(data) if declared is None else {}
-    return _Opened(data=data, declared=declared, target=goal, kinds=kinds)
 
 
 @contextmanager
@@ -220,46 +195,6 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def choose_schema(
-    data: tables.Table, schema: Schema | Path | str | None, path: Path | None, notice: Notice
-) -> Schema | None:
-    """The schema given, else the file beside the table, else a bundled one by header, else None.
-
-    Its columns come in the table's order. Raises SchemaError where they are not the table's.
-    """
-    sibling = path.with_suffix(".schema.yaml") if path else None
-    if isinstance(schema, Schema):
-        found = schema
-    elif schema is not None:
-        found = Schema.load(schema)
-    elif sibling and sibling.exists():
-        found = Schema.load(sibling)
-        notice(f"Schema: {sibling}")
-    elif bundle := bundled_for(data.header):
-        found = bundle
-        notice(f"Schema: the bundled {bundle.name!r}, recognised by its column names:\n{bundle.to_yaml()}")
-    else:
-        return None
-    check_header(data, found)
-    return found.model_copy(update={"columns": {name: found.columns[name] for name in data.header}})
-
-
-def settle_target(schema: Schema, target: str | None, notice: Notice) -> Schema:
-    """The schema with the target asked for, else its own, else the last column. Raises SchemaError for no column."""
-    if target is None and schema.target is None:
-        target = schema.names[-1]
-        notice(f"Target: the last column, {target!r}. --target names another.")
-    return schema.with_target(target) if target else schema
-
-
-def _check_target(schema: Schema) -> None:
-    column = schema.columns[schema.target or schema.names[-1]]
-    if isinstance(column, Binary | Categorical) and len(column.levels) < 2:
-        raise SchemaError(f"The target {schema.target!r} has one class: there is nothing to tell apart.")
-    if len(schema.columns) < 2:
-        raise SchemaError("The table has no column beside its target.")
 
 
 def choose_device(device: str) -> str:
@@ -277,23 +212,3 @@ def versions() -> dict[str, str]:
     """The versions that a fit ran with."""
     packages = ("medsynth", "torch", "opacus", "numpy")
     return {"python": platform.python_version(), **{p: importlib.metadata.version(p) for p in packages}}
-
-
-def check_table(path: Path) -> int:
-    """Read a table for its structure alone. Returns its row count, which the caller takes as public."""
-    return len(tables.read(path).cells)
-
-
-def table_kinds(path: Path) -> dict[str, tables.Kind]:
-    """A table's header and dtypes, which count as public."""
-    return tables.dtypes(tables.read(path))
-
-
-def check_schema(path: Path, schema: Path | None) -> Schema:
-    """The schema that a fit of the table would take, once every cell has met it. Raises SchemaError."""
-    data = tables.read(path)
-    found = choose_schema(data, schema, path, lambda text: None)
-    if found is None:
-        raise SchemaError(f"{path}: no schema. `medsynth schema draft {path}` writes one to finish, or give --schema.")
-    encode(data, found)
-    return found

@@ -12,8 +12,10 @@ from .files import atomic_write, refuse_existing
 from .tables import records
 
 
-def split(path: Path, fraction: float, train: Path, heldout: Path, *, force: bool) -> None:
+def split(path: Path, fraction: float, train: Path, heldout: Path, *, force: bool, unit: str | None = None) -> None:
     """Write each row of the CSV `path` to `heldout` with probability `fraction`, else to `train`, fields unchanged.
+
+    With `unit`, the name of the patients' column, one coin decides for all rows of a patient.
 
     Both files hold real rows: they are readable by their owner alone. Raises UsageError or OutputExists. The
     table must have been read by `tables.read` before, which finds what is wrong with it.
@@ -24,6 +26,11 @@ def split(path: Path, fraction: float, train: Path, heldout: Path, *, force: boo
     with path.open(encoding="utf-8-sig", newline="") as file:
         header, *rows = records(file)
     out = rng.coins(rng.system_entropy(), len(rows), fraction)
+    names = [name.strip() for name in header]
+    if unit in names:
+        first: dict[str, int] = {}
+        who = [row[names.index(unit)].strip() for row in rows]
+        out = out[[first.setdefault(key, k) for k, key in enumerate(who)]]
     for output, side in ((train, False), (heldout, True)):
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")

@@ -15,7 +15,7 @@ from . import models
 from .artifact import Model, load
 from .codec.codec import csv_cells, decode
 from .codec.conditions import parse
-from .codec.hold import held
+from .codec.hold import SIZES, held
 from .errors import ArtifactError, UsageError
 
 
@@ -41,7 +41,8 @@ def sample_codes(
         return codes
 
     try:
-        return held(draw, model.schema, count, seed)
+        sizes = model.tensors[SIZES].astype(np.float64) if model.schema.unit else None
+        return held(draw, model.schema, count, seed, sizes)
     except (KeyError, RuntimeError, ValueError, IndexError):
         raise ArtifactError("This model's tensors do not fit its schema. Refit it.") from None
 

@@ -35,7 +35,7 @@ class Spent:
             return f"{self.unprotected} of {len(self.fits)} fits on this table added no noise: no total can be claimed."
         return (
             f"Fits on this table so far: {len(self.fits)}. Together: ({self.epsilon:.4g}, {self.delta:.3g})-"
-            "differential privacy for one row, if all of their models were released."
+            "differential privacy for one row, or the unit that a fit declared, if all of their models were released."
         )
 
 

@@ -19,6 +19,7 @@ FLOORS = [
     ["models"],
     ["artifact"],
     ["spent"],
+    ["opening"],
     ["fitting", "sampling", "holdout", "report"],
 ]
 FLOOR = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
@@ -74,13 +75,13 @@ def test_accounting_imports_no_torch(name):
     assert not {parts[1] for parts, top in imports(path) if top and not parts[0]} & LATE
 
 
-def test_only_fitting_reads_tables():
+def test_only_opening_reads_tables():
     readers = {
         path.name
         for path in SOURCES + COMMANDS
         if "tables.read(" in path.read_text() or "tables import read" in path.read_text()
     }
-    assert readers == {"fitting.py", "inputs.py"}
+    assert readers == {"opening.py", "inputs.py"}
 
 
 @pytest.mark.parametrize("path", SOURCES + COMMANDS, ids=str)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
-from ..rng import numpy_stream
+from ..rng import Stream, numpy_stream
 from ..schema import Binary, Categorical, Date, Identifier, Schema
 from ..schema.columns import Column
 from ..schema.rules import Values, evaluate
@@ -16,6 +16,8 @@ from .codec import size
 from .dates import days
 
 Codes = NDArray[np.int32]
+Floats = NDArray[np.float64]
+SIZES = "patients.sizes"  # the tensor that holds the shares of patients with one, two, ... rows
 TRIES = 12  # draws of the rows that break a constraint; then they are copies of rows that break none
 
 
@@ -75,11 +77,19 @@ def broken(codes: Codes, schema: Schema) -> NDArray[np.bool_]:
     return found
 
 
-def held(draw: Callable[[int, int | None], Codes], schema: Schema, count: int, seed: int | None) -> Codes:
+def patients(sizes: Floats, count: int, rng: Stream) -> NDArray[np.int32]:
+    """The patient of each of `count` rows, (rows,), numbered from one; `sizes`: shares of patients by their rows."""
+    drawn = 1 + rng.choice(len(sizes), count, p=sizes / sizes.sum())
+    return np.repeat(np.arange(1, count + 1), drawn)[:count].astype(np.int32)
+
+
+def held(
+    draw: Callable[[int, int | None], Codes], schema: Schema, count: int, seed: int | None, sizes: Floats | None = None
+) -> Codes:
     """`count` rows of `draw(count, seed)`, codes of `schema.core`, completed, none of which breaks a rule.
 
-    Rows that break one are drawn anew, a fixed number of times; those that still do become copies of rows that do not.
-    Raises UsageError where not one row keeps the rules.
+    With `sizes`, rows are given to patients by these shares. Rows that break a rule are drawn anew, a fixed number of
+    times; those that still do become copies of rows that do not. Raises UsageError where not one row keeps the rules.
     """
     for name, column in schema.columns.items():
         if isinstance(column, Identifier) and count >= column.capacity:
@@ -103,4 +113,6 @@ def held(draw: Callable[[int, int | None], Codes], schema: Schema, count: int, s
     for k, column in enumerate(schema.columns.values()):
         if isinstance(column, Identifier):
             codes[:, k] = keys[:, k]  # a row drawn anew keeps its key: no key comes twice
+    if schema.unit and sizes is not None:
+        codes[:, schema.names.index(schema.unit)] = patients(sizes, count, numpy_stream(seed, "patients"))
     return codes

@@ -14,6 +14,13 @@ from ..errors import BudgetError
 RELATION = "zero-out: one row's record is replaced by an empty one that contributes nothing"
 
 
+def relation(most: int | None) -> str:
+    """The neighbouring relation in words: of a row, or of a patient with at most `most` rows."""
+    if most is None:
+        return RELATION
+    return f"zero-out: all rows of one patient, at most {most}, are replaced by empty ones that contribute nothing"
+
+
 def _positive(value: float, what: str) -> None:
     if not 0 < value < float("inf"):
         raise BudgetError(f"The {what} must be a positive number.")

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import ArtifactError, BudgetError
 from . import accountant
-from .event import RELATION, Event, from_json, to_json
+from .event import Event, from_json, relation, to_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,9 +31,19 @@ class Ledger:
     accountant: accountant.Accountant
     random_source: str
     allowance: dict[str, tuple[Event, int]]
-    relation: str = RELATION
+    most: int | None = None  # rows of a patient, where the patient is the unit of privacy
     notes: list[str] = field(default_factory=list)
     _entries: list[Entry] = field(default_factory=list)
+
+    @property
+    def relation(self) -> str:
+        """What neighbouring tables differ in."""
+        return relation(self.most)
+
+    @property
+    def protects(self) -> str:
+        """Whom one change of neighbouring tables is about."""
+        return "one row" if self.most is None else f"one patient with up to {self.most} rows"
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -82,6 +92,7 @@ class Ledger:
             "accountant": self.accountant,
             "random_source": self.random_source,
             "relation": self.relation,
+            "most_rows_a_patient": self.most,
             "notes": list(self.notes),
             "events": [
                 {"label": e.label, "count": e.count, "sensitivity": e.sensitivity, **to_json(e.event)}
@@ -93,7 +104,9 @@ class Ledger:
     def from_json(cls, content: dict[str, Any]) -> Ledger:
         """The ledger that `content` holds, closed to further charges. Raises ArtifactError where it holds none."""
         try:
-            if content["relation"] != RELATION or content["accountant"] not in ("prv", "rdp"):
+            most = content.get("most_rows_a_patient")
+            known = most is None or (isinstance(most, int) and most > 0)
+            if not known or content["relation"] != relation(most) or content["accountant"] not in ("prv", "rdp"):
                 raise ArtifactError("The ledger stands under a relation or accountant that this version does not know.")
             entries = [
                 Entry(
@@ -108,6 +121,7 @@ class Ledger:
                 delta=float(content["delta"]),
                 accountant=content["accountant"],
                 random_source=str(content["random_source"]),
+                most=most,
                 notes=[str(note) for note in content["notes"]],
                 allowance={},
                 _entries=entries,

@@ -51,10 +51,16 @@ class Plan:
     rows: int
     accountant: accountant.Accountant
     events: dict[str, tuple[Event, int]]
+    most: int | None = None  # rows of a patient, where the patient is the unit of privacy
 
-    def multiplier(self, label: str) -> float:
-        """The noise multiplier of the answer called `label`."""
-        return self.events[label][0].multiplier
+    def noise(self, label: str) -> float:
+        """The noise of the answer called `label`, for each unit of what one row can change in it."""
+        return self.events[label][0].multiplier * (self.most or 1)
+
+    @property
+    def equivalent_rows(self) -> int:
+        """So many rows with the row as the unit would meet the same noise: what rules on rows read."""
+        return max(1, self.rows // (self.most or 1))
 
     def ledger(self, random_source: str) -> Ledger:
         """An empty ledger that admits exactly this plan."""
@@ -63,6 +69,7 @@ class Plan:
             accountant=self.accountant,
             random_source=random_source,
             allowance=dict(self.events),
+            most=self.most,
         )
 
     def shares(self) -> dict[str, float]:
@@ -99,8 +106,10 @@ def check_budget(epsilon: float, delta: float) -> None:
         raise UsageError("delta must lie strictly between 0 and 1; 1e-5 is usual.")
 
 
-def make_plan(needs: Sequence[Need], *, epsilon: float, delta: float, rows: int) -> Plan:
+def make_plan(needs: Sequence[Need], *, epsilon: float, delta: float, rows: int, most: int | None = None) -> Plan:
     """The least noise, in the proportions of `needs`, whose total stays at or below `epsilon`.
+
+    `most`: rows of a patient, where the patient is the unit of privacy.
 
     Raises UsageError for a budget out of range and BudgetError where no usable noise meets it.
     """
@@ -125,6 +134,7 @@ def make_plan(needs: Sequence[Need], *, epsilon: float, delta: float, rows: int)
         epsilon=cost(scale, chosen),
         delta=delta,
         rows=rows,
+        most=most,
         accountant=chosen,
         events={need.label: (need.event(scale, delta), need.times) for need in needs},
     )

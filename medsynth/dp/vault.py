@@ -21,6 +21,7 @@ from .clip import Loss, clipped_gradient_sum
 from .event import Event, SubsampledGaussian
 from .ledger import Ledger
 from .noise import noised
+from .units import Units
 
 Codes = NDArray[np.int32]
 
@@ -43,12 +44,19 @@ Axes = Sequence[tuple[str, CellMap]]  # the axes of a contingency table: column 
 class Vault:
     """Coded rows, (rows, columns), and the ledger that every answer is written to first.
 
-    `names` are the columns' names; nothing else is known of the rows outside.
+    `names` are the columns' names; nothing else is known of the rows outside. With `units` the patient is the unit of
+    privacy: what one row can change, a patient's rows can change so many times over, and patients join lots whole.
     """
 
-    __slots__ = ("__codes", "__entropy", "_ledger", "_names")
+    __slots__ = ("__codes", "__entropy", "__units", "_ledger", "_most", "_names")
 
-    def __init__(self, codes: Codes, names: tuple[str, ...], ledger: Ledger, entropy: Entropy) -> None:
+    def __init__(
+        self, codes: Codes, names: tuple[str, ...], ledger: Ledger, entropy: Entropy, units: Units | None = None
+    ) -> None:
+        if (units.most if units else None) != ledger.most or (units and np.bincount(units.of).max() > units.most):
+            raise BudgetError("The rows of patients differ from what the ledger says of them.")
+        self.__units = units
+        self._most = units.most if units else 1
         self.__codes = codes
         self.__entropy = entropy
         self._names = names
@@ -61,10 +69,10 @@ class Vault:
     def tables(self, label: str, asked: Mapping[str, Axes]) -> dict[str, NDArray[np.float64]]:
         """Noisy contingency tables, all in one answer: one axis a named column, of its map's cells.
 
-        A row adds one to one cell of each of the k tables: L2 sensitivity sqrt(k). Raises BudgetError if the plan does
-        not hold the answer.
+        A row adds one to one cell of each of the k tables: L2 sensitivity sqrt(k), times the most rows of a patient.
+        Raises BudgetError if the plan does not hold the answer.
         """
-        sensitivity = math.sqrt(len(asked))
+        sensitivity = self._most * math.sqrt(len(asked))
         event = self._charge(label, sensitivity)
         std = event.multiplier * sensitivity
         return {key: noised(self.__counts(axes), std, self.__entropy) for key, axes in asked.items()}
@@ -74,10 +82,11 @@ class Vault:
     ) -> dict[str, float]:
         """Noisy L1 distances between the tables asked for and public guesses of them, all in one answer.
 
-        A row changes one cell of each of the k tables by one, so each distance by at most one: L2 sensitivity sqrt(k).
+        A row changes one cell of each of the k tables by one, so each distance by at most one: L2 sensitivity sqrt(k),
+        times the most rows of a patient.
         Raises BudgetError if the plan does not hold the answer.
         """
-        sensitivity = math.sqrt(len(asked))
+        sensitivity = self._most * math.sqrt(len(asked))
         event = self._charge(label, sensitivity)
         exact = np.array([np.abs(self.__counts(axes) - guesses[key]).sum() for key, axes in asked.items()])
         answer = noised(exact, event.multiplier * sensitivity, self.__entropy)
@@ -97,20 +106,32 @@ class Vault:
         `features` is a public, row-by-row map from codes to the critic's input. With `microbatches`, each row
         joins one of as many groups by a draw of its own and group means are clipped. An empty lot is noised and
         charged like any other; the caller divides by the expected lot. Sensitivity: `bound`, or twice that with
-        microbatches. Raises BudgetError if the plan does not hold another step.
+        microbatches, times the most rows of a patient. Raises BudgetError if the plan does not hold another step.
         """
-        event = self._charge(label, bound if microbatches is None else 2 * bound)
+        event = self._charge(label, self._most * (bound if microbatches is None else 2 * bound))
         rate = event.rate if isinstance(event, SubsampledGaussian) else 1.0
-        lot = self.__codes[coins(self.__entropy, len(self.__codes), rate)]
+        tossed = coins(self.__entropy, self.__units.count if self.__units else len(self.__codes), rate)
+        lot = self.__codes[tossed[self.__units.of] if self.__units else tossed]
         if microbatches is not None:
             groups = self.__groups(len(lot), microbatches)
             answers = [clipped_gradient_sum(critic, loss, features(lot), bound, groups, microbatches)]
         else:  # a sum over rows, so over parts of the lot: what is in memory at once is bounded
             parts = [lot[k : k + PART] for k in range(0, max(len(lot), 1), PART)]
             answers = [clipped_gradient_sum(critic, loss, features(part), bound) for part in parts]
-        std = event.multiplier * answers[0].l2
+        std = event.multiplier * self._most * answers[0].l2
         sums = [torch.stack(tensors).sum(0) for tensors in zip(*(a.tensors for a in answers), strict=True)]
         return tuple(torch.from_numpy(noised(t.double().cpu().numpy(), std, self.__entropy)).to(t) for t in sums)
+
+    def sizes(self, label: str) -> NDArray[np.float64]:
+        """Noisy counts of patients with one, two, ... rows, (most,). A patient adds one to one cell: sensitivity 1.
+
+        Raises BudgetError where the row is the unit, or if the plan does not hold the answer.
+        """
+        if self.__units is None:
+            raise BudgetError("The row is the unit of privacy: there are no patients to count.")
+        event = self._charge(label, 1.0)
+        counts = np.bincount(np.bincount(self.__units.of), minlength=self._most + 1)[1:]
+        return noised(counts.astype(np.float64), event.multiplier, self.__entropy)
 
     def _charge(self, label: str, sensitivity: float) -> Event:
         if label not in self._ledger.allowance:

@@ -87,12 +87,12 @@ class Critic:
             real, imaginary = real * c - imaginary * s, real * s + imaginary * c
         return torch.cat([real.mean(0), imaginary.mean(0)], -1) / math.sqrt(self.count)
 
-    def heard(self, vault: Vault, label: str, multiplier: float) -> Heard:
+    def heard(self, vault: Vault, label: str, noise: float) -> Heard:
         """Ask the gradient sum of a linear critic on real rows: minus it is the sum of their features."""
         classes = self.given[1].cells
         linear = Mlp([classes * 2 * self.count, 1], bias=False)
         (answer,) = vault.gradient_sum(label, linear, lambda out: -out[:, 0], self.features, BOUND)
-        return Heard(self, -answer.reshape(classes, -1).to(self._cos.device), multiplier * BOUND)
+        return Heard(self, -answer.reshape(classes, -1).to(self._cos.device), noise * BOUND)
 
 
 @dataclass(frozen=True, eq=False)

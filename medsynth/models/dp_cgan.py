@@ -114,7 +114,7 @@ def train(
     rows = Rows.of(schema, counts, plan.rows)
     target = {schema.target or "": rows.condition}
     class_counts = next(iter(vault.histograms(CLASSES, target).values()))
-    if schema.target and schema.columns[schema.target].missing and class_counts[-1] < 3 * plan.multiplier(CLASSES):
+    if schema.target and schema.columns[schema.target].missing and class_counts[-1] < 3 * plan.noise(CLASSES):
         class_counts[-1] = 0.0  # a missing target that does not rise above the noise is noise
     prior = cleaned(class_counts, plan.rows)
     classes = rows.condition.classes
@@ -130,7 +130,7 @@ def train(
     expected = torch.tensor(prior * config.terms(plan.rows), dtype=torch.float32, device=device).clamp(min=1e-3)
     critic = Mlp([classes * embed.width, 1], bias=False).to(device)
     total = torch.zeros(classes, embed.width, device=device)
-    noise = plan.multiplier(GRADIENTS) * config.clip * (1 if config.microbatches is None else 2)
+    noise = plan.noise(GRADIENTS) * config.clip * (1 if config.microbatches is None else 2)
     asked = 0
     for step in range(shape.steps):
         # Critic: noised lots. A real row's loss is minus the critic's answer: minus its gradient is the row's features.

@@ -115,20 +115,20 @@ class _Fit:
         asked |= {f"grain {name}": [(name, g)] for name, g in grains(self.schema).items()}
         asked = asked or {"rows": [("", Condition.of(self.schema.model_copy(update={"target": None}), {}))]}
         answers = self.vault.tables(HISTOGRAMS, asked)
-        std = self.plan.multiplier(HISTOGRAMS) * math.sqrt(len(asked))
+        std = self.plan.noise(HISTOGRAMS) * math.sqrt(len(asked))
         return cleaned_histograms(self.schema, answers, self.plan.rows, std)
 
     def counts(self, bins: dict[str, Bins], given: tuple[str, CellMap]) -> Counts:
         """Rows of each class, and log shares of bins given the class."""
         found = self.vault.tables(COUNTS, {name: [given, (name, bins[name])] for name in self.columns})
-        std = self.plan.multiplier(COUNTS) * math.sqrt(len(found))
+        std = self.plan.noise(COUNTS) * math.sqrt(len(found))
         totals, target = class_totals(found, self.plan.rows), self.schema.target
         if target and self.schema.columns[target].missing and totals[-1] < 3 * std / math.sqrt(len(found)):
             totals[-1] = 0.0  # a missing target that does not rise above the noise is noise
         counts = Counts.of(bins, found, dict.fromkeys(found, std), totals)
         if REFINED not in self.plan.events:
             return counts
-        return counts.refined(self.vault, REFINED, self.plan.multiplier(REFINED), given)
+        return counts.refined(self.vault, REFINED, self.plan.noise(REFINED), given)
 
     def heard(self, counts: Counts, given: tuple[str, CellMap], device: str) -> Heard | None:
         """What the critic answers, if it has a share."""
@@ -136,7 +136,7 @@ class _Fit:
             return None
         stream = torch_stream(self.seed, "critic")
         critic = Critic(counts.bins, self.columns, given, self.schema.names, self.pairs.features, stream)
-        return critic.to(device).heard(self.vault, CRITIC, self.plan.multiplier(CRITIC))
+        return critic.to(device).heard(self.vault, CRITIC, self.plan.noise(CRITIC))
 
     def measured(
         self, mixture: Mixture, counts: Counts, given: tuple[str, CellMap], heard: Heard | None, progress: Progress
@@ -154,7 +154,7 @@ class _Fit:
             left = [pair for pair in everyone if pair not in [m.pair for m in known]] or everyone
             some = [left[k] for k in public.permutation(len(left))[: max(self.config.candidates, 2 * each)]]
             axes = {p.key: p.axes(given, counts.bins) for p in some}
-            noise = self.plan.multiplier(PAIRS) * math.sqrt(each)
+            noise = self.plan.noise(PAIRS) * math.sqrt(each)
             if ERRORS in self.plan.events:
                 guess = guesses(mixture, counts.totals, some)
                 errors = self.vault.distances(ERRORS, axes, guess)
@@ -177,7 +177,7 @@ def train(
     config: Config, schema: Schema, vault: Vault, plan: Plan, seed: int | None, device: str, progress: Progress
 ) -> Arrays:
     """Fit the generator. Returns its tensors and the noisy answers that decode its rows."""
-    pairs = config.pairing(plan.rows, len(schema.columns), plan.epsilon_asked)
+    pairs = config.pairing(plan.equivalent_rows, len(schema.columns), plan.epsilon_asked)
     ask = _Fit(config=config, schema=schema, vault=vault, plan=plan, seed=seed, pairs=pairs)
     histograms = ask.histograms()
     bins, condition = codebook(schema, histograms, plan.rows, pairs.columns)

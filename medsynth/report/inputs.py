@@ -1,4 +1,4 @@
-"""The tables that a report compares, read, checked and brought to one form. Beside `fitting`, the only reader."""
+"""The tables that a report compares, read, checked and brought to one form. Beside `opening`, the only reader."""
 
 from __future__ import annotations
 

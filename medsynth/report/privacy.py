@@ -8,7 +8,6 @@ import numpy as np
 
 from ..artifact import Model, claim
 from ..dp import accountant
-from ..dp.event import RELATION
 from .parts import Part
 
 POINTS = 41  # of the trade-off curve
@@ -47,6 +46,7 @@ class Claim(Part):
     generic_guess_right: float
     curve: list[tuple[float, float]]
     events: list[Event]
+    protects: str
     notes: list[str]
     by_rdp: float
     by_pld: float | None
@@ -75,7 +75,8 @@ def privacy(model: Model) -> Claim | None:
         delta_times_rows=delta * model.rows,
         rows=model.rows,
         rows_declared=model.rows_declared,
-        relation=RELATION,
+        relation=ledger.relation,
+        protects=ledger.protects,
         accountant=ledger.accountant,
         random_source=ledger.random_source,
         method=model.method,

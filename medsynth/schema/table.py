@@ -16,7 +16,7 @@ from .columns import Binary, Categorical, Column, Date, Identifier
 from .rules import Rule, parse
 from .text import parse_yaml
 
-MOST_RULES = 200
+MOST_RULES, MOST_ROWS = 200, 1000
 UNFINISHED = re.compile(r"\bTODO\b")
 
 
@@ -42,11 +42,17 @@ class Schema(BaseModel):
     target: str | None = None
     columns: dict[str, Column] = Field(min_length=1)
     rules: tuple[str, ...] = Field((), max_length=MOST_RULES)
+    unit: str | None = None  # the identifier of patients, where one patient and not one row is the unit of privacy
+    max_rows: int | None = Field(None, ge=1, le=MOST_ROWS)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.target is not None and self.target not in self.columns:
             raise ValueError("target names no column")
+        if (self.unit is None) != (self.max_rows is None):
+            raise ValueError("`unit` and `max_rows` come together: the patients' identifier, and their most rows")
+        if self.unit is not None and not isinstance(self.columns.get(self.unit), Identifier):
+            raise ValueError("`unit` must name a column of kind identifier")
         settled: set[str] = set()
         for rule in self.parsed_rules:
             if (name := rule.defines) is None:
@@ -86,9 +92,8 @@ class Schema(BaseModel):
         """What a model learns: this schema without its rules, the columns that they define, and identifiers."""
         defined = {rule.defines for rule in self.parsed_rules}
         defined |= {name for name, column in self.columns.items() if isinstance(column, Identifier)}
-        return self.model_copy(
-            update={"columns": {n: c for n, c in self.columns.items() if n not in defined}, "rules": ()}
-        )
+        columns = {name: c for name, c in self.columns.items() if name not in defined}
+        return self.model_copy(update={"columns": columns, "rules": (), "unit": None, "max_rows": None})
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -139,8 +144,9 @@ class Schema(BaseModel):
             name: {"kind": c.kind, **c.model_dump(mode="json", exclude_defaults=True)}
             for name, c in self.columns.items()
         }
+        head = {"target": self.target, "unit": self.unit, "max_rows": self.max_rows}
         rules = {"rules": list(self.rules)} if self.rules else {}
-        return {"name": self.name, **({"target": self.target} if self.target else {}), "columns": columns, **rules}
+        return {"name": self.name, **{k: v for k, v in head.items() if v is not None}, "columns": columns, **rules}
 
     def to_yaml(self) -> str:
         """YAML text with one line a column; `from_yaml` reads it back."""

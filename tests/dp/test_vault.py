@@ -41,7 +41,7 @@ def test_histograms_have_their_noise_and_sensitivity():
     grids = {"a": Grid(np.arange(5001), False), "b": LEVELS}
     vault, ledger, _, plan = build(codes)
     noise = vault.histograms("h", grids)["a"][1:]
-    std = plan.multiplier("h") * np.sqrt(2)
+    std = plan.noise("h") * np.sqrt(2)
     assert stats.kstest(noise / std, "norm").pvalue > 1e-4
     assert ledger.entries[0].sensitivity == pytest.approx(np.sqrt(2))
 
@@ -119,7 +119,7 @@ def test_gradient_noise_is_multiplier_times_sensitivity(microbatches, factor):
     (answer,) = vault.gradient_sum(
         "g", Mlp([20_000, 1], bias=False), lambda a: a[:, 0], lambda lot: torch.zeros(0, 20_000), 0.7, microbatches
     )
-    std = plan.multiplier("g") * 0.7 * factor
+    std = plan.noise("g") * 0.7 * factor
     assert stats.kstest(answer.flatten().numpy() / std, "norm").pvalue > 1e-4
 
 
@@ -141,7 +141,7 @@ def test_nothing_else_can_be_had():
     assert repr(vault) == "Vault(private rows)"
     assert not hasattr(vault, "__dict__")
     public = {name for name in dir(vault) if not name.startswith("_")}
-    assert public == {"histograms", "tables", "distances", "gradient_sum"}
+    assert public == {"histograms", "tables", "distances", "gradient_sum", "sizes"}
 
 
 def test_neighbours_leave_the_same_ledger():

@@ -87,7 +87,7 @@ def test_a_telling_column_is_asked_again_and_both_answers_count(rng):
     classes = Grid(np.arange(3), False)
     true = np.stack([np.bincount(bins["x"].cell_of(codes[codes[:, 0] == k, 1]), minlength=10) for k in (0, 1)])
     plan = make_plan([Need(label="again", weight=1.0)], epsilon=0.5, delta=1e-5, rows=2000)
-    std = plan.multiplier("again")
+    std = plan.noise("again")
     errors, claimed = [], []
     for seed in range(40):
         entropy = SeededEntropy(seed)

@@ -1,0 +1,148 @@
+"""Opening a private table: its text, the schema it is read by, and what is public of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import tables
+from .codec.codec import check_header, encode
+from .dp import discovery
+from .dp.plan import Need
+from .dp.units import Units, capped
+from .errors import SchemaError
+from .rng import Entropy
+from .schema import Binary, Categorical, Schema, bundled_for
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Notice = Callable[[str], None]
+PATIENTS, PATIENTS_SHARE = "rows a patient", 0.02
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """A private table and what is public of it: its schema or, where none is declared, the kinds of its columns."""
+
+    data: tables.Table
+    declared: Schema | None
+    target: str
+    kinds: dict[str, tables.Kind]
+
+    def needs(self, module: ModuleType, epsilon: float, config: Any, rows: int) -> list[Need]:
+        """All that a fit asks: the learning of a schema where there is none, then the method's own answers."""
+        learning = discovery.needs(self.kinds, self.target) if self.kinds else []
+        learning += [Need(label=PATIENTS, weight=PATIENTS_SHARE**-0.5)] if self.most else []
+        return [*learning, *module.needs(config, max(1, rows // (self.most or 1)), self.columns, epsilon)]
+
+    def capped(self, entropy: Entropy) -> tuple[NDArray[np.int64], Units | None]:
+        """The rows that are learned from, and their patients where those are the unit of privacy.
+
+        Raises SchemaError for a row without a patient.
+        """
+        if self.declared is None or not (self.declared.unit and self.declared.max_rows):
+            return np.arange(len(self.data.cells)), None
+        return capped(patients(self.data, self.declared.unit), self.declared.max_rows, entropy)
+
+    @property
+    def most(self) -> int | None:
+        """Rows of a patient, where the patient is the unit of privacy."""
+        return self.declared.max_rows if self.declared else None
+
+    @property
+    def columns(self) -> int:
+        """How many columns a model learns."""
+        return len(self.declared.core.columns) if self.declared else len(self.data.header)
+
+
+def open_table(
+    table: Path | str | pd.DataFrame, schema: Schema | Path | str | None, target: str | None, notice: Notice
+) -> Opened:
+    """The table at a path or in a frame, with the schema that a fit of it takes. Raises TableError or SchemaError."""
+    path = Path(table) if isinstance(table, (str, Path)) else None
+    data = tables.read(path) if path else tables.from_frame(table)  # type: ignore[arg-type]
+    declared = choose_schema(data, schema, path, notice)
+    if declared is not None:
+        declared = settle_target(declared, target, notice)
+    goal = target or data.header[-1]
+    if goal not in data.header:
+        raise SchemaError(f"The target {goal!r} is no column. The columns are: {', '.join(data.header)}.")
+    kinds = tables.dtypes(data) if declared is None else {}
+    return Opened(data=data, declared=declared, target=goal, kinds=kinds)
+
+
+def patients(data: tables.Table, unit: str) -> pd.Series:
+    """The patient of each row. Raises SchemaError for a row without one."""
+    empty = data.cells[unit].isin(list(tables.MISSING_TOKENS)).to_numpy()
+    if empty.any():
+        row = int(empty.argmax()) + 1
+        raise SchemaError(f"{data.where}, column {unit!r}, row {row}: no patient: whose privacy is kept is not told.")
+    return data.cells[unit]
+
+
+def choose_schema(
+    data: tables.Table, schema: Schema | Path | str | None, path: Path | None, notice: Notice
+) -> Schema | None:
+    """The schema given, else the file beside the table, else a bundled one by header, else None.
+
+    Its columns come in the table's order. Raises SchemaError where they are not the table's.
+    """
+    sibling = path.with_suffix(".schema.yaml") if path else None
+    if isinstance(schema, Schema):
+        found = schema
+    elif schema is not None:
+        found = Schema.load(schema)
+    elif sibling and sibling.exists():
+        found = Schema.load(sibling)
+        notice(f"Schema: {sibling}")
+    elif bundle := bundled_for(data.header):
+        found = bundle
+        notice(f"Schema: the bundled {bundle.name!r}, recognised by its column names:\n{bundle.to_yaml()}")
+    else:
+        return None
+    check_header(data, found)
+    return found.model_copy(update={"columns": {name: found.columns[name] for name in data.header}})
+
+
+def settle_target(schema: Schema, target: str | None, notice: Notice) -> Schema:
+    """The schema with the target asked for, else its own, else the last column. Raises SchemaError for no column."""
+    if target is None and schema.target is None:
+        target = schema.names[-1]
+        notice(f"Target: the last column, {target!r}. --target names another.")
+    return schema.with_target(target) if target else schema
+
+
+def check_target(schema: Schema) -> None:
+    """Raises SchemaError for a target of one class, or a table of nothing else."""
+    column = schema.columns[schema.target or schema.names[-1]]
+    if isinstance(column, Binary | Categorical) and len(column.levels) < 2:
+        raise SchemaError(f"The target {schema.target!r} has one class: there is nothing to tell apart.")
+    if len(schema.columns) < 2:
+        raise SchemaError("The table has no column beside its target.")
+
+
+def check_table(path: Path) -> int:
+    """Read a table for its structure alone. Returns its row count, which the caller takes as public."""
+    return len(tables.read(path).cells)
+
+
+def table_kinds(path: Path) -> dict[str, tables.Kind]:
+    """A table's header and dtypes, which count as public."""
+    return tables.dtypes(tables.read(path))
+
+
+def check_schema(path: Path, schema: Path | None) -> Schema:
+    """The schema that a fit of the table would take, once every cell has met it. Raises SchemaError."""
+    data = tables.read(path)
+    found = choose_schema(data, schema, path, lambda text: None)
+    if found is None:
+        raise SchemaError(f"{path}: no schema. `medsynth schema draft {path}` writes one to finish, or give --schema.")
+    encode(data, found)
+    return found
