@@ -92,4 +92,5 @@ def main():
     scaled(made, domain, back=True).to_csv(folder / "synthetic.csv", index=False)
 
 
-main()
+if __name__ == "__main__":
+    main()
