@@ -50,6 +50,17 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
     return run
 
 
+@contextmanager
+def given_up(checkpoint: Path | None) -> Iterator[None]:
+    """Remove the checkpoint of a fit that a person ends; one that is killed, or ends in an error, leaves it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if checkpoint:
+            checkpoint.unlink(missing_ok=True)
+        raise
+
+
 def _fail(message: str, code: int, as_json: bool) -> None:
     print(json.dumps({"error": message, "exit_code": code}) if as_json else f"Error: {message}", file=sys.stderr)
     raise typer.Exit(code)

@@ -10,7 +10,7 @@ import typer
 
 from medsynth.errors import UsageError
 
-from .console import guarded, progress_bar, result, say
+from .console import given_up, guarded, progress_bar, result, say
 
 
 @guarded
@@ -31,6 +31,7 @@ def fit(
     seed: Annotated[int | None, typer.Option(help="Repeat initial weights and latent draws; never noise.")] = None,
     output: Annotated[Path | None, typer.Option(help="Model file [default: TABLE's name here].")] = None,
     no_dp: Annotated[bool, typer.Option("--no-dp", help="Add no noise: NOT PRIVATE, for comparison.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a fit that was killed.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No messages.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
@@ -43,6 +44,8 @@ def fit(
         medsynth fit patients.csv --epsilon 3.7
 
         medsynth fit patients.csv --epsilon 1 --rows 3772 --holdout 0.25 --target diagnosis
+
+        medsynth fit patients.csv --epsilon 3.7 --resume    (after a crash: answers on file are used again)
     """
     from medsynth.files import refuse_existing
 
@@ -51,16 +54,19 @@ def fit(
     output = output or Path(f"{table.stem}.medsynth")
     refuse_existing(output, force=force)
     quiet = quiet or as_json
-    source, schema = (table, schema) if holdout is None else _hold_out(table, schema, holdout, force, quiet)
+    checkpoint = output.with_suffix(".medsynth-checkpoint")
+    again = resume and checkpoint.exists()
+    source, schema = (table, schema) if holdout is None else _hold_out(table, schema, holdout, force, quiet, again)
     if holdout is not None and rows is not None:
         rows = max(2, round(rows * (1 - holdout)))
 
     from medsynth.fitting import fit as run
 
-    with progress_bar(sys.stderr.isatty() and not quiet) as advance:
+    with given_up(None if resume else checkpoint), progress_bar(sys.stderr.isatty() and not quiet) as advance:
         model = run(
             source, epsilon=epsilon, no_dp=no_dp, delta=delta, schema=schema, target=target, method=method,
             preset=preset, microbatches=microbatches, rows=rows, device=device, seed=seed, progress=advance,
+            checkpoint=checkpoint, resume=resume,
             notice=lambda text: say(text, quiet=quiet),
         )  # fmt: skip
     from medsynth.artifact import claim
@@ -68,6 +74,7 @@ def fit(
 
     record(table, model, output)
     model.save(output, force=force)
+    checkpoint.unlink(missing_ok=True)
     facts: dict[str, Any] = {
         "model": str(output),
         "method": model.method,
@@ -86,7 +93,9 @@ def fit(
     result(facts, text, as_json=as_json)
 
 
-def _hold_out(table: Path, schema: Path | None, fraction: float, force: bool, quiet: bool) -> tuple[Path, Path | None]:
+def _hold_out(
+    table: Path, schema: Path | None, fraction: float, force: bool, quiet: bool, again: bool
+) -> tuple[Path, Path | None]:
     """Split the table; returns the training file and the schema that the whole table would have had."""
     from medsynth.holdout import check, split
     from medsynth.opening import check_table
@@ -97,6 +106,8 @@ def _hold_out(table: Path, schema: Path | None, fraction: float, force: bool, qu
     train, heldout = Path(f"{table.stem}.train.csv"), Path(f"{table.stem}.heldout.csv")
     sibling = table.with_suffix(".schema.yaml")
     told = schema or (sibling if sibling.exists() else None)
+    if again and train.exists() and heldout.exists():
+        return train, told  # a fit that is resumed keeps its split
     split(table, fraction, train, heldout, force=force, unit=Schema.load(told).unit if told else None)
     say(f"PRIVATE, real rows: {train} (training) and {heldout} (held out). Do not share them.", quiet=quiet)
     return train, told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import platform
 import time
 from collections.abc import Callable, Iterator
@@ -20,10 +21,12 @@ from .artifact import Model
 from .codec.codec import encode
 from .codec.hold import SIZES
 from .dp import discovery
+from .dp.journal import Journal
+from .dp.ledger import Ledger
 from .dp.plan import Plan, check_budget, make_plan
 from .errors import MedsynthError, UsageError
 from .models.marginals import cleaned
-from .opening import PATIENTS, Notice, check_target, open_table
+from .opening import PATIENTS, Notice, Opened, check_target, open_table
 from .schema import Schema
 
 if TYPE_CHECKING:
@@ -47,6 +50,8 @@ def fit(
     rows: int | None = None,
     device: str = "auto",
     seed: int | None = None,
+    checkpoint: Path | None = None,
+    resume: bool = False,
     notice: Notice = lambda text: None,
     progress: Progress = lambda plan, device, done, total, lots: None,
 ) -> Model:
@@ -57,7 +62,12 @@ def fit(
 
     `rows` declares the public row count (else the table's own is taken as public and a notice says so). `seed`
     repeats initial weights and latent draws only: noise and lots come from the operating system. Messages for
-    a person go to `notice`. Raises UsageError, BudgetError, TableError or SchemaError; see medsynth.errors.
+    a person go to `notice`.
+
+    A `checkpoint` keeps every noisy answer before it is used; with `resume` those of a fit that was killed are used
+    again and none is drawn twice. It is private: remove it once the model is saved.
+
+    Raises UsageError, BudgetError, TableError or SchemaError; see medsynth.errors.
     """
     started = time.perf_counter()
     if no_dp == (epsilon is not None):
@@ -102,15 +112,28 @@ def fit(
         notice("--no-dp: NOT DIFFERENTIALLY PRIVATE. The model and its rows may give patients away. Share neither.")
     ledger = plan.ledger(entropy.source)
     ledger.notes.extend(notes)
+    journal = None
+    if checkpoint is not None:
+        settings = {
+            "method": method,
+            "preset": preset,
+            "config": asdict(config),
+            "seed": seed,
+            "rows": rows,
+            "delta": delta,
+        }
+        journal = Journal(checkpoint, {**settings, "plan": plan.to_json(), **opened.facts()}, resume=resume)
+        seed = journal.seed if seed is None else seed
+        if journal.answers:
+            notice(f"Resuming: {journal.answers} answers of the fit that was killed are used again.")
     public = declared
     if public is None:
-        extract = discovery.Extract(opened.data, opened.kinds, rows, ledger, entropy)
-        public = extract.schema("learned", opened.target)
+        public = _learned(opened, rows, ledger, entropy, journal)
         notice(f"Target: {opened.target!r}. --target names another.")
         notice(f"Learned from noisy answers:\n{public.to_yaml()}")
     check_target(public)
     core = public.core
-    vault = Vault(encode(opened.data, core)[stay], core.names, ledger, entropy, units)
+    vault = Vault(encode(opened.data, core)[stay], core.names, ledger, entropy, units, journal)
     sizes = {}
     if units is not None:
         answer = vault.sizes(PATIENTS)
@@ -144,6 +167,22 @@ def fit(
         versions=versions(),
         tensors={**tensors, **sizes},
     )
+
+
+def _learned(opened: Opened, rows: int, ledger: Ledger, entropy: rng.Entropy, journal: Journal | None) -> Schema:
+    """The schema that noisy answers tell of, or that a killed fit has on file with what it charged."""
+    label = "learned schema"
+    if kept := journal.recall(label) if journal else None:
+        told = json.loads(kept[1])
+        for entry in Ledger.from_json(told["ledger"]).entries:
+            for _ in range(entry.count):
+                ledger.charge(entry.label, entry.event, entry.sensitivity)
+        return Schema.from_dict(told["schema"])
+    extract = discovery.Extract(opened.data, opened.kinds, rows, ledger, entropy)
+    schema = extract.schema("learned", opened.target)
+    if journal:
+        journal.keep(label, [], json.dumps({"schema": schema.to_dict(), "ledger": ledger.to_json()}))
+    return schema
 
 
 def plan_fit(

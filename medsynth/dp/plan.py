@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ..errors import BudgetError, UsageError
 from . import accountant
-from .event import Event, Gaussian, SubsampledGaussian, Thresholded
+from .event import Event, Gaussian, SubsampledGaussian, Thresholded, to_json
 from .ledger import Ledger
 
 TOLERANCE = 0.004  # the plan spends at least this close to the budget, relatively
@@ -71,6 +71,10 @@ class Plan:
             allowance=dict(self.events),
             most=self.most,
         )
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data that tells this plan from another."""
+        return {label: [to_json(event), times] for label, (event, times) in self.events.items()}
 
     def shares(self) -> dict[str, float]:
         """Each label's part of the privacy loss, as its share of the sum of rate^2 times / multiplier^2.

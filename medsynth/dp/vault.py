@@ -19,6 +19,7 @@ from ..nets import Mlp
 from ..rng import Entropy, coins
 from .clip import Loss, clipped_gradient_sum
 from .event import Event, SubsampledGaussian
+from .journal import Journal
 from .ledger import Ledger
 from .noise import noised
 from .units import Units
@@ -37,6 +38,7 @@ class CellMap(Protocol):
         """The cell of each code."""
 
 
+Answer = list[NDArray[np.float64]]
 PART = 8192  # rows whose gradients are summed at once
 Axes = Sequence[tuple[str, CellMap]]  # the axes of a contingency table: column and map each; "" is any column
 
@@ -45,17 +47,25 @@ class Vault:
     """Coded rows, (rows, columns), and the ledger that every answer is written to first.
 
     `names` are the columns' names; nothing else is known of the rows outside. With `units` the patient is the unit of
-    privacy: what one row can change, a patient's rows can change so many times over, and patients join lots whole.
+    privacy: what one row can change, a patient's rows can change so many times over, and patients join lots whole. A
+    `journal` keeps every answer before it is used, and gives back those of a fit that was killed.
     """
 
-    __slots__ = ("__codes", "__entropy", "__units", "_ledger", "_most", "_names")
+    __slots__ = ("__codes", "__entropy", "__units", "_journal", "_ledger", "_most", "_names")
 
     def __init__(
-        self, codes: Codes, names: tuple[str, ...], ledger: Ledger, entropy: Entropy, units: Units | None = None
+        self,
+        codes: Codes,
+        names: tuple[str, ...],
+        ledger: Ledger,
+        entropy: Entropy,
+        units: Units | None = None,
+        journal: Journal | None = None,
     ) -> None:
         if (units.most if units else None) != ledger.most or (units and np.bincount(units.of).max() > units.most):
             raise BudgetError("The rows of patients differ from what the ledger says of them.")
         self.__units = units
+        self._journal = journal
         self._most = units.most if units else 1
         self.__codes = codes
         self.__entropy = entropy
@@ -73,9 +83,12 @@ class Vault:
         Raises BudgetError if the plan does not hold the answer.
         """
         sensitivity = self._most * math.sqrt(len(asked))
-        event = self._charge(label, sensitivity)
-        std = event.multiplier * sensitivity
-        return {key: noised(self.__counts(axes), std, self.__entropy) for key, axes in asked.items()}
+
+        def draw(event: Event) -> Answer:
+            std = event.multiplier * sensitivity
+            return [noised(self.__counts(axes), std, self.__entropy) for axes in asked.values()]
+
+        return dict(zip(asked, self._answer(label, sensitivity, draw), strict=True))
 
     def distances(
         self, label: str, asked: Mapping[str, Axes], guesses: Mapping[str, NDArray[np.float64]]
@@ -87,10 +100,12 @@ class Vault:
         Raises BudgetError if the plan does not hold the answer.
         """
         sensitivity = self._most * math.sqrt(len(asked))
-        event = self._charge(label, sensitivity)
-        exact = np.array([np.abs(self.__counts(axes) - guesses[key]).sum() for key, axes in asked.items()])
-        answer = noised(exact, event.multiplier * sensitivity, self.__entropy)
-        return dict(zip(asked, answer.tolist(), strict=True))
+
+        def draw(event: Event) -> Answer:
+            exact = np.array([np.abs(self.__counts(axes) - guesses[key]).sum() for key, axes in asked.items()])
+            return [noised(exact, event.multiplier * sensitivity, self.__entropy)]
+
+        return dict(zip(asked, self._answer(label, sensitivity, draw)[0].tolist(), strict=True))
 
     def gradient_sum(
         self,
@@ -108,19 +123,23 @@ class Vault:
         charged like any other; the caller divides by the expected lot. Sensitivity: `bound`, or twice that with
         microbatches, times the most rows of a patient. Raises BudgetError if the plan does not hold another step.
         """
-        event = self._charge(label, self._most * (bound if microbatches is None else 2 * bound))
-        rate = event.rate if isinstance(event, SubsampledGaussian) else 1.0
-        tossed = coins(self.__entropy, self.__units.count if self.__units else len(self.__codes), rate)
-        lot = self.__codes[tossed[self.__units.of] if self.__units else tossed]
-        if microbatches is not None:
-            groups = self.__groups(len(lot), microbatches)
-            answers = [clipped_gradient_sum(critic, loss, features(lot), bound, groups, microbatches)]
-        else:  # a sum over rows, so over parts of the lot: what is in memory at once is bounded
-            parts = [lot[k : k + PART] for k in range(0, max(len(lot), 1), PART)]
-            answers = [clipped_gradient_sum(critic, loss, features(part), bound) for part in parts]
-        std = event.multiplier * self._most * answers[0].l2
-        sums = [torch.stack(tensors).sum(0) for tensors in zip(*(a.tensors for a in answers), strict=True)]
-        return tuple(torch.from_numpy(noised(t.double().cpu().numpy(), std, self.__entropy)).to(t) for t in sums)
+
+        def draw(event: Event) -> Answer:
+            rate = event.rate if isinstance(event, SubsampledGaussian) else 1.0
+            tossed = coins(self.__entropy, self.__units.count if self.__units else len(self.__codes), rate)
+            lot = self.__codes[tossed[self.__units.of] if self.__units else tossed]
+            if microbatches is not None:
+                groups = self.__groups(len(lot), microbatches)
+                sums = [clipped_gradient_sum(critic, loss, features(lot), bound, groups, microbatches)]
+            else:  # a sum over rows, so over parts of the lot: what is in memory at once is bounded
+                parts = [lot[k : k + PART] for k in range(0, max(len(lot), 1), PART)]
+                sums = [clipped_gradient_sum(critic, loss, features(part), bound) for part in parts]
+            std = event.multiplier * self._most * sums[0].l2
+            total = [torch.stack(tensors).sum(0) for tensors in zip(*(s.tensors for s in sums), strict=True)]
+            return [noised(t.double().cpu().numpy(), std, self.__entropy) for t in total]
+
+        found = self._answer(label, self._most * (bound if microbatches is None else 2 * bound), draw)
+        return tuple(torch.from_numpy(a).to(p) for a, p in zip(found, critic.parameters(), strict=True))
 
     def sizes(self, label: str) -> NDArray[np.float64]:
         """Noisy counts of patients with one, two, ... rows, (most,). A patient adds one to one cell: sensitivity 1.
@@ -129,16 +148,22 @@ class Vault:
         """
         if self.__units is None:
             raise BudgetError("The row is the unit of privacy: there are no patients to count.")
-        event = self._charge(label, 1.0)
-        counts = np.bincount(np.bincount(self.__units.of), minlength=self._most + 1)[1:]
-        return noised(counts.astype(np.float64), event.multiplier, self.__entropy)
+        counts = np.bincount(np.bincount(self.__units.of), minlength=self._most + 1)[1:].astype(np.float64)
+        return self._answer(label, 1.0, lambda event: [noised(counts, event.multiplier, self.__entropy)])[0]
 
-    def _charge(self, label: str, sensitivity: float) -> Event:
+    def _answer(self, label: str, sensitivity: float, draw: Callable[[Event], Answer]) -> Answer:
+        """Charge, then recall what a killed fit has on file, or else draw, and keep it before it is used."""
         if label not in self._ledger.allowance:
             raise BudgetError(f"The plan holds no answer called {label!r}.")
         event = self._ledger.allowance[label][0]
         self._ledger.charge(label, event, sensitivity)
-        return event
+        kept = self._journal.recall(label) if self._journal else None
+        if kept is not None:
+            return kept[0]
+        answer = draw(event)
+        if self._journal:
+            self._journal.keep(label, answer)
+        return answer
 
     def __column(self, name: str) -> Codes:
         return self.__codes[:, self._names.index(name) if name else 0]
