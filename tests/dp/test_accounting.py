@@ -65,7 +65,7 @@ NEEDS = [Need(label="counts", weight=3.0), Need(label="steps", weight=1.0, rate=
 def test_a_plan_spends_nearly_all_and_never_more(epsilon):
     plan = make_plan(NEEDS, epsilon=epsilon, delta=DELTA, rows=100)
     assert 0.99 * epsilon < plan.epsilon <= epsilon
-    assert plan.noise("counts") == pytest.approx(3 * plan.multiplier("steps"))
+    assert plan.noise("counts") == pytest.approx(3 * plan.noise("steps"))
     assert accountant.cross_check(plan.events.values(), DELTA) <= epsilon + max(0.005, 0.005 * epsilon)
 
 
