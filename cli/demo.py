@@ -23,6 +23,7 @@ def demo(
     """Simulate a clinic, fit at epsilon 3.7, sample 10,000 rows, report. No real patient is involved.
 
     Example:
+
         medsynth demo
     """
     from medsynth_sample_data import simulate

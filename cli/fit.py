@@ -41,11 +41,12 @@ def fit(
     Exactly one of --epsilon and --no-dp is given; a model fitted without noise says so wherever it is used.
 
     Examples:
+
         medsynth fit patients.csv --epsilon 3.7
 
         medsynth fit patients.csv --epsilon 1 --rows 3772 --holdout 0.25 --target diagnosis
 
-        medsynth fit patients.csv --epsilon 3.7 --resume    (after a crash: answers on file are used again)
+        medsynth fit patients.csv --epsilon 3.7 --resume
     """
     from medsynth.files import refuse_existing
 

@@ -29,6 +29,7 @@ def ledger(
     """Print every answer that the private rows gave, with its noise and its cost.
 
     Examples:
+
         medsynth ledger
 
         medsynth ledger patients.medsynth --verify
@@ -91,6 +92,7 @@ def inspect(model: Where = None, as_json: Json = False) -> None:
     """List all that a model file holds: there is nothing else in it.
 
     Example:
+
         medsynth inspect patients.medsynth
     """
     from medsynth.artifact import claim, load

@@ -31,6 +31,7 @@ def plan(
     For a table without a schema this includes the answers from which one would be learned.
 
     Examples:
+
         medsynth plan 3772 --epsilon 3.7
 
         medsynth plan patients.csv --epsilon 1

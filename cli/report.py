@@ -36,6 +36,7 @@ def report(
     """Write one HTML page, and its JSON twin, that a data-sharing board can read and sign.
 
     Examples:
+
         medsynth report
 
         medsynth report --real heldout.csv --train patients.csv --subgroup sex --review review.yaml

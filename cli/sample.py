@@ -28,6 +28,7 @@ def sample(
     """Draw synthetic rows from a model and write NAME.synthetic.csv. Costs no privacy.
 
     Examples:
+
         medsynth sample -n 10000
 
         medsynth sample -n 500 --model patients.medsynth --output -

@@ -24,6 +24,7 @@ def draft(
     """Write TABLE's .schema.yaml from its header and column types, with TODOs for a person and no data value.
 
     Example:
+
         medsynth schema draft patients.csv
     """
     from medsynth.files import atomic_write, refuse_existing
@@ -51,6 +52,7 @@ def check(
     """Say whether TABLE meets its schema; exit 4 and the first place where it does not.
 
     Example:
+
         medsynth schema check patients.csv
     """
     from medsynth.opening import check_schema
@@ -77,6 +79,7 @@ def show(
     """Print a schema.
 
     Example:
+
         medsynth schema show thyroid
     """
     from medsynth.schema import Schema, bundled
