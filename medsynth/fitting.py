@@ -122,7 +122,8 @@ def fit(
             "rows": rows,
             "delta": delta,
         }
-        journal = Journal(checkpoint, {**settings, "plan": plan.to_json(), **opened.facts()}, resume=resume)
+        facts = {**settings, "noise": entropy.source, "plan": plan.to_json(), **opened.facts()}
+        journal = Journal(checkpoint, facts, resume=resume)
         seed = journal.seed if seed is None else seed
         if journal.answers:
             notice(f"Resuming: {journal.answers} answers of the fit that was killed are used again.")

@@ -101,6 +101,16 @@ def test_a_resumed_fit_draws_no_answer_twice_and_ends_in_the_same_model(
     assert all((same.tensors[name] == tensor).all() for name, tensor in model.tensors.items())
 
 
+def test_answers_without_noise_are_never_taken_for_private_ones(quick, tmp_path, cohort, clinic):
+    """A fit with --no-dp follows the plan of some epsilon: its file must not serve a fit that makes a claim."""
+    from medsynth.fitting import NO_DP_BUDGET
+
+    options = {"schema": clinic, "rows": 300, "checkpoint": tmp_path / "c", "method": "independent"}
+    medsynth.fit(cohort, no_dp=True, **options)
+    with pytest.raises(UsageError, match="another fit"):
+        medsynth.fit(cohort, epsilon=NO_DP_BUDGET, resume=True, **options)
+
+
 def test_changed_tables_and_settings_are_not_resumed(quick, patients, cohort):
     run = CliRunner().invoke
     patients.with_suffix(".medsynth-checkpoint").write_bytes(b"")
