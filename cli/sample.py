@@ -47,14 +47,15 @@ def sample(
         refuse_existing(target, force=force)
 
     from medsynth.artifact import claim, load
-    from medsynth.sampling import sample_csv
+    from medsynth.sampling import csv_chunks
 
     fitted = load(path)
-    text = sample_csv(fitted, n, seed, where or (), balance)
+    parts = csv_chunks(fitted, n, seed, where or (), balance)
     if output == "-":
-        print(text, end="")
+        for part in parts:
+            print(part, end="")
         return
-    atomic_write(target, lambda file: file.write(text.encode()), force=force)
+    atomic_write(target, lambda file: file.writelines(part.encode() for part in parts), force=force)
     rows = fitted.rows if n is None else n
     say(claim(fitted), quiet=as_json)
     result(

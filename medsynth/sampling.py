@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +17,23 @@ from .codec.codec import csv_cells, decode
 from .codec.conditions import parse
 from .codec.hold import SIZES, held
 from .errors import ArtifactError, UsageError
+from .rng import stream_seed
+
+CHUNK = 100_000  # rows in memory at once where they are written to a file
 
 
 def sample_codes(
-    model: Model, n: int | None = None, seed: int | None = None, where: Sequence[str] = (), balance: bool = False
+    model: Model,
+    n: int | None = None,
+    seed: int | None = None,
+    where: Sequence[str] = (),
+    balance: bool = False,
+    first: int = 0,
 ) -> NDArray[np.int32]:
-    """`n` synthetic rows as codes, (n, columns). Raises UsageError unless n is positive and `where` can be met."""
+    """`n` synthetic rows as codes, (n, columns); `first` rows were drawn before, whose keys are not used again.
+
+    Raises UsageError unless n is positive and `where` can be met.
+    """
     count = model.rows if n is None else n
     if count < 1:
         raise UsageError("-n must be one or more.")
@@ -42,7 +53,7 @@ def sample_codes(
 
     try:
         sizes = model.tensors[SIZES].astype(np.float64) if model.schema.unit else None
-        return held(draw, model.schema, count, seed, sizes)
+        return held(draw, model.schema, count, seed, sizes, first)
     except (KeyError, RuntimeError, ValueError, IndexError):
         raise ArtifactError("This model's tensors do not fit its schema. Refit it.") from None
 
@@ -67,7 +78,16 @@ def sample_csv(
     model: Model, n: int | None = None, seed: int | None = None, where: Sequence[str] = (), balance: bool = False
 ) -> str:
     """The same as CSV text, numbers with their exact decimals."""
-    text: str = csv_cells(sample_codes(model, n, seed, where, balance), model.schema).to_csv(
-        index=False, lineterminator="\n"
-    )
-    return text
+    return "".join(csv_chunks(model, n, seed, where, balance))
+
+
+def csv_chunks(
+    model: Model, n: int | None = None, seed: int | None = None, where: Sequence[str] = (), balance: bool = False
+) -> Iterator[str]:
+    """That text in parts, so that any number of rows is drawn in constant memory."""
+    count = model.rows if n is None else n
+    for start in range(0, max(count, 1), CHUNK):
+        own = seed if start == 0 or seed is None else stream_seed(seed, f"rows from {start}")
+        codes = sample_codes(model, min(CHUNK, count - start), own, where, balance, start)
+        text: str = csv_cells(codes, model.schema).to_csv(index=False, header=start == 0, lineterminator="\n")
+        yield text

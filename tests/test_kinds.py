@@ -1,5 +1,6 @@
 """Dates, identifiers and ordinals: coded, modelled and given back in kind; keys are never a patient's."""
 
+import io
 import json
 from datetime import date, timedelta
 
@@ -10,6 +11,7 @@ from medsynth_cli.app import app
 from typer.testing import CliRunner
 
 import medsynth
+from medsynth import sampling
 from medsynth.codec.codec import csv_cells, decode, encode
 from medsynth.codec.dates import days
 from medsynth.errors import SchemaError, UsageError
@@ -141,6 +143,17 @@ def test_rules_read_dates(quick):
     assert (drawn["discharged"].isna() | (drawn["discharged"] > drawn["admitted"])).all()
     assert (drawn.loc[drawn["grade"] == "grave", "sick"] == "yes").all()
     assert drawn["record"].is_unique
+
+
+def test_many_rows_are_drawn_in_parts_and_no_key_comes_twice(quick, monkeypatch):
+    model = medsynth.fit(ward(), epsilon=5, schema=schema(), rows=400)
+    whole = sampling.sample_csv(model, 90, seed=3)
+    monkeypatch.setattr(sampling, "CHUNK", 100)
+    assert sampling.sample_csv(model, 90, seed=3) == whole
+    parts = list(sampling.csv_chunks(model, 350, seed=3))
+    made = pd.read_csv(io.StringIO("".join(parts)))
+    assert len(parts) == 4 and len(made) == 350 and made["record"].is_unique and list(made) == list(ward())
+    assert len(set(made["admitted"][:100]) & set(made["admitted"][100:200])) < 60  # parts are not copies of one another
 
 
 def test_days_are_absolute():

@@ -84,16 +84,23 @@ def patients(sizes: Floats, count: int, rng: Stream) -> NDArray[np.int32]:
 
 
 def held(
-    draw: Callable[[int, int | None], Codes], schema: Schema, count: int, seed: int | None, sizes: Floats | None = None
+    draw: Callable[[int, int | None], Codes],
+    schema: Schema,
+    count: int,
+    seed: int | None,
+    sizes: Floats | None = None,
+    first: int = 0,
 ) -> Codes:
     """`count` rows of `draw(count, seed)`, codes of `schema.core`, completed, none of which breaks a rule.
 
-    With `sizes`, rows are given to patients by these shares. Rows that break a rule are drawn anew, a fixed number of
-    times; those that still do become copies of rows that do not. Raises UsageError where not one row keeps the rules.
+    With `sizes`, rows are given to patients by these shares. Keys are numbered after the `first`. Rows that break a
+    rule are drawn anew, a fixed number of times; those that still do become copies of rows that do not. Raises
+    UsageError where not one row keeps the rules.
     """
     for name, column in schema.columns.items():
-        if isinstance(column, Identifier) and count >= column.capacity:
-            raise UsageError(f"{name!r}: the shape {column.shape} has too few keys for {count} rows. Give it more #.")
+        if isinstance(column, Identifier) and first + count >= column.capacity:
+            rows = first + count
+            raise UsageError(f"{name!r}: the shape {column.shape} has too few keys for {rows} rows. Give it more #.")
     codes = complete(draw(count, seed), schema)
     keys = codes.copy()
     bad = np.flatnonzero(broken(codes, schema))
@@ -112,7 +119,7 @@ def held(
     codes[bad] = codes[stream.choice(good, len(bad))]
     for k, column in enumerate(schema.columns.values()):
         if isinstance(column, Identifier):
-            codes[:, k] = keys[:, k]  # a row drawn anew keeps its key: no key comes twice
+            codes[:, k] = keys[:, k] + first  # a row drawn anew keeps its key: no key comes twice
     if schema.unit and sizes is not None:
-        codes[:, schema.names.index(schema.unit)] = patients(sizes, count, numpy_stream(seed, "patients"))
+        codes[:, schema.names.index(schema.unit)] = first + patients(sizes, count, numpy_stream(seed, "patients"))
     return codes
