@@ -15,7 +15,8 @@ from medsynth.report.svg import Drawing, Scale
 
 STYLE = (
     "<style>text{font:12px sans-serif;fill:#333}.mark{font-weight:600}.grid{stroke:#ddd}"
-    ".stroke{fill:none;stroke:#b3541e;stroke-width:2}.range{stroke:#b3541e;stroke-width:1.5}.ceiling{stroke:#1f4e79;stroke-dasharray:5 4}</style>"
+    ".stroke{fill:none;stroke:#b3541e;stroke-width:2}"
+    ".range{stroke:#b3541e;stroke-width:1.5}.ceiling{stroke:#1f4e79;stroke-dasharray:5 4}</style>"
     '<rect width="100%" height="100%" fill="#fff"/>'
 )
 MARKS = {
@@ -42,7 +43,7 @@ def main() -> None:
     drawing = Drawing(
         len(TABLES) * WIDE + 20, 2 * HIGH + 60, "Utility and fidelity over epsilon",
         "Medians of the default with their ranges; other methods and published tools as single marks; the broken line "
-        "is what a second real sample scores in two-way similarity. All figures stand in the tables beside this picture.",
+        "is what a second real sample scores in two-way similarity. All figures stand in the tables beside it.",
     )  # fmt: skip
     for column, table in enumerate(TABLES):
         for row, (figure, (name, low, high)) in enumerate(LINES.items()):
