@@ -82,7 +82,7 @@ def needs(config: Config, rows: int, columns: int, epsilon: float) -> list[Need]
 
 def seconds(config: Config, rows: int) -> float:
     """An estimate of a fit's seconds on one core of a laptop."""
-    return 12.0 + 2e-5 * rows
+    return 8.0 + 1.5e-3 * min(rows, 30_000) + 8e-5 * rows
 
 
 def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
