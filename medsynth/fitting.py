@@ -212,12 +212,13 @@ def plan_fit(
     else:
         opened = open_table(table, schema, target, lambda text: None)
         columns = opened.columns
-        count, asked = len(opened.data.cells) if rows is None else rows, partial(opened.needs, module, epsilon)
+        count = len(opened.capped(rng.system_entropy())[0]) if rows is None else rows
+        asked = partial(opened.needs, module, epsilon)
     if count < 2:
         raise UsageError("A plan needs two rows or more.")
     most = None if isinstance(table, int) else opened.most
     plan = make_plan(asked(config, count), epsilon=epsilon, delta=delta, rows=count, most=most)
-    return plan, module.seconds(config, count), module.notes(config, count, columns, epsilon)
+    return plan, module.seconds(config, count), module.notes(config, plan.equivalent_rows, columns, epsilon)
 
 
 def _config(module: ModuleType, microbatches: int | None) -> Any:

@@ -10,6 +10,7 @@ import medsynth
 from medsynth.codec.codec import size
 from medsynth.codec.hold import broken, complete, held, values
 from medsynth.errors import SchemaError, UsageError
+from medsynth.report.plausibility import plausibility
 from medsynth.schema import Schema
 from medsynth.schema.rules import parse
 
@@ -137,3 +138,18 @@ def test_fit_and_sample_keep_rules_end_to_end(quick):
     assert (medsynth.sample(model, 40)["gap"] > 0).all()
     with pytest.raises(UsageError, match="gap"):
         medsynth.sample(medsynth.fit(frame, epsilon=5, schema=told, rows=300), 10, where=["gap=3"])
+
+
+def test_a_target_that_no_model_can_learn_is_refused():
+    with pytest.raises(SchemaError, match="target"):
+        schema().with_target("bmi")
+    told = schema(record={"kind": "identifier"})
+    with pytest.raises(SchemaError, match="identifier"):
+        told.with_target("record")
+
+
+def test_the_report_reads_boolean_levels_as_rules_do():
+    told = schema(["pregnant = 1 implies alive = true"])
+    frame = pd.DataFrame({"pregnant": [1, 1, 0], "alive": ["True", "False", "False"]})
+    (found,) = [r for r in plausibility(told, None, frame).rules if r.column == "between columns"]
+    assert found.synthetic == pytest.approx(1 / 3)

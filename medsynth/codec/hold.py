@@ -11,7 +11,7 @@ from ..errors import UsageError
 from ..rng import Stream, numpy_stream
 from ..schema import Binary, Categorical, Date, Identifier, Schema
 from ..schema.columns import Column
-from ..schema.rules import Values, evaluate
+from ..schema.rules import Values, evaluate, level_text
 from .codec import size
 from .dates import days
 
@@ -29,9 +29,6 @@ def complete(core: Codes, schema: Schema) -> Codes:
     codes = np.zeros((len(core), len(schema.columns)), np.int32)
     for k, name in enumerate(schema.core.names):
         codes[:, schema.names.index(name)] = core[:, k]
-    for k, column in enumerate(schema.columns.values()):
-        if isinstance(column, Identifier):
-            codes[:, k] = np.arange(1, len(core) + 1)
     for rule in schema.parsed_rules:
         if rule.defines and rule.formula:
             column = schema.columns[rule.defines]
@@ -55,17 +52,13 @@ def values(codes: Codes, schema: Schema, names: set[str]) -> Values:
         column, code = schema.columns[name], codes[:, schema.names.index(name)]
         missing = code >= size(column)
         if isinstance(column, Binary | Categorical):
-            levels = np.array([*map(_level, column.levels), None], dtype=object)
+            levels = np.array([*map(level_text, column.levels), None], dtype=object)
             found[name] = levels[np.minimum(code, len(levels) - 1)]
         elif isinstance(column, Date):
             found[name] = days(codes, schema, name)
         else:
             found[name] = np.where(missing, np.nan, (code.astype(np.int64) + column.units[0]) / 10.0**column.places)
     return found
-
-
-def _level(level: object) -> str:
-    return str(level).lower() if isinstance(level, bool) else str(level)
 
 
 def broken(codes: Codes, schema: Schema) -> NDArray[np.bool_]:
@@ -102,7 +95,6 @@ def held(
             rows = first + count
             raise UsageError(f"{name!r}: the shape {column.shape} has too few keys for {rows} rows. Give it more #.")
     codes = complete(draw(count, seed), schema)
-    keys = codes.copy()
     bad = np.flatnonzero(broken(codes, schema))
     stream = numpy_stream(seed, "rules")
     for _ in range(TRIES):
@@ -119,7 +111,7 @@ def held(
     codes[bad] = codes[stream.choice(good, len(bad))]
     for k, column in enumerate(schema.columns.values()):
         if isinstance(column, Identifier):
-            codes[:, k] = keys[:, k] + first  # a row drawn anew keeps its key: no key comes twice
+            codes[:, k] = first + np.arange(1, count + 1)  # numbered after all redrawing: no key comes twice
     if schema.unit and sizes is not None:
         codes[:, schema.names.index(schema.unit)] = first + patients(sizes, count, numpy_stream(seed, "patients"))
     return codes

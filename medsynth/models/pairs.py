@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..dp.vault import Axes, Codes
+from ..dp.vault import Axes, CellMap, Codes
 from .bins import Bins
 from .critic import Heard
 from .mixture import Mixture
@@ -53,10 +53,10 @@ class Pair:
         """A name for the pair's answers."""
         return f"{self.one} x {self.other}"
 
-    def axes(self, given: tuple[str, object], bins: dict[str, Bins]) -> Axes:
+    def axes(self, given: tuple[str, CellMap], bins: dict[str, Bins]) -> Axes:
         """The axes of its table: class, coarse bin of the one, coarse bin of the other."""
         return [
-            given,  # type: ignore[list-item]
+            given,
             (self.one, Coarse(bins[self.one], self.part_one)),
             (self.other, Coarse(bins[self.other], self.part_other)),
         ]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ..schema import Binary, Categorical, Date, Identifier, Schema
 from ..schema.columns import Column
 from ..schema.rules import Rule as Between
-from ..schema.rules import evaluate
+from ..schema.rules import evaluate, level_text
 from .inputs import words
 from .parts import Part
 
@@ -55,8 +55,9 @@ def _between(rule: Between, schema: Schema, table: pd.DataFrame) -> float:
     """The share of rows that break a constraint, or are further than 2 % and a last decimal from a definition."""
     values: dict[str, NDArray[np.float64] | NDArray[np.object_]] = {}
     for name in rule.columns | ({rule.defines} if rule.defines else set()):
-        if isinstance(schema.columns[name], Binary | Categorical):
-            values[name] = np.array([None if pd.isna(w) else w for w in words(table[name])], dtype=object)
+        if isinstance(column := schema.columns[name], Binary | Categorical):
+            level = {str(level): level_text(level) for level in column.levels}
+            values[name] = np.array([None if pd.isna(w) else level.get(w, w) for w in words(table[name])], dtype=object)
         else:
             values[name] = pd.to_numeric(table[name], errors="coerce").to_numpy(np.float64)
     if not (rule.defines and rule.formula):

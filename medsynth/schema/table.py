@@ -104,7 +104,7 @@ class Schema(BaseModel):
         """This schema with another target. Raises SchemaError if it names no column."""
         if target not in self.columns:
             raise SchemaError(f"The target {target!r} is no column. The columns are: {', '.join(self.names)}.")
-        return self.model_copy(update={"target": target})
+        return Schema.from_dict({**self.to_dict(), "target": target}, f"schema {self.name!r}")
 
     @classmethod
     def from_yaml(cls, text: str, where: str = "schema") -> Schema:

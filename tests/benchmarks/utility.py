@@ -139,10 +139,16 @@ def summary(runs: list[dict]) -> str:
         "fit s",
     ]
     lines = ["| " + " | ".join([*head, "GiB"]) + " |", "|" + " --- |" * (len(head) + 1)]
-    key = lambda run: (TABLES.index(run["table"]), run["method"], float(run["epsilon"]))  # noqa: E731
+
+    def key(run: dict) -> tuple:
+        return TABLES.index(run["table"]), run["method"], float(run["epsilon"])
+
     for (_, method, epsilon), group in itertools.groupby(sorted(runs, key=key), key):
         some = list(group)
-        of = lambda name, some=some: [float(run[name]) for run in some if run.get(name) not in (None, "", "None")]  # noqa: E731
+
+        def of(name: str, some: list[dict] = some) -> list[float]:
+            return [float(run[name]) for run in some if run.get(name) not in (None, "", "None")]
+
         mean = of("mean")
         if not mean:
             said = ", ".join(sorted({str(run["spent"]) for run in some}))
