@@ -163,3 +163,87 @@ def test_days_are_absolute():
     column = told.columns["discharged"]
     assert isinstance(column, Date)
     assert np.nanmax(gap) <= column.units[1]
+
+
+GAPS = {
+    "lab": {"kind": "continuous", "bounds": [0, 9], "decimals": 1, "missing": [-9, "refused", ""]},
+    "visits": {"kind": "count", "bounds": [0, 20], "missing": [-9, -8]},
+    "smokes": {"kind": "binary", "levels": ["no", "yes"], "missing": ["refused", ""]},
+    "seen": {"kind": "date", "bounds": ["2015-01-01", "2024-12-31"], "missing": ["1900-01-01", "9999-12-31"]},
+    "sick": {"kind": "binary", "levels": ["no", "yes"]},
+}
+
+
+def with_gaps(rows=2000):
+    """Who is sick refuses, who is not was never asked; the two must not be mixed."""
+    rng = np.random.default_rng(1)
+    sick = rng.random(rows) < 0.5
+    gone = rng.random(rows) < 0.4
+    first = [date(2015, 1, 1) + timedelta(days=int(d)) for d in rng.integers(0, 3600, rows)]
+    return pd.DataFrame({
+        "lab": np.where(gone, np.where(sick, "refused", "-9"), np.round(rng.uniform(0, 9, rows), 1).astype(str)),
+        "visits": np.where(gone, np.where(sick, -9, -8), rng.integers(0, 20, rows)),
+        "smokes": np.where(gone & sick, "refused", np.where(gone, "", rng.choice(["no", "yes"], rows))),
+        "seen": np.where(gone, np.where(sick, "9999-12-31", "1900-01-01"), [d.isoformat() for d in first]),
+        "sick": np.where(sick, "yes", "no"),
+    })  # fmt: skip
+
+
+def test_codes_of_missing_values_are_kept_apart_and_restored():
+    told, frame = Schema.from_dict({"name": "t", "target": "sick", "columns": GAPS}), with_gaps()
+    assert Schema.from_yaml(told.to_yaml()) == told
+    codes = encode(from_frame(frame), told)
+    text = csv_cells(codes, told)
+    trimmed = frame.astype(str).assign(lab=frame["lab"].str.removesuffix(".0"))
+    assert text.equals(trimmed.astype(object))
+    again = decode(codes, told)
+    assert again["visits"].dtype == np.int64 and again["visits"].tolist() == frame["visits"].tolist()
+    assert (again["lab"] == "refused").sum() == (frame["lab"] == "refused").sum()
+    assert (encode(from_frame(again), told) == codes).all()
+
+
+@pytest.mark.parametrize("method", ["warm-dp-cgan", "dp-cgan"])
+def test_codes_of_missing_values_are_modelled(method):
+    """Three codes that are told apart by the target alone come back with it, at a budget that hides nothing."""
+    told, frame = Schema.from_dict({"name": "t", "target": "sick", "columns": GAPS}), with_gaps()
+    model = medsynth.fit(frame, epsilon=100, schema=told, rows=len(frame), method=method, seed=0)
+    drawn = medsynth.sample(model, 2000, seed=0)
+    lab = drawn["lab"].astype(str)
+    assert abs((lab == "refused").mean() - 0.2) < 0.05 and abs((lab == "-9").mean() - 0.2) < 0.05
+    assert drawn["visits"].between(-9, 20).all() and not drawn["visits"].between(-7, -1).any()
+    if method == "warm-dp-cgan":
+        assert (drawn["sick"][lab == "refused"] == "yes").mean() > 0.95
+        assert (drawn["sick"][lab == "-9"] == "no").mean() > 0.95
+
+
+def test_missing_codes_can_be_asked_for_and_stand_in_the_report():
+    from medsynth.report.inputs import dated
+
+    told, frame = Schema.from_dict({"name": "t", "target": "sick", "columns": GAPS}), with_gaps()
+    model = medsynth.fit(frame, epsilon=20, schema=told, rows=len(frame), method="independent")
+    assert (medsynth.sample(model, 30, where=["lab=refused"])["lab"] == "refused").all()
+    assert set(medsynth.sample(model, 90, where=["visits="])["visits"]) == {-9, -8}
+    read = dated(pd.read_csv(io.StringIO(frame.to_csv(index=False))), told)
+    assert read["visits"].min() >= 0 and set(read["visits: missing"]) == {"-9", "-8", "known"}
+    assert set(read["smokes: missing"]) == {"refused", "empty", "known"}
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        ({"kind": "count", "bounds": [0, 9], "missing": [3]}, "within the bounds"),
+        ({"kind": "continuous", "bounds": [-10, 9], "missing": ["-9.5"]}, "within the bounds"),
+        ({"kind": "binary", "levels": [0, 1], "missing": [1]}, "also a code"),
+        ({"kind": "count", "bounds": [0, 9], "missing": [-9, "-9"]}, "differ"),
+        ({"kind": "count", "bounds": [0, 9], "missing": []}, "list of codes"),
+    ],
+)
+def test_codes_that_could_be_values_are_refused(column, said):
+    with pytest.raises(SchemaError, match=said):
+        Schema.from_dict({"name": "t", "columns": {"x": column}})
+
+
+def test_an_empty_cell_beside_codes_must_be_declared():
+    told = Schema.from_dict({"name": "t", "columns": {"x": {"kind": "count", "bounds": [0, 9], "missing": [-9]}}})
+    with pytest.raises(SchemaError, match='Add ""'):
+        encode(from_frame(pd.DataFrame({"x": ["1", "", "-9"]})), told)

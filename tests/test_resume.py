@@ -1,15 +1,11 @@
 """A fit that is killed can be resumed: its noisy answers are used again, none is drawn twice."""
 
-import os
 import random
-import signal
+import runpy
 import stat
-import subprocess
-import sys
-import time
+from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from medsynth_cli.app import app
 from typer.testing import CliRunner
@@ -125,30 +121,8 @@ def test_changed_tables_and_settings_are_not_resumed(quick, patients, cohort):
     assert not patients.with_suffix(".medsynth-checkpoint").exists()
 
 
-def test_killed_at_random_moments_and_resumed(patients, tmp_path):
+def test_killed_at_random_moments_and_resumed(tmp_path):
     """kill -9, five times at random moments of one fit; then it ends with a valid model, within its plan."""
-    words = [sys.executable, "-m", "medsynth_cli", "fit", "patients.csv", "--epsilon", "3.7"]
-    words += ["--preset", "thyroid-study", "--resume", "--force"]
-    schema = (tmp_path / "patients.schema.yaml").read_text()
-    plain = medsynth.Schema.from_yaml(schema)
-    some = {n: c for n, c in plain.columns.items() if n == plain.target or c.kind in ("binary", "count")}
-    kept = {n: c for n, c in some.items() if not c.missing}
-    told = plain.model_copy(update={"columns": kept, "rules": ()})
-    (tmp_path / "patients.schema.yaml").write_text(told.to_yaml())
-    pd.read_csv("patients.csv")[list(kept)].to_csv("patients.csv", index=False)
-    moments = random.Random(4)
-    sizes = []
-    for _ in range(5):
-        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(3.5 + 3 * moments.random())
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        assert not (tmp_path / "patients.medsynth").exists()
-        checkpoint = tmp_path / "patients.medsynth-checkpoint"
-        sizes.append(checkpoint.stat().st_size if checkpoint.exists() else 0)
-    assert sizes[-1] > 0 and sizes == sorted(sizes)
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and "Resuming" in done.stderr, done.stderr
-    model = medsynth.load("patients.medsynth")
-    assert model.claims and model.epsilon <= 3.7 and len(medsynth.sample(model, 10)) == 10
-    assert not any(name.endswith("checkpoint") for name in os.listdir())
+    kills = runpy.run_path(str(Path(__file__).parent / "benchmarks" / "kills.py"))
+    seconds = kills["prepared"](tmp_path)
+    assert kills["chain"](tmp_path, seconds, random.Random(4), 5)

@@ -1,7 +1,7 @@
 """Cells of text to whole-number codes and back. Decimals are coded by integer arithmetic.
 
 The code of a level is its place in the schema; of a number, its distance from the lower bound in units of the
-last decimal place; of a missing value, one past the last. Messages give file, column and row, never the cell.
+last decimal place; of a missing value, past the last, by its kind. Messages give file, column and row, never the cell.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ UNREADABLE = np.iinfo(np.int64).min
 
 
 def size(column: Column) -> int:
-    """How many codes a column's values have; the code of a missing value is this number.
+    """How many codes a column's values have; the code of the first kind of missing value is this number.
 
     >>> from medsynth.schema import Count
     >>> size(Count(bounds=(0, 50)))
@@ -66,8 +66,9 @@ def _encode_column(table: Table, name: str, column: Column) -> Codes:
     """Each distinct text is coded once. A bad one is reported at the first row that holds it."""
     place, words = pd.factorize(table.cells[name], use_na_sentinel=False)
     declared = {str(level) for level in column.levels} if isinstance(column, Binary | Categorical) else frozenset()
-    missing = np.array([word in MISSING_TOKENS and word not in declared for word in words], dtype=bool)
-    read = np.full(len(words), size(column), np.int64)
+    kind = np.array([gap(word, column) if word not in declared else -1 for word in words], np.int64)
+    missing = (kind >= 0) | np.array([word in MISSING_TOKENS and word not in declared for word in words], bool)
+    read = size(column) + np.maximum(kind, 0)
     values = np.asarray(words, dtype=object)[~missing]
     read[~missing] = _levels(values, column) if isinstance(column, Binary | Categorical) else _numbers(values, column)
 
@@ -76,12 +77,10 @@ def _encode_column(table: Table, name: str, column: Column) -> Codes:
             row = int(np.nonzero(bad[place])[0][0]) + 1
             raise SchemaError(f"{table.where}, column {name!r}, row {row}: {what}. {cure}")
 
-    if not column.missing:
-        refuse(
-            missing,
-            "a missing value, which the schema does not allow",
-            "Set `missing: true` or fill the cell.",
-        )
+    cure = "Set `missing: true` or fill the cell."
+    if column.gaps:
+        cure = 'Add "" to the codes in `missing`, or fill the cell.'
+    refuse(missing & (kind < 0), "a missing value, which the schema does not allow", cure)
     if isinstance(column, Binary | Categorical):
         cure = "Add the level to the schema or mend the cell."
         refuse(read == UNREADABLE, "a level that the schema does not name", cure)
@@ -97,6 +96,18 @@ def _encode_column(table: Table, name: str, column: Column) -> Codes:
             refuse(~missing & (inside != read), "a value outside the schema's bounds", cure)
         read = np.where(missing, read, inside - low)
     return read[place].astype(np.int32)
+
+
+def gap(word: str, column: Column) -> int:
+    """The number of the kind of missing value that a text stands for, or -1. -9.0 stands for -9."""
+    for k, known in enumerate(column.gap_words):
+        if word == known or (known == "" and word in MISSING_TOKENS):
+            return k
+        if isinstance(column.missing, tuple) and isinstance(column.missing[k], int):
+            whole, point, rest = word.partition(".")
+            if point and whole == known and not rest.strip("0"):
+                return k
+    return -1
 
 
 def _levels(words: NDArray[np.object_], column: Binary | Categorical) -> NDArray[np.int64]:
@@ -135,15 +146,27 @@ def decode(codes: Codes, schema: Schema) -> pd.DataFrame:
     """The table that codes, (rows, columns) in the schema's order, stand for, each column in its dtype.
 
     Whole-number levels and counts are int64 (Int64 where values may be missing), booleans bool (boolean),
-    measurements float64, words object.
+    measurements float64, words object. Codes of missing values stand among the numbers where all are whole numbers;
+    where one is a word, the column's dtype is object.
     """
     made = {}
     for k, (name, column) in enumerate(schema.columns.items()):
         if isinstance(column, Date):
-            made[name] = stamps(days(codes, schema, name))
+            made[name] = _with_gaps(stamps(days(codes, schema, name)), codes[:, k], column)
         elif not (isinstance(column, Identifier) and column.drop):
-            made[name] = _decode(codes[:, k], column)
+            made[name] = _with_gaps(_decode(codes[:, k], column), codes[:, k], column)
     return pd.DataFrame(made)
+
+
+def _with_gaps(values: pd.Series, codes: Codes, column: Column) -> pd.Series:
+    """Decoded values with the codes of missing ones that the schema names in their places."""
+    if not isinstance(column.missing, tuple):
+        return values
+    numbers = pd.api.types.is_numeric_dtype(values) and all(isinstance(code, int) for code in column.missing)
+    found = values if numbers else values.astype(object)
+    for k, code in enumerate(column.missing):
+        found = found.mask(codes == size(column) + k, None if code == "" else code)
+    return found.astype("int64") if numbers and isinstance(values.dtype, pd.Int64Dtype) else found
 
 
 def _decode(codes: Codes, column: Column) -> pd.Series:
@@ -172,7 +195,11 @@ def csv_cells(codes: Codes, schema: Schema) -> pd.DataFrame:
     made = {}
     for k, (name, column) in enumerate(schema.columns.items()):
         if isinstance(column, Date):
-            made[name] = texts(days(codes, schema, name), column)
+            known = texts(days(codes, schema, name), column)
+            gone = codes[:, k] - size(column)
+            for kind, word in enumerate(column.gap_words):  # the date that it comes after may be missing too
+                known = known.mask((gone == kind) | ((gone < 0) & (known == "") & (kind == 0)), word)
+            made[name] = known
         elif not (isinstance(column, Identifier) and column.drop):
             made[name] = _texts(codes[:, k], column)
     return pd.DataFrame(made)
@@ -180,11 +207,13 @@ def csv_cells(codes: Codes, schema: Schema) -> pd.DataFrame:
 
 def _texts(codes: Codes, column: Column) -> pd.Series:
     distinct, place = np.unique(codes, return_inverse=True)
-    words = ["" if code >= size(column) else _text(int(code), column) for code in distinct]
+    words = [_text(int(code), column) for code in distinct]
     return pd.Series(np.array(words, dtype=object)[place])
 
 
 def _text(code: int, column: Column) -> str:
+    if code >= size(column):
+        return column.gap_words[code - size(column)]
     if isinstance(column, Binary | Categorical):
         return str(column.levels[code])
     if isinstance(column, Identifier):

@@ -40,7 +40,10 @@ def _codes(name: str, value: str, column: Column) -> tuple[int, int]:
     if value == "":
         if not column.missing:
             raise UsageError(f"--where {name}= asks for missing values, which the schema does not have there.")
-        return size(column), size(column)
+        return size(column), size(column) + column.gaps - 1
+    if value in column.gap_words:
+        gap = size(column) + column.gap_words.index(value)
+        return gap, gap
     if isinstance(column, Binary | Categorical):
         levels = [str(level) for level in column.levels]
         if value not in levels:

@@ -26,7 +26,8 @@ def as_days(table: Table, schema: Schema) -> Table:
         days = read[name] if column.after is None else read[name] - read[column.after]
         lost = np.isnan(days) & ~np.isnan(read[name])  # the other date is missing
         words = np.array([f"{d:.0f}" for d in np.nan_to_num(days)], dtype=object)
-        cells[name] = np.where(lost, "", np.where(np.isnan(days), cells[name].to_numpy(object), words))
+        none = column.gap_words[0] if column.gaps else ""
+        cells[name] = np.where(lost, none, np.where(np.isnan(days), cells[name].to_numpy(object), words))
     return Table(table.where, table.header, cells)
 
 
@@ -44,7 +45,8 @@ def ordinal(word: str, form: str) -> float:
 
 def _ordinals(cells: pd.Series, column: Date) -> Floats:
     place, words = pd.factorize(cells, use_na_sentinel=False)
-    numbers = [float("nan") if word in MISSING_TOKENS else ordinal(str(word), column.format) for word in words]
+    gone = MISSING_TOKENS | set(column.gap_words)
+    numbers = [float("nan") if word in gone else ordinal(str(word), column.format) for word in words]
     return np.array(numbers, np.float64)[place]
 
 

@@ -14,19 +14,24 @@ from .codec import size
 
 @dataclass(frozen=True)
 class Grid:
-    """Cell i holds the codes edges[i] to edges[i+1] - 1; a last cell holds missing values where there may be any."""
+    """Cell i holds the codes edges[i] to edges[i+1] - 1; then comes a cell for each kind of missing value."""
 
     edges: NDArray[np.int64]
-    missing: bool
+    gaps: int
 
     @property
     def cells(self) -> int:
-        """How many cells, the one of missing values included."""
-        return len(self.edges) - 1 + self.missing
+        """How many cells, those of missing values included."""
+        return len(self.edges) - 1 + self.gaps
+
+    @property
+    def ends(self) -> NDArray[np.int64]:
+        """The edges of all cells, those of missing values, which hold one code each, included: (cells + 1,)."""
+        return np.append(self.edges, self.edges[-1] + 1 + np.arange(self.gaps))
 
     def cell_of(self, codes: NDArray[np.int32]) -> NDArray[np.int64]:
-        """The cell of each code; the code past all values is the missing cell."""
-        return np.searchsorted(self.edges, codes, side="right") - 1
+        """The cell of each code; codes past all values are missing."""
+        return np.searchsorted(self.ends[:-1], codes, side="right") - 1
 
 
 def grid(column: Column, cells: int) -> Grid:
@@ -37,7 +42,7 @@ def grid(column: Column, cells: int) -> Grid:
     """
     count = size(column)
     if isinstance(column, Binary | Categorical) or count <= cells:
-        return Grid(np.arange(count + 1), column.missing)
+        return Grid(np.arange(count + 1), column.gaps)
     low, high = column.units
     if column.scale == "linear":
         # Whole widths where values are few: cells of one and of two values in turn would look like heaps.
@@ -47,4 +52,4 @@ def grid(column: Column, cells: int) -> Grid:
         start = max(low, 1)  # in units; zero, if the bounds hold it, is cut off below
         edges = np.geomspace(start, high + 1, cells + (low > 0)) - low
         edges = np.concatenate([[0], edges]) if low == 0 else edges
-    return Grid(np.unique(np.round(edges).astype(np.int64)), column.missing)
+    return Grid(np.unique(np.round(edges).astype(np.int64)), column.gaps)

@@ -54,5 +54,5 @@ class Layout:
                     kind, wide = "number", 1
             flag = at + wide if column.missing else None
             spans.append(Span(name=name, index=index, kind=kind, start=at, stop=at + wide, flag=flag))  # type: ignore[arg-type]
-            at += wide + column.missing
+            at += wide + bool(column.missing)
         return cls(spans=tuple(spans), width=at)

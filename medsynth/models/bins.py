@@ -49,7 +49,7 @@ class Bins:
     """A column's bins, a public map from codes: `place` (fine cells,) is the bin of each cell of the fine grid.
 
     `shares` (fine cells,) are the noisy shares of rows, `grain` (kinds,) those of the kinds of numbers that heaps
-    are made of, or None. A missing value has a bin of its own, the last.
+    are made of, or None. Missing values have bins of their own, the last, one a kind.
     """
 
     column: Column
@@ -63,17 +63,17 @@ class Bins:
         """At most `most` bins of roughly equal mass; few values stay themselves."""
         fine = fine_grid(column)
         place = np.arange(fine.cells)
-        values = fine.cells - column.missing
+        values = fine.cells - column.gaps
         if shares is not None:
             inside = np.unique(_even(shares[:values], most), return_inverse=True)[1]
-            place = np.concatenate([inside, [inside[-1] + 1]]) if column.missing else inside
+            place = np.append(inside, inside[-1] + 1 + np.arange(column.gaps))
         return cls(column, fine, place, np.ones(fine.cells) if shares is None else shares, grain)
 
     def split(self, mass: Floats, most: int) -> Bins:
         """These bins cut further where `mass`, (fine cells,), cut into `most` even parts says so."""
         if not self.ordered:
             return self
-        values = self.grid.cells - self.column.missing
+        values = self.grid.cells - self.column.gaps
         both = self.place.astype(np.int64) * (most + 1)
         both[:values] += _even(mass[:values], most)
         return replace(self, place=np.unique(both, return_inverse=True)[1])
@@ -87,7 +87,7 @@ class Bins:
     def ordered(self) -> int:
         """How many first bins are neighbours in value: none of a column of levels."""
         named = isinstance(self.column, Binary | Categorical) and self.column.kind != "ordinal"
-        return 0 if named else self.cells - self.column.missing
+        return 0 if named else self.cells - self.column.gaps
 
     def cell_of(self, codes: Codes) -> NDArray[np.int64]:
         """The bin of each code."""
@@ -100,18 +100,18 @@ class Bins:
         """
         if self.cells <= most:
             return np.arange(self.cells)
-        values = self.cells - self.column.missing
+        values = self.cells - self.column.gaps
         if self.ordered:
             middle = (np.cumsum(mass[:values]) - mass[:values] / 2) / mass[:values].sum()
             part = np.unique(np.minimum((middle * (most - 1)).astype(np.int64), most - 2), return_inverse=True)[1]
         else:
             rank = np.argsort(np.argsort(-mass[:values], kind="stable"))
             part = np.minimum(rank, most - 2)
-        return np.concatenate([part, [part.max() + 1]]) if self.column.missing else part
+        return np.append(part, part.max() + 1 + np.arange(self.column.gaps))
 
     def overlap(self, first: int, last: int) -> Floats:
         """The part of each fine cell's codes that lies from `first` to `last`: (fine cells,)."""
-        edges = np.append(self.grid.edges, self.grid.edges[-1] + 1) if self.column.missing else self.grid.edges
+        edges = self.grid.ends
         common = np.minimum(edges[1:], last + 1) - np.maximum(edges[:-1], first)
         return np.asarray(np.maximum(common, 0) / np.diff(edges))
 
@@ -160,12 +160,12 @@ class Bins:
             first, last = starts[bins[mine]], starts[bins[mine] + 1]
             at = mass[first] + rng.random(len(mine)) * (mass[last] - mass[first])
             fine[mine] = np.clip(np.searchsorted(mass, at, side="right") - 1, first, last - 1)
-        edges = np.append(self.grid.edges, self.grid.edges[-1] + 1)  # the missing cell holds one code
+        edges = self.grid.ends
         first, last = edges[fine], edges[fine + 1] - 1
         if span is not None:
             first, last = np.maximum(first, span[0]), np.minimum(last, span[1])
         if self.grain is None:
             return np.asarray(first + np.floor(rng.random(len(bins)) * (last - first + 1)), np.int32)
-        low, values = self.column.units[0], self.grid.cells - self.column.missing  # type: ignore[union-attr]
+        low, values = self.column.units[0], self.grid.cells - self.column.gaps  # type: ignore[union-attr]
         units = on_heaps(first + low, last + low, fitted(edges + low, self.shares[:values], self.grain), rng) - low
         return np.asarray(np.where(first < self.grid.edges[-1], units, first), np.int32)

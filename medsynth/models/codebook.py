@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 def cleaned_histograms(schema: Schema, answers: dict[str, Floats], rows: int, std: float) -> dict[str, Floats]:
     """Shares from the noisy histograms of columns, and of the kinds of numbers that values are heaped on."""
     return {
-        name: smoothed(answer, rows, std, schema.columns[name].missing)
+        name: smoothed(answer, rows, std, schema.columns[name].gaps)
         if name in schema.columns
         else cleaned(shrunk(answer, std) if name.startswith("grain ") else answer, rows)
         for name, answer in answers.items()

@@ -58,13 +58,13 @@ def _rough(cells: int, ordered: int, order: int, spread: float) -> Floats:
     return np.asarray(steps.T @ steps / spread**2)
 
 
-def smoothed(counts: Floats, rows: int, std: float, missing: bool) -> Floats:
+def smoothed(counts: Floats, rows: int, std: float, gaps: int) -> Floats:
     """Shares, (cells,), of a number's histogram: log shares bend little, and tails that the noise hides are cut off.
 
     What is left of the noise at the far end of the bounds would be outliers, and a linear model would follow them.
     A tail stands where its rows rise above its noise, as they do in large tables.
     """
-    cells, values = len(counts), len(counts) - missing
+    cells, values = len(counts), len(counts) - gaps
     precision = 1e-3 * np.eye(cells)
     bends = np.diff(np.eye(values), 2, axis=0)
     precision[:values, :values] += bends.T @ bends / (BEND * min(1.0, USUAL / values) ** 1.5) ** 2

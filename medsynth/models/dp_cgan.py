@@ -25,7 +25,7 @@ from ..nets import Mlp
 from ..rng import numpy_stream, torch_stream
 from ..schema import Schema
 from .embedding import Embedding
-from .marginals import cleaned
+from .marginals import cleaned, without_ghosts
 from .rows import Rows, histogram_maps
 
 HISTOGRAMS, CLASSES, GRADIENTS = "column histograms", "class counts", "critic gradients"
@@ -114,8 +114,7 @@ def train(
     rows = Rows.of(schema, counts, plan.rows)
     target = {schema.target or "": rows.condition}
     class_counts = next(iter(vault.histograms(CLASSES, target).values()))
-    if schema.target and schema.columns[schema.target].missing and class_counts[-1] < 3 * plan.noise(CLASSES):
-        class_counts[-1] = 0.0  # a missing target that does not rise above the noise is noise
+    class_counts = without_ghosts(class_counts, schema.columns.get(schema.target or ""), plan.noise(CLASSES))
     prior = cleaned(class_counts, plan.rows)
     classes = rows.condition.classes
     embed = Embedding(

@@ -37,20 +37,24 @@ def cleaned(counts: Floats, total: float) -> Floats:
 
 @dataclass(frozen=True)
 class Marginal:
-    """One column's distribution by its noisy histogram. `shares`: (cells,) of non-missing values."""
+    """One column's distribution by its noisy histogram. `shares`: (cells,) of values; `gaps` of kinds of missing."""
 
     column: Column
     grid: Grid
     shares: Floats
-    missing_share: float
+    gaps: Floats
 
     @classmethod
     def of(cls, column: Column, counts: Floats, total: float, cells: Grid | None = None) -> Marginal:
         """From noisy `counts` over a grid of the column, by default the usual one, and the declared number of rows."""
         shares = cleaned(counts, total)
-        missing = float(shares[-1]) if column.missing else 0.0
-        values = shares[:-1] if column.missing else shares
-        return cls(column, cells or grid(column, CELLS), values / values.sum(), missing)
+        values, gaps = np.split(shares, [len(shares) - column.gaps])
+        return cls(column, cells or grid(column, CELLS), values / values.sum(), gaps)
+
+    @property
+    def missing_share(self) -> float:
+        """The share of missing values of any kind."""
+        return float(self.gaps.sum())
 
     @property
     def cdf(self) -> Floats:
@@ -99,7 +103,7 @@ class Condition:
             return cls(index, marginal, np.empty(0), marginal.grid.cells)
         inner = np.interp(np.linspace(0, 1, NUMERIC_CLASSES + 1)[1:-1], marginal.cdf, marginal.grid.edges)
         cuts = np.unique(np.ceil(inner))
-        return cls(index, marginal, cuts, len(cuts) + 1 + marginal.column.missing)
+        return cls(index, marginal, cuts, len(cuts) + 1 + marginal.column.gaps)
 
     @property
     def cells(self) -> int:
@@ -112,8 +116,9 @@ class Condition:
             return np.zeros(len(codes), np.int32)
         if not len(self.cuts) and isinstance(self.marginal.column, Binary | Categorical):
             return codes
-        missing = codes >= self.marginal.grid.edges[-1]
-        return np.where(missing, self.classes - 1, np.searchsorted(self.cuts, codes, side="right")).astype(np.int32)
+        gap = codes - self.marginal.grid.edges[-1]
+        found = np.where(gap >= 0, len(self.cuts) + 1 + gap, np.searchsorted(self.cuts, codes, side="right"))
+        return found.astype(np.int32)
 
     def allowed(self, first: int, last: int) -> Floats:
         """The share of each class whose target code lies from `first` to `last`: (classes,)."""
@@ -122,7 +127,8 @@ class Condition:
             return np.asarray((place >= first) & (place <= last), np.float64)
         whole, part = self._ranks(), self._ranks((first, last))
         share = np.maximum(part[1] - part[0], 0) / np.maximum(whole[1] - whole[0], 1e-12)
-        return np.append(share, float(last >= self.marginal.grid.edges[-1])) if self.marginal.column.missing else share
+        gap = self.marginal.grid.edges[-1] + np.arange(self.marginal.column.gaps)
+        return np.append(share, (gap >= first) & (gap <= last))
 
     def _ranks(self, span: tuple[int, int] | None = None) -> tuple[Floats, Floats]:
         """Quantiles at which each class's bin of a number begins and ends, or the part of it inside `span`."""
@@ -136,9 +142,17 @@ class Condition:
         """Target codes of `classes`: the level itself, or a draw inside the bin, and `span`, by the noisy histogram."""
         if self.marginal is None or isinstance(self.marginal.column, Binary | Categorical):
             return classes
-        edges, column = self.marginal.grid.edges, self.marginal.column
+        edges = self.marginal.grid.edges
         low, high = self._ranks(span)
         inside = np.minimum(classes, len(low) - 1)
         codes = self.marginal.codes_at(low[inside] + uniforms * (high[inside] - low[inside]))
         codes = codes if span is None else np.clip(codes, span[0], min(span[1], edges[-1] - 1))
-        return np.where(classes == self.classes - 1, edges[-1], codes).astype(np.int32) if column.missing else codes
+        gap = classes - len(low)
+        return np.where(gap >= 0, edges[-1] + gap, codes).astype(np.int32)
+
+
+def without_ghosts(counts: Floats, target: Column | None, std: float) -> Floats:
+    """Noisy class counts in which a missing target that does not rise above three `std` of its noise is none."""
+    found, gaps = counts.copy(), target.gaps if target else 0
+    found[len(found) - gaps :] *= found[len(found) - gaps :] >= 3 * std
+    return found

@@ -80,11 +80,21 @@ class Rows:
             else:
                 code = out[:, span.start : span.stop].argmax(1).astype(np.int32)
             if span.flag is not None:
-                code = np.where(out[:, span.flag] > 0.5, size(marginal.column), code)
+                code = np.where(
+                    out[:, span.flag] > 0.5, size(marginal.column) + self._kinds(marginal, rng, len(x)), code
+                )
             codes[:, span.index] = code
         if self.condition.index is not None:
             codes[:, self.condition.index] = self.condition.codes(classes.astype(np.int32), rng.random(len(x)))
         return codes
+
+    @staticmethod
+    def _kinds(marginal: Marginal, rng: Stream, count: int) -> Codes:
+        """Which kind of missing value each row has where it has one: all of them show the one flag."""
+        if len(marginal.gaps) == 1:
+            return np.zeros(count, np.int32)
+        shares = marginal.gaps / marginal.gaps.sum()
+        return rng.choice(len(shares), count, p=shares).astype(np.int32)
 
     def harden(self, logits: Tensor, generator: torch.Generator, temperature: float = 0.5) -> Tensor:
         """A generator's raw outputs (rows, width) as an encoded row that holds hard draws and soft gradients.

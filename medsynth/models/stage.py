@@ -22,7 +22,7 @@ from ..schema import Schema
 from .bins import Bins, fine_grid, grids
 from .codebook import cleaned_histograms, codebook
 from .heaps import grains
-from .marginals import cleaned
+from .marginals import cleaned, without_ghosts
 from .mixture import Mixture, Shape
 
 HISTOGRAMS, CLASSES = "column histograms", "class counts"
@@ -70,8 +70,7 @@ class Stage:
         bins, condition = codebook(schema, histograms, plan.rows, MOST)
         given = (schema.target or "", condition)
         counts = vault.tables(CLASSES, {"class": [given]})["class"]
-        if schema.target and schema.columns[schema.target].missing and counts[-1] < 3 * plan.noise(CLASSES):
-            counts[-1] = 0.0  # a missing target that does not rise above the noise is noise
+        counts = without_ghosts(counts, schema.columns.get(schema.target or ""), plan.noise(CLASSES))
         base = {}
         for name in columns:
             share = histograms[name] if name in histograms else cleaned(answers[name], plan.rows)

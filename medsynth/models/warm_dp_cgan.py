@@ -27,7 +27,7 @@ from .critic import Critic, Heard
 from .dp_cgan import Arrays, Progress
 from .drawing import generate as generate
 from .heaps import grains
-from .marginals import Condition
+from .marginals import Condition, without_ghosts
 from .mixture import Mixture, Shape
 from .pairing import Pairing, pairing
 from .pairs import STEPS, Measured, Pair, fit, guesses
@@ -122,9 +122,8 @@ class _Fit:
         """Rows of each class, and log shares of bins given the class."""
         found = self.vault.tables(COUNTS, {name: [given, (name, bins[name])] for name in self.columns})
         std = self.plan.noise(COUNTS) * math.sqrt(len(found))
-        totals, target = class_totals(found, self.plan.rows), self.schema.target
-        if target and self.schema.columns[target].missing and totals[-1] < 3 * std / math.sqrt(len(found)):
-            totals[-1] = 0.0  # a missing target that does not rise above the noise is noise
+        target = self.schema.columns.get(self.schema.target or "")
+        totals = without_ghosts(class_totals(found, self.plan.rows), target, std / math.sqrt(len(found)))
         counts = Counts.of(bins, found, dict.fromkeys(found, std), totals)
         if REFINED not in self.plan.events:
             return counts

@@ -18,6 +18,7 @@ from ..artifact import claim as sentence
 from ..errors import MedsynthError, UsageError
 from ..rng import numpy_stream
 from ..schema import Binary, Categorical, Identifier, Schema
+from ..schema.columns import Column
 from . import inputs
 from .attacks import Attacks, attacks
 from .fidelity import Fidelity, column_summaries, fidelity
@@ -222,17 +223,23 @@ def _variables(
         elif isinstance(column, Binary | Categorical):
             kind, shown = column.kind, [str(level) for level in column.levels]
             domain = ", ".join(shown[:8]) + (f" and {len(shown) - 8} more" if len(shown) > 8 else "")
-            row = (domain, _whence(learned), "may be missing" if column.missing else "never missing", "exact")
+            row = (domain, _whence(learned), _gaps(column), "exact")
         else:
             kind, unit = column.kind, f" {column.unit}" if column.unit else ""
             ends = [f"{end:g}" if isinstance(end, int | float) else end.isoformat() for end in column.bounds]
             domain = f"{ends[0]} to {ends[1]}{unit}, {column.scale} scale"
             places = f"{column.places} decimals" if column.places else "whole numbers"
-            row = (domain, _whence(learned), "may be missing" if column.missing else "never missing", places)
+            row = (domain, _whence(learned), _gaps(column), places)
         found.append(
             Variable(name=name, kind=kind, role=role, domain=row[0], whence=row[1], missing=row[2], precision=row[3])
         )
     return found
+
+
+def _gaps(column: Column) -> str:
+    if isinstance(column.missing, tuple):
+        return "missing values: " + ", ".join(word or "empty" for word in column.gap_words)
+    return "may be missing" if column.missing else "never missing"
 
 
 def _whence(learned: bool) -> str:

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .. import tables
+from ..codec.codec import gap
 from ..codec.dates import ordinal
 from ..errors import SchemaError, TableError
 from ..rng import Stream
@@ -96,8 +97,18 @@ def gather(
 
 
 def dated(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
-    """Without identifiers, which are compared with nothing; dates as years and their parts."""
+    """Without identifiers, which are compared with nothing; dates as years and their parts; codes of missing values
+    as missing, with a column beside that tells the kinds apart.
+    """
     made = frame.drop(columns=[n for n, c in schema.columns.items() if isinstance(c, Identifier) and n in frame])
+    for name, column in schema.columns.items():
+        if isinstance(column.missing, tuple) and name in made:
+            place, found = pd.factorize(made[name], use_na_sentinel=False)
+            kind = np.array([gap("" if pd.isna(cell) else str(cell), column) for cell in found])[place]
+            made[name] = made[name].mask(kind >= 0)
+            if column.gaps > 1:
+                labels = np.array([*(word or "empty" for word in column.gap_words), "known"], dtype=object)
+                made[f"{name}: missing"] = labels[kind]
     for name, column in schema.columns.items():
         if isinstance(column, Date) and name in made and not pd.api.types.is_numeric_dtype(made[name]):
             days = [np.nan if pd.isna(cell) else ordinal(str(cell), column.format) for cell in made[name]]

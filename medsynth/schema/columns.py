@@ -18,10 +18,42 @@ SIGNIFICANT = 5  # digits of the bounds' width that are kept where the schema gi
 class _Base(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    missing: bool = False
+    missing: bool | tuple[StrictInt | StrictStr, ...] = False
+
+    @property
+    def gaps(self) -> int:
+        """How many kinds of missing values there are: their codes follow those of the values."""
+        return len(self.gap_words)
+
+    @property
+    def gap_words(self) -> tuple[str, ...]:
+        """How each kind of missing value is written, "" for an empty cell."""
+        if isinstance(self.missing, tuple):
+            return tuple(str(code) for code in self.missing)
+        return ("",) if self.missing else ()
+
+    @model_validator(mode="after")
+    def _check_gaps(self) -> Self:
+        if self.missing == () or len(set(self.gap_words)) < self.gaps:
+            raise ValueError("missing must be true, or a list of codes that differ from one another")
+        if any(word != word.strip() for word in self.gap_words):
+            raise ValueError("codes of missing values must not begin or end with blanks")
+        return self
 
 
-def _check_levels(levels: tuple[Level, ...], unknown: Level | None) -> None:
+def _check_apart(words: tuple[str, ...], low: float, high: float) -> None:
+    for word in words:
+        try:
+            inside = low <= float(word or "nan") <= high
+        except ValueError:
+            continue
+        if inside:
+            raise ValueError("a code of missing values lies within the bounds: it could be a value")
+
+
+def _check_levels(levels: tuple[Level, ...], unknown: Level | None, gap_words: tuple[str, ...]) -> None:
+    if {str(level) for level in levels} & set(gap_words):
+        raise ValueError("a level is also a code of missing values")
     if len({str(level) for level in levels}) != len(levels):
         raise ValueError("levels must differ from one another")
     if any(isinstance(level, str) and level != level.strip() for level in levels):
@@ -43,7 +75,7 @@ class Binary(_Base):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        _check_levels(self.levels, self.unknown)
+        _check_levels(self.levels, self.unknown, self.gap_words)
         return self
 
 
@@ -59,7 +91,7 @@ class Categorical(_Base):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        _check_levels(self.levels, self.unknown)
+        _check_levels(self.levels, self.unknown, self.gap_words)
         return self
 
 
@@ -95,6 +127,7 @@ class Continuous(_Base):
     @model_validator(mode="after")
     def _check(self) -> Self:
         _check_range(self.bounds, self.scale)
+        _check_apart(self.gap_words, *self.bounds)
         low, high = self.units
         if high == low:
             raise ValueError("bounds are equal at this number of decimals: give more decimals")
@@ -125,6 +158,7 @@ class Count(_Base):
     @model_validator(mode="after")
     def _check(self) -> Self:
         _check_range(self.bounds, self.scale)
+        _check_apart(self.gap_words, *self.bounds)
         if self.bounds[1] - self.bounds[0] >= MAX_CODES:
             raise ValueError("bounds are too far apart for a count: declare it continuous with decimals: 0")
         return self
@@ -169,6 +203,7 @@ class Date(_Base):
             raise ValueError("bounds are two days as YYYY-MM-DD, or two whole numbers of days with `after`")
         if self.units[0] >= self.units[1]:
             raise ValueError("bounds must be two days, the earlier one first")
+        _check_apart(self.gap_words, *self.units)
         sample = date(2003, 12, 31)
         try:
             if datetime.strptime(sample.strftime(self.format), self.format).date() != sample:
