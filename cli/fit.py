@@ -15,7 +15,7 @@ from .console import given_up, guarded, progress_bar, result, say
 
 @guarded
 def fit(
-    table: Annotated[Path, typer.Argument(help="CSV file, UTF-8, comma-separated, with a header.")],
+    table: Annotated[Path, typer.Argument(help="CSV (any delimiter, packed or not) or Parquet file.")],
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget; 3.7 in the thyroid study.")] = None,
     delta: Annotated[float, typer.Option(help="Chance of a worse loss; below 1/(10 rows).")] = 1e-5,
     schema: Annotated[Path | None, typer.Option(help="Schema YAML [default: TABLE's .schema.yaml].")] = None,
@@ -49,10 +49,11 @@ def fit(
         medsynth fit patients.csv --epsilon 3.7 --resume
     """
     from medsynth.files import refuse_existing
+    from medsynth.source import name_of
 
     if no_dp == (epsilon is not None):
         raise UsageError("Give exactly one of --epsilon and --no-dp.")
-    output = output or Path(f"{table.stem}.medsynth")
+    output = output or Path(f"{name_of(table)}.medsynth")
     refuse_existing(output, force=force)
     quiet = quiet or as_json
     checkpoint = output.with_suffix(".medsynth-checkpoint")
@@ -101,11 +102,13 @@ def _hold_out(
     from medsynth.holdout import check, split
     from medsynth.opening import check_table
     from medsynth.schema import Schema
+    from medsynth.source import beside, is_parquet, name_of
 
     check(fraction)
     check_table(table)
-    train, heldout = Path(f"{table.stem}.train.csv"), Path(f"{table.stem}.heldout.csv")
-    sibling = table.with_suffix(".schema.yaml")
+    kind = ".parquet" if is_parquet(table) else ".csv"
+    train, heldout = (Path(f"{name_of(table)}.{part}{kind}") for part in ("train", "heldout"))
+    sibling = beside(table, ".schema.yaml")
     told = schema or (sibling if sibling.exists() else None)
     if again and train.exists() and heldout.exists():
         return train, told  # a fit that is resumed keeps its split

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from medsynth.errors import MedsynthError, UsageError
+from medsynth.source import name_of, named
 
 from .console import guarded, newest_model, result, say, steps
 
@@ -50,7 +51,7 @@ def report(
     quiet = quiet or as_json
     # A table named by hand need not be the newest model's: then only a model named by hand, or its namesake, counts.
     path = model or (newest_model(quiet=quiet) if synthetic is None else _namesake(synthetic))
-    name = path.stem if path else synthetic.stem.removesuffix(".synthetic") if synthetic else "table"
+    name = path.stem if path else name_of(synthetic).removesuffix(".synthetic") if synthetic else "table"
     folder = path.parent if path else Path()
     if path is None and synthetic is None:
         raise MedsynthError("There is no model here and no --synthetic. Fit and sample first, or name a table.")
@@ -58,11 +59,10 @@ def report(
     for file in (output, output.with_suffix(".json")):
         refuse_existing(file, force=force)
     if not shareable:
-        real = real or folder / f"{name}.heldout.csv"
+        real = real or named(folder, f"{name}.heldout") or folder / f"{name}.heldout.csv"
         if not real.exists():
             raise MedsynthError(_cure(real, name))
-        sibling = folder / f"{name}.train.csv"
-        train = train or (sibling if sibling.exists() else None)
+        train = train or named(folder, f"{name}.train")
     elif real or train:
         raise UsageError("--shareable reads no real rows: leave --real and --train out.")
 
@@ -76,7 +76,8 @@ def report(
     with steps(sys.stderr.isatty() and not quiet) as step:
         step("reading")
         fitted = _fitted(path)
-        table, notes = _synthetic(synthetic, folder / f"{name}.synthetic.csv", fitted, quiet)
+        usual = named(folder, f"{name}.synthetic")
+        table, notes = _synthetic(synthetic or usual, f"{name}.synthetic.csv", fitted, quiet)
         if (total := place(folder / f"{name}.csv")).exists() and not shareable:
             notes.append(read_spent(folder / f"{name}.csv").sentence() + f" ({total.name})")
         made = page.build(
@@ -110,8 +111,9 @@ def report(
 
 
 def _namesake(synthetic: Path) -> Path | None:
-    path = synthetic.with_name(f"{synthetic.stem.removesuffix('.synthetic')}.medsynth")
-    return path if synthetic.stem.endswith(".synthetic") and path.exists() else None
+    stem = name_of(synthetic)
+    path = synthetic.with_name(f"{stem.removesuffix('.synthetic')}.medsynth")
+    return path if stem.endswith(".synthetic") and path.exists() else None
 
 
 def _shown(value: float | None) -> str:
@@ -124,18 +126,17 @@ def _fitted(path: Path | None) -> Model | None:
     return None if path is None else load(path)
 
 
-def _synthetic(given: Path | None, usual: Path, fitted: Model | None, quiet: bool):  # type: ignore[no-untyped-def]
-    """The synthetic table: the one given, else the model's own file, else a fresh sample; and what to say of it."""
+def _synthetic(path: Path | None, usual: str, fitted: Model | None, quiet: bool):  # type: ignore[no-untyped-def]
+    """The synthetic table in that file, else a fresh sample; and what to say of it. `usual`: the file's usual name."""
     from medsynth.report.inputs import read
 
-    path = given or (usual if usual.exists() else None)
     if path is not None:
         say(f"Synthetic table: {path}", quiet=quiet)
         return read(path), []
     assert fitted is not None
     from medsynth.sampling import sample
 
-    note = f"There was no {usual.name}: {fitted.rows} rows were sampled afresh from the model for this report."
+    note = f"There was no {usual}: {fitted.rows} rows were sampled afresh from the model for this report."
     say(note, quiet=quiet)
     return sample(fitted), [note]
 

@@ -16,7 +16,9 @@ from .console import find_model, guarded, result, say
 def sample(
     n: Annotated[int | None, typer.Option("-n", help="Rows to draw [default: the model's public row count].")] = None,
     model: Annotated[Path | None, typer.Option(help="Model file [default: the newest here].")] = None,
-    output: Annotated[str | None, typer.Option(help="CSV file, or - for standard output.")] = None,
+    output: Annotated[
+        str | None, typer.Option(help="File, by its name .csv, .csv.gz or .parquet; or - for standard output.")
+    ] = None,
     where: Annotated[
         list[str] | None, typer.Option(help="Only rows with COLUMN=VALUE or COLUMN=LOW..HIGH; may be given again.")
     ] = None,
@@ -33,6 +35,8 @@ def sample(
 
         medsynth sample -n 500 --model patients.medsynth --output -
 
+        medsynth sample -n 5000000 --output patients.synthetic.parquet
+
         medsynth sample -n 500 --where sex=F --where age=40..60 --balance
     """
     from medsynth.files import atomic_write, refuse_existing
@@ -48,14 +52,15 @@ def sample(
 
     from medsynth.artifact import claim, load
     from medsynth.sampling import csv_chunks
+    from medsynth.writing import check, write
 
     fitted = load(path)
-    parts = csv_chunks(fitted, n, seed, where or (), balance)
     if output == "-":
-        for part in parts:
+        for part in csv_chunks(fitted, n, seed, where or (), balance):
             print(part, end="")
         return
-    atomic_write(target, lambda file: file.writelines(part.encode() for part in parts), force=force)
+    check(target)
+    atomic_write(target, lambda file: write(fitted, file, target, n, seed, where or (), balance), force=force)
     rows = fitted.rows if n is None else n
     say(claim(fitted), quiet=as_json)
     result(

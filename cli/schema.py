@@ -13,7 +13,7 @@ from .console import guarded, result
 
 app = typer.Typer(no_args_is_help=True, help="What is public about a table: its columns, bounds, levels and target.")
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
-Csv = Annotated[Path, typer.Argument(help="CSV file.")]
+Csv = Annotated[Path, typer.Argument(help="CSV or Parquet file.")]
 
 
 @app.command()
@@ -30,10 +30,11 @@ def draft(
     from medsynth.files import atomic_write, refuse_existing
     from medsynth.opening import table_kinds
     from medsynth.schema.draft import draft as make
+    from medsynth.source import beside, name_of
 
-    output = table.with_suffix(".schema.yaml")
+    output = beside(table, ".schema.yaml")
     refuse_existing(output, force=force)
-    text = make(table.stem, table_kinds(table))
+    text = make(name_of(table), table_kinds(table))
     atomic_write(output, lambda file: file.write(text.encode()), force=force)
     result(
         {"schema": str(output)},

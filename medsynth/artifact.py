@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from .errors import ArtifactError, MedsynthError
 from .files import atomic_write
 from .schema import Schema
 
-FORMAT = 1
+FORMAT = 2
 LARGEST = 1 << 30  # bytes: a file beyond this is no model of ours
 FIELDS = frozenset(
     [
@@ -36,6 +36,7 @@ FIELDS = frozenset(
         "device",
         "seconds",
         "versions",
+        "dtypes",
     ]
 )
 Arrays = dict[str, NDArray[np.float32]]
@@ -47,7 +48,8 @@ class Model:
 
     Fitted without noise it has no epsilon and makes no claim.
 
-    `rows` is the public row count; `tensors` hold the generator and the ledgered answers that decode its rows.
+    `rows` is the public row count; `tensors` hold the generator and the ledgered answers that decode its rows;
+    `dtypes` are those that a data frame had, by column, which count as public.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Model:
     seconds: float
     versions: dict[str, str]
     tensors: Arrays
+    dtypes: dict[str, str] = field(default_factory=dict)
 
     @property
     def claims(self) -> bool:

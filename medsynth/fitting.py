@@ -139,6 +139,7 @@ def fit(
     if units is not None:
         answer = vault.sizes(PATIENTS)
         sizes[SIZES] = cleaned(answer, answer.clip(min=0).sum()).astype(np.float32)
+    dtypes = opened.data.dtypes
     del opened
     with _one_thread():
         tensors = module.train(
@@ -167,6 +168,7 @@ def fit(
         seconds=round(time.perf_counter() - started, 2),
         versions=versions(),
         tensors={**tensors, **sizes},
+        dtypes=dtypes,
     )
 
 

@@ -6,16 +6,21 @@ import csv
 import io
 from pathlib import Path
 
-from . import rng
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from . import rng, source
 from .errors import UsageError
 from .files import atomic_write, refuse_existing
 from .tables import records
 
 
 def split(path: Path, fraction: float, train: Path, heldout: Path, *, force: bool, unit: str | None = None) -> None:
-    """Write each row of the CSV `path` to `heldout` with probability `fraction`, else to `train`, fields unchanged.
+    """Write each row of the table `path` to `heldout` with probability `fraction`, else to `train`, fields unchanged.
 
-    With `unit`, the name of the patients' column, one coin decides for all rows of a patient.
+    Parquet goes to Parquet, text to UTF-8 text with the same delimiter. With `unit`, the name of the patients' column,
+    one coin decides for all rows of a patient.
 
     Both files hold real rows: they are readable by their owner alone. Raises UsageError or OutputExists. The
     table must have been read by `tables.read` before, which finds what is wrong with it.
@@ -23,21 +28,35 @@ def split(path: Path, fraction: float, train: Path, heldout: Path, *, force: boo
     check(fraction)
     for output in (train, heldout):
         refuse_existing(output, force=force)
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        header, *rows = records(file)
-    out = rng.coins(rng.system_entropy(), len(rows), fraction)
+    if source.is_parquet(path):
+        frame = pd.read_parquet(path)
+        out = _coins(list(frame[unit].astype(str)) if unit in frame else None, len(frame), fraction)
+        for output, side in ((train, False), (heldout, True)):
+            part = frame[out == side].to_parquet(index=None if frame.index.names != [None] else False)
+            atomic_write(output, lambda file, part=part: file.write(part), force=force, private=True)  # type: ignore[misc]
+        return
+    form = source.form(path)
+    with source.text(path, form.encoding) as file:
+        header, *rows = records(file, form.delimiter)
     names = [name.strip() for name in header]
-    if unit in names:
-        first: dict[str, int] = {}
-        who = [row[names.index(unit)].strip() for row in rows]
-        out = out[[first.setdefault(key, k) for k, key in enumerate(who)]]
+    who = [row[names.index(unit)].strip() for row in rows] if unit in names else None
+    out = _coins(who, len(rows), fraction)
     for output, side in ((train, False), (heldout, True)):
         text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
+        writer = csv.writer(text, delimiter=form.delimiter, lineterminator="\n")
         writer.writerow(header)
         writer.writerows(row for row, coin in zip(rows, out, strict=True) if bool(coin) is side)
         content = text.getvalue().encode()
         atomic_write(output, lambda file, content=content: file.write(content), force=force, private=True)  # type: ignore[misc]
+
+
+def _coins(who: list[str] | None, rows: int, fraction: float) -> NDArray[np.bool_]:
+    """A secret coin a row, or one for all rows of each patient in `who`: (rows,)."""
+    out = rng.coins(rng.system_entropy(), rows, fraction)
+    if who is None:
+        return out
+    first: dict[str, int] = {}
+    return out[[first.setdefault(key, k) for k, key in enumerate(who)]]
 
 
 def check(fraction: float) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from . import tables
+from . import source, tables
 from .codec.codec import check_header, encode
 from .dp import discovery
 from .dp.plan import Need
@@ -73,6 +73,8 @@ def open_table(
     """The table at a path or in a frame, with the schema that a fit of it takes. Raises TableError or SchemaError."""
     path = Path(table) if isinstance(table, (str, Path)) else None
     data = tables.read(path) if path else tables.from_frame(table)  # type: ignore[arg-type]
+    if data.form:
+        notice(f"{data.where} is read as a table {data.form}.")
     declared = choose_schema(data, schema, path, notice)
     if declared is not None:
         declared = settle_target(declared, target, notice)
@@ -99,7 +101,7 @@ def choose_schema(
 
     Its columns come in the table's order. Raises SchemaError where they are not the table's.
     """
-    sibling = path.with_suffix(".schema.yaml") if path else None
+    sibling = source.beside(path, ".schema.yaml") if path else None
     if isinstance(schema, Schema):
         found = schema
     elif schema is not None:

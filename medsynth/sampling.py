@@ -71,7 +71,7 @@ def sample(
     Raises UsageError unless n is positive and the conditions can be met, ArtifactError for a broken model.
     """
     model = model if isinstance(model, Model) else load(model)
-    return decode(sample_codes(model, n, seed, where, balance), model.schema)
+    return decode(sample_codes(model, n, seed, where, balance), model.schema, model.dtypes)
 
 
 def sample_csv(
@@ -85,9 +85,22 @@ def csv_chunks(
     model: Model, n: int | None = None, seed: int | None = None, where: Sequence[str] = (), balance: bool = False
 ) -> Iterator[str]:
     """That text in parts, so that any number of rows is drawn in constant memory."""
+    for k, codes in enumerate(_parts(model, n, seed, where, balance)):
+        text: str = csv_cells(codes, model.schema).to_csv(index=False, header=k == 0, lineterminator="\n")
+        yield text
+
+
+def frames(
+    model: Model, n: int | None = None, seed: int | None = None, where: Sequence[str] = (), balance: bool = False
+) -> Iterator[pd.DataFrame]:
+    """The same rows as frames, part by part."""
+    return (decode(codes, model.schema, model.dtypes) for codes in _parts(model, n, seed, where, balance))
+
+
+def _parts(
+    model: Model, n: int | None, seed: int | None, where: Sequence[str], balance: bool
+) -> Iterator[NDArray[np.int32]]:
     count = model.rows if n is None else n
     for start in range(0, max(count, 1), CHUNK):
         own = seed if start == 0 or seed is None else stream_seed(seed, f"rows from {start}")
-        codes = sample_codes(model, min(CHUNK, count - start), own, where, balance, start)
-        text: str = csv_cells(codes, model.schema).to_csv(index=False, header=start == 0, lineterminator="\n")
-        yield text
+        yield sample_codes(model, min(CHUNK, count - start), own, where, balance, start)

@@ -13,6 +13,7 @@ from .dp import accountant
 from .dp.ledger import Ledger
 from .errors import ArtifactError, MedsynthError
 from .files import atomic_write
+from .source import beside
 
 SUFFIX = ".medsynth-ledger"
 
@@ -41,7 +42,7 @@ class Spent:
 
 def place(table: Path) -> Path:
     """Where the sum of a table stands."""
-    return table.with_suffix(SUFFIX)
+    return beside(table, SUFFIX)
 
 
 def record(table: Path, model: Model, output: Path) -> None:

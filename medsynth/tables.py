@@ -1,4 +1,4 @@
-"""CSV tables in and out. Reading keeps every cell as its text; what a cell means is the schema's business."""
+"""Tables read. Every cell is kept as its text; what a cell means is the schema's business."""
 
 from __future__ import annotations
 
@@ -9,65 +9,89 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TextIO
 
+import numpy as np
 import pandas as pd
 
+from . import source
 from .errors import TableError
 
 Kind = Literal["int", "float", "text"]
 MISSING_TOKENS = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA>"})
 _INT = re.compile(r"[-+]?\d{1,15}$")
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?$")
-SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+$")
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table as text: `where` names it in messages; `cells` holds one stripped string a cell."""
+    """A table as text: `where` names it in messages; `cells` holds one stripped string a cell.
+
+    `dtypes` are those that a frame or a Parquet file had; `form` says how the file was written, if not as usual.
+    """
 
     where: str
     header: tuple[str, ...]
     cells: pd.DataFrame = field(repr=False)
+    dtypes: dict[str, str] = field(default_factory=dict)
+    form: str = ""
 
 
 def read(path: Path | str) -> Table:
-    """The CSV table at `path`: UTF-8, comma-separated, one header line.
+    """The table at `path`: Parquet, or text with one header line, packed or not; delimiter and encoding are found.
 
     Raises TableError, naming the place and the cure and never a cell, for a file that is no such table.
     """
     path = Path(path)
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            header = _check_structure(file, str(path))
-        cells = pd.read_csv(
-            path,
-            encoding="utf-8-sig",
-            dtype=str,
-            keep_default_na=False,
-            na_filter=False,
-            skip_blank_lines=True,
-        )
+        if source.is_parquet(path):
+            return from_frame(_parquet(path), str(path))
+        found = source.form(path)
+        with source.text(path, found.encoding) as file:
+            header = _check_structure(file, found.delimiter, str(path))
+        with source.text(path, found.encoding) as file:
+            cells = pd.read_csv(file, sep=found.delimiter, dtype=str, keep_default_na=False, na_filter=False)
     except FileNotFoundError:
         raise TableError(f"There is no file {path}. Check the name and the folder.") from None
     except IsADirectoryError:
-        raise TableError(f"{path} is a folder. Name the CSV file in it.") from None
-    except UnicodeDecodeError:
-        raise TableError(f"{path} is not UTF-8 text. Save it as 'CSV UTF-8' (not UTF-16 or Latin-1).") from None
+        raise TableError(f"{path} is a folder. Name the table in it.") from None
     except (csv.Error, pd.errors.ParserError):
         raise TableError(f"{path} is not a CSV table. Check that its quotes are closed.") from None
+    except UnicodeError:
+        raise TableError(f"{path} is no text in the encoding that it begins with. Save it as 'CSV UTF-8'.") from None
     except OSError as error:
-        raise TableError(f"{path} cannot be read ({error.strerror}).") from None
+        raise TableError(f"{path} cannot be read ({error.strerror or 'damaged'}).") from None
     cells.columns = pd.Index(header)
-    return Table(str(path), header, cells.apply(lambda column: column.str.strip()))
+    commas = found.delimiter in ";\t"
+    return Table(str(path), header, cells.apply(lambda column: _stripped(column, commas)), form=found.said)
 
 
-def records(file: TextIO) -> Iterator[list[str]]:
+def _parquet(path: Path) -> pd.DataFrame:
+    import pyarrow
+
+    try:
+        frame = pd.read_parquet(path)
+    except (pyarrow.ArrowException, ValueError, KeyError):
+        raise TableError(f"{path} begins as a Parquet file and is damaged. Copy it again.") from None
+    return frame.reset_index(drop=frame.index.names == [None])
+
+
+def _stripped(column: pd.Series, decimal_commas: bool) -> pd.Series:
+    """Cells without blanks around them, each distinct one once in memory; where commas may be decimal, 1,5 as 1.5."""
+    place, words = pd.factorize(column, use_na_sentinel=False)
+    clean = [word.strip() for word in words]
+    if decimal_commas:
+        clean = [word.replace(",", ".") if _DECIMAL_COMMA.match(word) else word for word in clean]
+    return pd.Series(np.array(clean, dtype=object)[place], index=column.index)
+
+
+def records(file: TextIO, delimiter: str = ",") -> Iterator[list[str]]:
     """The records of an open CSV file, blank lines skipped, quotes strict."""
-    return (record for record in csv.reader(file, strict=True) if record)
+    return (record for record in csv.reader(file, strict=True, delimiter=delimiter) if record)
 
 
-def _check_structure(file: TextIO, where: str) -> tuple[str, ...]:
+def _check_structure(file: TextIO, delimiter: str, where: str) -> tuple[str, ...]:
     """The header, once every record has been seen to have its number of fields. pandas would pad in silence."""
-    reader = csv.reader(file, strict=True)
+    reader = csv.reader(file, strict=True, delimiter=delimiter)
     header: tuple[str, ...] | None = None
     rows = 0
     for record in reader:
@@ -83,7 +107,7 @@ def _check_structure(file: TextIO, where: str) -> tuple[str, ...]:
             raise TableError(
                 f"{where}, row {rows} (line {reader.line_num}): this row has "
                 f"{'fewer' if len(record) < len(header) else 'more'} fields than the header's {len(header)}. "
-                "Mend that line: a comma inside a value needs quotes around the value."
+                "Mend that line: a delimiter inside a value needs quotes around the value."
             )
     if header is None:
         raise TableError(f"{where} is empty. Export the table again, with a header line.")
@@ -94,8 +118,6 @@ def _check_structure(file: TextIO, where: str) -> tuple[str, ...]:
 
 def _check_header(header: tuple[str, ...], where: str) -> tuple[str, ...]:
     """The header, if it can be one. Its cells are never printed: they may be a patient's."""
-    if len(header) == 1 and (mark := next((m for m in SEPARATORS if m in header[0]), None)):
-        raise TableError(f"{where} is separated by {SEPARATORS[mark]}, not commas. Export it comma-separated.")
     empty = [k for k, cell in enumerate(header, 1) if not cell or _NUMBER.match(cell)]
     if empty:
         raise TableError(
@@ -116,7 +138,16 @@ def from_frame(frame: pd.DataFrame, where: str = "table") -> Table:
     if len(frame) < 2:
         raise TableError(f"{where}: too few rows to learn from: at least two are needed.")
     cells = {name: _text(frame.iloc[:, k]) for k, name in enumerate(header)}
-    return Table(where, header, pd.DataFrame(cells))
+    return Table(
+        where, header, pd.DataFrame(cells), {n: _dtype_name(frame.dtypes.iloc[k]) for k, n in enumerate(header)}
+    )
+
+
+def _dtype_name(dtype: object) -> str:
+    """A name by which `codec.dtypes` finds the dtype again; a category's values do not stand in it."""
+    if isinstance(dtype, pd.ArrowDtype):
+        return f"arrow:{dtype.pyarrow_dtype}"
+    return f"string[{dtype.storage}]" if isinstance(dtype, pd.StringDtype) else str(dtype)
 
 
 def _text(column: pd.Series) -> pd.Series:

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 # Ground up. A module may import modules of lower floors, and siblings in its own folder.
 FLOORS = [
     ["errors", "rng"],
-    ["schema", "files"],
+    ["schema", "files", "source"],
     ["tables", "nets"],
     ["codec"],
     ["dp"],
@@ -21,6 +21,7 @@ FLOORS = [
     ["spent"],
     ["opening"],
     ["fitting", "sampling", "holdout", "report"],
+    ["writing"],
 ]
 FLOOR = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 SOURCES = sorted((ROOT / "medsynth").rglob("*.py"))

@@ -6,6 +6,7 @@ last decimal place; of a missing value, past the last, by its kind. Messages giv
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 
 import numpy as np
@@ -17,6 +18,7 @@ from ..schema import Binary, Categorical, Schema
 from ..schema.columns import Column, Continuous, Date, Identifier, Level
 from ..tables import MISSING_TOKENS, Table
 from .dates import as_days, days, stamps, texts
+from .dtypes import cast
 
 Codes = NDArray[np.int32]
 UNREADABLE = np.iinfo(np.int64).min
@@ -142,19 +144,26 @@ def _numbers(words: NDArray[np.object_], column: Column) -> NDArray[np.int64]:
     return np.where(finite, units, UNREADABLE)
 
 
-def decode(codes: Codes, schema: Schema) -> pd.DataFrame:
+def decode(codes: Codes, schema: Schema, dtypes: Mapping[str, str] | None = None) -> pd.DataFrame:
     """The table that codes, (rows, columns) in the schema's order, stand for, each column in its dtype.
 
     Whole-number levels and counts are int64 (Int64 where values may be missing), booleans bool (boolean),
     measurements float64, words object. Codes of missing values stand among the numbers where all are whole numbers;
-    where one is a word, the column's dtype is object.
+    where one is a word, the column's dtype is object. `dtypes`, those of the frame that was fitted, are taken up where
+    they hold the values.
     """
     made = {}
     for k, (name, column) in enumerate(schema.columns.items()):
+        asked = (dtypes or {}).get(name)
         if isinstance(column, Date):
-            made[name] = _with_gaps(stamps(days(codes, schema, name)), codes[:, k], column)
+            known = days(codes, schema, name)
+            words = asked is not None and not asked.startswith("datetime64")
+            dates = texts(known, column).mask(np.isnan(known), None) if words else stamps(known)
+            made[name] = _with_gaps(dates, codes[:, k], column)
         elif not (isinstance(column, Identifier) and column.drop):
             made[name] = _with_gaps(_decode(codes[:, k], column), codes[:, k], column)
+        if asked is not None and name in made:
+            made[name] = cast(made[name], asked, column)
     return pd.DataFrame(made)
 
 

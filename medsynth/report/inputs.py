@@ -57,9 +57,19 @@ class Tables:
 
 
 def read(path: Path) -> pd.DataFrame:
-    """A table by its structure and pandas' own types. Raises TableError for a file that is no table."""
-    tables.read(path)  # finds what pandas would mend in silence
-    return pd.read_csv(path, encoding="utf-8-sig", skipinitialspace=True)
+    """A table with its numbers as numbers. Raises TableError for a file that is no table."""
+    table = tables.read(path)
+    kinds = tables.dtypes(table)
+    return pd.DataFrame({name: _read(table.cells[name], kinds[name]) for name in table.header})
+
+
+def _read(cells: pd.Series, kind: tables.Kind) -> pd.Series:
+    known = cells.mask(cells.isin(list(tables.MISSING_TOKENS)), None)
+    if kind != "text":
+        return pd.to_numeric(known)
+    if set(known.dropna().str.lower()) <= {"true", "false"} and known.notna().all():
+        return known.str.lower() == "true"
+    return known
 
 
 def gather(
