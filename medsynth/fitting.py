@@ -18,15 +18,15 @@ import numpy as np
 
 from . import models, rng
 from .artifact import Model
-from .codec.codec import encode
+from .codec.codec import encode, places
 from .codec.hold import SIZES
-from .dp import discovery
+from .dp import discovery, rollup
 from .dp.journal import Journal
 from .dp.ledger import Ledger
 from .dp.plan import Plan, check_budget, make_plan
 from .errors import MedsynthError, UsageError
 from .models.marginals import cleaned
-from .opening import PATIENTS, Notice, Opened, check_target, open_table
+from .opening import HEAVY, PATIENTS, Notice, Opened, check_target, open_table, weight
 from .schema import Schema
 
 if TYPE_CHECKING:
@@ -133,7 +133,19 @@ def fit(
         notice(f"Target: {opened.target!r}. --target names another.")
         notice(f"Learned from noisy answers:\n{public.to_yaml()}")
     check_target(public)
+    if coded := opened.unrolled:
+        keys = Vault(places(opened.data, coded)[stay], tuple(coded), ledger, entropy, units, journal)
+        found = rollup.chosen(coded, keys, plan)
+        public = public.model_copy(update={"columns": public.columns | found})
+        notice(
+            "Levels of codes, chosen by noisy counts: " + "; ".join(f"{n}, {len(c.levels)}" for n, c in found.items())
+        )
+        ledger.notes.append("Levels of codes were chosen by noisy counts of public hierarchies.")
     core = public.core
+    if (heavy := weight(core)) > HEAVY:
+        notice(
+            f"So many levels take about {heavy:.0f} GiB of memory. Fewer, or a hierarchy, take less (docs/schema.md)."
+        )
     vault = Vault(encode(opened.data, core)[stay], core.names, ledger, entropy, units, journal)
     sizes = {}
     if units is not None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from . import source, tables
 from .codec.codec import check_header, encode
-from .dp import discovery
+from .dp import discovery, rollup
 from .dp.plan import Need
 from .dp.units import Units, capped
 from .errors import SchemaError
@@ -23,6 +23,8 @@ from .rng import Entropy
 from .schema import Binary, Categorical, Schema, bundled_for
 
 Notice = Callable[[str], None]
+FINE, POINTS, COPIES = 60, 128, 10  # bins of a number, latent points, copies of a step in memory
+HEAVY = 2.0  # GiB of which a person is warned
 PATIENTS, PATIENTS_SHARE = "rows a patient", 0.02
 
 
@@ -39,6 +41,7 @@ class Opened:
         """All that a fit asks: the learning of a schema where there is none, then the method's own answers."""
         learning = discovery.needs(self.kinds, self.target) if self.kinds else []
         learning += [Need(label=PATIENTS, weight=PATIENTS_SHARE**-0.5)] if self.most else []
+        learning += rollup.needs(self.unrolled)
         return [*learning, *module.needs(config, max(1, rows // (self.most or 1)), self.columns, epsilon)]
 
     def capped(self, entropy: Entropy) -> tuple[NDArray[np.int64], Units | None]:
@@ -60,6 +63,12 @@ class Opened:
     def most(self) -> int | None:
         """Rows of a patient, where the patient is the unit of privacy."""
         return self.declared.max_rows if self.declared else None
+
+    @property
+    def unrolled(self) -> dict[str, Categorical]:
+        """The columns of codes in a hierarchy whose levels are still to be chosen."""
+        columns = self.declared.core.columns if self.declared else {}
+        return {n: c for n, c in columns.items() if isinstance(c, Categorical) and not c.levels}
 
     @property
     def columns(self) -> int:
@@ -127,12 +136,20 @@ def settle_target(schema: Schema, target: str | None, notice: Notice) -> Schema:
 
 
 def check_target(schema: Schema) -> None:
-    """Raises SchemaError for a target of one class, or a table of nothing else."""
+    """Raises SchemaError for a target of one class or of levels not chosen yet, or a table of nothing else."""
     column = schema.columns[schema.target or schema.names[-1]]
+    if isinstance(column, Categorical) and not column.levels:
+        raise SchemaError(f"The target {schema.target!r} is in a hierarchy: name the levels to tell apart in `levels`.")
     if isinstance(column, Binary | Categorical) and len(column.levels) < 2:
         raise SchemaError(f"The target {schema.target!r} has one class: there is nothing to tell apart.")
     if len(schema.columns) < 2:
         raise SchemaError("The table has no column beside its target.")
+
+
+def weight(schema: Schema) -> float:
+    """Roughly the GiB that a generator of such a table takes while it is fitted: classes by levels by latent points."""
+    levels = {n: len(c.levels) if isinstance(c, Binary | Categorical) else FINE for n, c in schema.columns.items()}
+    return 4 * POINTS * COPIES * levels.get(schema.target or "", 1) * sum(levels.values()) / 2**30
 
 
 def check_table(path: Path) -> int:

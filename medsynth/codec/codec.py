@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..errors import SchemaError
 from ..schema import Binary, Categorical, Schema
 from ..schema.columns import Column, Continuous, Date, Identifier, Level
+from ..schema.hierarchy import hierarchy
 from ..tables import MISSING_TOKENS, Table
 from .dates import as_days, days, stamps, texts
 from .dtypes import cast
@@ -114,10 +115,39 @@ def gap(word: str, column: Column) -> int:
 
 def _levels(words: NDArray[np.object_], column: Binary | Categorical) -> NDArray[np.int64]:
     """Level numbers of texts; UNREADABLE for one that is no level and has nowhere to go."""
+    if isinstance(column, Categorical) and column.hierarchy is not None:
+        return _rolled_up(words, column)
     index = {_canonical(str(level), level): k for k, level in enumerate(column.levels)}
     other = UNREADABLE if column.unknown is None else column.levels.index(column.unknown)
     first = column.levels[0]
     return np.array([index.get(_canonical(word, first), index.get(word, other)) for word in words], dtype=np.int64)
+
+
+def places(table: Table, columns: Mapping[str, Categorical]) -> Codes:
+    """The place of each code of some columns in their hierarchies, (rows, columns); the one past all is unknown."""
+    found = []
+    for name, column in columns.items():
+        known = hierarchy(column.hierarchy or "")
+        place, words = pd.factorize(table.cells[name], use_na_sentinel=False)
+        chains = [known.chain(str(word)) for word in words]
+        found.append(np.array([c[-1].start if c else known.size for c in chains], np.int32)[place])
+    return np.column_stack(found)
+
+
+def _rolled_up(words: NDArray[np.object_], column: Categorical) -> NDArray[np.int64]:
+    """Level numbers of codes: the finest level that each belongs to, else `unknown`; zero while none are chosen."""
+    if not column.levels:
+        return np.zeros(len(words), np.int64)
+    index, known = {str(level): k for k, level in enumerate(column.levels)}, hierarchy(column.hierarchy or "")
+    other = index[str(column.unknown)]
+    chains = ([node.label for node in reversed(known.chain(str(word)))] for word in words)
+    return np.array([next((index[c] for c in chain if c in index), other) for chain in chains], np.int64)
+
+
+def level_of(words: NDArray[np.object_], column: Categorical) -> NDArray[np.object_]:
+    """The levels that codes in a hierarchy go to; a code of a missing value stays as it is."""
+    levels = np.array([str(level) for level in column.levels], dtype=object)[_rolled_up(words, column)]
+    return np.array([w if gap(str(w), column) >= 0 else c for w, c in zip(words, levels, strict=True)], dtype=object)
 
 
 def _canonical(word: str, level: Level) -> str:

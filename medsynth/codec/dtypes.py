@@ -26,7 +26,7 @@ def cast(values: pd.Series, dtype: str, column: Column) -> pd.Series:
         if dtype == "category":
             return values.astype(_category(column))
         if dtype == "object":
-            return values.astype(object).where(values.notna(), None)
+            return values.astype(object).mask(values.isna(), None)
         found = _arrow(dtype[6:]) if dtype.startswith("arrow:") else pandas_dtype(dtype)
         words = isinstance(found, pd.StringDtype) or dtype.endswith("string")
         return (values.map(str, na_action="ignore") if words else values).astype(found)

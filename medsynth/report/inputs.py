@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .. import tables
-from ..codec.codec import gap
+from ..codec.codec import gap, level_of
 from ..codec.dates import ordinal
 from ..errors import SchemaError, TableError
 from ..rng import Stream
@@ -111,6 +111,11 @@ def dated(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     as missing, with a column beside that tells the kinds apart.
     """
     made = frame.drop(columns=[n for n, c in schema.columns.items() if isinstance(c, Identifier) and n in frame])
+    for name, column in schema.columns.items():
+        if isinstance(column, Categorical) and column.hierarchy and column.levels and name in made:
+            place, found = pd.factorize(made[name])
+            rolled = level_of(np.array(found, dtype=object), column)
+            made[name] = pd.Series(np.array([*rolled, None], dtype=object)[place], index=made.index, dtype=object)
     for name, column in schema.columns.items():
         if isinstance(column.missing, tuple) and name in made:
             place, found = pd.factorize(made[name], use_na_sentinel=False)

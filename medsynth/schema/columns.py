@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from datetime import date, datetime
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
+
+from .hierarchy import SYSTEMS, Shape, System, hierarchy
 
 Level = StrictBool | StrictInt | StrictStr
 Policy = Literal["clip", "error"]
 MAX_CODES = 2**31 - 2  # codes are 32-bit; one more stands for a missing value
-MAX_LEVELS = 10_000
+MAX_LEVELS, DEEPEST = 10_000, 10
 SIGNIFICANT = 5  # digits of the bounds' width that are kept where the schema gives no decimals
 
 
@@ -51,6 +53,19 @@ def _check_apart(words: tuple[str, ...], low: float, high: float) -> None:
             raise ValueError("a code of missing values lies within the bounds: it could be a value")
 
 
+def _check_tree(tree: str | dict[str, Any]) -> None:
+    """Raises ValueError unless all names of a tree are words, each once, and it is neither too deep nor too large."""
+    try:
+        whole = hierarchy(tree)
+        known = isinstance(whole, Shape) or (whole.depth <= DEEPEST and 0 < whole.size <= MAX_LEVELS)
+    except (TypeError, AttributeError, RecursionError):
+        known = False
+    if not known:
+        raise ValueError(
+            f"a tree is made of groups and lists of words, at most {DEEPEST} deep, {MAX_LEVELS} words in all"
+        )
+
+
 def _check_levels(levels: tuple[Level, ...], unknown: Level | None, gap_words: tuple[str, ...]) -> None:
     if {str(level) for level in levels} & set(gap_words):
         raise ValueError("a level is also a code of missing values")
@@ -82,15 +97,27 @@ class Binary(_Base):
 class Categorical(_Base):
     """A column of named levels. `unknown` names the level that an undeclared value goes to; without it, an error.
 
-    Of kind ordinal, the levels stand in their order: neighbours are taken to be alike.
+    Of kind ordinal, the levels stand in their order: neighbours are taken to be alike. With a `hierarchy` of codes a
+    value goes to the finest of the levels that it belongs to, else to `unknown`; levels that are not given are chosen
+    by noisy counts, as fine as these can carry.
     """
 
     kind: Literal["categorical", "ordinal"] = "categorical"
-    levels: tuple[Level, ...] = Field(min_length=1, max_length=MAX_LEVELS)
+    levels: tuple[Level, ...] = Field((), max_length=MAX_LEVELS)
     unknown: Level | None = None
+    hierarchy: System | dict[str, Any] | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if self.hierarchy is None and not self.levels:
+            raise ValueError("levels are needed, or a hierarchy: " + ", ".join(SYSTEMS) + " or a tree")
+        if self.hierarchy is not None:
+            _check_tree(self.hierarchy)
+            if self.kind == "ordinal" or not isinstance(self.unknown, str):
+                raise ValueError("a hierarchy needs `unknown`, a word for codes that it does not know, and no order")
+            if not self.levels:
+                _check_levels((self.unknown,), None, self.gap_words)
+                return self
         _check_levels(self.levels, self.unknown, self.gap_words)
         return self
 

@@ -1,0 +1,163 @@
+"""Hierarchies of codes: ICD-10 and ATC by their shapes, others as trees that a schema holds. All of it is public.
+
+Every code is a place in one long line on which each node of the hierarchy is an interval, its children inside it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+System = Literal["icd10", "icd10-plain", "atc"]
+Tree = Mapping[str, Any]  # of a group's name to such a tree, or to a list of codes
+
+
+@dataclass(frozen=True)
+class Node:
+    """A code or a group of codes: places `start` to `stop` - 1. `depth` counts from one."""
+
+    label: str
+    start: int
+    stop: int
+    depth: int
+
+
+class Hierarchy(Protocol):
+    """What a hierarchy of any kind can tell."""
+
+    @property
+    def size(self) -> int:
+        """How many places there are."""
+
+    @property
+    def depth(self) -> int:
+        """How many levels there are."""
+
+    def chain(self, text: str) -> tuple[Node, ...]:
+        """The nodes that a code belongs to, the coarsest first; none for a text that is no code of it."""
+
+    def children(self, node: Node | None) -> list[Node]:
+        """The nodes below a node, or the coarsest ones."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Codes of a fixed shape: `pattern` finds their parts, each one of `options`; `joint` stands before the third.
+
+    A code may end early: then it stands at its node's own first place, and no child has that place.
+    """
+
+    pattern: re.Pattern[str]
+    options: tuple[tuple[str, ...], ...]
+    joint: str = ""
+
+    @property
+    def size(self) -> int:
+        """How many places there are."""
+        return len(self.options[0]) * self._inside(1)
+
+    @property
+    def depth(self) -> int:
+        """How many levels there are."""
+        return len(self.options)
+
+    def _inside(self, depth: int) -> int:
+        """How many places a node of that depth has."""
+        return math.prod(len(some) + 1 for some in self.options[depth:])
+
+    def _below(self, node: Node | None, option: int) -> Node:
+        depth = node.depth if node else 0
+        word = self.options[depth][option]
+        label = (node.label if node else "") + (self.joint if depth == 2 else "") + word
+        wide = self._inside(depth + 1)
+        start = (node.start + wide * (option + 1)) if node else wide * option
+        return Node(label, start, start + wide, depth + 1)
+
+    def chain(self, text: str) -> tuple[Node, ...]:
+        """The nodes that a code belongs to, the coarsest first; none for a text that is no code of this shape.
+
+        >>> [node.label for node in SYSTEMS["icd10"].chain("E11.90")]
+        ['E', 'E11', 'E11.9']
+        """
+        match = self.pattern.match(text.strip().upper())
+        if match is None:
+            return ()
+        found: list[Node] = []
+        for some, part in zip(self.options, match.groups(), strict=True):
+            if not part:
+                break
+            found.append(self._below(found[-1] if found else None, some.index(part)))
+        return tuple(found)
+
+    def children(self, node: Node | None) -> list[Node]:
+        """The nodes below a node, or the coarsest ones."""
+        depth = node.depth if node else 0
+        return [self._below(node, k) for k in range(len(self.options[depth]))] if depth < self.depth else []
+
+
+_LETTERS = tuple(string.ascii_uppercase)
+_ANY = tuple(string.digits + string.ascii_uppercase)
+_PAIRS = tuple(f"{k:02}" for k in range(100))
+_CATEGORY = tuple(a + b for a in string.digits for b in _ANY)
+# What follows the first place after the dot, a fifth character or a mark, is left out: a coarsening in public.
+_ICD = re.compile(r"([A-Z])(?:([0-9][0-9A-Z])(?:\.?([0-9A-Z])[0-9A-Z]{0,4})?[*+!#]?)?$")
+_ATC = re.compile(r"([A-Z])(?:(\d\d)(?:([A-Z])(?:([A-Z])(\d\d)?)?)?)?$")
+SYSTEMS: dict[str, Shape] = {
+    "icd10": Shape(_ICD, (_LETTERS, _CATEGORY, _ANY), "."),
+    "icd10-plain": Shape(_ICD, (_LETTERS, _CATEGORY, _ANY)),
+    "atc": Shape(_ATC, (_LETTERS, _PAIRS, _LETTERS, _LETTERS, _PAIRS)),
+}
+
+
+class Branches:
+    """A tree as a schema holds it: groups by name, of groups or of lists of codes. A group's name is a code as well.
+
+    >>> [node.label for node in Branches({"medicine": ["heart", "kidney"], "surgery": []}).chain("kidney")]
+    ['medicine', 'kidney']
+    """
+
+    def __init__(self, tree: Tree) -> None:
+        self._below: dict[str | None, list[Node]] = {}
+        self._chains: dict[str, tuple[Node, ...]] = {}
+        self.depth = 0
+        self.size = self._grow(tree, None, (), 0)
+
+    def _grow(self, tree: Tree | Sequence[str], parent: Node | None, above: tuple[Node, ...], at: int) -> int:
+        """Give places to all below `parent`, from place `at`; returns the place after them."""
+        if not isinstance(tree, Mapping | list | tuple) or not all(isinstance(name, str) for name in tree):
+            raise TypeError("a tree is made of groups and lists of words")
+        below = []
+        for name in tree:
+            if name in self._chains:
+                raise ValueError(f"{name!r} stands twice in the hierarchy")
+            inner = tree[name] if isinstance(tree, Mapping) else ()
+            self._chains[name] = ()
+            node = Node(name, at, at + 1 + _count(inner), len(above) + 1)
+            self._chains[name] = (*above, node)
+            self.depth = max(self.depth, node.depth)
+            self._grow(inner, node, (*above, node), at + 1)
+            below.append(node)
+            at = node.stop
+        self._below[parent.label if parent else None] = below
+        return at
+
+    def chain(self, text: str) -> tuple[Node, ...]:
+        """The nodes that a code belongs to, the coarsest first; none for an unknown one."""
+        return self._chains.get(text, ())
+
+    def children(self, node: Node | None) -> list[Node]:
+        """The nodes below a node, or the coarsest ones."""
+        return self._below[node.label if node else None]
+
+
+def _count(tree: Tree | Sequence[str]) -> int:
+    return sum(1 + (_count(tree[name]) if isinstance(tree, Mapping) else 0) for name in tree)
+
+
+def hierarchy(told: str | Tree) -> Hierarchy:
+    """The hierarchy that a schema names or holds. Raises ValueError for a name that stands twice in it."""
+    return SYSTEMS[told] if isinstance(told, str) else Branches(told)
