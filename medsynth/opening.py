@@ -20,7 +20,7 @@ from .dp.plan import Need
 from .dp.units import Units, capped
 from .errors import SchemaError
 from .rng import Entropy
-from .schema import Binary, Categorical, Schema, bundled_for
+from .schema import Binary, Categorical, Identifier, Schema, bundled_for
 
 Notice = Callable[[str], None]
 FINE, POINTS, COPIES = 60, 128, 10  # bins of a number, latent points, copies of a step in memory
@@ -168,5 +168,8 @@ def check_schema(path: Path, schema: Path | None) -> Schema:
     found = choose_schema(data, schema, path, lambda text: None)
     if found is None:
         raise SchemaError(f"{path}: no schema. `medsynth schema draft {path}` writes one to finish, or give --schema.")
-    encode(data, found)
+    keys = [name for name, column in found.columns.items() if isinstance(column, Identifier)]
+    encode(data, found.model_copy(update={"columns": {n: c for n, c in found.columns.items() if n not in keys}}))
+    if found.unit:
+        patients(data, found.unit)
     return found

@@ -254,7 +254,8 @@ def _text(code: int, column: Column) -> str:
     if code >= size(column):
         return column.gap_words[code - size(column)]
     if isinstance(column, Binary | Categorical):
-        return str(column.levels[code])
+        level = column.levels[code]
+        return str(level).lower() if isinstance(level, bool) else str(level)
     if isinstance(column, Identifier):
         return column.key(code)
     text = format(Decimal(code + column.units[0]).scaleb(-column.places), "f")

@@ -107,27 +107,39 @@ def gather(
 
 
 def dated(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
-    """Without identifiers, which are compared with nothing; dates as years and their parts; codes of missing values
-    as missing, with a column beside that tells the kinds apart.
+    """A table as `readable`, its dates as years and their parts."""
+    made = readable(frame, schema)
+    for name, column in schema.columns.items():
+        if isinstance(column, Date) and name in made and not pd.api.types.is_numeric_dtype(made[name]):
+            made[name] = day_numbers(made[name], column) / DAYS
+    return made
+
+
+def day_numbers(dates: pd.Series, column: Date) -> NDArray[np.float64]:
+    """The day number of each date, NaN for what is none: (rows,)."""
+    place, found = pd.factorize(dates, use_na_sentinel=False)
+    return np.array([np.nan if pd.isna(cell) else ordinal(str(cell), column.format) for cell in found])[place]
+
+
+def readable(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """Without identifiers, which are compared with nothing; codes in hierarchies at the model's levels; codes of
+    missing values as missing, with a column beside that tells several kinds apart.
     """
     made = frame.drop(columns=[n for n, c in schema.columns.items() if isinstance(c, Identifier) and n in frame])
     for name, column in schema.columns.items():
-        if isinstance(column, Categorical) and column.hierarchy and column.levels and name in made:
+        if name not in made:
+            continue
+        if isinstance(column, Categorical) and column.hierarchy and column.levels:
             place, found = pd.factorize(made[name])
-            rolled = level_of(np.array(found, dtype=object), column)
-            made[name] = pd.Series(np.array([*rolled, None], dtype=object)[place], index=made.index, dtype=object)
-    for name, column in schema.columns.items():
-        if isinstance(column.missing, tuple) and name in made:
+            rolled = np.array([*level_of(np.array(found, dtype=object), column), None], dtype=object)
+            made[name] = pd.Series(rolled[place], index=made.index, dtype=object)
+        if isinstance(column.missing, tuple):
             place, found = pd.factorize(made[name], use_na_sentinel=False)
             kind = np.array([gap("" if pd.isna(cell) else str(cell), column) for cell in found])[place]
             made[name] = made[name].mask(kind >= 0)
             if column.gaps > 1:
                 labels = np.array([*(word or "empty" for word in column.gap_words), "known"], dtype=object)
                 made[f"{name}: missing"] = labels[kind]
-    for name, column in schema.columns.items():
-        if isinstance(column, Date) and name in made and not pd.api.types.is_numeric_dtype(made[name]):
-            days = [np.nan if pd.isna(cell) else ordinal(str(cell), column.format) for cell in made[name]]
-            made[name] = np.array(days) / DAYS
     return made
 
 

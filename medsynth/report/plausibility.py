@@ -10,7 +10,7 @@ from ..schema import Binary, Categorical, Date, Identifier, Schema
 from ..schema.columns import Column
 from ..schema.rules import Rule as Between
 from ..schema.rules import evaluate, level_text
-from .inputs import words
+from .inputs import day_numbers, readable, words
 from .parts import Part
 
 BETWEEN = "between columns"
@@ -35,6 +35,7 @@ class Plausibility(Part):
 
 def plausibility(schema: Schema, real: pd.DataFrame | None, synthetic: pd.DataFrame) -> Plausibility:
     """Every rule of every column that the tables have. `real` may be None, in a shareable report."""
+    real, synthetic = None if real is None else readable(real, schema), readable(synthetic, schema)
     rules = []
     for name, column in schema.columns.items():
         if isinstance(column, Date | Identifier):
@@ -58,6 +59,8 @@ def _between(rule: Between, schema: Schema, table: pd.DataFrame) -> float:
         if isinstance(column := schema.columns[name], Binary | Categorical):
             level = {str(level): level_text(level) for level in column.levels}
             values[name] = np.array([None if pd.isna(w) else level.get(w, w) for w in words(table[name])], dtype=object)
+        elif isinstance(column, Date):
+            values[name] = day_numbers(table[name], column)
         else:
             values[name] = pd.to_numeric(table[name], errors="coerce").to_numpy(np.float64)
     if not (rule.defines and rule.formula):
