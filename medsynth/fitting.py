@@ -32,6 +32,7 @@ from .schema import Schema
 if TYPE_CHECKING:
     import pandas as pd
 
+DEVICES = ("auto", "cpu", "cuda")
 NO_DP_BUDGET = 300.0  # sets the schedule of a fit without noise, which makes no claim
 Progress = Callable[[Plan, str, int, int, int], None]  # plan, device, steps done, steps in all, lots asked so far
 
@@ -77,10 +78,14 @@ def fit(
     if rows is not None and rows < 2:
         raise UsageError("--rows must be two or more.")
     method = models.settle(method, preset)
+    if device not in DEVICES:
+        raise UsageError("--device must be auto, cpu or cuda.")
+    # Before torch is imported: a mistake is told at once.
+    opened = open_table(table, schema, target, notice)
+    codes = encode(opened.data, opened.declared.core) if opened.declared else None
     module = models.module(method, preset)
     config = _config(module, microbatches)
     chosen_device = choose_device(device)
-    opened = open_table(table, schema, target, notice)
     declared = opened.declared
     notes = ["The header, the columns' types and the schema are public by declaration."]
     if declared is None:
@@ -142,17 +147,19 @@ def fit(
         )
         ledger.notes.append("Levels of codes were chosen by noisy counts of public hierarchies.")
     core = public.core
+    if codes is None or opened.unrolled:
+        codes = encode(opened.data, core)
     if (heavy := weight(core)) > HEAVY:
         notice(
             f"So many levels take about {heavy:.0f} GiB of memory. Fewer, or a hierarchy, take less (docs/schema.md)."
         )
-    vault = Vault(encode(opened.data, core)[stay], core.names, ledger, entropy, units, journal)
+    vault = Vault(codes[stay], core.names, ledger, entropy, units, journal)
     sizes = {}
     if units is not None:
         answer = vault.sizes(PATIENTS)
         sizes[SIZES] = cleaned(answer, answer.clip(min=0).sum()).astype(np.float32)
     dtypes = opened.data.dtypes
-    del opened
+    del opened, codes
     with _one_thread():
         tensors = module.train(
             config,
@@ -219,18 +226,19 @@ def plan_fit(
     before it asks.
     """
     check_budget(epsilon, delta)
-    module = models.module(models.settle(method, preset), preset)
+    method = models.settle(method, preset)
+    opened = None if isinstance(table, int) else open_table(table, schema, target, lambda text: None)
+    module = models.module(method, preset)
     config = _config(module, microbatches)
-    if isinstance(table, int):
-        count, asked = table, partial(module.needs, columns=columns, epsilon=epsilon)
+    if opened is None:
+        count, asked = int(table), partial(module.needs, columns=columns, epsilon=epsilon)  # type: ignore[arg-type]
     else:
-        opened = open_table(table, schema, target, lambda text: None)
         columns = opened.columns
         count = len(opened.capped(rng.system_entropy())[0]) if rows is None else rows
         asked = partial(opened.needs, module, epsilon)
     if count < 2:
         raise UsageError("A plan needs two rows or more.")
-    most = None if isinstance(table, int) else opened.most
+    most = opened.most if opened else None
     plan = make_plan(asked(config, count), epsilon=epsilon, delta=delta, rows=count, most=most)
     return plan, module.seconds(config, count), module.notes(config, plan.equivalent_rows, columns, epsilon)
 
@@ -253,11 +261,9 @@ def _one_thread() -> Iterator[None]:
 
 
 def choose_device(device: str) -> str:
-    """The device to train on, cpu or cuda. Raises UsageError for another name, MedsynthError for absent CUDA."""
+    """The device of DEVICES to train on, cpu or cuda. Raises MedsynthError for absent CUDA."""
     import torch
 
-    if device not in ("auto", "cpu", "cuda"):
-        raise UsageError("--device must be auto, cpu or cuda.")
     if device == "cuda" and not torch.cuda.is_available():
         raise MedsynthError("There is no CUDA device here. Use --device cpu, or install PyTorch's CUDA build.")
     return "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"

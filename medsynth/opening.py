@@ -87,6 +87,8 @@ def open_table(
     declared = choose_schema(data, schema, path, notice)
     if declared is not None:
         declared = settle_target(declared, target, notice)
+        if declared.unit:
+            patients(data, declared.unit)  # a row without one is found before anything else is done
     goal = target or data.header[-1]
     if goal not in data.header:
         raise SchemaError(f"The target {goal!r} is no column. The columns are: {', '.join(data.header)}.")

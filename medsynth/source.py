@@ -20,7 +20,7 @@ from .errors import TableError
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".gz", ".bz2", ".xz", ".zip")  # of tables
 KINDS = (".csv", ".parquet", ".csv.gz")  # under which a table is looked for by its name
-PARQUET, WORKBOOKS = b"PAR1", (b"\xd0\xcf\x11\xe0", b"PK\x03\x04")
+PARQUET, WORKBOOK = b"PAR1", b"\xd0\xcf\x11\xe0"
 PART = 1 << 20  # bytes decoded at once
 DAMAGED = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, gzip.BadGzipFile, RuntimeError)
 
@@ -82,8 +82,9 @@ def unpacked(path: Path) -> Iterator[BinaryIO]:
             b"BZh": lambda f: cast(BinaryIO, bz2.BZ2File(f)),
             b"\xfd7zXZ": lambda f: cast(BinaryIO, lzma.LZMAFile(f)),  # noqa: SIM115
             b"PK\x03\x04": lambda f: _only_member(f, path),
+            b"PK\x05\x06": lambda f: _only_member(f, path),
         }
-        if start.startswith(WORKBOOKS[0]):
+        if start.startswith(WORKBOOK):
             raise TableError(f"{path} is a workbook. Save the sheet as 'CSV UTF-8'.")
         opener = next((made for magic, made in openers.items() if start.startswith(magic)), None)
         yield opener(file) if opener else file

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,11 @@ from numpy.typing import NDArray
 from ..schema.columns import Categorical
 from ..schema.hierarchy import Node, hierarchy
 from .plan import Need, Plan
-from .vault import Codes, Vault
+
+if TYPE_CHECKING:
+    from .vault import Vault
+
+Codes = NDArray[np.int32]
 
 SHARE = 0.06  # of the privacy loss, over all levels
 SURE = 4.0  # standard deviations of its noise that a node's count must exceed
