@@ -8,6 +8,7 @@ import math
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import UnionType
 from typing import Any
 
 import numpy as np
@@ -20,25 +21,23 @@ from .schema import Schema
 
 FORMAT = 2
 LARGEST = 1 << 30  # bytes: a file beyond this is no model of ours
-FIELDS = frozenset(
-    [
-        "format",
-        "name",
-        "method",
-        "preset",
-        "config",
-        "schema",
-        "ledger",
-        "epsilon",
-        "epsilon_asked",
-        "rows",
-        "rows_declared",
-        "device",
-        "seconds",
-        "versions",
-        "dtypes",
-    ]
-)
+FIELDS: dict[str, type | UnionType] = {
+    "format": int,
+    "name": str,
+    "method": str,
+    "preset": str | None,
+    "config": dict,
+    "schema": dict,
+    "ledger": dict,
+    "epsilon": float | None,
+    "epsilon_asked": float | int | None,
+    "rows": int,
+    "rows_declared": bool,
+    "device": str,
+    "seconds": float | int,
+    "versions": dict,
+    "dtypes": dict,
+}
 Arrays = dict[str, NDArray[np.float32]]
 
 
@@ -75,7 +74,7 @@ class Model:
 
     def describe(self) -> dict[str, Any]:
         """All that the file holds beside its tensors, as plain data."""
-        fields = {key: getattr(self, key) for key in FIELDS - {"format", "schema", "ledger"}}
+        fields = {key: getattr(self, key) for key in FIELDS.keys() - {"format", "schema", "ledger"}}
         return {"format": FORMAT, **fields, "schema": self.schema.to_dict(), "ledger": self.ledger.to_json()}
 
     def save(self, path: Path | str, *, force: bool = False) -> Path:
@@ -127,11 +126,16 @@ def _parse(content: bytes) -> Model:
     if fields["format"] != FORMAT:
         raise ArtifactError("it was written by another version of medsynth. Upgrade, or refit.")
     tensors = load_tensors(content)
-    if _digest(body, tensors) != metadata["sha256"] or set(fields) != FIELDS:
+    if _digest(body, tensors) != metadata["sha256"] or set(fields) != set(FIELDS):
         raise ArtifactError("it was altered after it was written. Copy it again or refit.")
     if not all(t.dtype == np.float32 and np.isfinite(t).all() for t in tensors.values()):
         raise ArtifactError("it holds tensors of the wrong kind.")
-    if not (isinstance(fields["rows"], int) and fields["rows"] > 0 and math.isfinite(fields["epsilon"] or 0.0)):
+    words = [*fields["dtypes"].items(), *fields["versions"].items()]
+    if not all(isinstance(fields[k], kind) for k, kind in FIELDS.items()) or not all(
+        isinstance(w, str) for _, w in words
+    ):
+        raise ArtifactError("it holds fields of the wrong kind.")
+    if not (fields["rows"] > 0 and math.isfinite(fields["epsilon"] or 0.0)):
         raise ArtifactError("its row count or epsilon is not a number.")
     fields.pop("format")
     schema, ledger = Schema.from_dict(fields.pop("schema")), Ledger.from_json(fields.pop("ledger"))

@@ -16,7 +16,7 @@ from .artifact import Model, load
 from .codec.codec import csv_cells, decode
 from .codec.conditions import parse
 from .codec.hold import SIZES, held
-from .errors import ArtifactError, UsageError
+from .errors import ArtifactError, MedsynthError, UsageError
 from .rng import stream_seed
 
 CHUNK = 100_000  # rows in memory at once where they are written to a file
@@ -54,8 +54,10 @@ def sample_codes(
     try:
         sizes = model.tensors[SIZES].astype(np.float64) if model.schema.unit else None
         return held(draw, model.schema, count, seed, sizes, first)
-    except (KeyError, RuntimeError, ValueError, IndexError):
-        raise ArtifactError("This model's tensors do not fit its schema. Refit it.") from None
+    except MedsynthError:
+        raise
+    except Exception as error:  # whatever a hostile file provokes is one thing to the user
+        raise ArtifactError("This model's tensors do not fit its schema. Refit it.") from error
 
 
 def sample(

@@ -50,7 +50,7 @@ def test_it_holds_only_what_may_leave(content):
     header = path.read_bytes()
     (length,) = struct.unpack("<Q", header[:8])
     body = json.loads(json.loads(header[8 : 8 + length])["__metadata__"]["medsynth"])
-    assert set(body) == artifact.FIELDS
+    assert set(body) == set(artifact.FIELDS)
     kinds = {name.split(".")[0] for name in model.tensors}
     assert kinds == {"generator", "latent", "base", "prior", "histogram", "place"}
     asked = {entry.label for entry in model.ledger.entries}

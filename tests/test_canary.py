@@ -1,0 +1,147 @@
+"""A table in which every cell is a canary: none is ever seen in a message, log, traceback, progress line or file."""
+
+import logging
+import re
+import sys
+import traceback
+
+import numpy as np
+import pandas as pd
+import pytest
+from medsynth_cli.app import app
+from typer.testing import CliRunner
+
+import medsynth
+from medsynth import fitting
+from medsynth.errors import MedsynthError
+from medsynth.models import warm_dp_cgan
+from medsynth.schema import Schema
+
+SCHEMA = """\
+name: cage
+target: y
+unit: who
+max_rows: 2
+columns:
+  who: {kind: identifier, shape: "P-####"}
+  note: {kind: categorical, levels: [none, some], unknown: some}
+  icd: {kind: categorical, hierarchy: icd10, unknown: other}
+  seen: {kind: date, bounds: [2019-01-01, 2021-12-31]}
+  dose: {kind: continuous, bounds: [0, 9], decimals: 2, missing: [-9, ""]}
+  visits: {kind: count, bounds: [0, 20]}
+  y: {kind: binary, levels: [left, right], unknown: left}
+"""
+CANARY = re.compile(r"CANARY|7431|Q74|1874|31\.0[78]")
+
+
+def cage(seed, rows=90):
+    """Rows of canaries: words, numbers beyond bounds, codes and dates of nobody else."""
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame({
+        "who": [f"CANARY{k // 2}" for k in range(rows)],
+        "note": [f"CANARY{k}" for k in rng.integers(0, 999, rows)],
+        "icd": rng.choice(["Q74.1", "CANARY", "Q743"], rows),
+        "seen": rng.choice(["1874-07-31", "1874-08-31"], rows),
+        "dose": [f"7431.{k:02}" for k in rng.integers(0, 99, rows)],
+        "visits": 743_100 + rng.integers(0, 99, rows),
+        "y": rng.choice(["CANARY", "right"], rows),
+    })  # fmt: skip
+
+
+def clean(text):
+    found = CANARY.search(text)
+    assert found is None, text[max(0, found.start() - 80) : found.end() + 20]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cage.schema.yaml").write_text(SCHEMA)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("method", "seed"), [("warm-dp-cgan", 0), ("dp-cgan", 1)])
+def test_a_fit_lets_none_out(quick, folder, caplog, method, seed):
+    caplog.set_level(logging.DEBUG)
+    cage(seed).to_csv("cage.csv", index=False)
+    run = CliRunner().invoke
+    for words in (["fit", "cage.csv", "--epsilon", "3", "--rows", "90", "--method", method], ["sample", "-n", "200"],
+                  ["ledger"], ["inspect"], ["ledger", "--table", "cage.csv"], ["report", "--shareable"],
+                  ["schema", "check", "cage.csv"], ["plan", "cage.csv", "--epsilon", "1"]):  # fmt: skip
+        answer = run(app, words)
+        assert answer.exit_code == 0, answer.stderr
+        clean(answer.stdout + answer.stderr)
+    clean(caplog.text)
+    made = {path.name for path in folder.iterdir()} - {"cage.csv", "cage.schema.yaml"}
+    assert made == {
+        "cage.medsynth",
+        "cage.medsynth-ledger",
+        "cage.synthetic.csv",
+        "cage.report.html",
+        "cage.report.json",
+    }
+    for name in made:
+        text = (folder / name).read_bytes().decode("latin-1")
+        clean(re.sub(r"[0-9a-f]{24,}", "", text) if name != "cage.medsynth" else _words(text))
+
+
+def _words(text):
+    """A model file's head without digests and numbers; in the bytes of its tensors anything may stand."""
+    head = text[8 : 8 + int.from_bytes(text[:8].encode("latin-1"), "little")]
+    return re.sub(r"-?\d+\.\d+(e-?\d+)?|[0-9a-f]{64}", "", head)
+
+
+def test_progress_and_notices_tell_of_none(quick, folder):
+    said = []
+    medsynth.fit(cage(0), epsilon=3, schema=Schema.from_yaml(SCHEMA), rows=90, notice=said.append,
+                 progress=lambda *facts: said.append(str(facts)))  # fmt: skip
+    assert len(said) > 10
+    clean(re.sub(r"\d+\.\d{6,}", "", "\n".join(said)))
+
+
+SPOILS = {"who": "", "note": None, "icd": None, "seen": "CANARY", "dose": "CANARY", "visits": "7431x", "y": None}
+
+
+@pytest.mark.parametrize("column", [name for name, spoilt in SPOILS.items() if spoilt is not None])
+@pytest.mark.parametrize("row", [0, 37, 89])
+def test_a_refusal_names_the_place_alone(folder, column, row):
+    frame = cage(row).astype(str)
+    frame.loc[row, column] = SPOILS[column]
+    frame.to_csv("cage.csv", index=False)
+    for words in (["fit", "cage.csv", "--epsilon", "3"], ["schema", "check", "cage.csv", "--json"]):
+        answer = CliRunner().invoke(app, words)
+        assert answer.exit_code == 4 and f"row {row + 1}" in answer.stderr
+        clean(answer.stdout + answer.stderr)
+    with pytest.raises(MedsynthError) as error:
+        medsynth.fit("cage.csv", epsilon=3)
+    clean("".join(traceback.format_exception(error.value)))
+
+
+def test_a_bug_shows_no_cell_in_its_traceback(quick, folder, monkeypatch):
+    """Neither python's own traceback nor the command's tells what the variables held."""
+    cage(0).to_csv("cage.csv", index=False)
+
+    def broken(*args):
+        raise RuntimeError("something of ours is wrong")
+
+    monkeypatch.setattr(warm_dp_cgan, "train", broken)
+    with pytest.raises(RuntimeError) as error:
+        fitting.fit("cage.csv", epsilon=3)
+    clean("".join(traceback.format_exception(error.value)))
+    assert not app.pretty_exceptions_show_locals
+    answer = CliRunner().invoke(app, ["fit", "cage.csv", "--epsilon", "3"])
+    assert isinstance(answer.exception, RuntimeError)
+    clean(answer.stdout + answer.stderr)
+    text = []
+    monkeypatch.setattr(sys.stderr, "write", text.append)
+    sys.excepthook(type(answer.exception), answer.exception, answer.exception.__traceback__)
+    monkeypatch.undo()
+    clean("".join(text))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_learned_schema_holds_no_word_of_few(quick, folder, seed):
+    """A word that fewer rows hold than the threshold passes with a chance of at most delta."""
+    frame = cage(seed).drop(columns=["who", "seen"]).assign(y=["left", "right"] * 45)
+    model = medsynth.fit(frame, epsilon=3, rows=90, method="independent")
+    clean(re.sub(r"\d+\.\d+", "", model.schema.to_yaml()))
