@@ -26,5 +26,6 @@ def settle(method: str | None, preset: str | None = None) -> str:
 
 def module(method: str, preset: str | None = None) -> ModuleType:
     """The module of a method or of one of its presets. Raises UsageError for a name that is none."""
-    name = METHODS[settle(method, preset)] if preset is None else PRESETS[preset]
+    chosen = settle(method, preset)
+    name = METHODS[chosen] if preset is None else PRESETS[preset]
     return importlib.import_module(f".{name}", __package__)
