@@ -249,13 +249,15 @@ def _config(module: ModuleType, microbatches: int | None) -> Any:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """These networks are too small to share: on a busy machine a second thread made a fit 40 times slower."""
+    """These networks and matrices are too small to share: on a busy machine threads made fits 40 times slower."""
     import torch
+    from threadpoolctl import threadpool_limits
 
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        yield
+        with threadpool_limits(1):
+            yield
     finally:
         torch.set_num_threads(before)
 

@@ -1,0 +1,86 @@
+"""The simulated hospital extract: what its README says of it, and the whole way from it to a report."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from medsynth_cli.app import app
+from medsynth_sample_data import hospital
+from typer.testing import CliRunner
+
+import medsynth
+from medsynth.codec.codec import encode
+from medsynth.report.inputs import read
+from medsynth.report.plausibility import plausibility
+from medsynth.schema import Schema
+from medsynth.tables import from_frame
+
+CODES = {"lactate_mmol_l": "-9", "smoker": "refused"}
+
+
+@pytest.fixture(scope="module")
+def extract():
+    return hospital.extract(8000, 20_000, 0)
+
+
+@pytest.fixture(scope="module")
+def told():
+    return Schema.load(hospital.SCHEMA)
+
+
+def test_its_size_and_what_is_missing(extract, told):
+    assert extract.shape == (20_000, 40) and sorted(extract.columns) == sorted(told.names)
+    assert extract["patient_id"].nunique() == 8000 and extract["visit_id"].is_unique
+    gone = extract.isna() | extract.isin(["-9", "refused"])
+    assert 0.14 < gone.mean().mean() < 0.17
+    # Not at random: who looks ill is measured.
+    seen = ~gone["crp_mg_l"]
+    assert seen[extract["intensive_care"] == "true"].mean() > seen[extract["intensive_care"] == "false"].mean() + 0.1
+    kinds = {column.kind for column in told.columns.values()}
+    assert kinds == {"identifier", "date", "count", "continuous", "binary", "categorical", "ordinal"}
+    assert sum(getattr(column, "hierarchy", None) is not None for column in told.columns.values()) == 4
+    assert extract.equals(hospital.extract(8000, 20_000, 0))
+
+
+def test_it_meets_its_schema_and_keeps_its_rules(extract, told, tmp_path):
+    strict = {n: c.model_copy(update={"out_of_range": "error"}) if hasattr(c, "out_of_range") else c
+              for n, c in told.columns.items() if c.kind != "identifier"}  # fmt: skip
+    encode(from_frame(extract), told.model_copy(update={"columns": strict}))
+    extract.to_csv(tmp_path / "h.csv", index=False)
+    found = plausibility(told, None, read(tmp_path / "h.csv")).rules
+    between = [rule for rule in found if rule.column == "between columns"]
+    assert len(between) == 7 and all(rule.synthetic == 0 for rule in between)
+
+
+def test_from_the_extract_to_a_report(quick, extract, told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    hospital.main(["--patients", "500", "--output", "hospital.csv"])
+    run = CliRunner().invoke
+    for words in (["fit", "hospital.csv", "--epsilon", "3.7", "--holdout", "0.3", "--delta", "1e-6"],
+                  ["sample", "-n", "1200"], ["report"]):  # fmt: skip
+        answer = run(app, words)
+        assert answer.exit_code == 0, answer.stderr
+    model = medsynth.load("hospital.medsynth")
+    assert model.claims and model.epsilon <= 3.7 and model.ledger.most == 3
+    twin = json.loads((tmp_path / "hospital.report.json").read_text())
+    assert twin["plausibility"]["broken"] == 0 and "patient with up to 3 rows" in twin["claim"]["protects"]
+    page = (tmp_path / "hospital.report.html").read_text()
+    assert "all rows of any one patient" in page and "missing values: -9, haemolysed" in page
+    made, real = pd.read_csv("hospital.synthetic.csv", dtype=str), pd.read_csv("hospital.csv", dtype=str)
+    assert list(made) == list(real) and set(made["area_code"]) <= set(hospital.AREAS)
+    assert not set(made["patient_id"]) - {f"P-{k:06}" for k in range(10**6)} and made["patient_id"].nunique() < 1200
+    assert set(made["intensive_care"]) <= {"true", "false"}
+    for name, code in CODES.items():
+        assert (made[name] == code).any()
+
+
+def test_a_frame_comes_back_in_its_dtypes(quick, extract, told):
+    some = {"area_code": "category", "ward": "string[pyarrow]", "height_cm": "Int16", "admitted": "datetime64[s]",
+            "triage": pd.CategoricalDtype(["minor", "standard", "urgent", "resuscitation"], ordered=True)}  # fmt: skip
+    frame = extract.iloc[:600].astype(some).assign(intensive_care=extract["intensive_care"].iloc[:600] == "true")
+    model = medsynth.fit(frame, epsilon=3.7, schema=told, rows=600, method="independent")
+    drawn = medsynth.sample(model, 300)
+    kept = [name for name in frame if name not in ("lactate_mmol_l", "smoker")]
+    assert drawn[kept].dtypes.astype(str).to_dict() == frame[kept].dtypes.astype(str).to_dict()
+    assert (drawn["stay_days"] >= 0).all() and np.issubdtype(drawn["admitted"].dtype, np.datetime64)
