@@ -47,8 +47,13 @@ def sample_codes(
     if options and "where" not in inspect.signature(module.generate).parameters:
         raise UsageError(f"--where and --balance need a model of --method {models.DEFAULT}, not {model.method}.")
 
-    def draw(rows: int, seed: int | None) -> NDArray[np.int32]:
-        codes: NDArray[np.int32] = module.generate(model.tensors, config, core, model.rows, rows, seed, **options)
+    takes = inspect.signature(module.generate).parameters
+
+    def draw(rows: int, seed: int | None, fixed: dict[str, NDArray[np.int32]] | None = None) -> NDArray[np.int32]:
+        given = {**options, "fixed": fixed} if fixed and "fixed" in takes else options
+        codes: NDArray[np.int32] = module.generate(model.tensors, config, core, model.rows, rows, seed, **given)
+        for name, own in (fixed or {}).items():
+            codes[:, core.names.index(name)] = own
         return codes
 
     try:

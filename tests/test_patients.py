@@ -205,3 +205,66 @@ def test_hold_out_by_patient_and_say_so_everywhere(quick, tmp_path, monkeypatch)
     done = run(app, ["report"])
     assert done.exit_code == 0, done.stderr
     assert "one patient with up to 3 rows" in (tmp_path / "visits.report.html").read_text()
+
+
+CONSTANT = """\
+name: ward
+target: sick
+unit: who
+max_rows: 4
+constant: [born, sex]
+columns:
+  who: {kind: identifier, shape: "P-######"}
+  born: {kind: date, bounds: [1920-01-01, 2009-12-31]}
+  seen: {kind: date, bounds: [2010-01-01, 2020-12-31]}
+  age: {kind: count, bounds: [0, 101]}
+  sex: {kind: binary, levels: [F, M]}
+  pregnant: {kind: binary, levels: [0, 1]}
+  sick: {kind: binary, levels: ["no", "yes"]}
+rules:
+  - age = (seen - born) / 365.25
+  - pregnant = 1 implies sex = F
+"""
+
+
+def ward(rows=3000):
+    rng = np.random.default_rng(0)
+    who = np.sort(rng.integers(0, rows // 2, rows))
+    woman = (rng.random(rows) < 0.5)[who]
+    seen = pd.Timestamp("2010-01-01") + pd.to_timedelta(rng.integers(0, 3999, rows), "D")
+    born = pd.Timestamp("1920-01-01") + pd.to_timedelta(rng.integers(0, 32000, rows)[who], "D")
+    return pd.DataFrame({
+        "who": [f"P-{k:06}" for k in who], "born": born.strftime("%Y-%m-%d"), "seen": seen.strftime("%Y-%m-%d"),
+        "age": np.rint((seen - born).days / 365.25).astype(int), "sex": np.where(woman, "F", "M"),
+        "pregnant": (woman & (rng.random(rows) < 0.4)).astype(int),
+        "sick": np.where(rng.random(rows) < np.where(woman, 0.9, 0.1), "yes", "no"),
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["warm-dp-cgan", "dp-cgan"])
+def test_constant_columns_stay_over_a_patients_rows(method, monkeypatch):
+    """And the rest is drawn given them: what sex tells of the target holds in first and in later rows alike."""
+    told = Schema.from_yaml(CONSTANT)
+    assert Schema.from_yaml(told.to_yaml()) == told and told.core.constant == ()
+    model = medsynth.fit(ward(), epsilon=200, schema=told, rows=3000, method=method, seed=0)
+    drawn = medsynth.sample(model, 4000, seed=0)
+    sizes = drawn.groupby("who").size()
+    assert sizes.max() == 4 and (sizes > 1).mean() > 0.4
+    assert (drawn.groupby("who")[["born", "sex"]].nunique() == 1).all().all()
+    assert not ((drawn["pregnant"] == 1) & (drawn["sex"] == "M")).any()
+    born, seen = pd.to_datetime(drawn["born"]), pd.to_datetime(drawn["seen"])
+    assert (np.abs((seen - born).dt.days / 365.25 - drawn["age"]) <= 0.51).all()
+    later = drawn[drawn.duplicated("who")]
+    assert later.groupby("who")["seen"].nunique().sum() > 0.9 * len(later)  # no copies
+    if method == "warm-dp-cgan":
+        for part in (drawn.drop_duplicates("who"), later):
+            sick = (part["sick"] == "yes").groupby(part["sex"]).mean()
+            assert sick["F"] > 0.8 and sick["M"] < 0.2
+
+
+@pytest.mark.parametrize("constant", ["[age]", "[who]", "[nobody]"])
+def test_what_cannot_be_constant(constant):
+    with pytest.raises(SchemaError, match="constant"):
+        Schema.from_yaml(CONSTANT.replace("[born, sex]", constant))
+    with pytest.raises(SchemaError, match="needs `unit`"):
+        Schema.from_yaml(CONSTANT.replace("unit: who\nmax_rows: 4\n", ""))

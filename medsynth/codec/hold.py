@@ -17,6 +17,7 @@ from .dates import days
 
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float64]
+Draw = Callable[..., Codes]  # (rows, seed[, codes of some columns that each row is given]) to codes of the core
 SIZES = "patients.sizes"  # the tensor that holds the shares of patients with one, two, ... rows
 TRIES = 12  # draws of the rows that break a constraint; then they are copies of rows that break none
 
@@ -77,7 +78,7 @@ def patients(sizes: Floats, count: int, rng: Stream) -> NDArray[np.int32]:
 
 
 def held(
-    draw: Callable[[int, int | None], Codes],
+    draw: Draw,
     schema: Schema,
     count: int,
     seed: int | None,
@@ -113,5 +114,29 @@ def held(
         if isinstance(column, Identifier):
             codes[:, k] = first + np.arange(1, count + 1)  # numbered after all redrawing: no key comes twice
     if schema.unit and sizes is not None:
-        codes[:, schema.names.index(schema.unit)] = first + patients(sizes, count, numpy_stream(seed, "patients"))
+        who = patients(sizes, count, numpy_stream(seed, "patients"))
+        if schema.constant:
+            _agree(codes, who, draw, schema, stream)
+        codes[:, schema.names.index(schema.unit)] = first + who
     return codes
+
+
+def _agree(codes: Codes, who: Codes, draw: Draw, schema: Schema, stream: Stream) -> None:
+    """Draw every patient's later rows anew, given what the first one says of the constant columns.
+
+    Rows that break a rule are drawn again; those that still do become copies of their patient's first.
+    """
+    starts = np.unique(who, return_index=True)[1]
+    left = np.setdiff1d(np.arange(len(codes)), starts)
+    keys = [k for k, column in enumerate(schema.columns.values()) if isinstance(column, Identifier)]
+    rest = [k for k in range(codes.shape[1]) if k not in keys]
+    before = codes[starts[who - 1]]
+    codes[left[:, None], rest] = before[left][:, rest]
+    for _ in range(TRIES):
+        if not len(left):
+            break
+        fixed = {name: before[left, schema.names.index(name)] for name in schema.constant}
+        fresh = complete(draw(len(left), int(stream.integers(2**62)), fixed), schema)
+        good = ~broken(fresh, schema)
+        codes[left[good][:, None], rest] = fresh[good][:, rest]
+        left = left[~good]

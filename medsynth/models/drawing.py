@@ -16,18 +16,20 @@ from ..schema import Schema
 from .codebook import codebook
 from .mixture import Mixture
 
+PART = 8192  # rows whose points are weighed one by one at once
 IMPOSSIBLE = 1e-9  # a chance below this is taken for none
 Arrays = dict[str, NDArray[np.float32]]
 
 
 def generate(
     tensors: Arrays, config: Any, schema: Schema, rows: int, count: int, seed: int | None,
-    where: Ranges | None = None, balance: bool = False,
+    where: Ranges | None = None, balance: bool = False, fixed: dict[str, Codes] | None = None,
 ) -> Codes:  # fmt: skip
     """`count` synthetic rows as codes, (count, columns): class, latent point, bins, values inside bins.
 
     `where` conditions exactly, without rejection: given class and latent point columns are independent, so each
-    latent point is weighed by the probability of the given values. `balance` draws classes evenly. Raises UsageError
+    latent point is weighed by the probability of the given values. `balance` draws classes evenly. `fixed` gives each
+    row its own values of some columns, (count,) codes a column, and the rest is drawn given these. Raises UsageError
     for conditions that no row meets.
     """
     where = dict(where or {})
@@ -50,13 +52,21 @@ def generate(
     rng = numpy_stream(seed, "sample")
     labels = rng.choice(len(chance), count, p=chance / chance.sum())
     chunks = []
-    for part in np.array_split(labels, max(1, count // 65536)):
-        drawn = mixture.draw(part, rng, weights, allowed)
+    for rows_of in np.array_split(np.arange(count), max(1, count // (PART if fixed else 65536))):
+        part, known = labels[rows_of], {name: codes[rows_of] for name, codes in (fixed or {}).items()}
+        if known:
+            told = {name: bins[name].cell_of(codes) for name, codes in known.items() if name != schema.target}
+            own = condition.cell_of(known[schema.target]).astype(np.int64) if schema.target in known else None
+            part, chosen = mixture.placed(chance / np.maximum(weights.mean(0), 1e-300), weights, told, own, rng)
+            drawn = mixture.drawn(part, chosen, rng, allowed)
+        else:
+            drawn = mixture.draw(part, rng, weights, allowed)
         codes = np.zeros((len(part), len(schema.columns)), np.int32)
         for k, name in enumerate(schema.names):
             if name == schema.target:
                 codes[:, k] = condition.codes(part.astype(np.int32), rng.random(len(part)), asked)
             else:
                 codes[:, k] = bins[name].draw(drawn[name], part, inside[name], rng, where.get(name))
+            codes[:, k] = known.get(name, codes[:, k])
         chunks.append(codes)
     return np.concatenate(chunks)

@@ -19,6 +19,7 @@ from ..nets import Mlp
 from ..rng import Stream, torch_stream
 
 Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,16 +88,18 @@ class Mixture:
         logits = self.base + residual
         return {name: torch.softmax(logits[..., span], -1) for name, span in self.spans.items()}
 
-    def draw(self, labels: NDArray[np.int64], rng: Stream, weights: Floats, allowed: dict[str, Floats]) -> Drawn:
+    def draw(self, labels: Whole, rng: Stream, weights: Floats, allowed: dict[str, Floats]) -> Drawn:
         """Bins for rows of the classes `labels`, (rows,) a column: a latent point by its weight, then each column.
 
         `weights`: (points, classes). `allowed`: (classes, bins) factors of some columns' shares.
         """
-        with torch.no_grad():
-            shares = {n: s.double().cpu().numpy() for n, s in self.shares(self.residual()).items()}
-        points = len(self.latent)
         upto = np.cumsum(weights / np.maximum(weights.sum(0), 1e-300), 0)
-        chosen = (rng.random((len(labels), 1)) > upto[:, labels].T).sum(1).clip(max=points - 1)
+        chosen = (rng.random((len(labels), 1)) > upto[:, labels].T).sum(1).clip(max=len(self.latent) - 1)
+        return self.drawn(labels, chosen, rng, allowed)
+
+    def drawn(self, labels: Whole, chosen: Whole, rng: Stream, allowed: dict[str, Floats]) -> Drawn:
+        """Bins for rows of the classes `labels` at the points `chosen`, (rows,) each; `allowed` as for `draw`."""
+        shares = self._shares()
         drawn: dict[str, NDArray[np.int64]] = {}
         for name, share in shares.items():
             p = share * allowed.get(name, 1.0)
@@ -104,16 +107,36 @@ class Mixture:
             drawn[name] = (rng.random((len(labels), 1)) * rank[:, -1:] > rank).sum(1).clip(max=rank.shape[1] - 1)
         return drawn
 
+    def placed(
+        self, chance: Floats, weights: Floats, fixed: Drawn, labels: Whole | None, rng: Stream
+    ) -> tuple[Whole, Whole]:
+        """A class and a latent point for each row whose bins in some columns are `fixed`, (rows,) a column: exactly.
+
+        `chance`: (classes,) and `weights`: (points, classes) before the bins are known; `labels`: classes, if known.
+        """
+        shares, joint = self._shares(), np.asarray(chance * weights)[None]
+        for name, bins in fixed.items():
+            joint = joint * shares[name][:, :, bins].transpose(2, 0, 1)
+        if labels is not None:
+            joint = joint * (np.arange(self.classes) == labels[:, None])[:, None, :]
+        upto = np.cumsum(joint.reshape(len(joint), -1), 1)
+        flat = (rng.random((len(joint), 1)) * upto[:, -1:] > upto).sum(1).clip(max=upto.shape[1] - 1)
+        chosen, labels = np.divmod(flat, self.classes)
+        return labels, chosen
+
+    def _shares(self) -> dict[str, Floats]:
+        with torch.no_grad():
+            return {n: s.double().cpu().numpy() for n, s in self.shares(self.residual()).items()}
+
     def evidence(self, allowed: dict[str, Floats]) -> Floats:
         """p(the given columns lie on allowed values | latent point, class), (points, classes): exact, by products.
 
         `allowed`: (classes, bins), the allowed share of each bin of some columns.
         """
-        with torch.no_grad():
-            shares = self.shares(self.residual())
+        shares = self._shares()
         found = np.ones((len(self.latent), self.classes))
         for name, part in allowed.items():
-            found = found * (shares[name].double().cpu().numpy() * part).sum(-1)
+            found = found * (shares[name] * part).sum(-1)
         return found
 
 

@@ -44,6 +44,7 @@ class Schema(BaseModel):
     rules: tuple[str, ...] = Field((), max_length=MOST_RULES)
     unit: str | None = None  # the identifier of patients, where one patient and not one row is the unit of privacy
     max_rows: int | None = Field(None, ge=1, le=MOST_ROWS)
+    constant: tuple[str, ...] = ()  # columns that do not change over a patient's rows
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -53,6 +54,10 @@ class Schema(BaseModel):
             raise ValueError("`unit` and `max_rows` come together: the patients' identifier, and their most rows")
         if self.unit is not None and not isinstance(self.columns.get(self.unit), Identifier):
             raise ValueError("`unit` must name a column of kind identifier")
+        if self.constant and self.unit is None:
+            raise ValueError("`constant` names columns that stay the same over a patient's rows: it needs `unit`")
+        if lost := [name for name in self.constant if name not in self.core.columns]:
+            raise ValueError(f"`constant` names {lost[0]!r}, which is no column, a key or one that a rule defines")
         settled: set[str] = set()
         for rule in self.parsed_rules:
             if (name := rule.defines) is None:
@@ -93,7 +98,7 @@ class Schema(BaseModel):
         defined = {rule.defines for rule in self.parsed_rules}
         defined |= {name for name, column in self.columns.items() if isinstance(column, Identifier)}
         columns = {name: c for name, c in self.columns.items() if name not in defined}
-        return self.model_copy(update={"columns": columns, "rules": (), "unit": None, "max_rows": None})
+        return self.model_copy(update={"columns": columns, "rules": (), "unit": None, "max_rows": None, "constant": ()})
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -145,6 +150,7 @@ class Schema(BaseModel):
             for name, c in self.columns.items()
         }
         head = {"target": self.target, "unit": self.unit, "max_rows": self.max_rows}
+        head |= {"constant": list(self.constant)} if self.constant else {}  # type: ignore[dict-item]
         rules = {"rules": list(self.rules)} if self.rules else {}
         return {"name": self.name, **{k: v for k, v in head.items() if v is not None}, "columns": columns, **rules}
 
