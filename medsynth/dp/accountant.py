@@ -2,7 +2,8 @@
 
 Gaussian answers and Poisson-sampled Gaussian steps compose together in Opacus' PRV accountant (Gopi, Lee,
 Wutschitz 2021), whose upper bound is taken. Where it fails (it can, for extreme parameters), the plan falls back
-to Renyi DP (Mironov 2017), says so, and stays there: the choice is made before a row is read.
+to Renyi DP (Mironov 2017), says so, and stays there: the choice is made before a row is read. Answers of a secretly
+picked party compose by Renyi DP alone (`wor`).
 """
 
 from __future__ import annotations
@@ -13,20 +14,25 @@ import warnings
 from collections.abc import Iterable
 from typing import Literal
 
+import numpy as np
+
 from ..errors import BudgetError
-from .event import Event, SubsampledGaussian, Thresholded
+from . import wor
+from .event import Event, PickedGaussian, SubsampledGaussian, Thresholded
 
 Accountant = Literal["prv", "rdp"]
 Composition = Iterable[tuple[Event, int]]
 RELATIVE_ERROR = 0.003  # of epsilon: how far PRV's upper bound may lie above the truth
 SMALL, SMALL_ERROR = 0.3, 0.01  # below such an epsilon a mesh that fine takes minutes: a coarser one, still above
+# Opacus' orders end at 63, which is too few where epsilon is small.
+ORDERS = [1 + x / 10 for x in range(1, 100)] + list(range(11, 64)) + [2.0**k for k in range(6, 13)]
 
 
 def folded(events: Composition) -> list[tuple[float, float, int]]:
     """Rows (multiplier, rate, count) for an accountant, all plain Gaussian answers folded into one.
 
     k Gaussian answers of multipliers z_i are exactly one of multiplier (sum of z_i^-2)^(-1/2): the same curve at
-    a fraction of the time.
+    a fraction of the time. Answers of picked parties are not among them: see `picked`.
 
     >>> from .event import Gaussian
     >>> folded([(Gaussian(multiplier=2.0), 4)])
@@ -35,6 +41,8 @@ def folded(events: Composition) -> list[tuple[float, float, int]]:
     precision = 0.0
     sampled: dict[tuple[float, float], int] = {}
     for event, count in events:
+        if isinstance(event, PickedGaussian):
+            continue
         if isinstance(event, SubsampledGaussian) and event.rate < 1:
             key = (event.multiplier, event.rate)
             sampled[key] = sampled.get(key, 0) + count
@@ -42,6 +50,11 @@ def folded(events: Composition) -> list[tuple[float, float, int]]:
             precision += count / event.multiplier**2
     plain = [(1 / math.sqrt(precision), 1.0, 1)] if precision else []
     return plain + [(z, rate, count) for (z, rate), count in sampled.items() if count]
+
+
+def picked(events: Composition) -> list[tuple[PickedGaussian, int]]:
+    """The answers of picked parties, with their counts."""
+    return [(event, count) for event, count in events if isinstance(event, PickedGaussian) and count]
 
 
 def discovery_delta(events: Composition) -> float:
@@ -58,12 +71,14 @@ def epsilon(events: Composition, delta: float, accountant: Accountant = "prv") -
     rest = delta - discovery_delta(events)
     if rest <= 0:
         raise BudgetError("Key discovery alone uses up delta. Give a larger --delta or declare a schema.")
-    history = folded(events)
-    if not history:
+    history, picks = folded(events), picked(events)
+    if not history and not picks:
         return 0.0
+    if picks and accountant == "prv":
+        raise BudgetError("The PRV accountant knows no curve for answers of picked parties.")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        value = _rdp(history, rest) if accountant == "rdp" else _prv(history, rest)
+        value = _rdp(history, rest, picks) if accountant == "rdp" else _prv(history, rest)
     if not math.isfinite(value):
         raise BudgetError(f"The {accountant.upper()} accountant finds no bound for these noise multipliers.")
     return max(0.0, value)  # a bound below zero, at large delta, is a bound of zero
@@ -75,30 +90,34 @@ def profile(events: Composition, deltas: Iterable[float], accountant: Accountant
     One mesh serves all deltas, fine against the epsilon at the smallest: larger ones would ask for a finer one.
     """
     events, deltas = list(events), sorted(deltas)
-    used, history = discovery_delta(events), folded(events)
-    if not history:
+    used, history, picks = discovery_delta(events), folded(events), picked(events)
+    if not history and not picks:
         return []
     found = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        error = 0.01 * max(0.05, min(_rdp(history, deltas[0]), 20.0))
+        error = 0.01 * max(0.05, min(_rdp(history, deltas[0], picks), 20.0))
         for delta in (d for d in deltas if d > used):
             with contextlib.suppress(RuntimeError, ValueError, FloatingPointError):
                 rest = delta - used
-                value = _rdp(history, rest) if accountant == "rdp" else _prv(history, rest, error)
+                by_rdp = accountant == "rdp" or picks
+                value = _rdp(history, rest, picks) if by_rdp else _prv(history, rest, error)
                 if math.isfinite(value):
                     found.append((max(0.0, value), delta))
     return found
 
 
-def _rdp(history: list[tuple[float, float, int]], delta: float) -> float:
-    from opacus.accountants import RDPAccountant
+def _rdp(
+    history: list[tuple[float, float, int]], delta: float, picks: Iterable[tuple[PickedGaussian, int]] = ()
+) -> float:
+    from opacus.accountants.analysis import rdp
 
-    ledger = RDPAccountant()
-    ledger.history = history
-    # Opacus' orders end at 63, which is too few where epsilon is small.
-    orders = [1 + x / 10 for x in range(1, 100)] + list(range(11, 64)) + [2.0**k for k in range(6, 13)]
-    return float(ledger.get_epsilon(delta, alphas=orders))
+    total = np.zeros(len(ORDERS))
+    for multiplier, rate, count in history:
+        total += rdp.compute_rdp(q=rate, noise_multiplier=multiplier, steps=count, orders=ORDERS)
+    for event, count in picks:
+        total += count * wor.rdp(event.multiplier, event.shards, ORDERS)
+    return float(rdp.get_privacy_spent(orders=ORDERS, rdp=total, delta=delta)[0])
 
 
 def _prv(history: list[tuple[float, float, int]], delta: float, error: float | None = None) -> float:
@@ -114,18 +133,34 @@ def _prv(history: list[tuple[float, float, int]], delta: float, error: float | N
 
 
 def cross_check(events: Composition, delta: float) -> float:
-    """Epsilon by dp-accounting's privacy-loss distributions, an independent implementation.
+    """Epsilon by dp-accounting, an independent implementation: `checker` says by which of its accountants.
 
-    Raises ImportError where dp-accounting is not installed.
+    Raises ImportError where dp-accounting is not installed, BudgetError where it composes no such events.
     """
     import dp_accounting
     from dp_accounting.pld import PLDAccountant
+    from dp_accounting.rdp import RdpAccountant
 
     events = list(events)
-    ledger = PLDAccountant(value_discretization_interval=1e-4)
-    for multiplier, rate, count in folded(events):
+    history, picks = folded(events), picked(events)
+    ledger: dp_accounting.PrivacyAccountant = PLDAccountant(value_discretization_interval=1e-4)
+    if picks:
+        if any(rate < 1 for _, rate, _ in history):
+            raise BudgetError("dp-accounting does not compose Poisson lots with answers of picked parties.")
+        ledger = RdpAccountant(ORDERS, dp_accounting.NeighboringRelation.REPLACE_ONE)
+    for multiplier, rate, count in history:
         one: dp_accounting.DpEvent = dp_accounting.GaussianDpEvent(multiplier)
         if rate < 1:
             one = dp_accounting.PoissonSampledDpEvent(rate, one)
         ledger.compose(one, count)
+    for event, count in picks:
+        one = dp_accounting.GaussianDpEvent(event.multiplier)
+        if event.shards > 1:
+            one = dp_accounting.SampledWithoutReplacementDpEvent(event.shards, 1, one)
+        ledger.compose(one, count)
     return float(ledger.get_epsilon(delta - discovery_delta(events)))
+
+
+def checker(events: Composition) -> str:
+    """The accountant that `cross_check` takes: privacy-loss distributions, or Renyi DP where they have no curve."""
+    return "RDP" if picked(events) else "PLD"
