@@ -58,7 +58,7 @@ def _terms(multiplier: float, parties: int, highest: int) -> Floats:
 
 
 def _even_moments(multiplier: float) -> Floats:
-    """log E_q |p/q - 1|^l for l = 2, 4, ..., SHARP; p = N(1, multiplier^2), q = N(0, multiplier^2).
+    """Logarithms of E_q |p/q - 1|^l for l = 2, 4, ..., SHARP; p = N(1, multiplier^2), q = N(0, multiplier^2).
 
     A sum of positive terms, where alternating differences of exponentials would cancel. The trapezoidal rule on an
     entire function with a Gaussian's decay converges faster than any power of its step.
@@ -81,7 +81,7 @@ class _LogFactorial:
 
     @classmethod
     def upto(cls, highest: int) -> Floats:
-        """log k! for k = 0 to `highest` at least."""
+        """Logarithms of k! for k = 0 to `highest` at least."""
         if len(cls._known) <= highest:
             cls._known = np.array([math.lgamma(k + 1) for k in range(highest + 1)])
         return cls._known
