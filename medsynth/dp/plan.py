@@ -140,7 +140,8 @@ def make_plan(needs: Sequence[Need], *, epsilon: float, delta: float, rows: int,
     scale = _least(lambda z: cost(z, "rdp"), SMALLEST, LARGEST, epsilon)
     with contextlib.suppress(*PRV_FAILURES):
         if cost(scale, "prv") <= epsilon:
-            scale, chosen = _least(lambda z: cost(z, "prv"), scale / 1.6, scale, epsilon), "prv"
+            low = scale / (1.6 if all(need.shards is None for need in needs) else 2.2)  # `picks` says why
+            scale, chosen = _least(lambda z: cost(z, "prv"), low, scale, epsilon), "prv"
     return Plan(
         epsilon_asked=epsilon,
         epsilon=cost(scale, chosen),

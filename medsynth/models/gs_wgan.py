@@ -2,9 +2,9 @@
 
 Chen, Orekondy, Fritz 2020. Central form: all shards in one process. Mended, each with its reason in
 docs/methods/gs-wgan.md: a step's generated rows share one pick and are charged as one answer; every critic trains at
-every step and the pick is made afterwards, without which the claimed amplification fails; the number of shards, steps
-and generated rows follow from the budget by a public rule; labels come from noised counts. Codes and generator are the
-stage's, as for the other adversarial methods.
+every step and the picks are made afterwards, without which the claimed amplification fails; the number of shards and
+steps follow from the budget by a public rule; labels come from noised counts. Codes and generator are the stage's, as
+for the other adversarial methods.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ..rng import torch_stream
 from ..schema import Schema
 from .dp_cgan import Arrays, Progress
 from .drawing import generate as generate
+from .quiet import Quiet
 from .stage import Stage, stage_needs
 
 GRADIENTS = "upstream gradients"
@@ -32,8 +33,9 @@ class Config:
     """Privacy parameters. Shares are of the first-order privacy loss; the upstream gradients take the rest."""
 
     shards: int | None = None  # None, and for steps: by the rule of `schedule`
-    steps: int | None = None  # of the generator: one noised answer each
-    batch: int = 24  # generated rows an answer
+    steps: int | None = None  # of the generator
+    answers: int = 4  # a step, each with a pick of its own
+    batch: int = 12  # generated rows an answer
     clip: float = 1.0  # a critic with gradient penalty has slopes of norm near one
     joint: bool = False  # clip an answer's rows together, instead of each
     histogram_share: float = 0.1
@@ -46,8 +48,8 @@ class Config:
 
     def schedule(self, rows: int, epsilon: float) -> tuple[int, int]:
         """(shards, steps) for so many rows."""
-        shards = max(2, min(100, rows // 20)) if self.shards is None else self.shards
-        return shards, shards * 10 if self.steps is None else self.steps
+        shards = max(2, min(200, rows // 20)) if self.shards is None else self.shards
+        return shards, shards * 5 if self.steps is None else self.steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +59,9 @@ class Shape:
     warm: int = 100  # steps of the critics before the first answer, against the generator's start
     critic_steps: int = 1  # a generator step
     pool: int = 32  # generated rows a class that critics choose from
-    step: float = 5e-3  # Adam
-    betas: tuple[float, float] = (0.9, 0.99)
-    average: float = 0.99  # of the generator's weights
+    step: float = 0.02  # of the generator
+    sure: float = 1.0
+    net: float = 0.0
     critic: critics.Shape = critics.Shape()
 
 
@@ -68,7 +70,8 @@ def needs(config: Config, rows: int, columns: int, epsilon: float) -> list[Need]
     shards, steps = config.schedule(rows, epsilon)
     rest = 1 - config.histogram_share - config.class_share
     asked = stage_needs(config.histogram_share, config.class_share)
-    return [*asked, Need(label=GRADIENTS, weight=math.sqrt(steps / rest) / shards, times=steps, shards=shards)]
+    times = steps * config.answers
+    return [*asked, Need(label=GRADIENTS, weight=math.sqrt(times / rest) / shards, times=times, shards=shards)]
 
 
 def seconds(config: Config, rows: int) -> float:
@@ -96,9 +99,8 @@ def train(
     shards = vault.shards(count, stage.encode, weights, shape.critic)
     classes, free = stage.classes, stage.width - stage.classes
     everyone = torch.arange(classes, device=device).repeat_interleave(shape.pool)
-    net = list(stage.mixture.net.parameters())
-    averaged = [p.detach().clone() for p in net]
-    adam = torch.optim.Adam(net, lr=shape.step, betas=shape.betas)
+    base, net = stage.mixture.base.requires_grad_(), list(stage.mixture.net.parameters())
+    quiet = [Quiet(base, shape.step, shape.sure), *([Quiet(p, shape.net, shape.sure) for p in net] if shape.net else [])]
 
     def listen(times: int) -> None:
         """Critics train on what the generator draws now, which is public."""
@@ -110,20 +112,18 @@ def train(
     listen(shape.warm)  # algorithm 1, warm start: no answer is asked, and the generator stays at its start
     for step in range(steps):
         listen(shape.critic_steps)  # every critic, whichever is picked next
-        labels = (torch.arange(config.batch, device=device) + step * config.batch) % classes
-        fake = stage.fakes(labels, latent)
-        # Sanitised gradient at generated rows, then plain backpropagation through the generator.
-        upstream = shards.upstream(GRADIENTS, fake.detach(), config.clip, joint=config.joint)
-        adam.zero_grad()
-        fake[:, :free].backward(gradient=upstream / config.batch)  # type: ignore[no-untyped-call]
-        for group in adam.param_groups:
-            group["lr"] = shape.step * min(1.0, 2 * (steps - step) / steps)
-        adam.step()
-        with torch.no_grad():
-            for mean, p in zip(averaged, net, strict=True):
-                mean.lerp_(p, 1 - min(shape.average, (step + 1) / (step + 10)))
+        for turn in range(config.answers):
+            labels = (torch.arange(config.batch, device=device) + turn * config.batch) % classes
+            fake = stage.fakes(labels, latent, relaxed=False)
+            # Sanitised gradient at generated rows, then plain backpropagation through the generator.
+            upstream = shards.upstream(GRADIENTS, fake.detach(), config.clip, joint=config.joint)
+            fake[:, :free].backward(gradient=upstream / config.batch)  # type: ignore[no-untyped-call]
+            for part in quiet:
+                part.hear()
+        for part in quiet:
+            part.step()
         progress(step + 1, steps)
-    with torch.no_grad():
-        for mean, p in zip(averaged, net, strict=True):
-            p.copy_(mean)
+    trained = base.detach().double().cpu().numpy()
+    stage.base = {name: trained[:, span] for name, span in stage.mixture.spans.items()}
+    base.requires_grad_(False)
     return stage.tensors()
