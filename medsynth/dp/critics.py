@@ -18,21 +18,21 @@ from torch.nn import functional
 class Shape:
     """Sizes and rates of a critic: they cost time, not privacy, for no critic is ever seen."""
 
-    width: int = 48  # of its hidden layer
-    batch: int = 8  # real rows a step
+    width: int = 32  # of its hidden layer
+    batch: int = 4  # real rows a step, and as many generated ones
     rate: float = 2e-3  # Adam
     betas: tuple[float, float] = (0.5, 0.9)
     penalty: float = 10.0
 
 
 class Critics:
-    """`count` critics over rows of `inputs` numbers, of which the first `free` are what a generator sets.
+    """`count` critics over rows of `inputs` numbers, with one hidden layer each.
 
-    One hidden layer each. Weights start uniform in +-1/sqrt(fan_in), drawn from `stream`, which is private.
+    Weights start uniform in +-1/sqrt(fan_in), drawn from `stream`, which is private.
     """
 
-    def __init__(self, count: int, inputs: int, free: int, shape: Shape, stream: torch.Generator) -> None:
-        self.shape, self.free, self._stream = shape, free, stream
+    def __init__(self, count: int, inputs: int, shape: Shape, stream: torch.Generator) -> None:
+        self.shape, self._stream = shape, stream
         sizes = [(count, shape.width, inputs), (count, shape.width, 1), (count, 1, shape.width)]
         bounds = [inputs**-0.5, inputs**-0.5, shape.width**-0.5]
         # The last layer has no bias: it would cancel in every difference and every gradient.
@@ -56,23 +56,22 @@ class Critics:
         answers = self(torch.cat([real, fake, between], 1))
         rows = real.shape[1]
         (slope,) = torch.autograd.grad(answers[:, 2 * rows :].sum(), between, create_graph=True)
-        penalty = (slope[..., : self.free].square().sum(-1).clamp(min=1e-12).sqrt() - 1).square()
+        penalty = (slope.square().sum(-1).clamp(min=1e-12).sqrt() - 1).square()
         losses = answers[:, rows : 2 * rows] - answers[:, :rows] + self.shape.penalty * penalty
         self._adam.zero_grad()
         (weights * losses).sum().backward()  # type: ignore[no-untyped-call]
         self._adam.step()
 
-    def slope(self, picked: int, rows: Tensor) -> Tensor:
-        """The gradient of one critic's generator loss, minus its answers summed, at the free part of `rows`.
+    def slope(self, which: Tensor, rows: Tensor) -> Tensor:
+        """The gradient of the generator's loss, minus the answer of critic `which`, (rows,), at each of `rows`.
 
-        rows: (rows, inputs). Returns (rows, free); where it is no finite number, zero.
+        rows: (rows, inputs), as are the gradients; where one is no finite number it is zero.
         """
-        at = rows.detach().requires_grad_()
-        own = [p.detach()[picked : picked + 1] for p in self.parameters]
+        at = rows.detach()[:, None].requires_grad_()
+        own = [p.detach()[which] for p in self.parameters]
         with torch.enable_grad():
-            (found,) = torch.autograd.grad(-judged(own, at[None]).sum(), at)
-        found = found[:, : self.free]
-        return torch.where(torch.isfinite(found).all(1, keepdim=True), found, 0.0)
+            (found,) = torch.autograd.grad(-judged(own, at).sum(), at)
+        return torch.where(torch.isfinite(found).all(2, keepdim=True), found, 0.0)[:, 0]
 
 
 def judged(parameters: list[Tensor], rows: Tensor) -> Tensor:

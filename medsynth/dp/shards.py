@@ -29,53 +29,44 @@ from .noise import Floats, noised
 
 Answer = list[Floats]
 Ask = Callable[[str, float, Callable[[Event], Answer]], Answer]  # charge, recall or draw, keep: Vault's own
-SCALE = 1 << 20  # weights of classes become whole numbers: their sums are exact, whatever other shards hold
 
 
 class Shards:
     """Encoded rows, (rows, width), in `count` shards with a critic each.
 
-    place: (rows,) shard of each row. weights: (classes,) public; how often a critic looks at a row of each class. The
-    last `classes` columns of a row say its class; what stands before them is what a generator sets.
+    place: (rows,) shard of each row. The last `classes` columns of a row say its class, and what stands before them is
+    what a generator sets. A shard's critic is one network a class: shared layers told every class the loudest one's
+    direction, and a class's row weighs alike whatever else its shard holds.
     """
 
-    __slots__ = ("__ask", "__critics", "__entropy", "__held", "__mass", "__rows", "__starts", "__stream", "_count")
+    __slots__ = ("__ask", "__critics", "__entropy", "__rows", "__sizes", "__starts", "__stream", "_classes", "_count")
 
     def __init__(
-        self, rows: Tensor, place: NDArray[np.int64], count: int, weights: Tensor, shape: Shape, ask: Ask,
-        entropy: Entropy,
-    ) -> None:  # fmt: skip
-        device, classes = rows.device, len(weights)
-        self._count, self.__ask, self.__entropy = count, ask, entropy
-        self.__stream = torch_secret(entropy, str(device))
-        self.__critics = Critics(count, rows.shape[1], rows.shape[1] - classes, shape, self.__stream)
-        order = torch.from_numpy(np.argsort(place, kind="stable")).to(device)
-        sizes = torch.from_numpy(np.bincount(place, minlength=count)).to(device)
-        stops = sizes.cumsum(0)
-        # A row of zeros at the end is what empty shards look at, with weight zero.
-        self.__rows = torch.cat([rows[order], rows.new_zeros(1, rows.shape[1])])
-        shares = (weights / weights.max() * SCALE).long().clamp(min=1).to(device)
-        mass = (self.__rows[:-1, -classes:].long() * shares).sum(1)
-        self.__mass = torch.cat([mass.new_zeros(1), mass.cumsum(0)])
-        self.__starts = torch.stack([stops - sizes, stops])
-        self.__held = torch.zeros(count, classes, device=device)
-        self.__held.index_add_(0, torch.from_numpy(np.sort(place)).to(device), self.__rows[:-1, -classes:])
+        self, rows: Tensor, place: NDArray[np.int64], count: int, classes: int, shape: Shape, ask: Ask, entropy: Entropy
+    ) -> None:
+        self._count, self._classes, self.__ask, self.__entropy = count, classes, ask, entropy
+        self.__stream = torch_secret(entropy, str(rows.device))
+        self.__critics = Critics(count * classes, rows.shape[1] - classes, shape, self.__stream)
+        group = torch.from_numpy(place).to(rows.device) * classes + rows[:, -classes:].argmax(1)
+        self.__sizes = torch.bincount(group, minlength=count * classes)
+        self.__starts = self.__sizes.cumsum(0) - self.__sizes
+        # Side by side, and not padded: nothing of another shard is ever looked at. Empty groups look at zeros.
+        kept = rows[torch.argsort(group, stable=True), :-classes]
+        self.__rows = torch.cat([kept, rows.new_zeros(1, kept.shape[1])])
 
     def train(self, fakes: Tensor) -> None:
         """One step of every critic on its own rows, against generated rows of the same classes.
 
         fakes: (classes, rows, width), public; the same for all critics. Says nothing.
         """
-        critics, rows = self.__critics, self.__critics.shape.batch
-        chance = torch.rand(2, self._count, rows, generator=self.__stream, device=fakes.device, dtype=torch.float64)
-        low, high = self.__mass[self.__starts][..., None]
-        at = low + (chance[0] * (high - low)).long()  # a row in proportion to its class's weight, by whole numbers
-        index = torch.searchsorted(self.__mass, at, right=True) - 1
-        filled = (high > low).expand(-1, rows)
+        rows, groups = self.__critics.shape.batch, len(self.__sizes)
+        chance = torch.rand(2, groups, rows, generator=self.__stream, device=fakes.device, dtype=torch.float64)
+        index = self.__starts[:, None] + (chance[0] * self.__sizes[:, None]).long()
+        filled = (self.__sizes > 0)[:, None].expand(-1, rows)
         real = self.__rows[torch.where(filled, index, len(self.__rows) - 1)]
-        classes = real[..., -len(fakes) :].argmax(-1)
-        chosen = fakes[classes, (chance[1] * fakes.shape[1]).long()]
-        critics.step(real, chosen, filled.to(real) / rows)
+        own = torch.arange(groups, device=fakes.device)[:, None] % self._classes
+        chosen = fakes[own, (chance[1] * fakes.shape[1]).long(), : -self._classes]
+        self.__critics.step(real, chosen, filled.to(real) / rows)
 
     def upstream(self, label: str, fakes: Tensor, bound: float, *, joint: bool = False) -> Tensor:
         """The noised gradient of one critic, picked in secret, at generated rows: what goes back to the generator.
@@ -101,10 +92,10 @@ class Shards:
         return int.from_bytes(self.__entropy.bytes(16)) % self._count
 
     def __asked(self, picked: int, fakes: Tensor) -> Tensor:
-        """The picked critic's gradients at rows of classes that its shard holds."""
-        classes = self.__held.shape[1]
-        known = (fakes[:, -classes:] @ self.__held[picked]) > 0
-        return torch.where(known[:, None], self.__critics.slope(picked, fakes), 0.0)
+        """The picked critic's gradients at generated rows, where its shard holds rows of their classes."""
+        own = picked * self._classes + fakes[:, -self._classes :].argmax(1)
+        found = self.__critics.slope(own, fakes[:, : -self._classes])
+        return torch.where((self.__sizes[own] > 0)[:, None], found, 0.0)
 
     def __repr__(self) -> str:
         return "Shards(private rows and critics)"

@@ -2,9 +2,9 @@
 
 Chen, Orekondy, Fritz 2020. Central form: all shards in one process. Mended, each with its reason in
 docs/methods/gs-wgan.md: a step's generated rows share one pick and are charged as one answer; every critic trains at
-every step and the picks are made afterwards, without which the claimed amplification fails; the number of shards and
-steps follow from the budget by a public rule; labels come from noised counts. Codes and generator are the stage's, as
-for the other adversarial methods.
+every step and the picks are made afterwards, without which the claimed amplification fails; shards follow from the rows
+by a public rule; classes are even in training, and by noised counts in the sample. Codes and generator are the stage's,
+as for the other adversarial methods.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import torch
 
-from ..dp import critics
-from ..dp.plan import Need, Plan
+from ..dp import accountant, critics
+from ..dp.event import Gaussian
+from ..dp.plan import Need, Plan, make_plan
 from ..dp.vault import Vault
 from ..errors import UsageError
 from ..rng import torch_stream
@@ -32,9 +33,11 @@ GRADIENTS = "upstream gradients"
 class Config:
     """Privacy parameters. Shares are of the first-order privacy loss; the upstream gradients take the rest."""
 
-    shards: int | None = None  # None, and for steps: by the rule of `schedule`
-    steps: int | None = None  # of the generator
-    answers: int = 4  # a step, each with a pick of its own
+    shards: int | None = None  # None: by the rule of `schedule`
+    rows_a_shard: int = 25
+    largest: int = 150  # shards
+    steps: int = 150  # of the generator; all critics train at each
+    answers: int = 20  # a step, each with a pick of its own
     batch: int = 12  # generated rows an answer
     clip: float = 1.0  # a critic with gradient penalty has slopes of norm near one
     joint: bool = False  # clip an answer's rows together, instead of each
@@ -45,11 +48,17 @@ class Config:
     def __post_init__(self) -> None:
         if self.microbatches is not None:
             raise UsageError("--microbatches belongs to --method dp-cgan: this method sums no gradients over rows.")
+        if min(self.shards or 1, self.steps, self.answers, self.batch) < 1:
+            raise UsageError("Shards, steps, answers and generated rows must be one or more each.")
 
-    def schedule(self, rows: int, epsilon: float) -> tuple[int, int]:
-        """(shards, steps) for so many rows."""
-        shards = max(2, min(200, rows // 20)) if self.shards is None else self.shards
-        return shards, shards * 5 if self.steps is None else self.steps
+    @property
+    def asked(self) -> int:
+        """How many answers a fit asks of the critics."""
+        return self.steps * self.answers
+
+    def parties(self, rows: int) -> int:
+        """How many shards so many rows are put in: as many as still hold a few rows of each class."""
+        return max(2, min(self.largest, rows // self.rows_a_shard)) if self.shards is None else self.shards
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,33 +66,46 @@ class Shape:
     """Sizes of the public side: they cost time, not privacy."""
 
     warm: int = 100  # steps of the critics before the first answer, against the generator's start
-    critic_steps: int = 1  # a generator step
     pool: int = 32  # generated rows a class that critics choose from
-    step: float = 0.02  # of the generator
-    sure: float = 1.0
-    net: float = 0.0
+    step: float = 1.5  # of a logit at the end, for each standard deviation that its gradients' sum stands out
+    sure: float = 2.0  # standard deviations of noise that do not count
     critic: critics.Shape = critics.Shape()
 
 
 def needs(config: Config, rows: int, columns: int, epsilon: float) -> list[Need]:
-    """Histograms, class counts, and one answer of a picked critic a generator step."""
-    shards, steps = config.schedule(rows, epsilon)
+    """Histograms, class counts, and the answers of picked critics."""
+    shards, times = config.parties(rows), config.asked
     rest = 1 - config.histogram_share - config.class_share
     asked = stage_needs(config.histogram_share, config.class_share)
-    times = steps * config.answers
     return [*asked, Need(label=GRADIENTS, weight=math.sqrt(times / rest) / shards, times=times, shards=shards)]
 
 
 def seconds(config: Config, rows: int) -> float:
     """An estimate of a fit's seconds on one core of a laptop."""
-    shards, steps = config.schedule(rows, 1.0)
-    return 3.0 + steps * (0.004 + 8e-5 * shards)
+    return 4.0 + 0.002 * config.asked + 2e-4 * config.parties(rows) * (config.steps + Shape().warm)
+
+
+def federated(config: Config, rows: int, columns: int, epsilon: float, delta: float = 1e-5) -> float:
+    """Epsilon of the same answers against those who see which shard answers, if shards take turns in public.
+
+    Nothing is picked in secret, so nothing is amplified: a shard's own share of the answers, plain Gaussians, counts,
+    and no other shard's (parallel composition).
+    """
+    plan = make_plan(needs(config, rows, columns, epsilon), epsilon=epsilon, delta=delta, rows=rows)
+    turns = math.ceil(config.asked / config.parties(rows))
+    plain = (Gaussian(multiplier=plan.events[GRADIENTS][0].multiplier), turns)
+    return accountant.epsilon([plain, *(pair for label, pair in plan.events.items() if label != GRADIENTS)], delta)
 
 
 def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
     """What a person should know of the plan."""
-    shards, steps = config.schedule(rows, epsilon)
-    return [f"{shards} critics, {steps} generator steps: by a rule on rows (docs/methods/gs-wgan.md)."]
+    seen = federated(config, rows, columns, epsilon)
+    return [
+        f"{config.parties(rows)} critics give {config.asked} answers, each about {config.batch} generated rows: by a "
+        "rule on rows (docs/methods/gs-wgan.md).",
+        f"epsilon {epsilon:g} holds where the pick stays secret, as in this process. In a federation the server sees "
+        f"who answers: against it the same noise is worth epsilon {seen:.3g} (delta 1e-5, shards taking turns).",
+    ]
 
 
 def train(
@@ -91,39 +113,35 @@ def train(
 ) -> Arrays:
     """Fit the generator. Returns its tensors and the noisy answers that decode its rows."""
     shape = Shape()
-    count, steps = config.schedule(plan.equivalent_rows, plan.epsilon_asked)
     stage = Stage.ask(schema, vault, plan, seed, device)
     latent = torch_stream(seed, "latent", device)
-    # Critics look at all classes of their shard alike, rare ones too: a class's weight is one over its noised share.
-    weights = 1 / torch.tensor(stage.prior, dtype=torch.float32).clamp(min=1e-4)
-    shards = vault.shards(count, stage.encode, weights, shape.critic)
     classes, free = stage.classes, stage.width - stage.classes
+    shards = vault.shards(config.parties(plan.equivalent_rows), stage.encode, classes, shape.critic)
     everyone = torch.arange(classes, device=device).repeat_interleave(shape.pool)
-    base, net = stage.mixture.base.requires_grad_(), list(stage.mixture.net.parameters())
-    quiet = [Quiet(base, shape.step, shape.sure), *([Quiet(p, shape.net, shape.sure) for p in net] if shape.net else [])]
+    # What trains are the logits of bins given the class: behind this noise the latent network learns nothing but noise.
+    logits = stage.mixture.base.requires_grad_()
+    quiet = Quiet(logits, shape.step * config.asked**-0.5, shape.sure)
 
-    def listen(times: int) -> None:
-        """Critics train on what the generator draws now, which is public."""
-        for _ in range(times):
-            with torch.no_grad():
-                pool = stage.fakes(everyone, latent)
-            shards.train(pool.reshape(classes, shape.pool, -1))
+    def listen() -> None:
+        """Every critic trains, on what the generator draws now, which is public."""
+        with torch.no_grad():
+            pool = stage.fakes(everyone, latent)
+        shards.train(pool.reshape(classes, shape.pool, -1))
 
-    listen(shape.warm)  # algorithm 1, warm start: no answer is asked, and the generator stays at its start
-    for step in range(steps):
-        listen(shape.critic_steps)  # every critic, whichever is picked next
+    for _ in range(shape.warm):  # algorithm 1, warm start: no answer is asked, and the generator stays at its start
+        listen()
+    for step in range(config.steps):
+        listen()  # all critics, whichever is picked next
         for turn in range(config.answers):
             labels = (torch.arange(config.batch, device=device) + turn * config.batch) % classes
             fake = stage.fakes(labels, latent, relaxed=False)
             # Sanitised gradient at generated rows, then plain backpropagation through the generator.
             upstream = shards.upstream(GRADIENTS, fake.detach(), config.clip, joint=config.joint)
             fake[:, :free].backward(gradient=upstream / config.batch)  # type: ignore[no-untyped-call]
-            for part in quiet:
-                part.hear()
-        for part in quiet:
-            part.step()
-        progress(step + 1, steps)
-    trained = base.detach().double().cpu().numpy()
+            quiet.hear()
+        quiet.step()
+        progress(step + 1, config.steps)
+    logits.requires_grad_(False)
+    trained = logits.double().cpu().numpy()
     stage.base = {name: trained[:, span] for name, span in stage.mixture.spans.items()}
-    base.requires_grad_(False)
     return stage.tensors()
