@@ -16,6 +16,7 @@ Kasiviswanathan 2019 (`wor`), which loses up to a factor of two in noise (tests/
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 Floats = NDArray[np.float64]
+REACH, POINTS = 37.0, 4001  # standard deviations and points of the mesh of `rdp`
 TAIL = 9.0  # standard deviations; what lies beyond counts as infinite loss
 
 
@@ -44,6 +46,22 @@ class PickedLoss:
         below = ndtr(-x)
         above = (1 - rate) * below + rate * ndtr(1 / s - x)
         return np.where(t < 0, below, 1 - above)
+
+    def rdp(self, orders: Sequence[float]) -> Floats:
+        """Renyi divergences of the pair at `orders`, from above by a mesh; infinite where it does not reach.
+
+        They bound how far sums of losses go, nearly exactly where `wor` is far too careful.
+        """
+        s, rate = self.noise_multiplier, self.sample_rate
+        top = REACH / s + 0.5 / s**2  # of the loss of an answer that is not sampled; then of this one
+        top = top + math.log(rate) if top > 500 else math.log1p(rate * math.expm1(top))
+        edges = np.linspace(-top, top, POINTS)
+        mass = np.maximum(np.diff(self.cdf(edges)), 1e-300)
+        steps = np.asarray(orders)[:, None] - 1
+        values = steps * edges[1:] + np.log(mass)
+        most = values.max(1)
+        found = (most + np.log(np.exp(values - most[:, None]).sum(1))) / steps[:, 0]
+        return np.where(np.asarray(orders) / s < REACH - 10, found, np.inf)
 
 
 def independent(multiplier: float, rate: float, mesh: float) -> Any:

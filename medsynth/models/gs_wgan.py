@@ -27,6 +27,7 @@ from .quiet import Quiet
 from .stage import Stage, stage_needs
 
 GRADIENTS = "upstream gradients"
+LARGE = 100.0  # an epsilon beyond which nobody asks what a federation would see
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,10 +100,15 @@ def federated(config: Config, rows: int, columns: int, epsilon: float, delta: fl
 
 def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
     """What a person should know of the plan."""
+    schedule = (
+        f"{config.parties(rows)} critics give {config.asked} answers, each about {config.batch} generated rows: by a "
+        "rule on rows (docs/methods/gs-wgan.md)."
+    )
+    if epsilon > LARGE:
+        return [schedule]
     seen = federated(config, rows, columns, epsilon)
     return [
-        f"{config.parties(rows)} critics give {config.asked} answers, each about {config.batch} generated rows: by a "
-        "rule on rows (docs/methods/gs-wgan.md).",
+        schedule,
         f"epsilon {epsilon:g} holds where the pick stays secret, as in this process. In a federation the server sees "
         f"who answers: against it the same noise is worth epsilon {seen:.3g} (delta 1e-5, shards taking turns).",
     ]

@@ -197,7 +197,6 @@ def test_picks_are_even_and_no_public_seed_repeats_them(monkeypatch):
     runs = []
     for _ in range(2):
         torch.manual_seed(0)
-        np.random.seed(0)
         shards, *_ = build(entropy=SystemEntropy(), steps=600)
         seen.clear()
         for _ in range(600):
