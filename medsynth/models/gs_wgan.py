@@ -49,7 +49,7 @@ class Config:
     def __post_init__(self) -> None:
         if self.microbatches is not None:
             raise UsageError("--microbatches belongs to --method dp-cgan: this method sums no gradients over rows.")
-        if min(self.shards or 1, self.steps, self.answers, self.batch) < 1:
+        if min(1 if self.shards is None else self.shards, self.steps, self.answers, self.batch) < 1:
             raise UsageError("Shards, steps, answers and generated rows must be one or more each.")
 
     @property
