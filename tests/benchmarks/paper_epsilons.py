@@ -27,7 +27,9 @@ def least(noise: float) -> float:
         for count in range(2, 30):
             seen = binom.sf(count - 1, STEPS, there) - DELTA
             if seen > 0:
-                best = max(best, math.log(seen) - float(binom.logsf(count - 1, STEPS, absent)))
+                # Without that critic: at most the number of choices of `count` steps, times all of them beyond.
+                choices = math.lgamma(STEPS + 1) - math.lgamma(count + 1) - math.lgamma(STEPS - count + 1)
+                best = max(best, math.log(seen) - choices - count * float(norm.logsf(threshold / noise)))
     return best
 
 
