@@ -21,7 +21,7 @@ def fit(
     schema: Annotated[Path | None, typer.Option(help="Schema YAML [default: TABLE's .schema.yaml].")] = None,
     target: Annotated[str | None, typer.Option(help="Column to predict [default: the schema's, else last].")] = None,
     method: Annotated[
-        str | None, typer.Option(help="warm-dp-cgan, dp-cgan or independent [default: warm-dp-cgan].")
+        str | None, typer.Option(help="warm-dp-cgan, dp-cgan, gs-wgan or independent [default: warm-dp-cgan].")
     ] = None,
     preset: Annotated[str | None, typer.Option(help="thyroid-study: the paper's own settings, of dp-cgan.")] = None,
     microbatches: Annotated[int | None, typer.Option(help="dp-cgan: clip so many group means a lot, not rows.")] = None,

@@ -17,7 +17,7 @@ def plan(
     epsilon: Annotated[float, typer.Option(help="Privacy budget.")],
     delta: Annotated[float, typer.Option(help="Chance of a worse loss.")] = 1e-5,
     method: Annotated[
-        str | None, typer.Option(help="warm-dp-cgan, dp-cgan or independent [default: warm-dp-cgan].")
+        str | None, typer.Option(help="warm-dp-cgan, dp-cgan, gs-wgan or independent [default: warm-dp-cgan].")
     ] = None,
     preset: Annotated[str | None, typer.Option(help="thyroid-study.")] = None,
     schema: Annotated[Path | None, typer.Option(help="Schema YAML [default: TABLE's .schema.yaml].")] = None,
@@ -46,7 +46,14 @@ def plan(
     )  # fmt: skip
     rows, shares, steps = made.rows, made.shares(), made.events[made.repeated][1]
     answers = [
-        {"label": label, "mechanism": type(event).__name__, "times": times, "share": shares[label], **asdict(event)}
+        {
+            "label": label,
+            "mechanism": type(event).__name__,
+            "times": times,
+            "share": shares[label],
+            **asdict(event),
+            "rate": getattr(event, "rate", 1.0),
+        }
         for label, (event, times) in made.events.items()
     ]
     lines = [
@@ -57,7 +64,7 @@ def plan(
     for a in answers:
         lines.append(
             f"{a['label']:<22} {a['mechanism']:<20} {a['times']:>6} {a['multiplier']:>11.4f} "
-            f"{a.get('rate', 1.0):>8.5f} {a['share']:>6.1%}"
+            f"{a['rate']:>8.5f} {a['share']:>6.1%}"
         )
     lines += [
         "",

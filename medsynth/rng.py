@@ -88,6 +88,13 @@ def torch_stream(seed: int | None, name: str, device: str = "cpu") -> torch.Gene
     return torch.Generator(device=device).manual_seed(stream_seed(seed, name))
 
 
+def torch_secret(entropy: Entropy, device: str = "cpu") -> torch.Generator:
+    """A torch generator on `device` that begins at secret entropy, for randomness that stays inside a shard."""
+    import torch
+
+    return torch.Generator(device=device).manual_seed(int.from_bytes(entropy.bytes(8)) >> 1)
+
+
 def coins(entropy: Entropy, count: int, probability: float) -> NDArray[np.bool_]:
     """`count` independent secret coins, true with `probability` rounded down to a multiple of 2^-32.
 

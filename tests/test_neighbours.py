@@ -12,7 +12,7 @@ import pytest
 
 import medsynth
 from medsynth import rng
-from medsynth.dp import discovery, vault
+from medsynth.dp import discovery, shards, vault
 from medsynth.models import METHODS
 from medsynth.sampling import sample_csv
 
@@ -39,7 +39,7 @@ def fixed_entropy(monkeypatch):
 
 @pytest.fixture
 def blind(monkeypatch, fixed_entropy):
-    for room in (vault, discovery):
+    for room in (vault, shards, discovery):
         true = room.noised
         monkeypatch.setattr(
             room, "noised", lambda values, std, entropy, true=true: true(np.zeros_like(values), std, entropy)

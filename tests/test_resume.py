@@ -11,7 +11,7 @@ from medsynth_cli.app import app
 from typer.testing import CliRunner
 
 import medsynth
-from medsynth.dp import vault
+from medsynth.dp import shards, vault
 from medsynth.dp.journal import Journal
 from medsynth.errors import MedsynthError, UsageError
 from medsynth.models import METHODS
@@ -91,7 +91,8 @@ def test_a_resumed_fit_draws_no_answer_twice_and_ends_in_the_same_model(
     assert len(drawn) == answers + (not declared)
     # The same answers again, from the file alone, make the same model: nothing else random went into it.
     monkeypatch.setattr(Journal, "keep", keep)
-    monkeypatch.setattr(vault, "noised", lambda *args: pytest.fail("an answer was drawn twice"))
+    for room in (vault, shards):
+        monkeypatch.setattr(room, "noised", lambda *args: pytest.fail("an answer was drawn twice"))
     same = medsynth.fit(cohort, resume=True, **options)
     assert real is not vault.noised
     assert all((same.tensors[name] == tensor).all() for name, tensor in model.tensors.items())

@@ -65,8 +65,31 @@ class Thresholded:
             raise BudgetError("The delta of key discovery must lie in (0, 1).")
 
 
-Event = Gaussian | SubsampledGaussian | Thresholded
-KINDS: dict[str, type[Event]] = {k.__name__: k for k in (Gaussian, SubsampledGaussian, Thresholded)}
+@dataclass(frozen=True, kw_only=True)
+class PickedGaussian:
+    """One of `shards` parties, picked afresh, evenly and in secret, answers with Gaussian noise.
+
+    `multiplier` is the noise over the L2 distance that any two parties' whole answers can have: what one unit changes
+    is the answer of its own party, in whatever way.
+    """
+
+    multiplier: float
+    shards: int
+
+    def __post_init__(self) -> None:
+        _positive(self.multiplier, "noise multiplier")
+        if not (isinstance(self.shards, int) and self.shards >= 1):
+            raise BudgetError("The number of shards must be a whole number, one or more.")
+
+    @property
+    def rate(self) -> float:
+        """The chance that a given party is the one that answers."""
+        return 1 / self.shards
+
+
+Event = Gaussian | SubsampledGaussian | Thresholded | PickedGaussian
+KINDS: dict[str, type[Event]] = {k.__name__: k for k in (Gaussian, SubsampledGaussian, Thresholded, PickedGaussian)}
+WHOLE = ("shards",)  # fields that hold whole numbers
 
 
 def to_json(event: Event) -> dict[str, Any]:
@@ -80,5 +103,6 @@ def to_json(event: Event) -> dict[str, Any]:
 
 def from_json(content: dict[str, Any]) -> Event:
     """The event that `content` holds. Raises BudgetError, TypeError or KeyError where it holds none."""
-    fields = {key: float(value) for key, value in content.items() if key != "mechanism"}
+    fields: dict[str, Any] = {key: float(value) for key, value in content.items() if key != "mechanism"}
+    fields |= {key: content[key] for key in WHOLE if key in fields}
     return KINDS[content["mechanism"]](**fields)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ..errors import BudgetError, UsageError
 from . import accountant
-from .event import Event, Gaussian, SubsampledGaussian, Thresholded, to_json
+from .event import Event, Gaussian, PickedGaussian, SubsampledGaussian, Thresholded, to_json
 from .ledger import Ledger
 
 TOLERANCE = 0.004  # the plan spends at least this close to the budget, relatively
@@ -23,7 +23,8 @@ DISCOVERY_DELTA = 0.1  # share of delta that key discovery may use
 class Need:
     """One kind of answer a method asks for: `weight` is its noise multiplier relative to the other needs'.
 
-    `rate` below 1 makes it a Poisson-sampled step; `discovery` makes it a thresholded one.
+    `rate` below 1 makes it a Poisson-sampled step; `discovery` makes it a thresholded one; `shards` makes it a step
+    that one of so many parties answers, picked in secret.
     """
 
     label: str
@@ -31,11 +32,14 @@ class Need:
     rate: float = 1.0
     times: int = 1
     discovery: bool = False
+    shards: int | None = None
 
     def event(self, scale: float, delta: float) -> Event:
         """The event at noise `scale`."""
         if self.discovery:
             return Thresholded(multiplier=self.weight * scale, delta=DISCOVERY_DELTA * delta)
+        if self.shards is not None:
+            return PickedGaussian(multiplier=self.weight * scale, shards=self.shards)
         if self.rate < 1:
             return SubsampledGaussian(multiplier=self.weight * scale, rate=self.rate)
         return Gaussian(multiplier=self.weight * scale)
@@ -54,8 +58,12 @@ class Plan:
     most: int | None = None  # rows of a patient, where the patient is the unit of privacy
 
     def noise(self, label: str) -> float:
-        """The noise of the answer called `label`, for each unit of what one row can change in it."""
-        return self.events[label][0].multiplier * (self.most or 1)
+        """The noise of the answer called `label`, for each unit of what one row can change in it.
+
+        A patient's rows are all in one shard, whose whole answer the sensitivity of a picked one is about.
+        """
+        event = self.events[label][0]
+        return event.multiplier * (1 if isinstance(event, PickedGaussian) else self.most or 1)
 
     @property
     def equivalent_rows(self) -> int:
@@ -132,7 +140,8 @@ def make_plan(needs: Sequence[Need], *, epsilon: float, delta: float, rows: int,
     scale = _least(lambda z: cost(z, "rdp"), SMALLEST, LARGEST, epsilon)
     with contextlib.suppress(*PRV_FAILURES):
         if cost(scale, "prv") <= epsilon:
-            scale, chosen = _least(lambda z: cost(z, "prv"), scale / 1.6, scale, epsilon), "prv"
+            low = scale / (1.6 if all(need.shards is None for need in needs) else 2.2)  # `picks` says why
+            scale, chosen = _least(lambda z: cost(z, "prv"), low, scale, epsilon), "prv"
     return Plan(
         epsilon_asked=epsilon,
         epsilon=cost(scale, chosen),

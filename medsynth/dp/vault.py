@@ -18,10 +18,12 @@ from ..errors import BudgetError
 from ..nets import Mlp
 from ..rng import Entropy, coins
 from .clip import Loss, clipped_gradient_sum
+from .critics import Shape
 from .event import Event, SubsampledGaussian
 from .journal import Journal
 from .ledger import Ledger
 from .noise import noised
+from .shards import Answer, Shards
 from .units import Units
 
 Codes = NDArray[np.int32]
@@ -38,7 +40,6 @@ class CellMap(Protocol):
         """The cell of each code."""
 
 
-Answer = list[NDArray[np.float64]]
 PART = 8192  # rows whose gradients are summed at once
 Axes = Sequence[tuple[str, CellMap]]  # the axes of a contingency table: column and map each; "" is any column
 
@@ -150,6 +151,19 @@ class Vault:
             raise BudgetError("The row is the unit of privacy: there are no patients to count.")
         counts = np.bincount(np.bincount(self.__units.of), minlength=self._most + 1)[1:].astype(np.float64)
         return self._answer(label, 1.0, lambda event: [noised(counts, event.multiplier, self.__entropy)])[0]
+
+    def shards(self, count: int, features: Callable[[Codes], Tensor], classes: int, shape: Shape) -> Shards:
+        """The rows in `count` shards, each with a critic, behind a door of their own.
+
+        Rows, or patients with all of their rows, join shards by independent draws. `features` is a public, row-by-row
+        map from codes to indicators, those of `classes` classes last; see `Shards`. Nothing is asked yet: each answer
+        of the shards is charged to this vault's ledger.
+        """
+        units = self.__units
+        draws = np.frombuffer(self.__entropy.bytes(8 * (units.count if units else len(self.__codes))), dtype=np.uint64)
+        place = (draws % np.uint64(count)).astype(np.int64)  # which shard decides nothing: the draws need not be even
+        place = place[units.of] if units else place
+        return Shards(features(self.__codes), place, count, classes, shape, self._answer, self.__entropy)
 
     def _answer(self, label: str, sensitivity: float, draw: Callable[[Event], Answer]) -> Answer:
         """Charge, then recall what a killed fit has on file, or else draw, and keep it before it is used."""

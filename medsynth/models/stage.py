@@ -117,10 +117,12 @@ class Stage:
         shares = torch.tensor(self.prior, dtype=torch.float32, device=self.device)
         return torch.multinomial(shares, count, replacement=True, generator=latent)
 
-    def fakes(self, labels: Tensor, latent: torch.Generator) -> Tensor:
+    def fakes(self, labels: Tensor, latent: torch.Generator, *, relaxed: bool = True) -> Tensor:
         """Generated rows of those classes, (rows, width): a latent point each, then hard draws with soft gradients.
 
-        Gumbel noise and the relaxed draw's gradient (Jang, Gu, Poole 2017).
+        Gumbel noise and the relaxed draw's gradient (Jang, Gu, Poole 2017), which is nearly zero at bins that were not
+        drawn; or, not `relaxed`, the gradient of the bins' chances (Bengio, Leonard, Courville 2013), which hears of
+        all bins at once: what a critic behind noise needs.
         """
         logits = self.mixture.base + self.mixture.residual()
         chosen = torch.randint(len(logits), labels.shape, generator=latent, device=self.device)
@@ -129,8 +131,8 @@ class Stage:
         noisy = own - torch.log(-torch.log(uniform))
         parts = []
         for span in self.mixture.spans.values():
-            soft = torch.softmax(noisy[:, span] / TEMPERATURE, 1)
-            hard = functional.one_hot(soft.argmax(1), soft.shape[1]).to(soft)
+            soft = torch.softmax(noisy[:, span] / TEMPERATURE if relaxed else own[:, span], 1)
+            hard = functional.one_hot(noisy[:, span].argmax(1), soft.shape[1]).to(soft)
             parts.append(hard + soft - soft.detach())
         return torch.cat([*parts, functional.one_hot(labels, self.classes).to(own)], 1)
 

@@ -70,7 +70,7 @@ def test_a_plan_spends_nearly_all_and_never_more(epsilon):
 
 
 def test_a_plan_falls_back_to_rdp_and_says_so(monkeypatch):
-    def broken(history, delta):
+    def broken(history, delta, error=None):
         raise ValueError("as in Opacus issue 601")
 
     monkeypatch.setattr(accountant, "_prv", broken)
