@@ -26,7 +26,7 @@ def clinic() -> Schema:
 @pytest.fixture
 def quick(monkeypatch):
     """Make fits quick: five lots and ten generator steps; three pairs, fitted in a few steps; four shards."""
-    from medsynth.models import dp_cgan, gs_wgan, pairing, warm_dp_cgan
+    from medsynth.models import dp_cgan, gs_wgan, pairing, public_turns, thyroid_study, warm_dp_cgan
 
     monkeypatch.setattr(warm_dp_cgan, "STEPS", 5)
     some = pairing.Pairing(count=3, steps=10, critic=0.1, features=8)
@@ -38,7 +38,9 @@ def quick(monkeypatch):
     defaults = {"lots": 5, "features": 16}
     monkeypatch.setattr(config.__init__, "__kwdefaults__", {**config.__init__.__kwdefaults__, **defaults})
     monkeypatch.setattr(shape.__init__, "__kwdefaults__", {**shape.__init__.__kwdefaults__, "steps": 10})
-    small = {gs_wgan.Config: {"shards": 4, "steps": 3, "answers": 2}, gs_wgan.Shape: {"warm": 2}}
+    few = {"shards": 4, "steps": 3, "answers": 2}
+    small = {gs_wgan.Config: few, public_turns.Config: few, gs_wgan.Shape: {"warm": 2}}
+    small[thyroid_study.Config] = {"steps": 40}
     for kind, less in small.items():
         monkeypatch.setattr(kind.__init__, "__kwdefaults__", {**kind.__init__.__kwdefaults__, **less})
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import math
 import warnings
+from collections import Counter
 from collections.abc import Iterable
 from typing import Literal
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from ..errors import BudgetError
 from . import picks, wor
-from .event import Event, PickedGaussian, SubsampledGaussian, Thresholded
+from .event import Event, PickedGaussian, SubsampledGaussian, Thresholded, TurnGaussian
 
 Accountant = Literal["prv", "rdp"]
 Composition = Iterable[tuple[Event, int]]
@@ -34,22 +35,26 @@ def folded(events: Composition) -> list[tuple[float, float, int]]:
     """Rows (multiplier, rate, count) for an accountant, all plain Gaussian answers folded into one.
 
     k Gaussian answers of multipliers z_i are exactly one of multiplier (sum of z_i^-2)^(-1/2): the same curve at
-    a fraction of the time. Answers of picked parties are not among them: see `picked`.
+    a fraction of the time. Parties that take turns are so many plain answers as one of them gives. Answers of picked
+    parties are not among them: see `picked`.
 
     >>> from .event import Gaussian
     >>> folded([(Gaussian(multiplier=2.0), 4)])
     [(1.0, 1.0, 1)]
     """
-    precision = 0.0
+    precision, turns = 0.0, Counter[TurnGaussian]()
     sampled: dict[tuple[float, float], int] = {}
     for event, count in events:
         if isinstance(event, PickedGaussian):
             continue
-        if isinstance(event, SubsampledGaussian) and event.rate < 1:
+        if isinstance(event, TurnGaussian):
+            turns[event] += count
+        elif isinstance(event, SubsampledGaussian) and event.rate < 1:
             key = (event.multiplier, event.rate)
             sampled[key] = sampled.get(key, 0) + count
         else:
             precision += count / event.multiplier**2
+    precision += sum(math.ceil(count / event.shards) / event.multiplier**2 for event, count in turns.items())
     plain = [(1 / math.sqrt(precision), 1.0, 1)] if precision else []
     return plain + [(z, rate, count) for (z, rate), count in sampled.items() if count]
 

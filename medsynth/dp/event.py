@@ -87,9 +87,34 @@ class PickedGaussian:
         return 1 / self.shards
 
 
-Event = Gaussian | SubsampledGaussian | Thresholded | PickedGaussian
-KINDS: dict[str, type[Event]] = {k.__name__: k for k in (Gaussian, SubsampledGaussian, Thresholded, PickedGaussian)}
+@dataclass(frozen=True, kw_only=True)
+class TurnGaussian:
+    """The next of `shards` parties, which take turns in a public order, answers with Gaussian noise.
+
+    A unit is in one party, which answers at most ceil(n / shards) of n times; other parties' answers say nothing of it
+    that was not released before (parallel composition). `multiplier` as for a picked party.
+    """
+
+    multiplier: float
+    shards: int
+
+    def __post_init__(self) -> None:
+        _positive(self.multiplier, "noise multiplier")
+        if not (isinstance(self.shards, int) and self.shards >= 1):
+            raise BudgetError("The number of shards must be a whole number, one or more.")
+
+
+Event = Gaussian | SubsampledGaussian | Thresholded | PickedGaussian | TurnGaussian
+_ALL: tuple[type[Event], ...] = (Gaussian, SubsampledGaussian, Thresholded, PickedGaussian, TurnGaussian)
+KINDS: dict[str, type[Event]] = {k.__name__: k for k in _ALL}
 WHOLE = ("shards",)  # fields that hold whole numbers
+
+
+def weight(event: Event) -> float:
+    """One answer's part of the privacy loss, to first order: (rate / multiplier)^2; of turns, over all parties."""
+    if isinstance(event, TurnGaussian):
+        return 1 / (event.shards * event.multiplier**2)
+    return float((getattr(event, "rate", 1.0) / event.multiplier) ** 2)
 
 
 def to_json(event: Event) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ..errors import BudgetError, UsageError
 from . import accountant
-from .event import Event, Gaussian, PickedGaussian, SubsampledGaussian, Thresholded, to_json
+from .event import Event, Gaussian, PickedGaussian, SubsampledGaussian, Thresholded, TurnGaussian, to_json, weight
 from .ledger import Ledger
 
 TOLERANCE = 0.004  # the plan spends at least this close to the budget, relatively
@@ -24,7 +24,7 @@ class Need:
     """One kind of answer a method asks for: `weight` is its noise multiplier relative to the other needs'.
 
     `rate` below 1 makes it a Poisson-sampled step; `discovery` makes it a thresholded one; `shards` makes it a step
-    that one of so many parties answers, picked in secret.
+    that one of so many parties answers, picked in secret, or in public `turns`.
     """
 
     label: str
@@ -33,13 +33,14 @@ class Need:
     times: int = 1
     discovery: bool = False
     shards: int | None = None
+    turns: bool = False
 
     def event(self, scale: float, delta: float) -> Event:
         """The event at noise `scale`."""
         if self.discovery:
             return Thresholded(multiplier=self.weight * scale, delta=DISCOVERY_DELTA * delta)
         if self.shards is not None:
-            return PickedGaussian(multiplier=self.weight * scale, shards=self.shards)
+            return (TurnGaussian if self.turns else PickedGaussian)(multiplier=self.weight * scale, shards=self.shards)
         if self.rate < 1:
             return SubsampledGaussian(multiplier=self.weight * scale, rate=self.rate)
         return Gaussian(multiplier=self.weight * scale)
@@ -63,7 +64,7 @@ class Plan:
         A patient's rows are all in one shard, whose whole answer the sensitivity of a picked one is about.
         """
         event = self.events[label][0]
-        return event.multiplier * (1 if isinstance(event, PickedGaussian) else self.most or 1)
+        return event.multiplier * (1 if isinstance(event, PickedGaussian | TurnGaussian) else self.most or 1)
 
     @property
     def equivalent_rows(self) -> int:
@@ -89,10 +90,7 @@ class Plan:
 
         Epsilon is not additive; this is the field's common first-order figure for who spends it.
         """
-        parts = {
-            label: times * (getattr(event, "rate", 1.0) / event.multiplier) ** 2
-            for label, (event, times) in self.events.items()
-        }
+        parts = {label: times * weight(event) for label, (event, times) in self.events.items()}
         return {label: part / sum(parts.values()) for label, part in parts.items()}
 
     @property

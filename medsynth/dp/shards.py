@@ -24,7 +24,7 @@ from torch import Tensor
 from ..errors import BudgetError
 from ..rng import Entropy, torch_secret
 from .critics import Critics, Shape
-from .event import Event
+from .event import Event, TurnGaussian
 from .noise import Floats, noised
 
 Answer = list[Floats]
@@ -39,12 +39,24 @@ class Shards:
     direction, and a class's row weighs alike whatever else its shard holds.
     """
 
-    __slots__ = ("__ask", "__critics", "__entropy", "__rows", "__sizes", "__starts", "__stream", "_classes", "_count")
+    __slots__ = (
+        "__ask",
+        "__critics",
+        "__entropy",
+        "__rows",
+        "__sizes",
+        "__starts",
+        "__stream",
+        "_answered",
+        "_classes",
+        "_count",
+    )
 
     def __init__(
         self, rows: Tensor, place: NDArray[np.int64], count: int, classes: int, shape: Shape, ask: Ask, entropy: Entropy
     ) -> None:
         self._count, self._classes, self.__ask, self.__entropy = count, classes, ask, entropy
+        self._answered = 0
         self.__stream = torch_secret(entropy, str(rows.device))
         self.__critics = Critics(count * classes, rows.shape[1] - classes, shape, self.__stream)
         group = torch.from_numpy(place).to(rows.device) * classes + rows[:, -classes:].argmax(1)
@@ -71,6 +83,8 @@ class Shards:
     def upstream(self, label: str, fakes: Tensor, bound: float, *, joint: bool = False) -> Tensor:
         """The noised gradient of one critic, picked in secret, at generated rows: what goes back to the generator.
 
+        Where the plan holds turns, critics answer one after another, in a public order that depends on nothing.
+
         fakes: (rows, width), public. Returns (rows, width - classes), the gradient of minus the critic's answers. Each
         row of it is clipped to `bound`, or all together with `joint`; where the picked shard holds no row of
         a generated row's class it is zero before the noise. Any two parties' answers differ by at most the
@@ -80,9 +94,11 @@ class Shards:
         if not bound > 0:
             raise BudgetError("The clipping norm must be positive.")
         sensitivity = 2 * bound * (1.0 if joint else math.sqrt(len(fakes)))
+        turn, self._answered = self._answered % self._count, self._answered + 1
 
         def draw(event: Event) -> Answer:
-            answer = clipped(self.__asked(self.__pick(), fakes), bound, joint)
+            picked = turn if isinstance(event, TurnGaussian) else self.__pick()
+            answer = clipped(self.__asked(picked, fakes), bound, joint)
             return [noised(answer.double().cpu().numpy(), event.multiplier * sensitivity, self.__entropy)]
 
         return torch.from_numpy(self.__ask(label, sensitivity, draw)[0]).to(fakes)

@@ -8,19 +8,20 @@ from types import ModuleType
 from ..errors import UsageError
 
 METHODS = {"warm-dp-cgan": "warm_dp_cgan", "dp-cgan": "dp_cgan", "gs-wgan": "gs_wgan", "independent": "independent"}
-PRESETS = {"thyroid-study": "thyroid_study"}  # of dp-cgan
-DEFAULT, OF_PRESETS = "warm-dp-cgan", "dp-cgan"
+PRESETS = {"thyroid-study": "thyroid_study", "public-turns": "public_turns"}
+OF_PRESETS = {"thyroid-study": "dp-cgan", "public-turns": "gs-wgan"}
+DEFAULT = "warm-dp-cgan"
 
 
 def settle(method: str | None, preset: str | None = None) -> str:
     """The method meant: the one named, else a preset's own, else the default. Raises UsageError for a wrong pair."""
-    chosen = method or (OF_PRESETS if preset else DEFAULT)
+    chosen = method or OF_PRESETS.get(preset or "", DEFAULT)
     if chosen not in METHODS:
         raise UsageError(f"There is no method {method!r}. The methods are: {', '.join(METHODS)}.")
     if preset is not None and preset not in PRESETS:
         raise UsageError(f"There is no preset {preset!r}. The presets are: {', '.join(PRESETS)}.")
-    if preset is not None and chosen != OF_PRESETS:
-        raise UsageError(f"--preset {preset} belongs to --method {OF_PRESETS}. Leave --method out.")
+    if preset is not None and chosen != OF_PRESETS[preset]:
+        raise UsageError(f"--preset {preset} belongs to --method {OF_PRESETS[preset]}. Leave --method out.")
     return chosen
 
 

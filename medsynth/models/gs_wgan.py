@@ -42,6 +42,7 @@ class Config:
     batch: int = 12  # generated rows an answer
     clip: float = 1.0  # a critic with gradient penalty has slopes of norm near one
     joint: bool = False  # clip an answer's rows together, instead of each
+    turns: bool = False  # critics answer in a public order: no secret pick, no amplification
     histogram_share: float = 0.1
     class_share: float = 0.02
     microbatches: int | None = None
@@ -78,7 +79,16 @@ def needs(config: Config, rows: int, columns: int, epsilon: float) -> list[Need]
     shards, times = config.parties(rows), config.asked
     rest = 1 - config.histogram_share - config.class_share
     asked = stage_needs(config.histogram_share, config.class_share)
-    return [*asked, Need(label=GRADIENTS, weight=math.sqrt(times / rest) / shards, times=times, shards=shards)]
+    return [
+        *asked,
+        Need(
+            label=GRADIENTS,
+            weight=math.sqrt(times / rest) / (math.sqrt(shards) if config.turns else shards),
+            times=times,
+            shards=shards,
+            turns=config.turns,
+        ),
+    ]
 
 
 def seconds(config: Config, rows: int) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..artifact import Model, claim
 from ..dp import accountant
+from ..dp.event import weight
 from .parts import Part
 
 POINTS = 41  # of the trade-off curve
@@ -61,7 +62,7 @@ def privacy(model: Model) -> Claim | None:
     events, delta = ledger.composition(), ledger.delta
     pairs = _pairs(model)
     curve = [(float(x), _power(float(x), pairs)) for x in np.linspace(0, 1, POINTS)]
-    parts = [e.count * (getattr(e.event, "rate", 1.0) / e.event.multiplier) ** 2 for e in ledger.entries]
+    parts = [e.count * weight(e.event) for e in ledger.entries]
     try:
         pld = accountant.cross_check(events, delta)
     except ImportError:

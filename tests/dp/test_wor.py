@@ -10,7 +10,15 @@ import pytest
 from scipy.stats import binom, norm
 
 from medsynth.dp import accountant, picks, wor
-from medsynth.dp.event import Gaussian, PickedGaussian, SubsampledGaussian, Thresholded, from_json, to_json
+from medsynth.dp.event import (
+    Gaussian,
+    PickedGaussian,
+    SubsampledGaussian,
+    Thresholded,
+    TurnGaussian,
+    from_json,
+    to_json,
+)
 from medsynth.dp.plan import Need, make_plan
 from medsynth.errors import BudgetError
 
@@ -169,3 +177,42 @@ def test_critics_that_train_only_when_picked_break_the_amplification(odds, steps
             chance.append(often * yes**more + (1 - often) * no**more)
         best = max(best, steps * step + math.log(chance[0] / chance[1]))
     assert best >= true > claimed
+
+
+def test_turns_cost_what_one_party_answers():
+    """Nine answers of four parties in turns: at most three of one party, three plain answers; entries may be split."""
+    plain = accountant.epsilon([(Gaussian(multiplier=2.0), 3)], DELTA)
+    event = TurnGaussian(multiplier=2.0, shards=4)
+    assert accountant.epsilon([(event, 9)], DELTA) == pytest.approx(plain)
+    assert accountant.epsilon([(event, 5), (event, 4)], DELTA) == pytest.approx(plain)
+    assert accountant.epsilon([(event, 8)], DELTA) < plain
+    assert from_json(to_json(event)) == event
+    with pytest.raises(BudgetError):
+        TurnGaussian(multiplier=1.0, shards=0)
+
+
+def test_parties_answer_in_turns_and_the_paper_is_told_its_epsilon():
+    import torch
+
+    from medsynth.dp.critics import Shape
+    from medsynth.dp.shards import Shards
+    from medsynth.models import public_turns
+    from medsynth.rng import SeededEntropy
+
+    rows = torch.eye(3).repeat(4, 1)  # four shards of three rows; the last column is the one class
+    rows[:, 2] = 1
+    heard = []
+    event = TurnGaussian(multiplier=1e-9, shards=4)
+
+    def ask(label, sensitivity, draw):
+        heard.append(draw(event))
+        return heard[-1]
+
+    door = Shards(rows, np.repeat(np.arange(4), 3), 4, 1, Shape(), ask, SeededEntropy(0))
+    for _ in range(9):
+        door.upstream("u", torch.tensor([[1.0, 0.0, 1.0]]), 1.0)
+    for turn in range(9):
+        assert np.allclose(heard[turn][0], heard[turn % 4][0], atol=1e-6)
+        assert turn % 4 == 0 or not np.allclose(heard[turn][0], heard[0][0], atol=1e-3)
+    said = public_turns.notes(public_turns.Config(), 3000, 20, 3.7)
+    assert "120 critics" in said[0] and "25 times each" in said[0] and "epsilon 1342" in said[1] and "not 10" in said[1]

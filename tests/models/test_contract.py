@@ -8,7 +8,7 @@ import pytest
 
 import medsynth
 from medsynth.codec.codec import encode, size
-from medsynth.models import METHODS, PRESETS, module
+from medsynth.models import METHODS, OF_PRESETS, PRESETS, module
 from medsynth.models.dp_cgan import Config
 from medsynth.models.marginals import cleaned
 from medsynth.sampling import sample_codes
@@ -76,15 +76,21 @@ def test_a_model_from_a_file_samples_as_it_did(method, tmp_path):
     assert np.array_equal(sample_codes(turned, 50, seed=1), before)
 
 
-@pytest.mark.parametrize("preset", PRESETS)
-def test_presets(preset, monkeypatch):
-    config = module("dp-cgan", preset).Config
+def test_the_preset_of_the_study(monkeypatch):
+    config = module("dp-cgan", "thyroid-study").Config
     kept = config.__init__.__kwdefaults__
     monkeypatch.setattr(config.__init__, "__kwdefaults__", {**kept, "steps": 20})
     for microbatches in (None, 8):
-        check(fit(PLAIN, preset=preset, microbatches=microbatches))
+        check(fit(PLAIN, preset="thyroid-study", microbatches=microbatches))
     with pytest.raises(medsynth.MedsynthError, match="thyroid-study"):
-        fit(MIXED, preset=preset)
+        fit(MIXED, preset="thyroid-study")
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_belongs_to_its_method(preset):
+    check(fit(PLAIN, preset=preset, method=OF_PRESETS[preset]))
+    with pytest.raises(medsynth.MedsynthError, match=f"belongs to --method {OF_PRESETS[preset]}"):
+        fit(PLAIN, preset=preset, method="independent")
 
 
 @pytest.mark.parametrize("method", METHODS)
