@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 
 from ..dp import accountant, critics
-from ..dp.event import Gaussian
+from ..dp.event import TurnGaussian
 from ..dp.plan import Need, Plan, make_plan
 from ..dp.vault import Vault
 from ..errors import UsageError
@@ -79,16 +79,9 @@ def needs(config: Config, rows: int, columns: int, epsilon: float) -> list[Need]
     shards, times = config.parties(rows), config.asked
     rest = 1 - config.histogram_share - config.class_share
     asked = stage_needs(config.histogram_share, config.class_share)
-    return [
-        *asked,
-        Need(
-            label=GRADIENTS,
-            weight=math.sqrt(times / rest) / (math.sqrt(shards) if config.turns else shards),
-            times=times,
-            shards=shards,
-            turns=config.turns,
-        ),
-    ]
+    worth = math.sqrt(shards) if config.turns else shards  # by how much shards lower one answer's cost, to first order
+    weight = math.sqrt(times / rest) / worth
+    return [*asked, Need(label=GRADIENTS, weight=weight, times=times, shards=shards, turns=config.turns)]
 
 
 def seconds(config: Config, rows: int) -> float:
@@ -103,9 +96,9 @@ def federated(config: Config, rows: int, columns: int, epsilon: float, delta: fl
     and no other shard's (parallel composition).
     """
     plan = make_plan(needs(config, rows, columns, epsilon), epsilon=epsilon, delta=delta, rows=rows)
-    turns = math.ceil(config.asked / config.parties(rows))
-    plain = (Gaussian(multiplier=plan.events[GRADIENTS][0].multiplier), turns)
-    return accountant.epsilon([plain, *(pair for label, pair in plan.events.items() if label != GRADIENTS)], delta)
+    turns = TurnGaussian(multiplier=plan.events[GRADIENTS][0].multiplier, shards=config.parties(rows))
+    others = [pair for label, pair in plan.events.items() if label != GRADIENTS]
+    return accountant.epsilon([*others, (turns, config.asked)], delta)
 
 
 def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:

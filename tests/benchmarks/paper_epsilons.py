@@ -13,7 +13,7 @@ import numpy as np
 from scipy.stats import binom, norm
 
 from medsynth.dp import accountant
-from medsynth.dp.event import Gaussian, PickedGaussian
+from medsynth.dp.event import PickedGaussian, TurnGaussian
 
 CRITICS, SIGMA, ROWS, STEPS, DELTA = 1000, 1.07, 32, 20_000, 1e-5
 
@@ -39,7 +39,7 @@ def main() -> None:
     halved = [(PickedGaussian(multiplier=SIGMA / 2, shards=CRITICS), STEPS * ROWS)]
     noise = SIGMA / (2 * math.sqrt(ROWS))
     due = [(PickedGaussian(multiplier=noise, shards=CRITICS), STEPS)]
-    turns = [(Gaussian(multiplier=noise), math.ceil(STEPS / CRITICS))]
+    turns = [(TurnGaussian(multiplier=noise, shards=CRITICS), STEPS)]
     lines = [
         ("the paper's claim", 10.0),
         ("its public accountant: a pick for each generated row, sensitivity C", accountant.epsilon(each, DELTA, "rdp")),
