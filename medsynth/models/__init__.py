@@ -7,7 +7,12 @@ from types import ModuleType
 
 from ..errors import UsageError
 
-METHODS = {"warm-dp-cgan": "warm_dp_cgan", "dp-cgan": "dp_cgan", "independent": "independent"}
+METHODS = {
+    "warm-dp-cgan": "warm_dp_cgan",
+    "dp-cgan": "dp_cgan",
+    "independent": "independent",
+    "dp-gan": "dp_gan",
+}
 PRESETS = {"thyroid-study": "thyroid_study"}  # of dp-cgan
 DEFAULT, OF_PRESETS = "warm-dp-cgan", "dp-cgan"
 
