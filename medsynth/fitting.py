@@ -26,7 +26,7 @@ from .dp.ledger import Ledger
 from .dp.plan import Plan, check_budget, make_plan
 from .errors import MedsynthError, UsageError
 from .models.marginals import cleaned
-from .opening import PATIENTS, Notice, Opened, check_target, open_table
+from .opening import PATIENTS, Notice, Opened, check_target, open_public, open_table
 from .schema import Schema
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def fit(
     preset: str | None = None,
     microbatches: int | None = None,
     rows: int | None = None,
+    public: Path | str | None = None,
     device: str = "auto",
     seed: int | None = None,
     checkpoint: Path | None = None,
@@ -64,6 +65,8 @@ def fit(
     repeats initial weights and latent draws only: noise and lots come from the operating system. Messages for
     a person go to `notice`.
 
+    `public` is a table of the same columns whose rows you declare public: no claim covers them. Some methods start there.
+
     A `checkpoint` keeps every noisy answer before it is used; with `resume` those of a fit that was killed are used
     again and none is drawn twice. It is private: remove it once the model is saved.
 
@@ -78,7 +81,9 @@ def fit(
         raise UsageError("--rows must be two or more.")
     method = models.settle(method, preset)
     module = models.module(method, preset)
-    config = _config(module, microbatches)
+    if not no_dp:
+        models.check_claim(method)
+    config = _config(method, module, microbatches, public is not None)
     chosen_device = choose_device(device)
     opened = open_table(table, schema, target, notice)
     declared = opened.declared
@@ -90,6 +95,10 @@ def fit(
         notice(
             "No schema: levels and bounds are learned privately, for part of the budget. A declared schema does better."
         )
+    shown = None if public is None else open_public(public, declared)
+    if shown is not None:
+        notes.append(shown.note)
+        notice("--public: its rows are public because you say so. No claim covers them.")
     entropy = rng.NoNoise() if no_dp else rng.system_entropy()
     stay, units = opened.capped(entropy)
     declared_rows = rows is not None
@@ -123,17 +132,18 @@ def fit(
             "delta": delta,
         }
         facts = {**settings, "noise": entropy.source, "plan": plan.to_json(), **opened.facts()}
+        facts |= {"public": shown.digest if shown else None}
         journal = Journal(checkpoint, facts, resume=resume)
         seed = journal.seed if seed is None else seed
         if journal.answers:
             notice(f"Resuming: {journal.answers} answers of the fit that was killed are used again.")
-    public = declared
-    if public is None:
-        public = _learned(opened, rows, ledger, entropy, journal)
+    known = declared
+    if known is None:
+        known = _learned(opened, rows, ledger, entropy, journal)
         notice(f"Target: {opened.target!r}. --target names another.")
-        notice(f"Learned from noisy answers:\n{public.to_yaml()}")
-    check_target(public)
-    core = public.core
+        notice(f"Learned from noisy answers:\n{known.to_yaml()}")
+    check_target(known)
+    core = known.core
     vault = Vault(encode(opened.data, core)[stay], core.names, ledger, entropy, units, journal)
     sizes = {}
     if units is not None:
@@ -149,15 +159,16 @@ def fit(
             seed,
             chosen_device,
             lambda done, total: progress(plan, chosen_device, done, total, ledger.asked(plan.repeated)),
+            **({} if shown is None else {"public": shown.codes}),
         )
     if not ledger.complete:
         raise MedsynthError("The ledger differs from the plan. Nothing was released; please report this.")
     return Model(
-        name=public.name,
+        name=known.name,
         method=method,
         preset=preset,
         config=asdict(config),
-        schema=public,
+        schema=known,
         ledger=ledger,
         epsilon=None if no_dp else plan.epsilon,
         epsilon_asked=asked,
@@ -197,6 +208,7 @@ def plan_fit(
     preset: str | None = None,
     microbatches: int | None = None,
     rows: int | None = None,
+    public: bool = False,
     columns: int = 20,
 ) -> tuple[Plan, float, list[str]]:
     """The plan that `fit` would follow on `table`, an estimate of its seconds, and notes. Nothing is asked of the rows.
@@ -205,8 +217,10 @@ def plan_fit(
     before it asks.
     """
     check_budget(epsilon, delta)
-    module = models.module(models.settle(method, preset), preset)
-    config = _config(module, microbatches)
+    method = models.settle(method, preset)
+    models.check_claim(method)
+    module = models.module(method, preset)
+    config = _config(method, module, microbatches, public)
     if isinstance(table, int):
         count, asked = table, partial(module.needs, columns=columns, epsilon=epsilon)
     else:
@@ -221,8 +235,12 @@ def plan_fit(
     return plan, module.seconds(config, count), module.notes(config, plan.equivalent_rows, columns, epsilon)
 
 
-def _config(module: ModuleType, microbatches: int | None) -> Any:
-    return module.Config() if microbatches is None else module.Config(microbatches=microbatches)
+def _config(method: str, module: ModuleType, microbatches: int | None, public: bool = False) -> Any:
+    if public and not models.takes_public(module):
+        takers = [name for name in models.METHODS if models.takes_public(models.module(name))]
+        raise UsageError(f"--public belongs to --method {' or '.join(takers)}: {method} learns from no public rows.")
+    given = {"microbatches": microbatches, "public": public or None}
+    return module.Config(**{name: value for name, value in given.items() if value is not None})
 
 
 @contextmanager

@@ -73,9 +73,7 @@ def pair_gradients(critic: Mlp, loss: PairLoss, real: Tensor, fake: Tensor, mix:
     return torch.where(torch.isfinite(flat).all(1, keepdim=True), flat, 0.0)
 
 
-def clipped_pair_sum(
-    critic: Mlp, loss: PairLoss, real: Tensor, fake: Tensor, mix: Tensor, groups: Groups
-) -> Tensor:
+def clipped_pair_sum(critic: Mlp, loss: PairLoss, real: Tensor, fake: Tensor, mix: Tensor, groups: Groups) -> Tensor:
     """The sum over pairs of their gradients, each group's part clipped to its bound: (parameters,).
 
     One pair more or less changes group j by at most `groups.bounds[j]`.

@@ -224,9 +224,7 @@ class Vault:
         tossed = coins(self.__entropy, self.__units.count if self.__units else len(self.__codes), rate)
         return self.__codes[tossed[self.__units.of] if self.__units else tossed]
 
-    def __pairs(
-        self, event: Event, features: Callable[[Codes], Tensor], pool: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def __pairs(self, event: Event, features: Callable[[Codes], Tensor], pool: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """A fresh lot's rows, a row of the pool for each, and coefficients, all by each row's own secret draws."""
         lot = self.__lot(event)
         draws = np.frombuffer(self.__entropy.bytes(16 * len(lot)), dtype=np.uint64).reshape(-1, 2)

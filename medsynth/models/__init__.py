@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from types import ModuleType
 
 from ..errors import UsageError
@@ -12,8 +13,10 @@ METHODS = {
     "dp-cgan": "dp_cgan",
     "independent": "independent",
     "dp-gan": "dp_gan",
+    "loss-noise": "loss_noise",
 }
 PRESETS = {"thyroid-study": "thyroid_study"}  # of dp-cgan
+WITHOUT_CLAIM = {"loss-noise": "its noise never reaches the released parameters"}
 DEFAULT, OF_PRESETS = "warm-dp-cgan", "dp-cgan"
 
 
@@ -27,6 +30,17 @@ def settle(method: str | None, preset: str | None = None) -> str:
     if preset is not None and chosen != OF_PRESETS:
         raise UsageError(f"--preset {preset} belongs to --method {OF_PRESETS}. Leave --method out.")
     return chosen
+
+
+def check_claim(method: str) -> None:
+    """Raises UsageError where a method keeps nobody's privacy: it is fitted with --no-dp alone, and planned never."""
+    if method in WITHOUT_CLAIM:
+        raise UsageError(f"{method} gives no guarantee: {WITHOUT_CLAIM[method]}. It is offered with --no-dp alone.")
+
+
+def takes_public(module: ModuleType) -> bool:
+    """Whether a method learns from rows that the user declares public."""
+    return "public" in inspect.signature(module.train).parameters
 
 
 def module(method: str, preset: str | None = None) -> ModuleType:

@@ -73,6 +73,14 @@ class Shape:
     batch: int = 512  # of the generator
     penalty: float = 10.0
     step: float = 2e-3  # Adam(0.002, 0.5, 0.9)
+    critic_step: float = 2e-3
+    critic_average: float = 0.0
+    settle: int = 0
+    gen_steps: int = 1
+    weigh: float = 0.0
+    bundle: int = 1
+    even: int = 1
+    dual: int = 0
     average: float = 0.98  # of the generator's weights
     warm: int = 400  # lots of public rows before any private one
     goal: float = 0.5  # rows that a bound should leave whole
@@ -101,14 +109,6 @@ def seconds(config: Config, rows: int) -> float:
     return 3.0 + (0.006 + 4e-5 * config.sampling_rate(rows) * rows) * config.lots
 
 
-def penalised(answer: Answer, real: Tensor, fake: Tensor, mix: Tensor) -> Tensor:
-    """A pair's Wasserstein loss with its own gradient penalty, at its own point between the two rows."""
-    between = mix * real + (1 - mix) * fake
-    slope = torch.func.grad(answer)(between)
-    length = (slope.square().sum() + 1e-12).sqrt()
-    return answer(fake) - answer(real) + Shape().penalty * (length - 1).square()
-
-
 class _Game:
     """Critic and generator, and one step of each."""
 
@@ -117,22 +117,48 @@ class _Game:
         self.stage = stage
         self.critic = Mlp([stage.width, shape.width, 1], "leaky_relu", torch_stream(seed, "critic")).to(stage.device)
         self.latent = torch_stream(seed, "latent", stage.device)
-        self.adams = [torch.optim.Adam(n.parameters(), shape.step, (0.5, 0.9)) for n in (self.critic, stage.mixture.net)]
+        self.adams = [
+            torch.optim.Adam(self.critic.parameters(), shape.critic_step, (0.5, 0.9)),
+            torch.optim.Adam(stage.mixture.net.parameters(), shape.step, (0.5, 0.9)),
+        ]
+        import copy
+
+        self.smooth = copy.deepcopy(self.critic)
         self.averaged = [p.detach().clone() for p in stage.mixture.net.parameters()]
+
+    def penalised(self, answer: Answer, real: Tensor, fake: Tensor, mix: Tensor) -> Tensor:
+        """A pair's Wasserstein loss with its own gradient penalty, at its own point between the two rows."""
+        hot = real[-self.stage.classes :]
+        if self.shape.bundle:
+            fake = hot @ fake.reshape(self.stage.classes, -1)
+        between = mix * real + (1 - mix) * fake
+        slope = torch.func.grad(answer)(between)
+        length = (slope.square().sum() + 1e-12).sqrt()
+        w = torch.tensor(self.stage.prior, dtype=torch.float32)
+        w = (w.min() / w) ** self.shape.weigh
+        return (hot @ w) * (answer(fake) - answer(real) + self.shape.penalty * (length - 1).square())
+
+    def rows(self) -> Tensor:
+        with torch.no_grad():
+            return self.stage.fakes(self.stage.labels(self.shape.pool, self.latent), self.latent)
 
     def pool(self) -> Tensor:
         """Generated rows that a lot may meet: as many at every step, whatever lot is drawn."""
+        if not self.shape.bundle:
+            return self.rows()
+        n = self.shape.pool // self.stage.classes
         with torch.no_grad():
-            return self.stage.fakes(self.stage.labels(self.shape.pool, self.latent), self.latent)
+            return self.stage.fakes(torch.arange(self.stage.classes).repeat(n), self.latent).reshape(n, -1)
 
     def pairs(self, public: Tensor | None) -> Tensor:
         """Gradients at rows that nobody need hide, public ones or generated, each met by a generated row."""
         fake = self.pool()
-        real = self.pool()
+        real = self.rows()
+        fake = fake[torch.randint(len(fake), (len(real),), generator=self.latent)]
         if public is not None:
             real = public[torch.randint(len(public), (len(fake),), generator=self.latent, device=fake.device)]
         mix = torch.rand(len(fake), generator=self.latent, device=fake.device)
-        return pair_gradients(self.critic, penalised, real, fake, mix)
+        return pair_gradients(self.critic, self.penalised, real, fake, mix)
 
     def judge(self, gradient: Tensor) -> None:
         """One step of the critic, down a gradient of its parameters, (parameters,)."""
@@ -140,12 +166,17 @@ class _Game:
         for p, part in zip(self.critic.parameters(), gradient.split(sizes), strict=True):
             p.grad = part.reshape(p.shape)
         self.adams[0].step()
+        with torch.no_grad():
+            for a, b in zip(self.smooth.parameters(), self.critic.parameters()):
+                a.lerp_(b, 1 - self.shape.critic_average)
 
     def forge(self) -> None:
         """One step of the generator against the critic: public, as the critic is."""
-        fake = self.stage.fakes(self.stage.labels(self.shape.batch, self.latent), self.latent)
+        fake = self.stage.fakes(
+            self.stage.labels(self.shape.batch, self.latent, even=bool(self.shape.even)), self.latent
+        )
         net = self.stage.mixture.net
-        gradients = torch.autograd.grad(-self.critic(fake).mean(), list(net.parameters()))
+        gradients = torch.autograd.grad(-self.smooth(fake).mean(), list(net.parameters()))
         for p, g in zip(net.parameters(), gradients, strict=True):
             p.grad = g
         self.adams[1].step()
@@ -165,6 +196,8 @@ def train(
     stage = Stage.ask(schema, vault, plan, seed, device)
     game, shape = _Game(stage, seed), Shape()
     shown = None if public is None else stage.encode(public)
+    for step in range(shape.settle):
+        game.judge(game.pairs(shown).mean(0))
     for step in range(0 if shown is None else shape.warm):
         game.judge(game.pairs(shown).mean(0))
         if step % config.critic_steps == 0:
@@ -177,12 +210,13 @@ def train(
         if shown is not None:
             groups = Groups(of, tuple(groups.norms(game.pairs(shown)).mean(0).clamp(min=1e-6).tolist()))
         elif config.asks_bounds and step % every == 0 and step // every < config.bound_lots:
-            below = vault.norms_below(BELOW, game.critic, penalised, stage.encode, game.pool(), groups)
+            below = vault.norms_below(BELOW, game.critic, game.penalised, stage.encode, game.pool(), groups)
             groups = Groups(of, moved(groups.bounds, (below / lot + 0.5).tolist(), shape.goal, shape.speed))
-        total = vault.pair_gradient_sum(GRADIENTS, game.critic, penalised, stage.encode, game.pool(), groups)
+        total = vault.pair_gradient_sum(GRADIENTS, game.critic, game.penalised, stage.encode, game.pool(), groups)
         game.judge(torch.cat([t.flatten() for t in total]) / lot)
         if step % config.critic_steps == config.critic_steps - 1:
-            game.forge()
+            for _ in range(shape.gen_steps):
+                game.forge()
         progress(step + 1, config.lots)
     with torch.no_grad():
         for p, kept in zip(stage.mixture.net.parameters(), game.averaged, strict=True):
