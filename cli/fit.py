@@ -68,8 +68,8 @@ def fit(
     with given_up(None if resume else checkpoint), progress_bar(sys.stderr.isatty() and not quiet) as advance:
         model = run(
             source, epsilon=epsilon, no_dp=no_dp, delta=delta, schema=schema, target=target, method=method,
-            preset=preset, microbatches=microbatches, rows=rows, public=public, device=device, seed=seed, progress=advance,
-            checkpoint=checkpoint, resume=resume,
+            preset=preset, microbatches=microbatches, rows=rows, public=public, device=device, seed=seed,
+            progress=advance, checkpoint=checkpoint, resume=resume,
             notice=lambda text: say(text, quiet=quiet),
         )  # fmt: skip
     from medsynth.artifact import claim

@@ -65,7 +65,7 @@ def fit(
     repeats initial weights and latent draws only: noise and lots come from the operating system. Messages for
     a person go to `notice`.
 
-    `public` is a table of the same columns whose rows you declare public: no claim covers them. Some methods start there.
+    `public` is a table of the same columns whose rows you declare public: no claim covers them. dp-gan begins there.
 
     A `checkpoint` keeps every noisy answer before it is used; with `resume` those of a fit that was killed are used
     again and none is drawn twice. It is private: remove it once the model is saved.

@@ -26,7 +26,7 @@ def clinic() -> Schema:
 @pytest.fixture
 def quick(monkeypatch):
     """Make fits quick: five lots and ten generator steps; three pairs, fitted in a few steps."""
-    from medsynth.models import dp_cgan, pairing, warm_dp_cgan
+    from medsynth.models import dp_cgan, dp_gan, loss_noise, pairing, warm_dp_cgan
 
     monkeypatch.setattr(warm_dp_cgan, "STEPS", 5)
     some = pairing.Pairing(count=3, steps=10, critic=0.1, features=8)
@@ -38,6 +38,9 @@ def quick(monkeypatch):
     defaults = {"lots": 5, "features": 16}
     monkeypatch.setattr(config.__init__, "__kwdefaults__", {**config.__init__.__kwdefaults__, **defaults})
     monkeypatch.setattr(shape.__init__, "__kwdefaults__", {**shape.__init__.__kwdefaults__, "steps": 10})
+    for module in (dp_gan, loss_noise):
+        made = module.Config.__init__
+        monkeypatch.setattr(made, "__kwdefaults__", {**made.__kwdefaults__, "lots": 5})
 
 
 @pytest.fixture

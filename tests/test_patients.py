@@ -17,7 +17,7 @@ from medsynth.dp.plan import Need, make_plan
 from medsynth.dp.units import Units, capped
 from medsynth.dp.vault import Vault
 from medsynth.errors import ArtifactError, BudgetError, SchemaError
-from medsynth.models import METHODS
+from medsynth.models import CLAIMING
 from medsynth.nets import Mlp
 from medsynth.rng import NoNoise, SeededEntropy
 from medsynth.schema import Schema
@@ -141,7 +141,7 @@ def test_a_vault_refuses_units_that_the_ledger_does_not_tell_of():
         Vault(codes, ("a", "b"), plan.ledger("x"), NoNoise(), Units(np.arange(6), 1))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", CLAIMING)
 def test_a_fit_per_patient(method, quick, tmp_path):
     model = medsynth.fit(visits(), epsilon=4, schema=SCHEMA, method=method)
     assert model.ledger.complete and model.ledger.most == 3 and model.epsilon <= 4

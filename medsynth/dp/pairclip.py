@@ -1,9 +1,10 @@
 """Clipped gradient sums for losses of a pair, a real row and a generated one, with the critic's parameters in groups.
 
-A gradient penalty uses each layer twice, so that the closed form of clip.py does not hold: per-pair gradients are formed
-by `torch.func`, in parts of bounded memory. The parameters lie in k groups, each with a bound c_j of its own. Divided by
-the bounds, what one row adds has norm 1 at most in each group and sqrt(k) in all: noise of multiplier * sqrt(k) * c_j in
-group j is one Gaussian mechanism of that multiplier. The groups share the rows, so that nothing composes in parallel.
+A gradient penalty uses each layer twice, so that the closed form of clip.py does not hold: per-pair gradients are
+formed by `torch.func`, in parts of bounded memory. The parameters lie in k groups, each with a bound c_j of its own.
+Divided by the bounds, what one row adds has norm 1 at most in each group and sqrt(k) in all: noise of
+multiplier * sqrt(k) * c_j in group j is one Gaussian mechanism of that multiplier. The groups share the rows, so that
+nothing composes in parallel.
 """
 
 from __future__ import annotations

@@ -168,9 +168,10 @@ class Vault:
             return [total]
 
         (found,) = self._answer(label, sensitivity, draw)
-        sizes = [p.numel() for p in critic.parameters()]
-        split = torch.from_numpy(found).split(sizes)
-        return tuple(part.reshape(p.shape).to(p) for part, p in zip(split, critic.parameters(), strict=True))
+        parts = np.split(found, np.cumsum([p.numel() for p in critic.parameters()])[:-1])
+        return tuple(
+            torch.from_numpy(part).reshape(p.shape).to(p) for part, p in zip(parts, critic.parameters(), strict=True)
+        )
 
     def norms_below(
         self,

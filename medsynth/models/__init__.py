@@ -17,6 +17,7 @@ METHODS = {
 }
 PRESETS = {"thyroid-study": "thyroid_study"}  # of dp-cgan
 WITHOUT_CLAIM = {"loss-noise": "its noise never reaches the released parameters"}
+CLAIMING = tuple(name for name in METHODS if name not in WITHOUT_CLAIM)
 DEFAULT, OF_PRESETS = "warm-dp-cgan", "dp-cgan"
 
 

@@ -2,9 +2,8 @@
 
 Zhang, Ji, Wang 2018 ("Differentially private releasing via deep generative model"), with these differences, whose
 reasons stand in docs/methods/dp-gan.md: k groups of parameters are charged as one Gaussian answer of sensitivity
-sqrt(k), not as one group; noise is added once to a lot's sum; lots are Poisson; a row meets one generated row with a
-coefficient of its own, so that its penalty touches no other row; bounds follow public rows that the user declared, or
-noised quantiles that are charged (Andrew et al. 2021).
+sqrt(k); noise is added once to a lot's sum; lots are Poisson; a row meets one generated row with a coefficient of its
+own; bounds follow rows that the user declared public, or noised quantiles that are charged (Andrew et al. 2021).
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ BELOW = "gradients below their bounds"
 class Config:
     """Privacy parameters. Shares are of the privacy loss; the critic's gradients take the rest."""
 
-    lots: int = 1000
+    lots: int = 600
     rate: float = 0.1
     largest_lot: int = 2048  # rows; beyond, the rate falls
     clip: float = 1.0  # of every group, where the bounds begin
@@ -45,7 +44,7 @@ class Config:
     bounds: Literal["fixed", "quantile"] = "fixed"
     bound_share: float = 0.03  # of noised quantiles
     bound_lots: int = 50
-    critic_steps: int = 4  # lots a generator step
+    critic_steps: int = 2  # lots a generator step
     public: bool = False  # rows were declared public: bounds follow them, and nothing is asked for bounds
     microbatches: int | None = None
 
@@ -59,41 +58,32 @@ class Config:
         return min(self.rate, self.largest_lot / rows)
 
     @property
-    def asks_bounds(self) -> bool:
-        """Whether noised quantiles are asked for."""
-        return self.bounds == "quantile" and not self.public
+    def asked_bounds(self) -> int:
+        """How often a noised quantile is asked for."""
+        return min(self.bound_lots, self.lots) if self.bounds == "quantile" and not self.public else 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
     """Sizes of the public side: they cost time, not privacy."""
 
-    width: int = 64  # of the critic's hidden layer
-    pool: int = 512  # generated rows a lot may meet
+    width: int = 32  # of the critic's hidden layer
+    pool: int = 512  # generated rows that a lot may meet
     batch: int = 512  # of the generator
     penalty: float = 10.0
     step: float = 2e-3  # Adam(0.002, 0.5, 0.9)
-    critic_step: float = 2e-3
-    critic_average: float = 0.0
-    settle: int = 0
-    gen_steps: int = 1
-    weigh: float = 0.0
-    bundle: int = 1
-    even: int = 1
-    dual: int = 0
-    average: float = 0.98  # of the generator's weights
+    average: float = 0.99  # of the generator's weights
     warm: int = 400  # lots of public rows before any private one
-    goal: float = 0.5  # rows that a bound should leave whole
-    speed: float = 0.3  # of bounds
+    rarest: float = 0.01  # share of a class below which it weighs no more
 
 
 def needs(config: Config, rows: int, columns: int, epsilon: float) -> list[Need]:
     """What a fit asks of the vault: noise weights that give each answer its share of the privacy loss."""
     rate = config.sampling_rate(rows)
-    below = config.bound_share if config.asks_bounds else 0.0
+    below = config.bound_share if config.asked_bounds else 0.0
     rest = 1 - config.histogram_share - config.class_share - below
     asked = stage_needs(config.histogram_share, config.class_share)
-    for label, share, times in ((GRADIENTS, rest, config.lots), (BELOW, below, config.bound_lots)):
+    for label, share, times in ((GRADIENTS, rest, config.lots), (BELOW, below, config.asked_bounds)):
         if share:
             asked.append(Need(label=label, weight=rate * math.sqrt(times / share), rate=rate, times=times))
     return asked
@@ -114,73 +104,62 @@ class _Game:
 
     def __init__(self, stage: Stage, seed: int | None) -> None:
         shape = self.shape = Shape()
-        self.stage = stage
+        self.stage, self.net = stage, stage.mixture.net
         self.critic = Mlp([stage.width, shape.width, 1], "leaky_relu", torch_stream(seed, "critic")).to(stage.device)
         self.latent = torch_stream(seed, "latent", stage.device)
-        self.adams = [
-            torch.optim.Adam(self.critic.parameters(), shape.critic_step, (0.5, 0.9)),
-            torch.optim.Adam(stage.mixture.net.parameters(), shape.step, (0.5, 0.9)),
-        ]
-        import copy
+        self.adams = [torch.optim.Adam(net.parameters(), shape.step, (0.5, 0.9)) for net in (self.critic, self.net)]
+        self.averaged = [p.detach().clone() for p in self.net.parameters()]
+        shares = torch.tensor(stage.prior, dtype=torch.float32, device=stage.device).clamp(min=shape.rarest)
+        self.weights = (shares.min() / shares).sqrt()
 
-        self.smooth = copy.deepcopy(self.critic)
-        self.averaged = [p.detach().clone() for p in stage.mixture.net.parameters()]
+    def loss(self, answer: Answer, real: Tensor, fake: Tensor, mix: Tensor) -> Tensor:
+        """A pair's Wasserstein loss with its own penalty, at its own point between its two rows.
 
-    def penalised(self, answer: Answer, real: Tensor, fake: Tensor, mix: Tensor) -> Tensor:
-        """A pair's Wasserstein loss with its own gradient penalty, at its own point between the two rows."""
-        hot = real[-self.stage.classes :]
-        if self.shape.bundle:
-            fake = hot @ fake.reshape(self.stage.classes, -1)
-        between = mix * real + (1 - mix) * fake
-        slope = torch.func.grad(answer)(between)
-        length = (slope.square().sum() + 1e-12).sqrt()
-        w = torch.tensor(self.stage.prior, dtype=torch.float32)
-        w = (w.min() / w) ** self.shape.weigh
-        return (hot @ w) * (answer(fake) - answer(real) + self.shape.penalty * (length - 1).square())
-
-    def rows(self) -> Tensor:
-        with torch.no_grad():
-            return self.stage.fakes(self.stage.labels(self.shape.pool, self.latent), self.latent)
+        `fake` holds a generated row of every class, (classes * features,): the real row meets the one of its own. The
+        penalty is one-sided (Petzka, Fischer, Lukovnicov 2018): noise alone must not be drawn to a slope of one.
+        """
+        own = real[-self.stage.classes :]
+        fake = own @ fake.reshape(self.stage.classes, -1)
+        slope: Tensor = torch.func.grad(answer)(mix * real + (1 - mix) * fake)
+        steep = ((slope.square().sum() + 1e-12).sqrt() - 1).clamp(min=0)
+        wasserstein = answer(fake) - answer(real)
+        return (own @ self.weights) * (wasserstein + self.shape.penalty * steep.square())
 
     def pool(self) -> Tensor:
-        """Generated rows that a lot may meet: as many at every step, whatever lot is drawn."""
-        if not self.shape.bundle:
-            return self.rows()
-        n = self.shape.pool // self.stage.classes
+        """What a lot may meet, (pool, classes * features): as many at every step, whatever lot is drawn."""
+        classes = self.stage.classes
+        labels = torch.arange(classes, device=self.stage.device).repeat(max(1, self.shape.pool // classes))
         with torch.no_grad():
-            return self.stage.fakes(torch.arange(self.stage.classes).repeat(n), self.latent).reshape(n, -1)
+            return self.stage.fakes(labels, self.latent).reshape(-1, classes * self.stage.width)
 
-    def pairs(self, public: Tensor | None) -> Tensor:
-        """Gradients at rows that nobody need hide, public ones or generated, each met by a generated row."""
-        fake = self.pool()
-        real = self.rows()
-        fake = fake[torch.randint(len(fake), (len(real),), generator=self.latent)]
-        if public is not None:
-            real = public[torch.randint(len(public), (len(fake),), generator=self.latent, device=fake.device)]
-        mix = torch.rand(len(fake), generator=self.latent, device=fake.device)
-        return pair_gradients(self.critic, self.penalised, real, fake, mix)
+    def shown(self, public: Tensor | None) -> Tensor:
+        """Gradients of pairs that nobody need hide, (pool, parameters): of public rows, or else of generated ones."""
+        count, device, pool = self.shape.pool, self.stage.device, self.pool()
+        if public is None:
+            with torch.no_grad():
+                real = self.stage.fakes(self.stage.labels(count, self.latent), self.latent)
+        else:
+            real = public[torch.randint(len(public), (count,), generator=self.latent, device=device)]
+        fake = pool[torch.randint(len(pool), (count,), generator=self.latent, device=device)]
+        mix = torch.rand(count, generator=self.latent, device=device)
+        return pair_gradients(self.critic, self.loss, real, fake, mix)
 
     def judge(self, gradient: Tensor) -> None:
         """One step of the critic, down a gradient of its parameters, (parameters,)."""
-        sizes = [p.numel() for p in self.critic.parameters()]
-        for p, part in zip(self.critic.parameters(), gradient.split(sizes), strict=True):
-            p.grad = part.reshape(p.shape)
+        place = 0
+        for p in self.critic.parameters():
+            p.grad = gradient[place : place + p.numel()].reshape(p.shape)
+            place += p.numel()
         self.adams[0].step()
-        with torch.no_grad():
-            for a, b in zip(self.smooth.parameters(), self.critic.parameters()):
-                a.lerp_(b, 1 - self.shape.critic_average)
 
     def forge(self) -> None:
-        """One step of the generator against the critic: public, as the critic is."""
-        fake = self.stage.fakes(
-            self.stage.labels(self.shape.batch, self.latent, even=bool(self.shape.even)), self.latent
-        )
-        net = self.stage.mixture.net
-        gradients = torch.autograd.grad(-self.smooth(fake).mean(), list(net.parameters()))
-        for p, g in zip(net.parameters(), gradients, strict=True):
+        """One step of the generator against the critic: public, as the critic is. Classes come evenly."""
+        fake = self.stage.fakes(self.stage.labels(self.shape.batch, self.latent, even=True), self.latent)
+        gradients = torch.autograd.grad(-self.critic(fake).mean(), list(self.net.parameters()))
+        for p, g in zip(self.net.parameters(), gradients, strict=True):
             p.grad = g
         self.adams[1].step()
-        for kept, p in zip(self.averaged, net.parameters(), strict=True):
+        for kept, p in zip(self.averaged, self.net.parameters(), strict=True):
             kept.lerp_(p.detach(), 1 - self.shape.average)
 
 
@@ -196,29 +175,26 @@ def train(
     stage = Stage.ask(schema, vault, plan, seed, device)
     game, shape = _Game(stage, seed), Shape()
     shown = None if public is None else stage.encode(public)
-    for step in range(shape.settle):
-        game.judge(game.pairs(shown).mean(0))
     for step in range(0 if shown is None else shape.warm):
-        game.judge(game.pairs(shown).mean(0))
+        game.judge(game.shown(shown).mean(0))
         if step % config.critic_steps == 0:
             game.forge()
-    of = groups_of(config.groups, game.critic, game.pairs(shown))
+    of = groups_of(config.groups, game.critic, game.shown(shown))
     groups = Groups(of, (config.clip,) * COUNTS[config.groups])
-    lot = config.sampling_rate(plan.rows) * plan.rows
-    every = max(1, config.lots // config.bound_lots)
+    lot = config.sampling_rate(plan.equivalent_rows) * plan.rows
+    every = config.lots // max(1, config.asked_bounds)
     for step in range(config.lots):
         if shown is not None:
-            groups = Groups(of, tuple(groups.norms(game.pairs(shown)).mean(0).clamp(min=1e-6).tolist()))
-        elif config.asks_bounds and step % every == 0 and step // every < config.bound_lots:
-            below = vault.norms_below(BELOW, game.critic, game.penalised, stage.encode, game.pool(), groups)
-            groups = Groups(of, moved(groups.bounds, (below / lot + 0.5).tolist(), shape.goal, shape.speed))
-        total = vault.pair_gradient_sum(GRADIENTS, game.critic, game.penalised, stage.encode, game.pool(), groups)
+            groups = Groups(of, tuple(groups.norms(game.shown(shown)).mean(0).clamp(min=1e-6).tolist()))
+        elif step % every == 0 and step // every < config.asked_bounds:
+            below = vault.norms_below(BELOW, game.critic, game.loss, stage.encode, game.pool(), groups)
+            groups = Groups(of, moved(groups.bounds, (below / lot + 0.5).tolist()))
+        total = vault.pair_gradient_sum(GRADIENTS, game.critic, game.loss, stage.encode, game.pool(), groups)
         game.judge(torch.cat([t.flatten() for t in total]) / lot)
         if step % config.critic_steps == config.critic_steps - 1:
-            for _ in range(shape.gen_steps):
-                game.forge()
+            game.forge()
         progress(step + 1, config.lots)
     with torch.no_grad():
-        for p, kept in zip(stage.mixture.net.parameters(), game.averaged, strict=True):
+        for p, kept in zip(game.net.parameters(), game.averaged, strict=True):
             p.copy_(kept)
     return stage.tensors()

@@ -17,6 +17,7 @@ from ..nets import Mlp
 Kind = Literal["global", "weight-bias", "clustered"]
 COUNTS: dict[str, int] = {"global": 1, "weight-bias": 2, "clustered": 3}
 ROUNDS = 20  # of Lloyd's algorithm
+GOAL, SPEED = 0.5, 0.3  # the share of rows that a bound should leave whole, and how fast it moves there
 
 
 def groups_of(kind: Kind, critic: Mlp, gradients: Tensor) -> Tensor:
@@ -41,13 +42,13 @@ def _clusters(values: Tensor, count: int) -> Tensor:
     return (values[:, None] - centres).abs().argmin(1)
 
 
-def moved(bounds: tuple[float, ...], kept: list[float], goal: float, speed: float) -> tuple[float, ...]:
-    """The bounds after a noised answer: each falls or rises by exp(speed) at most (Andrew et al. 2021, algorithm 1).
+def moved(bounds: tuple[float, ...], kept: list[float]) -> tuple[float, ...]:
+    """The bounds after a noised answer, by a geometric step (Andrew et al. 2021, algorithm 1).
 
-    `kept`: the noised share of rows that each bound leaves whole. `goal`: the share that should be.
+    `kept`: the noised share of rows that each bound leaves whole.
     """
     return tuple(
-        bound * math.exp(-speed * (min(1.0, max(0.0, share)) - goal)) for bound, share in zip(bounds, kept, strict=True)
+        bound * math.exp(-SPEED * (min(1.0, max(0.0, share)) - GOAL)) for bound, share in zip(bounds, kept, strict=True)
     )
 
 

@@ -64,7 +64,7 @@ def claimed(rate: float, steps: int, multiplier: float, delta: float) -> float:
     >>> round(claimed(0.01, 10_000, 1.0, 1e-5), 3)
     6.786
     """
-    return 2 * rate * math.sqrt(steps * math.log(1 / delta)) / multiplier
+    return 2 * rate * math.sqrt(steps * math.log(1 / delta)) / multiplier if multiplier else math.inf
 
 
 def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:

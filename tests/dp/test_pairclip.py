@@ -1,4 +1,4 @@
-"""Gradients of pairs: the penalty's too, clipped in groups, noised once, charged as one answer of sensitivity sqrt(k)."""
+"""Gradients of pairs with their penalty: clipped in groups, noised once, one answer of sensitivity sqrt(k)."""
 
 import math
 
