@@ -25,7 +25,7 @@ from ..schema import Schema
 from .dp_cgan import GRADIENTS, Arrays, Progress
 from .drawing import generate as generate
 from .grouping import COUNTS, Kind, check_kind, groups_of, moved
-from .stage import Stage, stage_needs
+from .stage import Averaged, Stage, stage_needs
 
 BELOW = "gradients below their bounds"
 
@@ -67,14 +67,14 @@ class Config:
 class Shape:
     """Sizes of the public side: they cost time, not privacy."""
 
-    width: int = 32  # of the critic's hidden layer
+    width: int = 16  # of the critic's hidden layer
     pool: int = 512  # generated rows that a lot may meet
     batch: int = 512  # of the generator
     penalty: float = 10.0
     step: float = 2e-3  # Adam(0.002, 0.5, 0.9)
     average: float = 0.99  # of the generator's weights
     warm: int = 400  # lots of public rows before any private one
-    rarest: float = 0.01  # share of a class below which it weighs no more
+    rarest: float = 0.01  # share below which a class weighs no more
 
 
 def needs(config: Config, rows: int, columns: int, epsilon: float) -> list[Need]:
@@ -105,10 +105,11 @@ class _Game:
     def __init__(self, stage: Stage, seed: int | None) -> None:
         shape = self.shape = Shape()
         self.stage, self.net = stage, stage.mixture.net
-        self.critic = Mlp([stage.width, shape.width, 1], "leaky_relu", torch_stream(seed, "critic")).to(stage.device)
+        sizes = [stage.classes * stage.width, shape.width, 1]
+        self.critic = Mlp(sizes, "leaky_relu", torch_stream(seed, "critic")).to(stage.device)
         self.latent = torch_stream(seed, "latent", stage.device)
         self.adams = [torch.optim.Adam(net.parameters(), shape.step, (0.5, 0.9)) for net in (self.critic, self.net)]
-        self.averaged = [p.detach().clone() for p in self.net.parameters()]
+        self.averaged = Averaged(self.net, shape.average)
         shares = torch.tensor(stage.prior, dtype=torch.float32, device=stage.device).clamp(min=shape.rarest)
         self.weights = (shares.min() / shares).sqrt()
 
@@ -118,12 +119,15 @@ class _Game:
         `fake` holds a generated row of every class, (classes * features,): the real row meets the one of its own. The
         penalty is one-sided (Petzka, Fischer, Lukovnicov 2018): noise alone must not be drawn to a slope of one.
         """
-        own = real[-self.stage.classes :]
-        fake = own @ fake.reshape(self.stage.classes, -1)
-        slope: Tensor = torch.func.grad(answer)(mix * real + (1 - mix) * fake)
+        own = real[-(classes := self.stage.classes) :]
+        fake = own @ fake.reshape(classes, -1)
+
+        def placed(row: Tensor) -> Tensor:
+            return answer(self.stage.by_class(row))
+
+        slope: Tensor = torch.func.grad(placed)(mix * real + (1 - mix) * fake)[:-classes]
         steep = ((slope.square().sum() + 1e-12).sqrt() - 1).clamp(min=0)
-        wasserstein = answer(fake) - answer(real)
-        return (own @ self.weights) * (wasserstein + self.shape.penalty * steep.square())
+        return (own @ self.weights) * (placed(fake) - placed(real) + self.shape.penalty * steep.square())
 
     def pool(self) -> Tensor:
         """What a lot may meet, (pool, classes * features): as many at every step, whatever lot is drawn."""
@@ -133,16 +137,15 @@ class _Game:
             return self.stage.fakes(labels, self.latent).reshape(-1, classes * self.stage.width)
 
     def shown(self, public: Tensor | None) -> Tensor:
-        """Gradients of pairs that nobody need hide, (pool, parameters): of public rows, or else of generated ones."""
-        count, device, pool = self.shape.pool, self.stage.device, self.pool()
+        """Gradients of pairs that nobody need hide, (pairs, parameters): of public rows, or else of generated ones."""
+        pool = self.pool()
         if public is None:
             with torch.no_grad():
-                real = self.stage.fakes(self.stage.labels(count, self.latent), self.latent)
+                real = self.stage.fakes(self.stage.labels(len(pool), self.latent), self.latent)
         else:
-            real = public[torch.randint(len(public), (count,), generator=self.latent, device=device)]
-        fake = pool[torch.randint(len(pool), (count,), generator=self.latent, device=device)]
-        mix = torch.rand(count, generator=self.latent, device=device)
-        return pair_gradients(self.critic, self.loss, real, fake, mix)
+            real = public[torch.randint(len(public), (len(pool),), generator=self.latent, device=pool.device)]
+        mix = torch.rand(len(pool), generator=self.latent, device=pool.device)
+        return pair_gradients(self.critic, self.loss, real, pool, mix)
 
     def judge(self, gradient: Tensor) -> None:
         """One step of the critic, down a gradient of its parameters, (parameters,)."""
@@ -155,12 +158,11 @@ class _Game:
     def forge(self) -> None:
         """One step of the generator against the critic: public, as the critic is. Classes come evenly."""
         fake = self.stage.fakes(self.stage.labels(self.shape.batch, self.latent, even=True), self.latent)
-        gradients = torch.autograd.grad(-self.critic(fake).mean(), list(self.net.parameters()))
+        gradients = torch.autograd.grad(-self.critic(self.stage.by_class(fake)).mean(), list(self.net.parameters()))
         for p, g in zip(self.net.parameters(), gradients, strict=True):
             p.grad = g
         self.adams[1].step()
-        for kept, p in zip(self.averaged, self.net.parameters(), strict=True):
-            kept.lerp_(p.detach(), 1 - self.shape.average)
+        self.averaged.keep()
 
 
 def train(
@@ -194,7 +196,5 @@ def train(
         if step % config.critic_steps == config.critic_steps - 1:
             game.forge()
         progress(step + 1, config.lots)
-    with torch.no_grad():
-        for p, kept in zip(game.net.parameters(), game.averaged, strict=True):
-            p.copy_(kept)
+    game.averaged.settle()
     return stage.tensors()

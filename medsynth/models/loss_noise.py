@@ -13,18 +13,18 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
 
 from ..dp.clip import clipped_gradient_sum
 from ..dp.plan import Need, Plan
-from ..dp.vault import Vault
+from ..dp.vault import Codes, Vault
 from ..errors import UsageError
 from ..nets import Mlp
 from ..rng import torch_stream
 from ..schema import Schema
 from .dp_cgan import GRADIENTS, Arrays, Progress
 from .drawing import generate as generate
-from .stage import Stage, stage_needs
+from .stage import Averaged, Stage, stage_needs
+from .thyroid_study import says_fake, says_real
 
 UNBOUNDED = 1e6  # a clipping norm that no gradient reaches: the method clips losses and not gradients
 
@@ -35,7 +35,7 @@ class Config:
 
     lots: int = 1500
     rate: float = 0.1
-    largest_lot: int = 2048  # rows; beyond, the rate falls
+    largest_lot: int = 2048  # rows
     bound: float = 0.7  # of the first batch's mean loss: where the second batch's losses are clipped
     multiplier: float = 1.0  # of the published noise: its standard deviation over the bound
     microbatches: int | None = None
@@ -70,10 +70,7 @@ def claimed(rate: float, steps: int, multiplier: float, delta: float) -> float:
 def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
     """What a person should know: what the paper would claim here, and what holds."""
     printed = claimed(config.sampling_rate(rows), config.lots, config.multiplier, 1e-5)
-    return [
-        f"The paper's formula prints epsilon {printed:.3g} here, at delta 1e-5. No finite epsilon holds: the noise on "
-        "the loss leaves the released parameters as they are (docs/methods/loss-noise.md)."
-    ]
+    return [f"The paper's formula prints epsilon {printed:.3g} here, at delta 1e-5. No finite epsilon holds."]
 
 
 def seconds(config: Config, rows: int) -> float:
@@ -90,41 +87,34 @@ def released_loss(first: Tensor, second: Tensor, bound: float, noise: Tensor) ->
     return (second.minimum(most).sum() + noise * most) / len(second)
 
 
-def _real(answer: Tensor) -> Tensor:
-    return softplus(-answer[:, 0])
-
-
-def _fake(answer: Tensor) -> Tensor:
-    return softplus(answer[:, 0])
-
-
 def train(
     config: Config, schema: Schema, vault: Vault, plan: Plan, seed: int | None, device: str, progress: Progress
 ) -> Arrays:
     """Fit the generator. Returns its tensors and the answers that decode its rows."""
     stage = Stage.ask(schema, vault, plan, seed, device)
     latent, inert = torch_stream(seed, "latent", device), torch_stream(seed, "noise of the loss", device)
-    critic = Mlp([stage.width, WIDTH, 1], "leaky_relu", torch_stream(seed, "critic")).to(device)
+    critic = Mlp([stage.classes * stage.width, WIDTH, 1], "leaky_relu", torch_stream(seed, "critic")).to(device)
     net = stage.mixture.net
     one, two = (torch.optim.Adam(n.parameters(), STEP, (0.5, 0.9)) for n in (critic, net))
-    averaged = [p.detach().clone() for p in net.parameters()]
-    lot = config.sampling_rate(plan.rows) * plan.rows
+    averaged = Averaged(net, AVERAGE)
+    lot = config.sampling_rate(plan.equivalent_rows) * plan.rows
+
+    def read(codes: Codes) -> Tensor:
+        return stage.by_class(stage.encode(codes))
+
     for step in range(config.lots):
-        first, second = (stage.fakes(stage.labels(BATCH, latent), latent) for _ in range(2))
-        made = clipped_gradient_sum(critic, _fake, first.detach(), UNBOUNDED).tensors
-        seen = vault.gradient_sum(GRADIENTS, critic, _real, stage.encode, UNBOUNDED)
+        first, second = (stage.by_class(stage.fakes(stage.labels(BATCH, latent), latent)) for _ in range(2))
+        made = clipped_gradient_sum(critic, says_fake, first.detach(), UNBOUNDED).tensors
+        seen = vault.gradient_sum(GRADIENTS, critic, says_real, read, UNBOUNDED)
         for p, real, fake in zip(critic.parameters(), seen, made, strict=True):
             p.grad = real / lot + fake / BATCH
         one.step()
         noise = config.multiplier * torch.randn((), generator=inert, device=device)
-        loss = released_loss(_real(critic(first)), _real(critic(second)), config.bound, noise)
+        loss = released_loss(says_real(critic(first)), says_real(critic(second)), config.bound, noise)
         for p, gradient in zip(net.parameters(), torch.autograd.grad(loss, list(net.parameters())), strict=True):
             p.grad = gradient
         two.step()
-        for kept, p in zip(averaged, net.parameters(), strict=True):
-            kept.lerp_(p.detach(), 1 - AVERAGE)
+        averaged.keep()
         progress(step + 1, config.lots)
-    with torch.no_grad():
-        for p, kept in zip(net.parameters(), averaged, strict=True):
-            p.copy_(kept)
+    averaged.settle()
     return stage.tensors()
