@@ -40,7 +40,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(shape.__init__, "__kwdefaults__", {**shape.__init__.__kwdefaults__, "steps": 10})
     for module in (dp_gan, loss_noise):
         made = module.Config.__init__
-        monkeypatch.setattr(made, "__kwdefaults__", {**made.__kwdefaults__, "lots": 5})
+        monkeypatch.setattr(made, "__kwdefaults__", {**made.__kwdefaults__, "lots": 5, "rate": 0.5})
 
 
 @pytest.fixture

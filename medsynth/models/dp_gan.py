@@ -37,7 +37,7 @@ class Config:
     lots: int = 600
     rate: float = 0.1
     largest_lot: int = 2048  # rows; beyond, the rate falls
-    clip: float = 1.0  # of every group, where the bounds begin
+    clip: float = 0.5  # of every group, where the bounds begin
     histogram_share: float = 0.15
     class_share: float = 0.05
     groups: Kind = "global"
