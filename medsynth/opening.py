@@ -70,9 +70,9 @@ class Opened:
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """Rows that the user declared public, (rows, columns) codes by the private table's schema, and their file's name.
+    """Rows that the user declared public, (rows, columns) codes by the private table's schema.
 
-    `digest`: SHA-256 of the file's bytes.
+    `digest`: SHA-256 of their file's bytes.
     """
 
     codes: Codes = field(repr=False)

@@ -24,7 +24,7 @@ from ..rng import torch_stream
 from ..schema import Schema
 from .dp_cgan import GRADIENTS, Arrays, Progress
 from .drawing import generate as generate
-from .grouping import COUNTS, Kind, check_kind, groups_of, moved
+from .grouping import COUNTS, Kind, check, groups_of, moved
 from .stage import Averaged, Stage, stage_needs
 
 BELOW = "gradients below their bounds"
@@ -49,7 +49,7 @@ class Config:
     microbatches: int | None = None
 
     def __post_init__(self) -> None:
-        check_kind(self.groups)
+        check(self.groups, self.bounds)
         if self.microbatches is not None:
             raise UsageError("--microbatches belongs to --method dp-cgan: this method clips every row.")
 
@@ -96,7 +96,7 @@ def notes(*public: object) -> list[str]:
 
 def seconds(config: Config, rows: int) -> float:
     """An estimate of a fit's seconds on one core of a laptop."""
-    return 3.0 + (0.006 + 4e-5 * config.sampling_rate(rows) * rows) * config.lots
+    return 3.0 + (0.008 + 5e-5 * config.sampling_rate(rows) * rows) * config.lots
 
 
 class _Game:

@@ -16,6 +16,7 @@ from ..nets import Mlp
 
 Kind = Literal["global", "weight-bias", "clustered"]
 COUNTS: dict[str, int] = {"global": 1, "weight-bias": 2, "clustered": 3}
+BOUNDS = ("fixed", "quantile")
 ROUNDS = 20  # of Lloyd's algorithm
 GOAL, SPEED = 0.5, 0.3  # the share of rows that a bound should leave whole, and how fast it moves there
 
@@ -52,7 +53,8 @@ def moved(bounds: tuple[float, ...], kept: list[float]) -> tuple[float, ...]:
     )
 
 
-def check_kind(kind: str) -> None:
-    """Raises UsageError for a name that is none of the groupings."""
-    if kind not in COUNTS:
-        raise UsageError(f"There is no grouping {kind!r}. The groupings are: {', '.join(COUNTS)}.")
+def check(kind: str, bounds: str) -> None:
+    """Raises UsageError for a name that is none of the groupings, or none of the ways to set bounds."""
+    for what, name, known in (("grouping", kind, tuple(COUNTS)), ("way to set bounds", bounds, BOUNDS)):
+        if name not in known:
+            raise UsageError(f"There is no {what} {name!r}. There are: {', '.join(known)}.")

@@ -33,7 +33,7 @@ UNBOUNDED = 1e6  # a clipping norm that no gradient reaches: the method clips lo
 class Config:
     """The published settings, and the lots in which rows are read."""
 
-    lots: int = 1500
+    lots: int = 800
     rate: float = 0.1
     largest_lot: int = 2048  # rows
     bound: float = 0.7  # of the first batch's mean loss: where the second batch's losses are clipped

@@ -66,6 +66,8 @@ def test_what_is_refused():
         dp_gan.Config(microbatches=4)
     with pytest.raises(UsageError, match="weight-bias"):
         dp_gan.Config(groups="magic")
+    with pytest.raises(UsageError, match="quantile"):
+        dp_gan.Config(bounds="magic")
 
 
 def test_public_streams_do_not_know_the_lot(cohort, clinic, monkeypatch):
