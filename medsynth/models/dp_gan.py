@@ -41,7 +41,7 @@ class Config:
     histogram_share: float = 0.15
     class_share: float = 0.05
     groups: Kind = "global"
-    bounds: Literal["fixed", "quantile"] = "fixed"
+    bounds: Literal["fixed", "quantile"] = "quantile"
     bound_share: float = 0.03  # of noised quantiles
     bound_lots: int = 50
     critic_steps: int = 2  # lots a generator step
