@@ -21,11 +21,12 @@ def fit(
     schema: Annotated[Path | None, typer.Option(help="Schema YAML [default: TABLE's .schema.yaml].")] = None,
     target: Annotated[str | None, typer.Option(help="Column to predict [default: the schema's, else last].")] = None,
     method: Annotated[
-        str | None, typer.Option(help="warm-dp-cgan, dp-cgan, gs-wgan or independent [default: warm-dp-cgan].")
+        str | None, typer.Option(help="warm-dp-cgan, dp-cgan, independent, gs-wgan, dp-gan or loss-noise (no privacy).")
     ] = None,
     preset: Annotated[str | None, typer.Option(help="thyroid-study: the paper's own settings, of dp-cgan.")] = None,
     microbatches: Annotated[int | None, typer.Option(help="dp-cgan: clip so many group means a lot, not rows.")] = None,
     rows: Annotated[int | None, typer.Option(help="Declare the public row count.")] = None,
+    public: Annotated[Path | None, typer.Option(help="A table of rows declared public by you, for dp-gan.")] = None,
     holdout: Annotated[float | None, typer.Option(help="Keep each row out of training with this chance.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     seed: Annotated[int | None, typer.Option(help="Repeat initial weights and latent draws; never noise.")] = None,
@@ -67,8 +68,8 @@ def fit(
     with given_up(None if resume else checkpoint), progress_bar(sys.stderr.isatty() and not quiet) as advance:
         model = run(
             source, epsilon=epsilon, no_dp=no_dp, delta=delta, schema=schema, target=target, method=method,
-            preset=preset, microbatches=microbatches, rows=rows, device=device, seed=seed, progress=advance,
-            checkpoint=checkpoint, resume=resume,
+            preset=preset, microbatches=microbatches, rows=rows, public=public, device=device, seed=seed,
+            progress=advance, checkpoint=checkpoint, resume=resume,
             notice=lambda text: say(text, quiet=quiet),
         )  # fmt: skip
     from medsynth.artifact import claim

@@ -17,13 +17,14 @@ def plan(
     epsilon: Annotated[float, typer.Option(help="Privacy budget.")],
     delta: Annotated[float, typer.Option(help="Chance of a worse loss.")] = 1e-5,
     method: Annotated[
-        str | None, typer.Option(help="warm-dp-cgan, dp-cgan, gs-wgan or independent [default: warm-dp-cgan].")
+        str | None, typer.Option(help="warm-dp-cgan, dp-cgan, independent, gs-wgan or dp-gan [default: the first].")
     ] = None,
     preset: Annotated[str | None, typer.Option(help="thyroid-study.")] = None,
     schema: Annotated[Path | None, typer.Option(help="Schema YAML [default: TABLE's .schema.yaml].")] = None,
     target: Annotated[str | None, typer.Option(help="Column to predict [default: the schema's, else last].")] = None,
     rows: Annotated[int | None, typer.Option(help="Declare the public row count.")] = None,
     microbatches: Annotated[int | None, typer.Option(help="Clip this many group means a lot, not rows.")] = None,
+    public: Annotated[bool, typer.Option("--public", help="Rows will be declared public: dp-gan.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
 ) -> None:
     """Show the budget of a fit: every answer, its noise and its share. Spends nothing.
@@ -42,7 +43,7 @@ def plan(
     source = int(table) if table.isdigit() else Path(table)
     made, seconds, notes = plan_fit(
         source, epsilon=epsilon, delta=delta, schema=schema, target=target, method=method, preset=preset,
-        microbatches=microbatches, rows=rows,
+        microbatches=microbatches, rows=rows, public=public,
     )  # fmt: skip
     rows, shares, steps = made.rows, made.shares(), made.events[made.repeated][1]
     answers = [

@@ -26,7 +26,7 @@ from .dp.ledger import Ledger
 from .dp.plan import Plan, check_budget, make_plan
 from .errors import MedsynthError, UsageError
 from .models.marginals import cleaned
-from .opening import HEAVY, PATIENTS, Notice, Opened, check_target, open_table, weight
+from .opening import HEAVY, PATIENTS, Notice, Opened, check_target, open_public, open_table, weight
 from .schema import Schema
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def fit(
     preset: str | None = None,
     microbatches: int | None = None,
     rows: int | None = None,
+    public: Path | str | None = None,
     device: str = "auto",
     seed: int | None = None,
     checkpoint: Path | None = None,
@@ -64,6 +65,8 @@ def fit(
     `rows` declares the public row count (else the table's own is taken as public and a notice says so). `seed`
     repeats initial weights and latent draws only: noise and lots come from the operating system. Messages for
     a person go to `notice`.
+
+    `public` is a table of the same columns whose rows you declare public: no claim covers them. dp-gan begins there.
 
     A `checkpoint` keeps every noisy answer before it is used; with `resume` those of a fit that was killed are used
     again and none is drawn twice. It is private: remove it once the model is saved.
@@ -84,7 +87,9 @@ def fit(
     opened = open_table(table, schema, target, notice)
     codes = encode(opened.data, opened.declared.core) if opened.declared else None
     module = models.module(method, preset)
-    config = _config(module, microbatches)
+    if not no_dp:
+        models.check_claim(method)
+    config = _config(method, module, microbatches, public is not None)
     chosen_device = choose_device(device)
     declared = opened.declared
     notes = ["The header, the columns' types and the schema are public by declaration."]
@@ -95,6 +100,10 @@ def fit(
         notice(
             "No schema: levels and bounds are learned privately, for part of the budget. A declared schema does better."
         )
+    shown = None if public is None else open_public(public, declared)
+    if shown is not None:
+        notes.append(shown.note)
+        notice("--public: its rows are public because you say so. No claim covers them.")
     entropy = rng.NoNoise() if no_dp else rng.system_entropy()
     stay, units = opened.capped(entropy)
     declared_rows = rows is not None
@@ -128,25 +137,26 @@ def fit(
             "delta": delta,
         }
         facts = {**settings, "noise": entropy.source, "plan": plan.to_json(), **opened.facts()}
+        facts |= {"public": shown.digest if shown else None}
         journal = Journal(checkpoint, facts, resume=resume)
         seed = journal.seed if seed is None else seed
         if journal.answers:
             notice(f"Resuming: {journal.answers} answers of the fit that was killed are used again.")
-    public = declared
-    if public is None:
-        public = _learned(opened, rows, ledger, entropy, journal)
+    known = declared
+    if known is None:
+        known = _learned(opened, rows, ledger, entropy, journal)
         notice(f"Target: {opened.target!r}. --target names another.")
-        notice(f"Learned from noisy answers:\n{public.to_yaml()}")
-    check_target(public)
+        notice(f"Learned from noisy answers:\n{known.to_yaml()}")
+    check_target(known)
     if coded := opened.unrolled:
         keys = Vault(places(opened.data, coded)[stay], tuple(coded), ledger, entropy, units, journal)
         found = rollup.chosen(coded, keys, plan)
-        public = public.model_copy(update={"columns": public.columns | found})
+        known = known.model_copy(update={"columns": known.columns | found})
         notice(
             "Levels of codes, chosen by noisy counts: " + "; ".join(f"{n}, {len(c.levels)}" for n, c in found.items())
         )
         ledger.notes.append("Levels of codes were chosen by noisy counts of public hierarchies.")
-    core = public.core
+    core = known.core
     if codes is None or opened.unrolled:
         codes = encode(opened.data, core)
     if (heavy := weight(core)) > HEAVY:
@@ -169,15 +179,16 @@ def fit(
             seed,
             chosen_device,
             lambda done, total: progress(plan, chosen_device, done, total, ledger.asked(plan.repeated)),
+            **({} if shown is None else {"public": shown.codes}),
         )
     if not ledger.complete:
         raise MedsynthError("The ledger differs from the plan. Nothing was released; please report this.")
     return Model(
-        name=public.name,
+        name=known.name,
         method=method,
         preset=preset,
         config=asdict(config),
-        schema=public,
+        schema=known,
         ledger=ledger,
         epsilon=None if no_dp else plan.epsilon,
         epsilon_asked=asked,
@@ -218,6 +229,7 @@ def plan_fit(
     preset: str | None = None,
     microbatches: int | None = None,
     rows: int | None = None,
+    public: bool = False,
     columns: int = 20,
 ) -> tuple[Plan, float, list[str]]:
     """The plan that `fit` would follow on `table`, an estimate of its seconds, and notes. Nothing is asked of the rows.
@@ -227,9 +239,10 @@ def plan_fit(
     """
     check_budget(epsilon, delta)
     method = models.settle(method, preset)
+    models.check_claim(method)
     opened = None if isinstance(table, int) else open_table(table, schema, target, lambda text: None)
     module = models.module(method, preset)
-    config = _config(module, microbatches)
+    config = _config(method, module, microbatches, public)
     if opened is None:
         count, asked = int(table), partial(module.needs, columns=columns, epsilon=epsilon)  # type: ignore[arg-type]
     else:
@@ -243,8 +256,12 @@ def plan_fit(
     return plan, module.seconds(config, count), module.notes(config, plan.equivalent_rows, columns, epsilon)
 
 
-def _config(module: ModuleType, microbatches: int | None) -> Any:
-    return module.Config() if microbatches is None else module.Config(microbatches=microbatches)
+def _config(method: str, module: ModuleType, microbatches: int | None, public: bool = False) -> Any:
+    if public and not models.takes_public(module):
+        takers = [name for name in models.METHODS if models.takes_public(models.module(name))]
+        raise UsageError(f"--public belongs to --method {' or '.join(takers)}: {method} learns from no public rows.")
+    given = {"microbatches": microbatches, "public": public or None}
+    return module.Config(**{name: value for name, value in given.items() if value is not None})
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,11 +18,12 @@ from .codec.codec import check_header, encode
 from .dp import discovery, rollup
 from .dp.plan import Need
 from .dp.units import Units, capped
-from .errors import SchemaError
+from .errors import SchemaError, UsageError
 from .rng import Entropy
 from .schema import Binary, Categorical, Identifier, Schema, bundled_for
 
 Notice = Callable[[str], None]
+Codes = NDArray[np.int32]
 FINE, POINTS, COPIES = 60, 128, 10  # bins of a number, latent points, copies of a step in memory
 HEAVY = 2.0  # GiB of which a person is warned
 PATIENTS, PATIENTS_SHARE = "rows a patient", 0.02
@@ -74,6 +75,35 @@ class Opened:
     def columns(self) -> int:
         """How many columns a model learns."""
         return len(self.declared.core.columns) if self.declared else len(self.data.header)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """Rows that the user declared public, (rows, columns) codes by the private table's schema.
+
+    `digest`: SHA-256 of their file's bytes.
+    """
+
+    codes: Codes = field(repr=False)
+    digest: str
+
+    @property
+    def note(self) -> str:
+        """What the ledger says of them."""
+        return f"{len(self.codes)} rows were declared public by the user: a file of SHA-256 {self.digest}."
+
+
+def open_public(path: Path | str, schema: Schema | None) -> Shown:
+    """A table that the user declares public, read by the schema of the private one.
+
+    Raises UsageError where that has no schema, TableError or SchemaError, naming no cell, where the file does not meet
+    it.
+    """
+    if schema is None:
+        raise UsageError("--public needs a declared schema: public rows are read by it. `medsynth schema draft` helps.")
+    data = tables.read(path)
+    check_header(data, schema)
+    return Shown(codes=encode(data, schema.core), digest=hashlib.sha256(Path(path).read_bytes()).hexdigest())
 
 
 def open_table(

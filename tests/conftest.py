@@ -25,8 +25,8 @@ def clinic() -> Schema:
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Make fits quick: five lots and ten generator steps; three pairs, fitted in a few steps; four shards."""
-    from medsynth.models import dp_cgan, gs_wgan, pairing, public_turns, thyroid_study, warm_dp_cgan
+    """Make fits quick: few lots, steps, pairs and shards."""
+    from medsynth.models import dp_cgan, dp_gan, gs_wgan, loss_noise, pairing, public_turns, thyroid_study, warm_dp_cgan
 
     monkeypatch.setattr(warm_dp_cgan, "STEPS", 5)
     some = pairing.Pairing(count=3, steps=10, critic=0.1, features=8)
@@ -40,6 +40,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(shape.__init__, "__kwdefaults__", {**shape.__init__.__kwdefaults__, "steps": 10})
     few = {"shards": 4, "steps": 3, "answers": 2}
     small = {gs_wgan.Config: few, public_turns.Config: few, gs_wgan.Shape: {"warm": 2}}
+    small |= {module.Config: {"lots": 5, "rate": 0.5} for module in (dp_gan, loss_noise)}
     small[thyroid_study.Config] = {"steps": 40}
     for kind, less in small.items():
         monkeypatch.setattr(kind.__init__, "__kwdefaults__", {**kind.__init__.__kwdefaults__, **less})

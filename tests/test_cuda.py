@@ -7,7 +7,7 @@ import torch
 import medsynth
 from medsynth.dp.clip import clipped_gradient_sum
 from medsynth.fitting import choose_device
-from medsynth.models import METHODS
+from medsynth.models import CLAIMING
 from medsynth.nets import Mlp
 
 pytestmark = [
@@ -29,7 +29,7 @@ def test_clipped_gradient_sums_are_those_of_the_cpu():
         np.testing.assert_allclose(one.numpy(), other.cpu().numpy(), atol=2e-4)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", CLAIMING)
 def test_a_fit_on_the_gpu_is_a_fit(method, cohort, clinic, quick):
     model = medsynth.fit(cohort, epsilon=3.7, schema=clinic, rows=300, method=method, device="cuda")
     assert model.device == "cuda" and model.ledger.complete

@@ -13,7 +13,7 @@ import pytest
 import medsynth
 from medsynth import rng
 from medsynth.dp import discovery, shards, vault
-from medsynth.models import METHODS
+from medsynth.models import CLAIMING
 from medsynth.sampling import sample_csv
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -74,7 +74,7 @@ def released(frame, schema, method, target=None):
     return json.dumps(facts), tensors, said, sample_csv(model, 50, seed=2)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", CLAIMING)
 @pytest.mark.parametrize("declared", [True, False], ids=["schema", "learned"])
 def test_blinded_answers_leave_nothing_to_see(method, declared, cohort, clinic, blind):
     # Blinded, no level is ever learned, and a target without two levels is refused: take a number there.
@@ -84,7 +84,7 @@ def test_blinded_answers_leave_nothing_to_see(method, declared, cohort, clinic, 
         assert other == one
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", CLAIMING)
 def test_answers_that_are_not_blinded_do_differ(method, cohort, clinic, fixed_entropy):
     """The test above can fail: with its answers, the same fit sees the difference."""
     one, other, _ = (released(frame, clinic, method) for frame in neighbours(cohort))

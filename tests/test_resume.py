@@ -14,7 +14,7 @@ import medsynth
 from medsynth.dp import shards, vault
 from medsynth.dp.journal import Journal
 from medsynth.errors import MedsynthError, UsageError
-from medsynth.models import METHODS
+from medsynth.models import CLAIMING
 
 FACTS = {"plan": {"h": [1.5, 2]}, "table": "abc"}
 
@@ -63,7 +63,7 @@ class Killed(BaseException):
     """Stands for the end of the process."""
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", CLAIMING)
 @pytest.mark.parametrize("declared", [True, False], ids=["schema", "learned"])
 def test_a_resumed_fit_draws_no_answer_twice_and_ends_in_the_same_model(
     method, declared, quick, tmp_path, cohort, clinic, monkeypatch

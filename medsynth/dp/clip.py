@@ -80,10 +80,10 @@ def _tape(critic: Mlp, loss: Loss, rows: Tensor) -> _Taped:
     return _Taped(inputs, [torch.where(good[:, None], d, 0.0) for d in grads], bias)
 
 
-def _factors(norms: Tensor, bound: float) -> Tensor:
+def factors(norms: Tensor, bound: float) -> Tensor:
     """min(1, bound / norm), a hair below the bound so that rounding cannot lift a row over it; 0 for no number."""
-    factors = (bound * (1 - 1e-6) / norms.clamp(min=1e-30)).clamp(max=1.0)
-    return torch.where(torch.isfinite(norms), factors, 0.0)
+    found = (bound * (1 - 1e-6) / norms.clamp(min=1e-30)).clamp(max=1.0)
+    return torch.where(torch.isfinite(norms), found, 0.0)
 
 
 def clipped_gradient_sum(
@@ -100,7 +100,7 @@ def clipped_gradient_sum(
         raise BudgetError("The clipping norm must be positive.")
     tape = _tape(critic, loss, rows)
     if groups is None:
-        return ClippedSum(tape.weighted(_factors(tape.norms(), bound)), bound)
+        return ClippedSum(tape.weighted(factors(tape.norms(), bound)), bound)
     sizes = torch.bincount(groups, minlength=group_count).clamp(min=1).to(rows.dtype)
-    factors = _factors(tape.group_norms(groups, group_count) / sizes, bound) / sizes
-    return ClippedSum(tape.weighted(factors[groups]), 2 * bound)
+    weights = factors(tape.group_norms(groups, group_count) / sizes, bound) / sizes
+    return ClippedSum(tape.weighted(weights[groups]), 2 * bound)

@@ -23,6 +23,7 @@ from .event import Event, SubsampledGaussian
 from .journal import Journal
 from .ledger import Ledger
 from .noise import noised
+from .pairclip import Groups, PairLoss, clipped_pair_sum, halves_below
 from .shards import Answer, Shards
 from .units import Units
 
@@ -126,9 +127,7 @@ class Vault:
         """
 
         def draw(event: Event) -> Answer:
-            rate = event.rate if isinstance(event, SubsampledGaussian) else 1.0
-            tossed = coins(self.__entropy, self.__units.count if self.__units else len(self.__codes), rate)
-            lot = self.__codes[tossed[self.__units.of] if self.__units else tossed]
+            lot = self.__lot(event)
             if microbatches is not None:
                 groups = self.__groups(len(lot), microbatches)
                 sums = [clipped_gradient_sum(critic, loss, features(lot), bound, groups, microbatches)]
@@ -141,6 +140,61 @@ class Vault:
 
         found = self._answer(label, self._most * (bound if microbatches is None else 2 * bound), draw)
         return tuple(torch.from_numpy(a).to(p) for a, p in zip(found, critic.parameters(), strict=True))
+
+    def pair_gradient_sum(
+        self,
+        label: str,
+        critic: Mlp,
+        loss: PairLoss,
+        features: Callable[[Codes], Tensor],
+        pool: Tensor,
+        groups: Groups,
+    ) -> tuple[Tensor, ...]:
+        """The noised sum of the critic's clipped gradients of pairs over a fresh Poisson lot, one tensor a parameter.
+
+        Each row of the lot meets a row of the public `pool`, (pool, features), and a coefficient in [0, 1), both drawn
+        here in secret: nothing outside advances by the size of a lot. Sensitivity, with each group of parameters
+        divided by its bound: sqrt(groups), times the most rows of a patient. The noise is added once, to the sum.
+        Raises BudgetError if the plan does not hold another step.
+        """
+        sensitivity = self._most * groups.sensitivity
+
+        def draw(event: Event) -> Answer:
+            pairs = self.__pairs(event, features, pool)
+            total = clipped_pair_sum(critic, loss, *pairs, groups).double().cpu().numpy()
+            of = groups.of.cpu().numpy()
+            for j, bound in enumerate(groups.bounds):
+                std = event.multiplier * sensitivity * bound
+                total[of == j] = noised(total[of == j], std, self.__entropy)
+            return [total]
+
+        (found,) = self._answer(label, sensitivity, draw)
+        parts = np.split(found, np.cumsum([p.numel() for p in critic.parameters()])[:-1])
+        return tuple(
+            torch.from_numpy(part).reshape(p.shape).to(p) for part, p in zip(parts, critic.parameters(), strict=True)
+        )
+
+    def norms_below(
+        self,
+        label: str,
+        critic: Mlp,
+        loss: PairLoss,
+        features: Callable[[Codes], Tensor],
+        pool: Tensor,
+        groups: Groups,
+    ) -> NDArray[np.float64]:
+        """For each group, noised: half the pairs of a fresh Poisson lot whose norm keeps its bound, less half the rest.
+
+        Over the expected lot it is, beside a half, the share of rows that clipping leaves whole. Sensitivity of the k
+        numbers together: sqrt(k) / 2, times the most rows of a patient. Raises BudgetError if the plan lacks it.
+        """
+        sensitivity = self._most * groups.sensitivity / 2
+
+        def draw(event: Event) -> Answer:
+            exact = halves_below(critic, loss, *self.__pairs(event, features, pool), groups)
+            return [noised(exact.double().cpu().numpy(), event.multiplier * sensitivity, self.__entropy)]
+
+        return self._answer(label, sensitivity, draw)[0]
 
     def sizes(self, label: str) -> NDArray[np.float64]:
         """Noisy counts of patients with one, two, ... rows, (most,). A patient adds one to one cell: sensitivity 1.
@@ -178,6 +232,20 @@ class Vault:
         if self._journal:
             self._journal.keep(label, answer)
         return answer
+
+    def __lot(self, event: Event) -> Codes:
+        """A fresh Poisson lot at the event's rate; patients join it whole."""
+        rate = event.rate if isinstance(event, SubsampledGaussian) else 1.0
+        tossed = coins(self.__entropy, self.__units.count if self.__units else len(self.__codes), rate)
+        return self.__codes[tossed[self.__units.of] if self.__units else tossed]
+
+    def __pairs(self, event: Event, features: Callable[[Codes], Tensor], pool: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """A fresh lot's rows, a row of the pool for each, and coefficients, all by each row's own secret draws."""
+        lot = self.__lot(event)
+        draws = np.frombuffer(self.__entropy.bytes(16 * len(lot)), dtype=np.uint64).reshape(-1, 2)
+        chosen = torch.from_numpy((draws[:, 0] % np.uint64(len(pool))).astype(np.int64)).to(pool.device)
+        mix = torch.from_numpy((draws[:, 1] >> np.uint64(11)).astype(np.float64) * 2.0**-53).to(pool)
+        return features(lot).to(pool), pool[chosen], mix
 
     def __column(self, name: str) -> Codes:
         return self.__codes[:, self._names.index(name) if name else 0]

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from types import ModuleType
 
 from ..errors import UsageError
 
-METHODS = {"warm-dp-cgan": "warm_dp_cgan", "dp-cgan": "dp_cgan", "gs-wgan": "gs_wgan", "independent": "independent"}
+METHODS = {
+    "warm-dp-cgan": "warm_dp_cgan",
+    "dp-cgan": "dp_cgan",
+    "independent": "independent",
+    "gs-wgan": "gs_wgan",
+    "dp-gan": "dp_gan",
+    "loss-noise": "loss_noise",
+}
 PRESETS = {"thyroid-study": "thyroid_study", "public-turns": "public_turns"}
 OF_PRESETS = {"thyroid-study": "dp-cgan", "public-turns": "gs-wgan"}
+WITHOUT_CLAIM = {"loss-noise": "its noise never reaches the released parameters"}
+CLAIMING = tuple(name for name in METHODS if name not in WITHOUT_CLAIM)
 DEFAULT = "warm-dp-cgan"
 
 
@@ -23,6 +33,17 @@ def settle(method: str | None, preset: str | None = None) -> str:
     if preset is not None and chosen != OF_PRESETS[preset]:
         raise UsageError(f"--preset {preset} belongs to --method {OF_PRESETS[preset]}. Leave --method out.")
     return chosen
+
+
+def check_claim(method: str) -> None:
+    """Raises UsageError where a method keeps nobody's privacy: it is fitted with --no-dp alone, and planned never."""
+    if method in WITHOUT_CLAIM:
+        raise UsageError(f"{method} gives no guarantee: {WITHOUT_CLAIM[method]}. It is offered with --no-dp alone.")
+
+
+def takes_public(module: ModuleType) -> bool:
+    """Whether a method learns from rows that the user declares public."""
+    return "public" in inspect.signature(module.train).parameters
 
 
 def module(method: str, preset: str | None = None) -> ModuleType:

@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from ..dp.plan import Need, Plan
 from ..dp.vault import CellMap, Codes, Vault
+from ..nets import Mlp
 from ..rng import torch_stream
 from ..schema import Schema
 from .bins import Bins, fine_grid, grids
@@ -36,6 +37,25 @@ def stage_needs(histogram_share: float, class_share: float) -> list[Need]:
     """The answers that set a stage, by their shares of the privacy loss."""
     shares = {HISTOGRAMS: histogram_share, CLASSES: class_share}
     return [Need(label=label, weight=share**-0.5) for label, share in shares.items()]
+
+
+class Averaged:
+    """Exponentially averaged weights of a network: each `keep` takes 1 - `share` of the present ones."""
+
+    def __init__(self, net: Mlp, share: float) -> None:
+        self.net, self.share = net, share
+        self.kept = [p.detach().clone() for p in net.parameters()]
+
+    def keep(self) -> None:
+        """Take part of the weights as they are now."""
+        for kept, p in zip(self.kept, self.net.parameters(), strict=True):
+            kept.lerp_(p.detach(), 1 - self.share)
+
+    def settle(self) -> None:
+        """Give the network its averaged weights."""
+        with torch.no_grad():
+            for kept, p in zip(self.kept, self.net.parameters(), strict=True):
+                p.copy_(kept)
 
 
 @dataclass(kw_only=True)
@@ -109,6 +129,13 @@ class Stage:
         label = cells.cell_of(codes[:, self.order.index(target) if target else 0])
         x[rows, torch.from_numpy(np.asarray(label, np.int64)) + self.width - self.classes] = 1.0
         return x.to(self.device)
+
+    def by_class(self, rows: Tensor) -> Tensor:
+        """Rows in the places of their own classes, (..., width) to (..., classes * width), zero elsewhere.
+
+        A critic that reads them has first weights of its own for each class.
+        """
+        return (rows[..., -self.classes :, None] * rows[..., None, :]).flatten(-2)
 
     def labels(self, count: int, latent: torch.Generator, *, even: bool = False) -> Tensor:
         """Classes for `count` generated rows, by the noisy shares or `even`: (count,)."""

@@ -129,15 +129,15 @@ def train(
         fake = _forward(net, labels, config, rows.classes, latent)
         # Lines 5-9: real gradients clipped and noised, generated ones clipped apart from them, both added.
         real_sum = vault.gradient_sum(
-            GRADIENTS, critic, _says_real, lambda codes: rows.encode(codes).to(device), config.clip, config.microbatches
+            GRADIENTS, critic, says_real, lambda codes: rows.encode(codes).to(device), config.clip, config.microbatches
         )
-        fake_sum = clipped_gradient_sum(critic, _says_fake, fake.detach(), config.clip).tensors
+        fake_sum = clipped_gradient_sum(critic, says_fake, fake.detach(), config.clip).tensors
         speed = first + (last - first) * step / config.steps
         with torch.no_grad():
             for p, real, made in zip(critic.parameters(), real_sum, fake_sum, strict=True):
                 p.sub_(speed * (real / divisor + made / config.lot))
         # Lines 10-11: the generator follows the noised critic.
-        loss = _says_real(critic(_forward(net, labels, config, rows.classes, latent))).mean()
+        loss = says_real(critic(_forward(net, labels, config, rows.classes, latent))).mean()
         adam.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         adam.step()
@@ -170,11 +170,11 @@ def _forward(net: Mlp, labels: Tensor, config: Config, classes: int, stream: tor
     return torch.cat([torch.tanh(net(torch.cat([latent, hot], 1))), hot], 1)
 
 
-def _says_real(answer: Tensor) -> Tensor:
+def says_real(answer: Tensor) -> Tensor:
     """Cross-entropy of the critic's answer against "real"."""
     return torch.nn.functional.softplus(-answer[:, 0])
 
 
-def _says_fake(answer: Tensor) -> Tensor:
+def says_fake(answer: Tensor) -> Tensor:
     """Cross-entropy of the critic's answer against "generated"."""
     return torch.nn.functional.softplus(answer[:, 0])

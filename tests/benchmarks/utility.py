@@ -4,7 +4,8 @@
 
 Tables: thyroid (real; --data FOLDER or MEDSYNTH_THYROID), cancer (scikit-learn's breast cancer, 569 x 31, bounds
 declared as one and a half times round figures of the assay), clinic-4k and clinic-50k (simulated). A method may
-be followed by changes to the default's settings, as warm-dp-cgan+critic_share=0 or +rules=0 (ablations). Each result is
+be followed by changes to its settings, as warm-dp-cgan+critic_share=0 or +rules=0 (ablations), or by +no_dp=1: the same
+without noise, an upper bound whose epsilon only names its row of the results. Each result is
 written to OUTPUT.csv as it comes and is not run again; what was not run is listed. Train on 10,000 synthetic rows, test
 on real held-out rows; fidelity beside a second real sample's; a fresh process a fit, for its peak memory.
 """
@@ -69,25 +70,29 @@ def one(table: str, method: str, epsilon: float, data: str | None) -> dict:
     started = time.perf_counter()
     preset = "thyroid-study" if method == "thyroid-study" else None
     method, *changes = method.split("+")
-    schema = changed(schema, changes)
-    model = medsynth.fit(train, epsilon=epsilon, schema=schema, rows=len(train), preset=preset,
-                         method=None if preset else method)  # fmt: skip
+    no_dp = "no_dp=1" in changes
+    schema = changed(schema, method, [change for change in changes if change != "no_dp=1"])
+    model = medsynth.fit(train, epsilon=None if no_dp else epsilon, no_dp=no_dp, schema=schema, rows=len(train),
+                         preset=preset, method=None if preset else method)  # fmt: skip
     seconds, peak = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     drawn = medsynth.sample(model, 10_000)[test.columns]
-    cost = {"fit_seconds": round(seconds, 1), "peak_gib": round(peak, 2), "spent": round(model.epsilon, 4)}
+    spent = "no limit" if no_dp else round(model.epsilon, 4)
+    cost = {"fit_seconds": round(seconds, 1), "peak_gib": round(peak, 2), "spent": spent}
     return {**figures(drawn, train, test, schema, target), **cost}
 
 
-def changed(schema, changes: list[str]):
-    """Ablations: settings of the default method by name, or the schema without its rules."""
-    from medsynth.models.warm_dp_cgan import Config
+def changed(schema, method: str, changes: list[str]):
+    """Ablations: settings of the method by name, or the schema without its rules."""
+    from medsynth.models import module
 
     for change in changes:
         name, value = change.split("=")
         if name == "rules":
             schema = schema.model_copy(update={"rules": ()})
         else:
-            Config.__init__.__kwdefaults__[name] = float(value) if "." in value else int(value)
+            kept = module(method).Config.__init__.__kwdefaults__
+            number = value.replace(".", "", 1).isdigit()
+            kept[name] = value if not number else float(value) if "." in value else int(value)
     return schema
 
 

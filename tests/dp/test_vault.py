@@ -141,7 +141,8 @@ def test_nothing_else_can_be_had():
     assert repr(vault) == "Vault(private rows)"
     assert not hasattr(vault, "__dict__")
     public = {name for name in dir(vault) if not name.startswith("_")}
-    assert public == {"histograms", "tables", "distances", "gradient_sum", "sizes", "shards"}
+    gradients = {"gradient_sum", "pair_gradient_sum", "norms_below"}
+    assert public == {"histograms", "tables", "distances", "sizes", "shards"} | gradients
 
 
 def test_neighbours_leave_the_same_ledger():

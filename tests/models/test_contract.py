@@ -8,7 +8,7 @@ import pytest
 
 import medsynth
 from medsynth.codec.codec import encode, size
-from medsynth.models import METHODS, OF_PRESETS, PRESETS, module
+from medsynth.models import CLAIMING, OF_PRESETS, PRESETS, module
 from medsynth.models.dp_cgan import Config
 from medsynth.models.marginals import cleaned
 from medsynth.sampling import sample_codes
@@ -52,7 +52,7 @@ def check(model, n=200):
     return frame
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", CLAIMING)
 @pytest.mark.parametrize("columns", [PLAIN, MIXED], ids=["plain", "mixed"])
 def test_contract(method, columns):
     frame = check(fit(columns, method=method))
@@ -65,7 +65,7 @@ def test_microbatches():
         fit(MIXED, microbatches=8)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", CLAIMING)
 def test_a_model_from_a_file_samples_as_it_did(method, tmp_path):
     """A file does not keep the order of tensors: whatever it comes in, seeded rows are the same."""
     model = fit(MIXED, method=method)
@@ -93,7 +93,7 @@ def test_a_preset_belongs_to_its_method(preset):
         fit(PLAIN, preset=preset, method="independent")
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", CLAIMING)
 @pytest.mark.parametrize("target", ["age", "dose", "sick", "site"])
 def test_any_column_can_be_the_target(method, target):
     check(fit(MIXED, target=target, method=method))
@@ -121,7 +121,7 @@ def test_public_seeds_repeat_only_what_is_public(monkeypatch):
     assert not one.claims
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", CLAIMING)
 def test_the_classes_are_learned(method, monkeypatch):
     """With ample budget and rows, what separates the classes in the table separates them in the sample."""
     monkeypatch.undo()
