@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 import typer
 
-from medsynth.errors import ArtifactError, MedsynthError
+from medsynth.errors import ArtifactError, MedsynthError, UsageError
 
 if TYPE_CHECKING:
     from medsynth.dp.plan import Plan
@@ -64,6 +64,14 @@ def given_up(checkpoint: Path | None) -> Iterator[None]:
 def _fail(message: str, code: int, as_json: bool) -> None:
     print(json.dumps({"error": message, "exit_code": code}) if as_json else f"Error: {message}", file=sys.stderr)
     raise typer.Exit(code)
+
+
+def settings(words: list[str] | None) -> dict[str, str]:
+    """What --set says, by name. Raises UsageError for a word that is no NAME=VALUE."""
+    for word in words or ():
+        if "=" not in word:
+            raise UsageError(f"--set takes NAME=VALUE, such as --set lots=800; {word!r} is none.")
+    return dict(word.split("=", 1) for word in words or ())
 
 
 def find_model(model: Path | None) -> Path:

@@ -10,7 +10,7 @@ import typer
 
 from medsynth.errors import UsageError
 
-from .console import given_up, guarded, progress_bar, result, say
+from .console import given_up, guarded, progress_bar, result, say, settings
 
 
 @guarded
@@ -23,8 +23,11 @@ def fit(
     method: Annotated[
         str | None, typer.Option(help="warm-dp-cgan, dp-cgan, independent, gs-wgan, dp-gan or loss-noise (no privacy).")
     ] = None,
-    preset: Annotated[str | None, typer.Option(help="thyroid-study: the paper's own settings, of dp-cgan.")] = None,
+    preset: Annotated[str | None, typer.Option(help="thyroid-study, of dp-cgan, or public-turns, of gs-wgan.")] = None,
     microbatches: Annotated[int | None, typer.Option(help="dp-cgan: clip so many group means a lot, not rows.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting of the method; may be given again.")
+    ] = None,
     rows: Annotated[int | None, typer.Option(help="Declare the public row count.")] = None,
     public: Annotated[Path | None, typer.Option(help="A table of rows declared public by you, for dp-gan.")] = None,
     holdout: Annotated[float | None, typer.Option(help="Keep each row out of training with this chance.")] = None,
@@ -48,6 +51,8 @@ def fit(
         medsynth fit patients.csv --epsilon 1 --rows 3772 --holdout 0.25 --target diagnosis
 
         medsynth fit patients.csv --epsilon 3.7 --resume
+
+        medsynth fit patients.csv --epsilon 3.7 --method dp-gan --set groups=weight-bias
     """
     from medsynth.files import refuse_existing
     from medsynth.source import name_of
@@ -68,8 +73,8 @@ def fit(
     with given_up(None if resume else checkpoint), progress_bar(sys.stderr.isatty() and not quiet) as advance:
         model = run(
             source, epsilon=epsilon, no_dp=no_dp, delta=delta, schema=schema, target=target, method=method,
-            preset=preset, microbatches=microbatches, rows=rows, public=public, device=device, seed=seed,
-            progress=advance, checkpoint=checkpoint, resume=resume,
+            preset=preset, microbatches=microbatches, settings=settings(set_), rows=rows, public=public,
+            device=device, seed=seed, progress=advance, checkpoint=checkpoint, resume=resume,
             notice=lambda text: say(text, quiet=quiet),
         )  # fmt: skip
     from medsynth.artifact import claim

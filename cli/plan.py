@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .console import guarded, result
+from .console import guarded, result, settings
 
 
 @guarded
@@ -19,9 +19,12 @@ def plan(
     method: Annotated[
         str | None, typer.Option(help="warm-dp-cgan, dp-cgan, independent, gs-wgan or dp-gan [default: the first].")
     ] = None,
-    preset: Annotated[str | None, typer.Option(help="thyroid-study.")] = None,
+    preset: Annotated[str | None, typer.Option(help="thyroid-study or public-turns.")] = None,
     schema: Annotated[Path | None, typer.Option(help="Schema YAML [default: TABLE's .schema.yaml].")] = None,
     target: Annotated[str | None, typer.Option(help="Column to predict [default: the schema's, else last].")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting of the method; may be given again.")
+    ] = None,
     rows: Annotated[int | None, typer.Option(help="Declare the public row count.")] = None,
     microbatches: Annotated[int | None, typer.Option(help="Clip this many group means a lot, not rows.")] = None,
     public: Annotated[bool, typer.Option("--public", help="Rows will be declared public: dp-gan.")] = False,
@@ -43,7 +46,7 @@ def plan(
     source = int(table) if table.isdigit() else Path(table)
     made, seconds, notes = plan_fit(
         source, epsilon=epsilon, delta=delta, schema=schema, target=target, method=method, preset=preset,
-        microbatches=microbatches, rows=rows, public=public,
+        microbatches=microbatches, settings=settings(set_), rows=rows, public=public,
     )  # fmt: skip
     rows, shares, steps = made.rows, made.shares(), made.events[made.repeated][1]
     answers = [

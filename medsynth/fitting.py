@@ -6,13 +6,12 @@ import importlib.metadata
 import json
 import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -48,6 +47,7 @@ def fit(
     method: str | None = None,
     preset: str | None = None,
     microbatches: int | None = None,
+    settings: Mapping[str, object] | None = None,
     rows: int | None = None,
     public: Path | str | None = None,
     device: str = "auto",
@@ -65,6 +65,8 @@ def fit(
     `rows` declares the public row count (else the table's own is taken as public and a notice says so). `seed`
     repeats initial weights and latent draws only: noise and lots come from the operating system. Messages for
     a person go to `notice`.
+
+    `settings` change the method's own, by name (docs/methods/).
 
     `public` is a table of the same columns whose rows you declare public: no claim covers them. dp-gan begins there.
 
@@ -89,7 +91,7 @@ def fit(
     module = models.module(method, preset)
     if not no_dp:
         models.check_claim(method)
-    config = _config(method, module, microbatches, public is not None)
+    config = models.configured(method, module, _settings(settings, microbatches, public is not None))
     chosen_device = choose_device(device)
     declared = opened.declared
     notes = ["The header, the columns' types and the schema are public by declaration."]
@@ -128,7 +130,7 @@ def fit(
     ledger.notes.extend(notes)
     journal = None
     if checkpoint is not None:
-        settings = {
+        asked_for = {
             "method": method,
             "preset": preset,
             "config": asdict(config),
@@ -136,7 +138,7 @@ def fit(
             "rows": rows,
             "delta": delta,
         }
-        facts = {**settings, "noise": entropy.source, "plan": plan.to_json(), **opened.facts()}
+        facts = {**asked_for, "noise": entropy.source, "plan": plan.to_json(), **opened.facts()}
         facts |= {"public": shown.digest if shown else None}
         journal = Journal(checkpoint, facts, resume=resume)
         seed = journal.seed if seed is None else seed
@@ -156,6 +158,8 @@ def fit(
             "Levels of codes, chosen by noisy counts: " + "; ".join(f"{n}, {len(c.levels)}" for n, c in found.items())
         )
         ledger.notes.append("Levels of codes were chosen by noisy counts of public hierarchies.")
+        if public is not None:
+            shown = open_public(public, known)
     core = known.core
     if codes is None or opened.unrolled:
         codes = encode(opened.data, core)
@@ -228,6 +232,7 @@ def plan_fit(
     method: str | None = None,
     preset: str | None = None,
     microbatches: int | None = None,
+    settings: Mapping[str, object] | None = None,
     rows: int | None = None,
     public: bool = False,
     columns: int = 20,
@@ -242,7 +247,7 @@ def plan_fit(
     models.check_claim(method)
     opened = None if isinstance(table, int) else open_table(table, schema, target, lambda text: None)
     module = models.module(method, preset)
-    config = _config(method, module, microbatches, public)
+    config = models.configured(method, module, _settings(settings, microbatches, public))
     if opened is None:
         count, asked = int(table), partial(module.needs, columns=columns, epsilon=epsilon)  # type: ignore[arg-type]
     else:
@@ -256,12 +261,11 @@ def plan_fit(
     return plan, module.seconds(config, count), module.notes(config, plan.equivalent_rows, columns, epsilon)
 
 
-def _config(method: str, module: ModuleType, microbatches: int | None, public: bool = False) -> Any:
-    if public and not models.takes_public(module):
-        takers = [name for name in models.METHODS if models.takes_public(models.module(name))]
-        raise UsageError(f"--public belongs to --method {' or '.join(takers)}: {method} learns from no public rows.")
-    given = {"microbatches": microbatches, "public": public or None}
-    return module.Config(**{name: value for name, value in given.items() if value is not None})
+def _settings(settings: Mapping[str, object] | None, microbatches: int | None, public: bool) -> dict[str, object]:
+    if "public" in (settings or {}):
+        raise UsageError("--set public: rows are declared public by --public TABLE.")
+    named = {"microbatches": microbatches, "public": public or None}
+    return {**(settings or {}), **{name: value for name, value in named.items() if value is not None}}
 
 
 @contextmanager

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
+import math
+from collections.abc import Mapping
 from types import ModuleType
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from ..errors import UsageError
 
@@ -39,6 +45,32 @@ def check_claim(method: str) -> None:
     """Raises UsageError where a method keeps nobody's privacy: it is fitted with --no-dp alone, and planned never."""
     if method in WITHOUT_CLAIM:
         raise UsageError(f"{method} gives no guarantee: {WITHOUT_CLAIM[method]}. It is offered with --no-dp alone.")
+
+
+def configured(method: str, module: ModuleType, settings: Mapping[str, object]) -> Any:
+    """A method's configuration with some settings changed; texts are read as what the setting is.
+
+    Raises UsageError for a setting that the method does not have, or a value that it cannot take.
+    """
+    if settings.get("public") and not takes_public(module):
+        takers = [name for name in METHODS if takes_public(importlib.import_module(f".{METHODS[name]}", __package__))]
+        raise UsageError(f"--public belongs to --method {' or '.join(takers)}: {method} learns from no public rows.")
+    known = [field.name for field in dataclasses.fields(module.Config)]
+    if strange := [name for name in settings if name not in known]:
+        raise UsageError(f"{method} has no setting {strange[0]!r}. Its settings are: {', '.join(known)}.")
+    try:
+        found = TypeAdapter(module.Config).validate_python(dict(settings))
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        raise UsageError(f"--set {first['loc'][0]}: {first['msg']}.") from None
+    numbers = {k: v for k, v in dataclasses.asdict(found).items() if isinstance(v, int | float) and k in settings}
+    for name, value in numbers.items():
+        top = 1.0 if name.endswith(("share", "rate")) else math.inf
+        if not 0 < value <= top and not isinstance(value, bool) and not (value == 0 and name.endswith("share")):
+            raise UsageError(f"--set {name}: it must be above 0" + (", and 1 at most." if top == 1 else "."))
+    if sum(v or 0.0 for k, v in dataclasses.asdict(found).items() if k.endswith("share")) >= 1:
+        raise UsageError("--set: the shares must sum to less than 1.")
+    return found
 
 
 def takes_public(module: ModuleType) -> bool:

@@ -56,9 +56,8 @@ class Config:
         """The Poisson rate at a declared number of rows."""
         return min(self.rate, self.largest_lot / rows)
 
-    def terms(self, rows: int) -> float:
-        """How many clipped terms a lot's sum holds on average: its rows, or its microbatches that are not empty."""
-        lot = self.sampling_rate(rows) * rows
+    def terms(self, lot: float) -> float:
+        """How many clipped terms a sum holds on average: the rows of a lot, or its microbatches that are not empty."""
         m = self.microbatches
         return max(1.0, lot) if m is None else m * -math.expm1(-lot / m)
 
@@ -126,7 +125,8 @@ def train(
     adam = torch.optim.Adam(net.parameters(), shape.step, betas=(0.5, 0.9))
     latent = torch_stream(seed, "latent", device)
 
-    expected = torch.tensor(prior * config.terms(plan.rows), dtype=torch.float32, device=device).clamp(min=1e-3)
+    lot = config.sampling_rate(plan.equivalent_rows) * plan.rows
+    expected = torch.tensor(prior * config.terms(lot), dtype=torch.float32, device=device).clamp(min=1e-3)
     critic = Mlp([classes * embed.width, 1], bias=False).to(device)
     total = torch.zeros(classes, embed.width, device=device)
     noise = plan.noise(GRADIENTS) * config.clip * (1 if config.microbatches is None else 2)

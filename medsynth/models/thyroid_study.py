@@ -120,7 +120,7 @@ def train(
     critic = Mlp([wide + rows.classes, config.width, 1], "relu", stream).to(device)
     adam = torch.optim.Adam(net.parameters(), config.generator_rate)
     latent, shares = torch_stream(seed, "latent", device), torch.tensor(prior, device=device)
-    lot = config.sampling_rate(plan.rows) * plan.rows
+    lot = config.sampling_rate(plan.equivalent_rows) * plan.rows
     # Microbatches are means: a lot's sum holds m of them and not its rows.
     divisor = lot if config.microbatches is None else float(config.microbatches)
     first, last = config.critic_rate

@@ -71,29 +71,16 @@ def one(table: str, method: str, epsilon: float, data: str | None) -> dict:
     preset = "thyroid-study" if method == "thyroid-study" else None
     method, *changes = method.split("+")
     no_dp = "no_dp=1" in changes
-    schema = changed(schema, method, [change for change in changes if change != "no_dp=1"])
+    settings = dict(change.split("=") for change in changes if change != "no_dp=1")
+    if settings.pop("rules", None) is not None:
+        schema = schema.model_copy(update={"rules": ()})
     model = medsynth.fit(train, epsilon=None if no_dp else epsilon, no_dp=no_dp, schema=schema, rows=len(train),
-                         preset=preset, method=None if preset else method)  # fmt: skip
+                         preset=preset, method=None if preset else method, settings=settings)  # fmt: skip
     seconds, peak = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     drawn = medsynth.sample(model, 10_000)[test.columns]
     spent = "no limit" if no_dp else round(model.epsilon, 4)
     cost = {"fit_seconds": round(seconds, 1), "peak_gib": round(peak, 2), "spent": spent}
     return {**figures(drawn, train, test, schema, target), **cost}
-
-
-def changed(schema, method: str, changes: list[str]):
-    """Ablations: settings of the method by name, or the schema without its rules."""
-    from medsynth.models import module
-
-    for change in changes:
-        name, value = change.split("=")
-        if name == "rules":
-            schema = schema.model_copy(update={"rules": ()})
-        else:
-            kept = module(method).Config.__init__.__kwdefaults__
-            number = value.replace(".", "", 1).isdigit()
-            kept[name] = value if not number else float(value) if "." in value else int(value)
-    return schema
 
 
 def figures(drawn, train, test, schema, target) -> dict:
