@@ -21,7 +21,7 @@ def fit(
     schema: Annotated[Path | None, typer.Option(help="Schema YAML [default: TABLE's .schema.yaml].")] = None,
     target: Annotated[str | None, typer.Option(help="Column to predict [default: the schema's, else last].")] = None,
     method: Annotated[
-        str | None, typer.Option(help="warm-dp-cgan, dp-cgan, independent, gs-wgan, dp-gan or loss-noise (no privacy).")
+        str | None, typer.Option(help="warm-dp-cgan (default), dp-cgan, independent, gs-wgan, dp-gan or loss-noise.")
     ] = None,
     preset: Annotated[str | None, typer.Option(help="thyroid-study, of dp-cgan, or public-turns, of gs-wgan.")] = None,
     microbatches: Annotated[int | None, typer.Option(help="dp-cgan: clip so many group means a lot, not rows.")] = None,

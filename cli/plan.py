@@ -17,7 +17,7 @@ def plan(
     epsilon: Annotated[float, typer.Option(help="Privacy budget.")],
     delta: Annotated[float, typer.Option(help="Chance of a worse loss.")] = 1e-5,
     method: Annotated[
-        str | None, typer.Option(help="warm-dp-cgan, dp-cgan, independent, gs-wgan or dp-gan [default: the first].")
+        str | None, typer.Option(help="warm-dp-cgan (default), dp-cgan, independent, gs-wgan or dp-gan.")
     ] = None,
     preset: Annotated[str | None, typer.Option(help="thyroid-study or public-turns.")] = None,
     schema: Annotated[Path | None, typer.Option(help="Schema YAML [default: TABLE's .schema.yaml].")] = None,
