@@ -14,7 +14,6 @@ import pandas as pd
 from .artifact import Model
 from .errors import UsageError
 from .sampling import csv_chunks, frames
-from .source import SUFFIXES
 
 if TYPE_CHECKING:
     import pyarrow
@@ -24,8 +23,7 @@ PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".x
 
 def check(path: Path) -> None:
     """Raises UsageError for a name that ends as a table does that cannot be written, such as .zip."""
-    suffix = path.suffix.lower()
-    if suffix in SUFFIXES and suffix == ".zip":
+    if path.suffix.lower() == ".zip":
         raise UsageError(f"{path}: zip files cannot be written. Use .csv, .csv.gz, .csv.xz or .parquet.")
 
 

@@ -205,3 +205,29 @@ def test_another_public_file_is_another_fit(public, cohort, clinic, tmp_path):
     public.write_text(public.read_text() + public.read_text().splitlines()[-1] + "\n")
     with pytest.raises(UsageError, match="another fit"):
         run(cohort, clinic, resume=True, **options)
+
+
+def test_public_rows_are_read_at_the_levels_that_were_chosen(tmp_path, monkeypatch):
+    """Codes in a hierarchy: the levels come from noisy answers, and the public rows go to those."""
+    rng = np.random.default_rng(0)
+    columns = {"icd": {"kind": "categorical", "hierarchy": "icd10", "unknown": "other"},
+               "y": {"kind": "binary", "levels": [0, 1]}}  # fmt: skip
+    schema = medsynth.Schema.from_dict({"name": "t", "target": "y", "columns": columns})
+    frame = pd.DataFrame({"icd": rng.choice(["E11.9", "I10", "J45.9"], 900), "y": rng.integers(0, 2, 900)})
+    frame[:50].to_csv(tmp_path / "open.csv", index=False)
+    seen, caught, true = [], [], dp_gan.train
+
+    def train(*args, public=None):
+        caught.append(public)
+        return true(*args, public=public)
+
+    monkeypatch.setattr(dp_gan, "train", train)
+    model = medsynth.fit(frame, epsilon=8, schema=schema, rows=900, method="dp-gan", public=tmp_path / "open.csv",
+                         settings={"lots": 4}, progress=lambda *facts: seen.append(facts))  # fmt: skip
+    levels = model.schema.columns["icd"].levels
+    assert (
+        {levels[code] for code in caught[0][:, 0]} == {"E11.9", "I10", "J45.9"}
+        and model.config["lots"] == 4
+        and len(seen) == 4
+    )
+    assert "50 rows were declared public" in " ".join(model.ledger.notes)
