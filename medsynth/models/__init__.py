@@ -59,7 +59,8 @@ def configured(method: str, module: ModuleType, settings: Mapping[str, object]) 
     if strange := [name for name in settings if name not in known]:
         raise UsageError(f"{method} has no setting {strange[0]!r}. Its settings are: {', '.join(known)}.")
     try:
-        found = TypeAdapter(module.Config).validate_python(dict(settings))
+        read = TypeAdapter(module.Config).validate_python(dict(settings))
+        found = module.Config(**{name: getattr(read, name) for name in settings})
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         raise UsageError(f"--set {first['loc'][0]}: {first['msg']}.") from None
