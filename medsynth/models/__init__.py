@@ -55,7 +55,7 @@ def configured(method: str, module: ModuleType, settings: Mapping[str, object]) 
     if settings.get("public") and not takes_public(module):
         takers = [name for name in METHODS if takes_public(importlib.import_module(f".{METHODS[name]}", __package__))]
         raise UsageError(f"--public belongs to --method {' or '.join(takers)}: {method} learns from no public rows.")
-    known = [field.name for field in dataclasses.fields(module.Config)]
+    known = {field.name: field.default for field in dataclasses.fields(module.Config)}
     if strange := [name for name in settings if name not in known]:
         raise UsageError(f"{method} has no setting {strange[0]!r}. Its settings are: {', '.join(known)}.")
     try:
@@ -64,13 +64,19 @@ def configured(method: str, module: ModuleType, settings: Mapping[str, object]) 
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         raise UsageError(f"--set {first['loc'][0]}: {first['msg']}.") from None
-    numbers = {k: v for k, v in dataclasses.asdict(found).items() if isinstance(v, int | float) and k in settings}
-    for name, value in numbers.items():
-        top = 1.0 if name.endswith(("share", "rate")) else math.inf
-        if not 0 < value <= top and not isinstance(value, bool) and not (value == 0 and name.endswith("share")):
-            raise UsageError(f"--set {name}: it must be above 0" + (", and 1 at most." if top == 1 else "."))
+    for name in settings:
+        value = getattr(found, name)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        part, none = name.endswith(("share", "rate")), name.endswith("share") or known[name] is None
+        if not (math.isfinite(value) and (value > 0 or (none and value == 0)) and not (part and value > 1)):
+            raise UsageError(f"--set {name}: it must be above 0" + (", and 1 at most." if part else "."))
     if sum(v or 0.0 for k, v in dataclasses.asdict(found).items() if k.endswith("share")) >= 1:
         raise UsageError("--set: the shares must sum to less than 1.")
+    try:
+        module.needs(found, 1000, 10, 1.0)
+    except (ZeroDivisionError, ValueError):
+        raise UsageError("--set: an answer that is asked needs a share above 0.") from None
     return found
 
 
