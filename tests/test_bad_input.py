@@ -261,6 +261,7 @@ OPTIONS = {
         "--set",
         "public=1",
     ),
+    "a share of nothing": (2, ["share above 0"], *FIT, "--epsilon", "1", "--set", "histogram_share=0"),
     "public rows for the default": (2, ["dp-gan"], *FIT, "--epsilon", "1", "--public", "t.csv"),
     "no public rows": (1, ["none.csv"], *FIT, "--epsilon", "1", "--method", "dp-gan", "--public", "none.csv"),
     "loss-noise with a claim": (2, ["--no-dp alone"], *FIT, "--epsilon", "1", "--method", "loss-noise"),
