@@ -114,3 +114,22 @@ def test_a_fresh_sample_is_said(folder):
     made.rename(folder / "clinic.synthetic.csv")
     assert answer.exit_code == 0 and "sampled afresh" in answer.stderr
     assert "sampled afresh" in (folder / "fresh.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--method gs-wgan", "picked afresh and in secret"),
+        ("--preset public-turns", "answer in a public order"),
+        ("--method dp-gan", "Poisson sampling"),
+        ("--method independent", None),
+    ],
+)
+def test_the_ledger_tells_how_rows_were_drawn(quick, patients, words, said):
+    """And of each way only where it was taken."""
+    for line in (f"fit patients.csv --epsilon 3.7 {words}", "sample -n 300", "report --shareable"):
+        answer = run(*line.split())
+        assert answer.exit_code == 0, answer.stderr
+    page = patients.with_name("patients.report.html").read_text()
+    for way in ("picked afresh and in secret", "answer in a public order", "Poisson sampling"):
+        assert (way in page) == (way == said)
