@@ -158,8 +158,6 @@ def fit(
             "Levels of codes, chosen by noisy counts: " + "; ".join(f"{n}, {len(c.levels)}" for n, c in found.items())
         )
         ledger.notes.append("Levels of codes were chosen by noisy counts of public hierarchies.")
-        if public is not None:
-            shown = open_public(public, known)
     core = known.core
     if codes is None or opened.unrolled:
         codes = encode(opened.data, core)
@@ -183,7 +181,7 @@ def fit(
             seed,
             chosen_device,
             lambda done, total: progress(plan, chosen_device, done, total, ledger.asked(plan.repeated)),
-            **({} if shown is None else {"public": shown.codes}),
+            **({} if shown is None else {"public": encode(shown.data, core)}),
         )
     if not ledger.complete:
         raise MedsynthError("The ledger differs from the plan. Nothing was released; please report this.")

@@ -23,7 +23,6 @@ from .rng import Entropy
 from .schema import Binary, Categorical, Identifier, Schema, bundled_for
 
 Notice = Callable[[str], None]
-Codes = NDArray[np.int32]
 FINE, POINTS, COPIES = 60, 128, 10  # bins of a number, latent points, copies of a step in memory
 HEAVY = 2.0  # GiB of which a person is warned
 PATIENTS, PATIENTS_SHARE = "rows a patient", 0.02
@@ -79,18 +78,15 @@ class Opened:
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """Rows that the user declared public, (rows, columns) codes by the private table's schema.
+    """Rows that the user declared public. `digest`: SHA-256 of their file's bytes."""
 
-    `digest`: SHA-256 of their file's bytes.
-    """
-
-    codes: Codes = field(repr=False)
+    data: tables.Table = field(repr=False)
     digest: str
 
     @property
     def note(self) -> str:
         """What the ledger says of them."""
-        return f"{len(self.codes)} rows were declared public by the user: a file of SHA-256 {self.digest}."
+        return f"{len(self.data.cells)} rows were declared public by the user: a file of SHA-256 {self.digest}."
 
 
 def open_public(path: Path | str, schema: Schema | None) -> Shown:
@@ -103,7 +99,8 @@ def open_public(path: Path | str, schema: Schema | None) -> Shown:
         raise UsageError("--public needs a declared schema: public rows are read by it. `medsynth schema draft` helps.")
     data = tables.read(path)
     check_header(data, schema)
-    return Shown(codes=encode(data, schema.core), digest=hashlib.sha256(Path(path).read_bytes()).hexdigest())
+    encode(data, schema.core)
+    return Shown(data=data, digest=hashlib.sha256(Path(path).read_bytes()).hexdigest())
 
 
 def open_table(

@@ -44,10 +44,9 @@ def sample_codes(
     config = module.Config(**{k: tuple(v) if isinstance(v, list) else v for k, v in model.config.items()})
     core = model.schema.core
     options = {"where": parse(where, core), "balance": balance} if where or balance else {}
-    if options and "where" not in inspect.signature(module.generate).parameters:
-        raise UsageError(f"--where and --balance need a model of --method {models.DEFAULT}, not {model.method}.")
-
     takes = inspect.signature(module.generate).parameters
+    if options and "where" not in takes:
+        raise UsageError(f"--where and --balance need a model of --method {models.DEFAULT}, not {model.method}.")
 
     def draw(rows: int, seed: int | None, fixed: dict[str, NDArray[np.int32]] | None = None) -> NDArray[np.int32]:
         given = {**options, "fixed": fixed} if fixed and "fixed" in takes else options

@@ -17,6 +17,7 @@ from ..errors import SchemaError
 from ..schema import Binary, Categorical, Schema
 from ..schema.columns import Column, Continuous, Date, Identifier, Level
 from ..schema.hierarchy import hierarchy
+from ..schema.rules import level_text
 from ..tables import MISSING_TOKENS, Table
 from .dates import as_days, days, stamps, texts
 from .dtypes import cast
@@ -103,13 +104,10 @@ def _encode_column(table: Table, name: str, column: Column) -> Codes:
 
 def gap(word: str, column: Column) -> int:
     """The number of the kind of missing value that a text stands for, or -1. -9.0 stands for -9."""
+    codes = column.missing if isinstance(column.missing, tuple) else column.gap_words
     for k, known in enumerate(column.gap_words):
-        if word == known or (known == "" and word in MISSING_TOKENS):
+        if _canonical(word, codes[k]) == known or (known == "" and word in MISSING_TOKENS):
             return k
-        if isinstance(column.missing, tuple) and isinstance(column.missing[k], int):
-            whole, point, rest = word.partition(".")
-            if point and whole == known and not rest.strip("0"):
-                return k
     return -1
 
 
@@ -254,8 +252,7 @@ def _text(code: int, column: Column) -> str:
     if code >= size(column):
         return column.gap_words[code - size(column)]
     if isinstance(column, Binary | Categorical):
-        level = column.levels[code]
-        return str(level).lower() if isinstance(level, bool) else str(level)
+        return level_text(column.levels[code])
     if isinstance(column, Identifier):
         return column.key(code)
     text = format(Decimal(code + column.units[0]).scaleb(-column.places), "f")

@@ -26,6 +26,11 @@ def _positive(value: float, what: str) -> None:
         raise BudgetError(f"The {what} must be a positive number.")
 
 
+def _whole(value: int, what: str) -> None:
+    if not (isinstance(value, int) and value >= 1):
+        raise BudgetError(f"The {what} must be a whole number, one or more.")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Gaussian:
     """One answer with Gaussian noise of `multiplier` times its L2 sensitivity."""
@@ -78,8 +83,7 @@ class PickedGaussian:
 
     def __post_init__(self) -> None:
         _positive(self.multiplier, "noise multiplier")
-        if not (isinstance(self.shards, int) and self.shards >= 1):
-            raise BudgetError("The number of shards must be a whole number, one or more.")
+        _whole(self.shards, "number of shards")
 
     @property
     def rate(self) -> float:
@@ -100,8 +104,7 @@ class TurnGaussian:
 
     def __post_init__(self) -> None:
         _positive(self.multiplier, "noise multiplier")
-        if not (isinstance(self.shards, int) and self.shards >= 1):
-            raise BudgetError("The number of shards must be a whole number, one or more.")
+        _whole(self.shards, "number of shards")
 
 
 Event = Gaussian | SubsampledGaussian | Thresholded | PickedGaussian | TurnGaussian

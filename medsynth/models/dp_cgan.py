@@ -21,7 +21,7 @@ from torch import Tensor
 from ..dp.plan import Need, Plan
 from ..dp.vault import Codes, Vault
 from ..errors import UsageError
-from ..nets import Mlp
+from ..nets import Averaged, Mlp
 from ..rng import numpy_stream, torch_stream
 from ..schema import Schema
 from .embedding import Embedding
@@ -121,7 +121,7 @@ def train(
     )
     net = _generator(rows, shape, torch_stream(seed, "init")).to(device)
     list(net.parameters())[-1].data.copy_(rows.start_bias())
-    averaged = [p.detach().clone() for p in net.parameters()]
+    averaged = Averaged(net, shape.average)
     adam = torch.optim.Adam(net.parameters(), shape.step, betas=(0.5, 0.9))
     latent = torch_stream(seed, "latent", device)
 
@@ -159,11 +159,9 @@ def train(
         adam.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         adam.step()
-        with torch.no_grad():
-            for mean, p in zip(averaged, net.parameters(), strict=True):
-                mean.lerp_(p, 1 - shape.average)
+        averaged.keep()
         progress(step + 1, shape.steps)
-    tensors = {f"generator.{k}": t.cpu().numpy() for k, t in enumerate(averaged)}
+    tensors = {f"generator.{k}": t.cpu().numpy() for k, t in enumerate(averaged.kept)}
     tensors |= {f"histogram.{name}": count.astype(np.float32) for name, count in counts.items()}
     return {**tensors, "prior": prior.astype(np.float32)}
 

@@ -19,13 +19,13 @@ from ..dp.pairclip import Answer, Groups, pair_gradients
 from ..dp.plan import Need, Plan
 from ..dp.vault import Codes, Vault
 from ..errors import UsageError
-from ..nets import Mlp
+from ..nets import Averaged, Mlp
 from ..rng import torch_stream
 from ..schema import Schema
 from .dp_cgan import GRADIENTS, Arrays, Progress
 from .drawing import generate as generate
 from .grouping import COUNTS, Kind, check, groups_of, moved
-from .stage import Averaged, Stage, stage_needs
+from .stage import Stage, stage_needs
 
 BELOW = "gradients below their bounds"
 

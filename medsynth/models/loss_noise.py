@@ -18,12 +18,12 @@ from ..dp.clip import clipped_gradient_sum
 from ..dp.plan import Need, Plan
 from ..dp.vault import Codes, Vault
 from ..errors import UsageError
-from ..nets import Mlp
+from ..nets import Averaged, Mlp
 from ..rng import torch_stream
 from ..schema import Schema
 from .dp_cgan import GRADIENTS, Arrays, Progress
 from .drawing import generate as generate
-from .stage import Averaged, Stage, stage_needs
+from .stage import Stage, stage_needs
 from .thyroid_study import says_fake, says_real
 
 UNBOUNDED = 1e6  # a clipping norm that no gradient reaches: the method clips losses and not gradients

@@ -17,7 +17,6 @@ from torch.nn import functional
 
 from ..dp.plan import Need, Plan
 from ..dp.vault import CellMap, Codes, Vault
-from ..nets import Mlp
 from ..rng import torch_stream
 from ..schema import Schema
 from .bins import Bins, fine_grid, grids
@@ -37,25 +36,6 @@ def stage_needs(histogram_share: float, class_share: float) -> list[Need]:
     """The answers that set a stage, by their shares of the privacy loss."""
     shares = {HISTOGRAMS: histogram_share, CLASSES: class_share}
     return [Need(label=label, weight=share**-0.5) for label, share in shares.items()]
-
-
-class Averaged:
-    """Exponentially averaged weights of a network: each `keep` takes 1 - `share` of the present ones."""
-
-    def __init__(self, net: Mlp, share: float) -> None:
-        self.net, self.share = net, share
-        self.kept = [p.detach().clone() for p in net.parameters()]
-
-    def keep(self) -> None:
-        """Take part of the weights as they are now."""
-        for kept, p in zip(self.kept, self.net.parameters(), strict=True):
-            kept.lerp_(p.detach(), 1 - self.share)
-
-    def settle(self) -> None:
-        """Give the network its averaged weights."""
-        with torch.no_grad():
-            for kept, p in zip(self.kept, self.net.parameters(), strict=True):
-                p.copy_(kept)
 
 
 @dataclass(kw_only=True)

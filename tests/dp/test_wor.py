@@ -4,6 +4,8 @@ And what goes wrong otherwise: one pick counted as many, critics that train only
 """
 
 import math
+import runpy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -146,14 +148,9 @@ def test_one_pick_counted_as_many_is_the_papers_epsilon():
     assert accountant.epsilon(as_claimed, DELTA, "rdp") == pytest.approx(9.24, abs=0.01)
     # All rows of a step share its pick: its sensitivity is 2 sqrt(32). Say one critic answers unlike all the others,
     # which agree. A test that counts answers beyond a threshold tells whether that critic is there: a lower bound.
-    noise, best = sigma / (2 * math.sqrt(rows)), 0.0
-    for threshold in np.linspace(0.5, 1.0, 11):
-        absent = norm.sf(threshold / noise)
-        there = absent + (norm.sf((threshold - 1) / noise) - absent) / critics
-        for count in range(5, 20):
-            seen = binom.sf(count - 1, steps, there) - DELTA
-            choices = math.lgamma(steps + 1) - math.lgamma(count + 1) - math.lgamma(steps - count + 1)
-            best = max(best, math.log(seen) - choices - count * norm.logsf(threshold / noise))  # a union bound
+    noise = sigma / (2 * math.sqrt(rows))
+    script = Path(__file__).parents[1] / "benchmarks" / "paper_epsilons.py"
+    best = runpy.run_path(str(script))["least"](noise)
     assert 330 < best < math.inf
     assert accountant.epsilon([(PickedGaussian(multiplier=noise, shards=critics), steps)], DELTA, "rdp") > 1e5
 
