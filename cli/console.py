@@ -15,7 +15,7 @@ import typer
 from medsynth.errors import ArtifactError, MedsynthError, UsageError
 
 if TYPE_CHECKING:
-    from medsynth.dp.plan import Plan
+    from medsynth.privacy.accounting.calibration import Plan
 
 P = ParamSpec("P")
 INTERRUPTED = 130

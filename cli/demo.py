@@ -28,7 +28,7 @@ def demo(
     """
     from medsynth_sample_data import simulate
 
-    from medsynth.files import atomic_write, refuse_existing
+    from medsynth.io.atomic import atomic_write, refuse_existing
 
     table, heldout, schema, artifact, synthetic, page = (output / f"clinic.{end}" for end in ENDS)
     output.mkdir(parents=True, exist_ok=True)
@@ -42,8 +42,8 @@ def demo(
     say(f"Simulated {rows} patients of a thyroid clinic (no real ones): {table}", quiet=as_json)
 
     from medsynth.artifact import claim
-    from medsynth.fitting import fit
-    from medsynth.sampling import sample_csv
+    from medsynth.fitting.pipeline import fit
+    from medsynth.sampling.pipeline import sample_csv
 
     with progress_bar(sys.stderr.isatty() and not as_json) as advance:
         model = fit(table, epsilon=3.7, rows=rows, seed=seed, progress=advance)
@@ -53,7 +53,7 @@ def demo(
     say(f"Fitted in {model.seconds:.1f} s on {model.device}. Now the report: some twenty seconds.", quiet=as_json)
 
     from medsynth.report.build import build, save
-    from medsynth.report.inputs import read
+    from medsynth.report.data.tables import read
 
     with steps(sys.stderr.isatty() and not as_json) as step:
         step("reading")

@@ -54,8 +54,8 @@ def fit(
 
         medsynth fit patients.csv --epsilon 3.7 --method dp-gan --set groups=weight-bias
     """
-    from medsynth.files import refuse_existing
-    from medsynth.source import name_of
+    from medsynth.io.atomic import refuse_existing
+    from medsynth.io.formats import name_of
 
     if no_dp == (epsilon is not None):
         raise UsageError("Give exactly one of --epsilon and --no-dp.")
@@ -68,7 +68,7 @@ def fit(
     if holdout is not None and rows is not None:
         rows = max(2, round(rows * (1 - holdout)))
 
-    from medsynth.fitting import fit as run
+    from medsynth.fitting.pipeline import fit as run
 
     with given_up(None if resume else checkpoint), progress_bar(sys.stderr.isatty() and not quiet) as advance:
         model = run(
@@ -78,7 +78,7 @@ def fit(
             notice=lambda text: say(text, quiet=quiet),
         )  # fmt: skip
     from medsynth.artifact import claim
-    from medsynth.spent import record
+    from medsynth.budget import record
 
     record(table, model, output)
     model.save(output, force=force)
@@ -105,10 +105,10 @@ def _hold_out(
     table: Path, schema: Path | None, fraction: float, force: bool, quiet: bool, again: bool
 ) -> tuple[Path, Path | None]:
     """Split the table; returns the training file and the schema that the whole table would have had."""
-    from medsynth.holdout import check, split
-    from medsynth.opening import check_table
+    from medsynth.fitting.private_table import check_table
+    from medsynth.io.formats import beside, is_parquet, name_of
+    from medsynth.io.split import check, split
     from medsynth.schema import Schema
-    from medsynth.source import beside, is_parquet, name_of
 
     check(fraction)
     check_table(table)

@@ -60,7 +60,7 @@ def ledger(
 
 
 def _of_table(table: Path, as_json: bool) -> None:
-    from medsynth.spent import read
+    from medsynth.budget import read
 
     spent = read(table)
     line = "{fitted}  {method:<14} epsilon {epsilon!s:<8.6}  {model}"
@@ -71,7 +71,7 @@ def _of_table(table: Path, as_json: bool) -> None:
 
 def _verify(fitted: Model) -> dict[str, float]:
     """Epsilon three ways. Raises MedsynthError if the claim is too small or there is none."""
-    from medsynth.dp import accountant
+    from medsynth.privacy.accounting import accountant
 
     if fitted.epsilon is None or not fitted.claims:
         raise MedsynthError("This model makes no privacy claim, so there is nothing to verify.")

@@ -40,8 +40,8 @@ def plan(
 
         medsynth plan patients.csv --epsilon 1
     """
-    from medsynth.fitting import plan_fit
-    from medsynth.models import settle
+    from medsynth.fitting.pipeline import plan_fit
+    from medsynth.methods.registry import settle
 
     source = int(table) if table.isdigit() else Path(table)
     made, seconds, notes = plan_fit(

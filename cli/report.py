@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from medsynth.errors import MedsynthError, UsageError
-from medsynth.source import name_of, named
+from medsynth.io.formats import name_of, named
 
 from .console import guarded, newest_model, result, say, steps
 
@@ -46,7 +46,7 @@ def report(
 
         medsynth report --shareable --output open.report.html
     """
-    from medsynth.files import refuse_existing
+    from medsynth.io.atomic import refuse_existing
 
     quiet = quiet or as_json
     # A table named by hand need not be the newest model's: then only a model named by hand, or its namesake, counts.
@@ -66,11 +66,11 @@ def report(
     elif real or train:
         raise UsageError("--shareable reads no real rows: leave --real and --train out.")
 
+    from medsynth.budget import place
+    from medsynth.budget import read as read_spent
     from medsynth.report import build as page
-    from medsynth.report.inputs import read
-    from medsynth.report.review import Review, Thresholds, load
-    from medsynth.spent import place
-    from medsynth.spent import read as read_spent
+    from medsynth.report.data.review import Review, Thresholds, load
+    from medsynth.report.data.tables import read
 
     brought, lines = load(review, Review), load(thresholds, Thresholds)
     with steps(sys.stderr.isatty() and not quiet) as step:
@@ -128,13 +128,13 @@ def _fitted(path: Path | None) -> Model | None:
 
 def _synthetic(path: Path | None, usual: str, fitted: Model | None, quiet: bool):  # type: ignore[no-untyped-def]
     """The synthetic table in that file, else a fresh sample; and what to say of it. `usual`: the file's usual name."""
-    from medsynth.report.inputs import read
+    from medsynth.report.data.tables import read
 
     if path is not None:
         say(f"Synthetic table: {path}", quiet=quiet)
         return read(path), []
     assert fitted is not None
-    from medsynth.sampling import sample
+    from medsynth.sampling.pipeline import sample
 
     note = f"There was no {usual}: {fitted.rows} rows were sampled afresh from the model for this report."
     say(note, quiet=quiet)

@@ -39,7 +39,7 @@ def sample(
 
         medsynth sample -n 500 --where sex=F --where age=40..60 --balance
     """
-    from medsynth.files import atomic_write, refuse_existing
+    from medsynth.io.atomic import atomic_write, refuse_existing
 
     if n is not None and n < 1:
         raise UsageError("-n must be one or more.")
@@ -51,8 +51,8 @@ def sample(
         refuse_existing(target, force=force)
 
     from medsynth.artifact import claim, load
-    from medsynth.sampling import csv_chunks
-    from medsynth.writing import check, write
+    from medsynth.io.writer import check, write
+    from medsynth.sampling import csv_chunks, frames
 
     fitted = load(path)
     if output == "-":
@@ -60,7 +60,8 @@ def sample(
             print(part, end="")
         return
     check(target)
-    atomic_write(target, lambda file: write(fitted, file, target, n, seed, where or (), balance), force=force)
+    drawn = (fitted, n, seed, where or (), balance)
+    atomic_write(target, lambda file: write(file, target, frames(*drawn), csv_chunks(*drawn)), force=force)
     rows = fitted.rows if n is None else n
     say(claim(fitted), quiet=as_json)
     result(

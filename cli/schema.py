@@ -27,10 +27,10 @@ def draft(
 
         medsynth schema draft patients.csv
     """
-    from medsynth.files import atomic_write, refuse_existing
-    from medsynth.opening import table_kinds
-    from medsynth.schema.draft import draft as make
-    from medsynth.source import beside, name_of
+    from medsynth.fitting.private_table import table_kinds
+    from medsynth.io.atomic import atomic_write, refuse_existing
+    from medsynth.io.formats import beside, name_of
+    from medsynth.schema.template import draft as make
 
     output = beside(table, ".schema.yaml")
     refuse_existing(output, force=force)
@@ -56,7 +56,7 @@ def check(
 
         medsynth schema check patients.csv
     """
-    from medsynth.opening import check_schema
+    from medsynth.fitting.private_table import check_schema
 
     found = check_schema(table, schema)
     result({"schema": found.name, "meets": True}, f"{table} meets the schema {found.name!r}.", as_json=as_json)

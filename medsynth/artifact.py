@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .dp.ledger import Ledger
 from .errors import ArtifactError, MedsynthError
-from .files import atomic_write
+from .io.atomic import atomic_write
+from .privacy.accounting.ledger import Ledger
 from .schema import Schema
 
 FORMAT = 2

@@ -26,7 +26,14 @@ def clinic() -> Schema:
 @pytest.fixture
 def quick(monkeypatch):
     """Make fits quick: few lots, steps, pairs and shards."""
-    from medsynth.models import dp_cgan, dp_gan, gs_wgan, loss_noise, pairing, public_turns, thyroid_study, warm_dp_cgan
+    from medsynth.methods.dp_cgan import method as dp_cgan
+    from medsynth.methods.dp_cgan import thyroid_study
+    from medsynth.methods.dp_gan import method as dp_gan
+    from medsynth.methods.gs_wgan import method as gs_wgan
+    from medsynth.methods.gs_wgan import public_order as public_turns
+    from medsynth.methods.loss_noise import method as loss_noise
+    from medsynth.methods.warm_dp_cgan import budget_rule as pairing
+    from medsynth.methods.warm_dp_cgan import method as warm_dp_cgan
 
     monkeypatch.setattr(warm_dp_cgan, "STEPS", 5)
     some = pairing.Pairing(count=3, steps=10, critic=0.1, features=8)

@@ -12,9 +12,9 @@ from medsynth_cli.app import app
 from typer.testing import CliRunner
 
 import medsynth
-from medsynth import fitting
 from medsynth.errors import MedsynthError
-from medsynth.models import warm_dp_cgan
+from medsynth.fitting import pipeline as fitting
+from medsynth.methods.warm_dp_cgan import method as warm_dp_cgan
 from medsynth.schema import Schema
 
 SCHEMA = """\

@@ -5,10 +5,10 @@ import pytest
 import torch
 
 import medsynth
-from medsynth.dp.clip import clipped_gradient_sum
-from medsynth.fitting import choose_device
-from medsynth.models import CLAIMING
-from medsynth.nets import Mlp
+from medsynth.fitting.pipeline import choose_device
+from medsynth.methods.registry import CLAIMING
+from medsynth.privacy.clipping import clipped_gradient_sum
+from medsynth.privacy.networks import Mlp
 
 pytestmark = [
     pytest.mark.cuda,

@@ -10,11 +10,11 @@ from medsynth_sample_data import hospital
 from typer.testing import CliRunner
 
 import medsynth
-from medsynth.codec.codec import encode
-from medsynth.report.inputs import read
-from medsynth.report.plausibility import plausibility
+from medsynth.io.table import from_frame
+from medsynth.report.data.tables import read
+from medsynth.report.sections.plausibility import plausibility
 from medsynth.schema import Schema
-from medsynth.tables import from_frame
+from medsynth.transforms.table_codec import encode
 
 CODES = {"lactate_mmol_l": "-9", "smoker": "refused"}
 

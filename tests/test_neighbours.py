@@ -12,9 +12,10 @@ import pytest
 
 import medsynth
 from medsynth import rng
-from medsynth.dp import discovery, shards, vault
-from medsynth.models import CLAIMING
-from medsynth.sampling import sample_csv
+from medsynth.methods.registry import CLAIMING
+from medsynth.privacy import partition_selection as discovery
+from medsynth.privacy import shards, vault
+from medsynth.sampling.pipeline import sample_csv
 
 pytestmark = pytest.mark.usefixtures("quick")
 

@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 
 import medsynth
-from medsynth.codec.codec import encode
-from medsynth.dp import accountant
+from medsynth.io.table import from_frame
+from medsynth.privacy.accounting import accountant
 from medsynth.schema import bundled
-from medsynth.tables import from_frame
+from medsynth.transforms.table_codec import encode
 
 
 @pytest.mark.thyroid

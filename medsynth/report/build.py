@@ -18,21 +18,21 @@ from ..artifact import claim as sentence
 from ..errors import MedsynthError, UsageError
 from ..rng import numpy_stream
 from ..schema import Binary, Categorical, Identifier, Schema
-from ..schema.columns import Column
-from . import inputs
-from .attacks import Attacks, attacks
-from .fidelity import Fidelity, column_summaries, fidelity
-from .glance import Verdict, glance
-from .importance import Importance, importance
-from .inference import Inference, inference
-from .numeric import NumericUtility, numeric_utility
-from .parts import Part
-from .plausibility import Plausibility, plausibility
-from .privacy import Claim, privacy
-from .quality import Quality, quality
-from .review import Review, Thresholds
-from .subgroups import Subgroups, choose, subgroups
-from .utility import Utility, chances, utility
+from ..transforms.columns import Column
+from .data import tables as inputs
+from .data.records import Part
+from .data.review import Review, Thresholds
+from .sections.attacks import Attacks, attacks
+from .sections.claim import Claim, privacy
+from .sections.fidelity import Fidelity, column_summaries, fidelity
+from .sections.importance import Importance, importance
+from .sections.inference import Inference, inference
+from .sections.numeric_utility import NumericUtility, numeric_utility
+from .sections.plausibility import Plausibility, plausibility
+from .sections.quality import Quality, quality
+from .sections.subgroups import Subgroups, choose, subgroups
+from .sections.utility import Utility, chances, utility
+from .sections.verdicts import Verdict, glance
 
 INTERNAL = "Contains exact statistics of real patients. Internal: do not pass on."
 SHAREABLE = (
@@ -248,8 +248,8 @@ def _whence(learned: bool) -> str:
 
 def save(report: Report, path: Path, *, force: bool = False) -> tuple[Path, Path]:
     """Write the page to `path` and its twin beside it, `.json`; both or neither. Raises OutputExists."""
-    from ..files import atomic_write, refuse_existing
-    from .render import page
+    from ..io.atomic import atomic_write, refuse_existing
+    from .page.render import page
 
     twin = path.with_suffix(".json")
     for output in (path, twin):

@@ -1,7 +1,7 @@
 """What is public about a table: its columns, their bounds and levels, its target."""
 
-from .columns import Binary, Categorical, Column, Continuous, Count, Date, Identifier
-from .table import Schema, bundled, bundled_for
+from ..transforms.columns import Binary, Categorical, Column, Continuous, Count, Date, Identifier
+from .schema import Schema, bundled, bundled_for
 
 __all__ = [
     "Binary",

@@ -12,8 +12,8 @@ import math
 import numpy as np
 from scipy.stats import binom, norm
 
-from medsynth.dp import accountant
-from medsynth.dp.event import PickedGaussian, TurnGaussian
+from medsynth.privacy.accounting import accountant
+from medsynth.privacy.accounting.events import PickedGaussian, TurnGaussian
 
 CRITICS, SIGMA, ROWS, STEPS, DELTA = 1000, 1.07, 32, 20_000, 1e-5
 

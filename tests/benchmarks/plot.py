@@ -11,7 +11,7 @@ import math
 import statistics
 from pathlib import Path
 
-from medsynth.report.svg import Drawing, Scale
+from medsynth.report.page.svg import Drawing, Scale
 
 STYLE = (
     "<style>text{font:12px sans-serif;fill:#333}.mark{font-weight:600}.grid{stroke:#ddd}"

@@ -20,7 +20,7 @@ def one(rows: int) -> None:
     from medsynth_sample_data import simulate
 
     from medsynth.report.build import build
-    from medsynth.report.render import page
+    from medsynth.report.page.render import page
 
     train, real, synthetic = (simulate.cohort(rows, seed) for seed in (1, 2, 3))
     started = time.perf_counter()

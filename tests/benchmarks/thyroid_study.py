@@ -19,7 +19,7 @@ import pandas as pd
 import tstr
 
 import medsynth
-from medsynth.dp import accountant
+from medsynth.privacy.accounting import accountant
 from medsynth.schema import bundled
 
 SETTINGS = {

@@ -87,8 +87,9 @@ def figures(drawn, train, test, schema, target) -> dict:
     """Utility by TSTR, fidelity beside a second real sample's."""
     from threadpoolctl import threadpool_limits
 
-    from medsynth.report import inputs, protocol
-    from medsynth.report.fidelity import fidelity
+    from medsynth.report.data import protocol
+    from medsynth.report.data import tables as inputs
+    from medsynth.report.sections.fidelity import fidelity
 
     with threadpool_limits(1):
         score = protocol.score(drawn, test, target)

@@ -6,8 +6,8 @@ from medsynth_sample_data import simulate
 from threadpoolctl import threadpool_limits
 
 import medsynth
-from medsynth.report import stats
 from medsynth.report.build import build
+from medsynth.report.data import statistics as stats
 from medsynth.schema import Schema
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from medsynth.report.build import Report, build, save
-from medsynth.report.render import TEMPLATES, page
+from medsynth.report.page.render import TEMPLATES, page
 
 ROOT = Path(__file__).parents[2]
 VOID = re.compile(r"<!DOCTYPE html>")

@@ -10,13 +10,14 @@ import pytest
 from scipy.stats import norm
 
 from medsynth.errors import SchemaError, TableError
-from medsynth.report import inputs, protocol
-from medsynth.report.attacks import attacks
 from medsynth.report.build import build
-from medsynth.report.coding import Coding
-from medsynth.report.fidelity import fidelity
-from medsynth.report.inference import _fit
-from medsynth.report.privacy import _power, privacy
+from medsynth.report.data import protocol
+from medsynth.report.data import tables as inputs
+from medsynth.report.data.cells import Coding
+from medsynth.report.sections.attacks import attacks
+from medsynth.report.sections.claim import _power, privacy
+from medsynth.report.sections.fidelity import fidelity
+from medsynth.report.sections.inference import _fit
 
 ROOT = Path(__file__).parents[2]
 
@@ -106,7 +107,7 @@ def test_attacks_find_an_overfitted_gan(halves):
     import torch
     from torch.nn.functional import softplus
 
-    from medsynth.report.coding import points
+    from medsynth.report.data.cells import points
 
     train, real = halves[0].head(250).reset_index(drop=True), halves[1]
     numbers = [n for n in train.select_dtypes("number") if train[n].nunique() > 20 and train[n].notna().all()]
@@ -143,9 +144,9 @@ def test_the_trade_off_curve_is_the_gaussians(monkeypatch):
     """One Gaussian answer of multiplier z: power Phi(Phi^-1(x) + 1/z), right guesses Phi(1/2z). Bounded from above."""
     from types import SimpleNamespace
 
-    from medsynth.dp.event import RELATION, Gaussian
-    from medsynth.dp.ledger import Ledger
-    from medsynth.report import privacy as module
+    from medsynth.privacy.accounting.events import RELATION, Gaussian
+    from medsynth.privacy.accounting.ledger import Ledger
+    from medsynth.report.sections import claim as module
 
     event = Gaussian(multiplier=1.2)
     ledger = Ledger(delta=1e-5, accountant="prv", random_source="operating system", allowance={"all": (event, 1)})
@@ -197,7 +198,7 @@ def degenerate(synthetic):
 
 @pytest.mark.parametrize("case", range(8))
 def test_degenerate_tables_make_a_report_or_one_error(case, halves, synthetic, model):
-    from medsynth.report.render import page
+    from medsynth.report.page.render import page
 
     name, table = list(degenerate(synthetic))[case]
     table = table.reset_index(drop=True)
@@ -220,7 +221,7 @@ def test_no_target_is_one_error(halves, synthetic):
 
 
 def test_a_numeric_target_and_no_training_rows(halves, synthetic):
-    from medsynth.report.render import page
+    from medsynth.report.page.render import page
 
     report = build(synthetic=synthetic, real=halves[1], target="systolic_mmhg")
     assert report.utility.kind == "number" and "cross-validation" in report.utility.train_rows

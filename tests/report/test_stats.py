@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import binom, norm
 from sklearn.metrics import auc, roc_auc_score
 
-from medsynth.report import stats
-from medsynth.report.stats import auroc, compared, interval, resampled, roc_points
+from medsynth.report.data import statistics as stats
+from medsynth.report.data.statistics import auroc, compared, interval, resampled, roc_points
 
 
 @pytest.mark.parametrize("ties", [1, 3, 10_000])

@@ -1,1 +1,0 @@
-"""From cells of a table to whole-number codes and back."""

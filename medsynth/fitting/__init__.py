@@ -1,0 +1,5 @@
+"""The verb fit: from a private table to an artifact."""
+
+from .pipeline import fit, plan_fit
+
+__all__ = ["fit", "plan_fit"]

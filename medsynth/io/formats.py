@@ -1,0 +1,140 @@
+"""A table's file: what it is, found from its own bytes; its text, unpacked and decoded; files of tables by name."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import io
+import lzma
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, TextIO, cast
+
+from ..errors import TableError
+
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".gz", ".bz2", ".xz", ".zip")  # of tables
+KINDS = (".csv", ".parquet", ".csv.gz")  # under which a table is looked for by its name
+PARQUET, WORKBOOK = b"PAR1", b"\xd0\xcf\x11\xe0"
+PART = 1 << 20  # bytes decoded at once
+DAMAGED = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, gzip.BadGzipFile, RuntimeError)
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a table's text is written."""
+
+    encoding: str
+    delimiter: str
+
+    @property
+    def said(self) -> str:
+        """The form in words where it is not UTF-8 and commas, else nothing."""
+        parts = [] if self.delimiter == "," else [f"separated by {DELIMITERS[self.delimiter]}, 1,5 read as 1.5"]
+        parts += [] if self.encoding == "utf-8-sig" else [f"encoding {self.encoding}"]
+        return "; ".join(parts)
+
+
+def name_of(path: Path) -> str:
+    """The table's name: its file's without the suffixes of tables.
+
+    >>> name_of(Path("ward/visits.csv.gz"))
+    'visits'
+    """
+    name = path.name
+    while (suffix := Path(name).suffix.lower()) in SUFFIXES and Path(name).stem:
+        name = name[: -len(suffix)]
+    return name
+
+
+def beside(path: Path, ending: str) -> Path:
+    """The file beside a table that is named after it: visits.csv.gz and .schema.yaml give visits.schema.yaml."""
+    return path.with_name(name_of(path) + ending)
+
+
+def named(folder: Path, name: str) -> Path | None:
+    """The table of that name in a folder, in any of the usual forms, or None."""
+    return next((folder / (name + kind) for kind in KINDS if (folder / (name + kind)).exists()), None)
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether the file begins as Parquet does."""
+    with path.open("rb") as file:
+        return file.read(4) == PARQUET
+
+
+@contextmanager
+def unpacked(path: Path) -> Iterator[BinaryIO]:
+    """The file's bytes, unpacked where it begins as gzip, bzip2, xz or a zip of one file does.
+
+    Raises TableError for workbooks and zips of several files.
+    """
+    with path.open("rb") as file:
+        start = file.read(6)
+        file.seek(0)
+        openers: dict[bytes, Callable[[BinaryIO], BinaryIO]] = {
+            b"\x1f\x8b": lambda f: cast(BinaryIO, gzip.GzipFile(fileobj=f)),
+            b"BZh": lambda f: cast(BinaryIO, bz2.BZ2File(f)),
+            b"\xfd7zXZ": lambda f: cast(BinaryIO, lzma.LZMAFile(f)),  # noqa: SIM115
+            b"PK\x03\x04": lambda f: _only_member(f, path),
+            b"PK\x05\x06": lambda f: _only_member(f, path),
+        }
+        if start.startswith(WORKBOOK):
+            raise TableError(f"{path} is a workbook. Save the sheet as 'CSV UTF-8'.")
+        opener = next((made for magic, made in openers.items() if start.startswith(magic)), None)
+        yield opener(file) if opener else file
+
+
+def _only_member(file: BinaryIO, path: Path) -> BinaryIO:
+    archive = zipfile.ZipFile(file)
+    names = [name for name in archive.namelist() if not name.endswith("/")]
+    if "[Content_Types].xml" in names:
+        raise TableError(f"{path} is a workbook. Save the sheet as 'CSV UTF-8'.")
+    if len(names) != 1:
+        raise TableError(f"{path} is an archive of {len(names)} files. Unpack it and name one table.")
+    return cast(BinaryIO, archive.open(names[0]))
+
+
+def form(path: Path) -> Form:
+    """The encoding and delimiter of a text table: UTF-8 or UTF-16 by its bytes, else Windows-1252.
+
+    The delimiter is the one that cuts the first line into most fields, a comma where two do. Raises TableError for
+    what is no text, OSError for what cannot be read.
+    """
+    try:
+        with unpacked(path) as raw:
+            start = raw.read(2)
+        encodings = ["utf-16"] if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else ["utf-8-sig", "cp1252"]
+        encoding = next((name for name in encodings if _decodes(path, name)), None)
+        if encoding is None:
+            raise TableError(f"{path} is no text in UTF-8, UTF-16 or Windows-1252. Save it as 'CSV UTF-8'.")
+        with text(path, encoding) as file:
+            first = next((line for line in file if line.strip()), "")
+    except DAMAGED:
+        raise TableError(f"{path} is packed, and damaged. Copy it again, or pack it anew.") from None
+    outside = "".join(first.split('"')[::2])
+    return Form(encoding, max(DELIMITERS, key=outside.count))
+
+
+def _decodes(path: Path, encoding: str) -> bool:
+    decoder = codecs.getincrementaldecoder(encoding)()
+    with unpacked(path) as raw:
+        try:
+            while part := raw.read(PART):
+                decoder.decode(part)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return False
+    return True
+
+
+@contextmanager
+def text(path: Path, encoding: str) -> Iterator[TextIO]:
+    """The file's text, unpacked and decoded, line ends as they are."""
+    with unpacked(path) as raw, io.TextIOWrapper(raw, encoding=encoding, newline="") as file:
+        yield file

@@ -1,0 +1,68 @@
+"""Synthetic rows into a file, part by part, in the form that its name asks for: CSV, packed or not, or Parquet."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import pandas as pd
+
+from ..errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+
+
+def check(path: Path) -> None:
+    """Raises UsageError for a name that ends as a table does that cannot be written, such as .zip."""
+    if path.suffix.lower() == ".zip":
+        raise UsageError(f"{path}: zip files cannot be written. Use .csv, .csv.gz, .csv.xz or .parquet.")
+
+
+def write(file: BinaryIO, path: Path, frames: Iterable[pd.DataFrame], texts: Iterable[str]) -> None:
+    """Fill the open `file` in the form that the name `path` asks for, part by part, in constant memory.
+
+    Parquet is written from `frames`, CSV from `texts`: only the one that is needed is drawn.
+    """
+    suffix = path.suffix.lower()
+    if suffix in (".parquet", ".pq"):
+        _parquet(file, frames)
+    elif suffix in PACKED:
+        with PACKED[suffix](file, "wb") as packed:
+            packed.writelines(part.encode() for part in texts)
+    else:
+        file.writelines(part.encode() for part in texts)
+
+
+def _parquet(file: BinaryIO, parts: Iterable[pd.DataFrame]) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    writer = None
+    for frame in parts:
+        table = pyarrow.Table.from_pandas(_storable(frame), preserve_index=False)
+        if writer is None:
+            writer = pyarrow.parquet.ParquetWriter(file, _settled(table.schema))
+        writer.write_table(table.cast(writer.schema))
+    assert writer is not None
+    writer.close()
+
+
+def _storable(frame: pd.DataFrame) -> pd.DataFrame:
+    """Columns in which numbers stand beside codes that are words become words: Parquet's columns have one type."""
+    mixed = [name for name in frame if frame[name].dtype == object and frame[name].dropna().map(type).nunique() > 1]
+    return frame.assign(**{str(name): frame[name].map(str, na_action="ignore") for name in mixed})
+
+
+def _settled(schema: pyarrow.Schema) -> pyarrow.Schema:
+    """The first part's types; a column in which all is missing there may hold words later."""
+    import pyarrow
+
+    fields = [f.with_type(pyarrow.string()) if pyarrow.types.is_null(f.type) else f for f in schema]
+    return pyarrow.schema(fields, schema.metadata)

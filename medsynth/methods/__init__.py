@@ -1,0 +1,1 @@
+"""The methods: a registry, a folder for each, and what several of them share."""

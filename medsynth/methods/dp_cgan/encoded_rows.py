@@ -1,0 +1,151 @@
+"""The encoded row: what critics read of a coded patient, and what codes a generator's outputs stand for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...privacy.vault import Codes
+from ...rng import Stream
+from ...schema import Schema
+from ...transforms.grid import Grid, grid
+from ...transforms.table_codec import size
+from ..shared.marginals import CELLS, Condition, Marginal
+from .layout import Layout
+
+REACH = 3.0  # normal scores stay within about three standard deviations
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A schema with its noisy marginals: a public, row-by-row map between codes and encoded rows.
+
+    Numbers are normal scores through the noisy histogram; levels and missing flags are indicators less their
+    noisy share. Everything has mean zero if the histogram was exact, and depends on its own row alone.
+    """
+
+    schema: Schema
+    layout: Layout
+    marginals: dict[str, Marginal]
+    condition: Condition
+
+    @classmethod
+    def of(cls, schema: Schema, counts: dict[str, NDArray[np.float64]], rows: int) -> Rows:
+        """From one noisy histogram a column and the declared number of rows."""
+        marginals = {name: Marginal.of(c, counts[name], rows) for name, c in schema.columns.items()}
+        return cls(schema, Layout.of(schema), marginals, Condition.of(schema, marginals))
+
+    def shares(self) -> Tensor:
+        """The noisy share of each indicator, zero for numbers: (width,)."""
+        shares = np.zeros(self.layout.width)
+        for span in self.layout.spans:
+            marginal = self.marginals[span.name]
+            if span.kind == "binary":
+                shares[span.start] = marginal.shares[1] * (1 - marginal.missing_share)
+            elif span.kind == "levels":
+                shares[span.start : span.stop] = marginal.shares * (1 - marginal.missing_share)
+            if span.flag is not None:
+                shares[span.flag] = marginal.missing_share
+        return torch.tensor(shares, dtype=torch.float32)
+
+    def encode(self, codes: Codes) -> Tensor:
+        """(rows, columns) codes to (rows, width), indicators not yet centred."""
+        x = np.zeros((len(codes), self.layout.width), np.float32)
+        for span in self.layout.spans:
+            code, marginal = codes[:, span.index], self.marginals[span.name]
+            missing = code >= size(marginal.column)
+            if span.kind == "number":
+                x[:, span.start] = np.where(missing, 0.0, marginal.scores(code))
+            elif span.kind == "binary":
+                x[:, span.start] = code == 1
+            else:
+                x[np.nonzero(~missing)[0], span.start + code[~missing]] = 1
+            if span.flag is not None:
+                x[:, span.flag] = missing
+        return torch.from_numpy(x)
+
+    def decode(self, x: Tensor, classes: NDArray[np.int64], rng: Stream) -> Codes:
+        """Hard encoded rows (rows, width) and their classes to codes. `rng` spreads values inside cells."""
+        out, codes = x.double().cpu().numpy(), np.zeros((len(x), len(self.schema.columns)), np.int32)
+        for span in self.layout.spans:
+            marginal = self.marginals[span.name]
+            if span.kind == "number":
+                code = marginal.codes(out[:, span.start], rng.random(len(x)))
+            elif span.kind == "binary":
+                code = (out[:, span.start] > 0.5).astype(np.int32)
+            else:
+                code = out[:, span.start : span.stop].argmax(1).astype(np.int32)
+            if span.flag is not None:
+                code = np.where(
+                    out[:, span.flag] > 0.5, size(marginal.column) + self._kinds(marginal, rng, len(x)), code
+                )
+            codes[:, span.index] = code
+        if self.condition.index is not None:
+            codes[:, self.condition.index] = self.condition.codes(classes.astype(np.int32), rng.random(len(x)))
+        return codes
+
+    @staticmethod
+    def _kinds(marginal: Marginal, rng: Stream, count: int) -> Codes:
+        """Which kind of missing value each row has where it has one: all of them show the one flag."""
+        if len(marginal.gaps) == 1:
+            return np.zeros(count, np.int32)
+        shares = marginal.gaps / marginal.gaps.sum()
+        return rng.choice(len(shares), count, p=shares).astype(np.int32)
+
+    def harden(self, logits: Tensor, generator: torch.Generator, temperature: float = 0.5) -> Tensor:
+        """A generator's raw outputs (rows, width) as an encoded row that holds hard draws and soft gradients.
+
+        Numbers are squashed to the reach of normal scores; indicators are drawn (Gumbel noise) and pass their
+        gradient straight through the relaxed draw (Jang, Gu, Poole 2017).
+        """
+        uniform = torch.rand(logits.shape, generator=generator, device=logits.device).clamp(1e-6, 1 - 1e-6)
+        parts: list[Tensor] = []
+        for span in self.layout.spans:
+            raw, u = logits[:, span.start : span.stop], uniform[:, span.start : span.stop]
+            if span.kind == "number":
+                value = REACH * torch.tanh(raw / REACH)
+            elif span.kind == "binary":
+                value = _bernoulli(raw, u, temperature)
+            else:
+                noisy = raw - torch.log(-torch.log(u))
+                soft = torch.softmax(noisy / temperature, 1)
+                value = _through(torch.nn.functional.one_hot(noisy.argmax(1), soft.shape[1]).to(soft), soft)
+            if span.flag is not None:
+                at = slice(span.flag, span.flag + 1)
+                flag = _bernoulli(logits[:, at], uniform[:, at], temperature)
+                parts += [value * (1 - flag), flag]  # a missing value shows nothing but its flag
+            else:
+                parts.append(value)
+        return torch.cat(parts, 1)
+
+    def start_bias(self) -> Tensor:
+        """Generator biases that begin at the noisy shares: (width,)."""
+        shares = self.shares().clamp(1e-3, 1 - 1e-3)
+        bias = torch.zeros(self.layout.width)
+        for span in self.layout.spans:
+            at = slice(span.start, span.stop)
+            if span.kind == "levels":
+                bias[at] = shares[at].log()
+            elif span.kind == "binary":
+                bias[at] = torch.logit(shares[at])
+            if span.flag is not None:
+                bias[span.flag] = torch.logit(shares[span.flag])
+        return bias
+
+
+def _through(hard: Tensor, soft: Tensor) -> Tensor:
+    return hard + soft - soft.detach()
+
+
+def _bernoulli(logit: Tensor, uniform: Tensor, temperature: float) -> Tensor:
+    noisy = logit + torch.log(uniform) - torch.log1p(-uniform)
+    return _through((noisy > 0).to(noisy), torch.sigmoid(noisy / temperature))
+
+
+def histogram_maps(schema: Schema) -> dict[str, Grid]:
+    """The public grid of every column: what the one answer of column histograms is asked over."""
+    return {name: grid(column, CELLS) for name, column in schema.columns.items()}

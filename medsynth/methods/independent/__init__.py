@@ -1,0 +1,1 @@
+"""The baseline: noisy class-by-bin marginals alone."""

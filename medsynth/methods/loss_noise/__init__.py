@@ -1,0 +1,1 @@
+"""The loss-noise GAN (Han, Xue 2021): a comparison that keeps nobody's privacy."""

@@ -1,0 +1,120 @@
+"""The loss-noise GAN (Han, Xue 2021), as published, for comparison: it keeps nobody's privacy and is offered so alone.
+
+Two batches are generated a step. Each row's loss on the second is clipped at a share of the mean loss on the first,
+the losses are summed, and noise is added to that sum. A number added to a loss has no gradient: the generator that is
+released does not depend on the noise, and the critic that it follows saw the rows unclipped and without noise. The
+rows still speak through the vault, so that the comparison is of methods; under --no-dp the vault adds no noise.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ...errors import UsageError
+from ...privacy.accounting.calibration import Need, Plan
+from ...privacy.clipping import clipped_gradient_sum
+from ...privacy.networks import Averaged, Mlp
+from ...privacy.vault import Codes, Vault
+from ...rng import torch_stream
+from ...schema import Schema
+from ..dp_cgan.method import GRADIENTS, Arrays, Progress
+from ..dp_cgan.thyroid_study import says_fake, says_real
+from ..shared.sampler import generate as generate
+from ..shared.training_loop import Stage, stage_needs
+
+UNBOUNDED = 1e6  # a clipping norm that no gradient reaches: the method clips losses and not gradients
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """The published settings, and the lots in which rows are read."""
+
+    lots: int = 800
+    rate: float = 0.1
+    largest_lot: int = 2048  # rows
+    bound: float = 0.7  # of the first batch's mean loss: where the second batch's losses are clipped
+    multiplier: float = 1.0  # of the published noise: its standard deviation over the bound
+    microbatches: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.microbatches is not None:
+            raise UsageError("--microbatches belongs to --method dp-cgan: this method clips no gradient.")
+
+    def sampling_rate(self, rows: int) -> float:
+        """The Poisson rate at a declared number of rows."""
+        return min(self.rate, self.largest_lot / rows)
+
+
+WIDTH, BATCH, STEP, AVERAGE = 64, 512, 2e-3, 0.98  # critic's hidden layer, generated rows, Adam, averaged weights
+
+
+def needs(config: Config, rows: int, columns: int, epsilon: float) -> list[Need]:
+    """What a fit asks of the vault. Their noise is never added: the method is fitted without."""
+    rate = config.sampling_rate(rows)
+    return [*stage_needs(0.15, 0.05), Need(label=GRADIENTS, weight=1.0, rate=rate, times=config.lots)]
+
+
+def claimed(rate: float, steps: int, multiplier: float, delta: float) -> float:
+    """The epsilon that the paper's formula prints. It bounds nothing: no finite epsilon holds for this method.
+
+    >>> round(claimed(0.01, 10_000, 1.0, 1e-5), 3)
+    6.786
+    """
+    return 2 * rate * math.sqrt(steps * math.log(1 / delta)) / multiplier if multiplier else math.inf
+
+
+def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
+    """What a person should know: what the paper would claim here, and what holds."""
+    printed = claimed(config.sampling_rate(rows), config.lots, config.multiplier, 1e-5)
+    return [f"The paper's formula prints epsilon {printed:.3g} here, at delta 1e-5. No finite epsilon holds."]
+
+
+def seconds(config: Config, rows: int) -> float:
+    """An estimate of a fit's seconds on one core of a laptop."""
+    return 3.0 + (0.012 + 1e-5 * config.sampling_rate(rows) * rows) * config.lots
+
+
+def released_loss(first: Tensor, second: Tensor, bound: float, noise: Tensor) -> Tensor:
+    """The published loss of the generator: (rows,) losses of two batches and standard noise () to a number.
+
+    The noise is scaled to the bound and added to the sum: it has no gradient.
+    """
+    most = bound * first.detach().mean()
+    return (second.minimum(most).sum() + noise * most) / len(second)
+
+
+def train(
+    config: Config, schema: Schema, vault: Vault, plan: Plan, seed: int | None, device: str, progress: Progress
+) -> Arrays:
+    """Fit the generator. Returns its tensors and the answers that decode its rows."""
+    stage = Stage.ask(schema, vault, plan, seed, device)
+    latent, inert = torch_stream(seed, "latent", device), torch_stream(seed, "noise of the loss", device)
+    critic = Mlp([stage.classes * stage.width, WIDTH, 1], "leaky_relu", torch_stream(seed, "critic")).to(device)
+    net = stage.mixture.net
+    one, two = (torch.optim.Adam(n.parameters(), STEP, (0.5, 0.9)) for n in (critic, net))
+    averaged = Averaged(net, AVERAGE)
+    lot = config.sampling_rate(plan.equivalent_rows) * plan.rows
+
+    def read(codes: Codes) -> Tensor:
+        return stage.by_class(stage.encode(codes))
+
+    for step in range(config.lots):
+        first, second = (stage.by_class(stage.fakes(stage.labels(BATCH, latent), latent)) for _ in range(2))
+        made = clipped_gradient_sum(critic, says_fake, first.detach(), UNBOUNDED).tensors
+        seen = vault.gradient_sum(GRADIENTS, critic, says_real, read, UNBOUNDED)
+        for p, real, fake in zip(critic.parameters(), seen, made, strict=True):
+            p.grad = real / lot + fake / BATCH
+        one.step()
+        noise = config.multiplier * torch.randn((), generator=inert, device=device)
+        loss = released_loss(says_real(critic(first)), says_real(critic(second)), config.bound, noise)
+        for p, gradient in zip(net.parameters(), torch.autograd.grad(loss, list(net.parameters())), strict=True):
+            p.grad = gradient
+        two.step()
+        averaged.keep()
+        progress(step + 1, config.lots)
+    averaged.settle()
+    return stage.tensors()

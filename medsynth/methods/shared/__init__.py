@@ -1,0 +1,1 @@
+"""What several methods use: bins, mixture of products, sampler, training loop."""

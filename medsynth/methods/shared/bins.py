@@ -1,0 +1,171 @@
+"""Bins of a column from one noisy histogram, and values inside a bin by that same histogram. All of it is public."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...rng import Stream
+from ...schema import Binary, Categorical, Schema
+from ...transforms.columns import Column
+from ...transforms.grid import Grid, grid
+from ...transforms.table_codec import size
+from .digit_preference import fitted, on_heaps
+from .marginals import CELLS
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int32]
+STEEP = 4.0  # log ratios inside a bin are cut there
+
+
+def fine_grid(column: Column) -> Grid:
+    """The fine public grid of a column: where values are many, edges that no cell should blur may lie anywhere."""
+    return grid(column, 2 * CELLS if size(column) > 8 * CELLS else CELLS)
+
+
+def grids(schema: Schema, most: int) -> dict[str, Grid]:
+    """The fine public grid of every number column whose values outnumber its bins."""
+    return {
+        name: fine_grid(column)
+        for name, column in schema.columns.items()
+        if not isinstance(column, Binary | Categorical) and size(column) > most
+    }
+
+
+def _even(mass: Floats, parts: int) -> NDArray[np.int64]:
+    """The part of each cell when cells are cut into parts of even mass.
+
+    A cell joins the part in which its middle lies, so that a heap stays whole.
+    """
+    upto = np.concatenate([[0.0], np.cumsum(mass)])
+    middle = (upto[:-1] + upto[1:]) / 2 / upto[-1]
+    return np.asarray(np.searchsorted(np.linspace(0, 1, parts + 1)[1:-1], middle))
+
+
+@dataclass(frozen=True)
+class Bins:
+    """A column's bins, a public map from codes: `place` (fine cells,) is the bin of each cell of the fine grid.
+
+    `shares` (fine cells,) are the noisy shares of rows, `grain` (kinds,) those of the kinds of numbers that heaps
+    are made of, or None. Missing values have bins of their own, the last, one a kind.
+    """
+
+    column: Column
+    grid: Grid
+    place: NDArray[np.int64]
+    shares: Floats
+    grain: Floats | None
+
+    @classmethod
+    def of(cls, column: Column, shares: Floats | None, grain: Floats | None, most: int) -> Bins:
+        """At most `most` bins of roughly equal mass; few values stay themselves."""
+        fine = fine_grid(column)
+        place = np.arange(fine.cells)
+        values = fine.cells - column.gaps
+        if shares is not None:
+            inside = np.unique(_even(shares[:values], most), return_inverse=True)[1]
+            place = np.append(inside, inside[-1] + 1 + np.arange(column.gaps))
+        return cls(column, fine, place, np.ones(fine.cells) if shares is None else shares, grain)
+
+    def split(self, mass: Floats, most: int) -> Bins:
+        """These bins cut further where `mass`, (fine cells,), cut into `most` even parts says so."""
+        if not self.ordered:
+            return self
+        values = self.grid.cells - self.column.gaps
+        both = self.place.astype(np.int64) * (most + 1)
+        both[:values] += _even(mass[:values], most)
+        return replace(self, place=np.unique(both, return_inverse=True)[1])
+
+    @property
+    def cells(self) -> int:
+        """Number of bins."""
+        return int(self.place[-1]) + 1
+
+    @property
+    def ordered(self) -> int:
+        """How many first bins are neighbours in value: none of a column of levels."""
+        named = isinstance(self.column, Binary | Categorical) and self.column.kind != "ordinal"
+        return 0 if named else self.cells - self.column.gaps
+
+    def cell_of(self, codes: Codes) -> NDArray[np.int64]:
+        """The bin of each code."""
+        return self.place[self.grid.cell_of(codes)]
+
+    def merged(self, most: int, mass: Floats) -> NDArray[np.int64]:
+        """A coarser bin, at most about `most`, for each bin: neighbours of a number, the rarest levels; missing alone.
+
+        `mass`: (bins,), the shares of rows.
+        """
+        if self.cells <= most:
+            return np.arange(self.cells)
+        values = self.cells - self.column.gaps
+        if self.ordered:
+            middle = (np.cumsum(mass[:values]) - mass[:values] / 2) / mass[:values].sum()
+            part = np.unique(np.minimum((middle * (most - 1)).astype(np.int64), most - 2), return_inverse=True)[1]
+        else:
+            rank = np.argsort(np.argsort(-mass[:values], kind="stable"))
+            part = np.minimum(rank, most - 2)
+        return np.append(part, part.max() + 1 + np.arange(self.column.gaps))
+
+    def overlap(self, first: int, last: int) -> Floats:
+        """The part of each fine cell's codes that lies from `first` to `last`: (fine cells,)."""
+        edges = self.grid.ends
+        common = np.minimum(edges[1:], last + 1) - np.maximum(edges[:-1], first)
+        return np.asarray(np.maximum(common, 0) / np.diff(edges))
+
+    def shares_of(self, inside: Floats, allowed: Floats) -> Floats:
+        """The share of each bin on `allowed` (fine cells,), by the classes' weights inside: (classes, bins)."""
+        return np.stack([
+            np.bincount(self.place, w * allowed, self.cells) / np.bincount(self.place, w, self.cells) for w in inside
+        ])  # fmt: skip
+
+    def inside(self, log_shares: Floats) -> Floats:
+        """Weights of the fine cells for each class, (classes, fine cells), given log p(bin | class), (classes, bins).
+
+        The fine histogram is everyone's. A class's log ratio to it is known at the bins' middles and taken to be linear
+        in between and beyond: in the highest bin, a class that grows rarer towards it stays at its lower edge.
+        """
+        weight = np.tile(self.shares + 1e-12, (len(log_shares), 1))
+        if self.ordered < 3:
+            return weight
+        cells = np.arange(int((self.place < self.ordered).sum()))
+        at = self.place[cells]
+        mass = np.bincount(at, weight[0, cells], self.ordered)
+        middle = np.bincount(at, weight[0, cells] * cells, self.ordered) / mass
+        ratio = log_shares[:, : self.ordered] - np.log(mass)
+        for k, tilt in enumerate(ratio):
+            line = np.interp(cells, middle, tilt)
+            for end, inner in ((0, 1), (-1, -2)):
+                slope = (tilt[end] - tilt[inner]) / max(abs(middle[end] - middle[inner]), 1e-9)
+                beyond = np.maximum(0.0, (cells - middle[end]) * (1 if end else -1))
+                line = line + slope * beyond
+            weight[k, cells] *= np.exp(np.clip(line - tilt[at], -STEEP, STEEP))
+        return weight
+
+    def draw(
+        self, bins: NDArray[np.int64], classes: NDArray[np.int64], inside: Floats, rng: Stream,
+        span: tuple[int, int] | None = None,
+    ) -> Codes:  # fmt: skip
+        """A code for each bin and class, by the weights `inside` it, on the heaps that the grains tell of.
+
+        With a `span` of codes, only those, which the weights must allow.
+        """
+        starts = np.searchsorted(self.place, np.arange(self.cells + 1))
+        fine = np.zeros(len(bins), np.int64)
+        for k in np.unique(classes):
+            mine = np.flatnonzero(classes == k)
+            mass = np.concatenate([[0.0], np.cumsum(inside[k])])
+            first, last = starts[bins[mine]], starts[bins[mine] + 1]
+            at = mass[first] + rng.random(len(mine)) * (mass[last] - mass[first])
+            fine[mine] = np.clip(np.searchsorted(mass, at, side="right") - 1, first, last - 1)
+        edges = self.grid.ends
+        first, last = edges[fine], edges[fine + 1] - 1
+        if span is not None:
+            first, last = np.maximum(first, span[0]), np.minimum(last, span[1])
+        if self.grain is None:
+            return np.asarray(first + np.floor(rng.random(len(bins)) * (last - first + 1)), np.int32)
+        low, values = self.column.units[0], self.grid.cells - self.column.gaps  # type: ignore[union-attr]
+        units = on_heaps(first + low, last + low, fitted(edges + low, self.shares[:values], self.grain), rng) - low
+        return np.asarray(np.where(first < self.grid.edges[-1], units, first), np.int32)

@@ -1,0 +1,143 @@
+"""The generator: a mixture, over a fixed set of latent points, of products of column distributions.
+
+Given a class and a latent point the columns are independent, so expected tables of any columns are means over the
+latent points of outer products of softmaxes: exact, quick, and free of sampling noise. The network is residual: it
+adds to the logarithm of the class's noisy column shares and begins at zero, so that it starts as those shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...privacy.networks import Mlp
+from ...rng import Stream, torch_stream
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """Sizes of the generator: they cost time, not privacy."""
+
+    points: int = 128  # latent points
+    latent: int = 8
+    width: int = 96
+
+
+class Mixture:
+    """p(row | class) = mean over latent points of the product over columns of softmax(base + network).
+
+    `base`: log shares, (classes, bins) a column. All columns' bins stand side by side; `spans` are their slices.
+    """
+
+    def __init__(self, base: dict[str, Floats], shape: Shape, stream: torch.Generator) -> None:
+        self.names = list(base)
+        stops = np.cumsum([b.shape[1] for b in base.values()]).tolist()
+        self.spans = {n: slice(a, b) for n, a, b in zip(self.names, [0, *stops], stops, strict=False)}
+        self.base = torch.tensor(np.concatenate(list(base.values()), 1), dtype=torch.float32)
+        self.classes = len(self.base)
+        self.latent = torch.randn(shape.points, shape.latent, generator=stream)
+        self.net = Mlp([shape.latent + self.classes, shape.width, shape.width, stops[-1]], "leaky_relu", stream)
+        with torch.no_grad():
+            for parameter in list(self.net.parameters())[-2:]:
+                parameter.zero_()
+
+    def to(self, device: str) -> Mixture:
+        """This mixture on another device."""
+        self.base, self.latent = self.base.to(device), self.latent.to(device)
+        self.net.to(device)
+        return self
+
+    def tensors(self, base: dict[str, Floats]) -> dict[str, NDArray[np.float32]]:
+        """All that `restored` needs, by name; `base` as given at birth."""
+        net = {f"generator.{k}": p.detach().cpu().numpy() for k, p in enumerate(self.net.parameters())}
+        kept = {f"base.{name}": shares.astype(np.float32) for name, shares in base.items()}
+        return {**net, **kept, "latent": self.latent.cpu().numpy()}
+
+    @classmethod
+    def restored(cls, tensors: dict[str, NDArray[np.float32]], names: Sequence[str]) -> Mixture:
+        """The mixture that `tensors` were taken from. `names`: its columns in order, which a file does not keep."""
+        base = {name: tensors[f"base.{name}"].astype(np.float64) for name in names}
+        mixture = cls(base, Shape(), torch_stream(0, "init"))
+        mixture.latent = torch.from_numpy(tensors["latent"])
+        with torch.no_grad():
+            for k, parameter in enumerate(mixture.net.parameters()):
+                parameter.copy_(torch.from_numpy(tensors[f"generator.{k}"]))
+        return mixture
+
+    def inputs(self) -> Tensor:
+        """Latent points beside one-hot classes, (points * classes, latent + classes)."""
+        points, classes = len(self.latent), self.classes
+        hot = torch.eye(classes, device=self.latent.device).repeat(points, 1)
+        return torch.cat([self.latent.repeat_interleave(classes, 0), hot], 1)
+
+    def residual(self) -> Tensor:
+        """What the network adds to the base: (points, classes, all bins)."""
+        answer: Tensor = self.net(self.inputs())
+        return answer.reshape(len(self.latent), self.classes, -1)
+
+    def shares(self, residual: Tensor) -> dict[str, Tensor]:
+        """p(bin | latent point, class) of every column: (points, classes, bins)."""
+        logits = self.base + residual
+        return {name: torch.softmax(logits[..., span], -1) for name, span in self.spans.items()}
+
+    def draw(self, labels: Whole, rng: Stream, weights: Floats, allowed: dict[str, Floats]) -> Drawn:
+        """Bins for rows of the classes `labels`, (rows,) a column: a latent point by its weight, then each column.
+
+        `weights`: (points, classes). `allowed`: (classes, bins) factors of some columns' shares.
+        """
+        upto = np.cumsum(weights / np.maximum(weights.sum(0), 1e-300), 0)
+        chosen = (rng.random((len(labels), 1)) > upto[:, labels].T).sum(1).clip(max=len(self.latent) - 1)
+        return self.drawn(labels, chosen, rng, allowed)
+
+    def drawn(self, labels: Whole, chosen: Whole, rng: Stream, allowed: dict[str, Floats]) -> Drawn:
+        """Bins for rows of the classes `labels` at the points `chosen`, (rows,) each; `allowed` as for `draw`."""
+        shares = self._shares()
+        drawn: dict[str, NDArray[np.int64]] = {}
+        for name, share in shares.items():
+            p = share * allowed.get(name, 1.0)
+            rank = np.cumsum(p, -1)[chosen, labels]
+            drawn[name] = (rng.random((len(labels), 1)) * rank[:, -1:] > rank).sum(1).clip(max=rank.shape[1] - 1)
+        return drawn
+
+    def placed(
+        self, chance: Floats, weights: Floats, fixed: Drawn, labels: Whole | None, rng: Stream
+    ) -> tuple[Whole, Whole]:
+        """A class and a latent point for each row whose bins in some columns are `fixed`, (rows,) a column: exactly.
+
+        `chance`: (classes,) and `weights`: (points, classes) before the bins are known; `labels`: classes, if known.
+        """
+        shares, joint = self._shares(), np.asarray(chance * weights)[None]
+        for name, bins in fixed.items():
+            joint = joint * shares[name][:, :, bins].transpose(2, 0, 1)
+        if labels is not None:
+            joint = joint * (np.arange(self.classes) == labels[:, None])[:, None, :]
+        upto = np.cumsum(joint.reshape(len(joint), -1), 1)
+        flat = (rng.random((len(joint), 1)) * upto[:, -1:] > upto).sum(1).clip(max=upto.shape[1] - 1)
+        chosen, labels = np.divmod(flat, self.classes)
+        return labels, chosen
+
+    def _shares(self) -> dict[str, Floats]:
+        with torch.no_grad():
+            return {n: s.double().cpu().numpy() for n, s in self.shares(self.residual()).items()}
+
+    def evidence(self, allowed: dict[str, Floats]) -> Floats:
+        """p(the given columns lie on allowed values | latent point, class), (points, classes): exact, by products.
+
+        `allowed`: (classes, bins), the allowed share of each bin of some columns.
+        """
+        shares = self._shares()
+        found = np.ones((len(self.latent), self.classes))
+        for name, part in allowed.items():
+            found = found * (shares[name] * part).sum(-1)
+        return found
+
+
+Drawn = dict[str, NDArray[np.int64]]

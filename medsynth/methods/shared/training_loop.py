@@ -1,0 +1,150 @@
+"""What the adversarial methods share: the default's codes and its conditional generator, and what their critics read.
+
+A row is the indicators of its bins, column beside column, and of its class; a generated row holds hard draws of the
+same and passes soft gradients. Whatever else differs between these methods, it is not the encoding.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from ...privacy.accounting.calibration import Need, Plan
+from ...privacy.vault import CellMap, Codes, Vault
+from ...rng import torch_stream
+from ...schema import Schema
+from .bins import Bins, fine_grid, grids
+from .decoder import cleaned_histograms, codebook
+from .digit_preference import grains
+from .marginals import cleaned, without_ghosts
+from .mixture import Mixture, Shape
+
+HISTOGRAMS, CLASSES = "column histograms", "class counts"
+Arrays = dict[str, NDArray[np.float32]]
+MOST = 12  # bins of a number
+POINTS = 128  # latent points of the generator
+TEMPERATURE = 0.7  # of the relaxed draws that pass gradients
+
+
+def stage_needs(histogram_share: float, class_share: float) -> list[Need]:
+    """The answers that set a stage, by their shares of the privacy loss."""
+    shares = {HISTOGRAMS: histogram_share, CLASSES: class_share}
+    return [Need(label=label, weight=share**-0.5) for label, share in shares.items()]
+
+
+@dataclass(kw_only=True)
+class Stage:
+    """The codes, the generator and its start: every class begins at the columns' own noisy shares.
+
+    `order` are the names of the codes' columns; `prior` (classes,) noisy shares of classes; `given` the target's name
+    and the map from its codes to classes.
+    """
+
+    order: tuple[str, ...]
+    bins: dict[str, Bins]
+    given: tuple[str, CellMap]
+    prior: NDArray[np.float64]
+    histograms: dict[str, NDArray[np.float64]]
+    base: dict[str, NDArray[np.float64]]
+    mixture: Mixture
+    device: str
+
+    @classmethod
+    def ask(cls, schema: Schema, vault: Vault, plan: Plan, seed: int | None, device: str) -> Stage:
+        """Ask the vault for histograms of columns and counts of classes; the rest follows from these in public."""
+        columns = [name for name in schema.names if name != schema.target]
+        maps: dict[str, CellMap] = {name: fine_grid(schema.columns[name]) for name in columns}
+        many = grids(schema, MOST)
+        maps |= dict(many)
+        asked = {name: [(name, cells)] for name, cells in maps.items()}
+        asked |= {f"grain {name}": [(name, cells)] for name, cells in grains(schema).items()}
+        answers = vault.tables(HISTOGRAMS, asked)
+        fine = {key: a for key, a in answers.items() if key in many or key not in schema.columns}
+        histograms = cleaned_histograms(schema, fine, plan.rows, plan.noise(HISTOGRAMS) * math.sqrt(len(asked)))
+        bins, condition = codebook(schema, histograms, plan.rows, MOST)
+        given = (schema.target or "", condition)
+        counts = vault.tables(CLASSES, {"class": [given]})["class"]
+        counts = without_ghosts(counts, schema.columns.get(schema.target or ""), plan.noise(CLASSES))
+        base = {}
+        for name in columns:
+            share = histograms[name] if name in histograms else cleaned(answers[name], plan.rows)
+            mass = np.bincount(bins[name].place, share, bins[name].cells)
+            base[name] = np.tile(np.log(mass + 1e-9), (condition.cells, 1))
+        mixture = Mixture(base, Shape(points=POINTS), torch_stream(seed, "init")).to(device)
+        return cls(
+            order=schema.names,
+            bins=bins,
+            given=given,
+            prior=cleaned(counts, plan.rows),
+            histograms=histograms,
+            base=base,
+            mixture=mixture,
+            device=device,
+        )
+
+    @property
+    def classes(self) -> int:
+        """How many classes rows are conditioned on."""
+        return self.given[1].cells
+
+    @property
+    def width(self) -> int:
+        """Indicators of a row that a critic reads, those of its class included."""
+        return self.mixture.base.shape[1] + self.classes
+
+    def encode(self, codes: Codes) -> Tensor:
+        """(rows, columns) codes to (rows, width) indicators, each row by itself."""
+        x = torch.zeros(len(codes), self.width)
+        rows = torch.arange(len(codes))
+        for name, span in self.mixture.spans.items():
+            place = self.bins[name].cell_of(codes[:, self.order.index(name)])
+            x[rows, torch.from_numpy(np.asarray(place, np.int64)) + span.start] = 1.0
+        target, cells = self.given
+        label = cells.cell_of(codes[:, self.order.index(target) if target else 0])
+        x[rows, torch.from_numpy(np.asarray(label, np.int64)) + self.width - self.classes] = 1.0
+        return x.to(self.device)
+
+    def by_class(self, rows: Tensor) -> Tensor:
+        """Rows in the places of their own classes, (..., width) to (..., classes * width), zero elsewhere.
+
+        A critic that reads them has first weights of its own for each class.
+        """
+        return (rows[..., -self.classes :, None] * rows[..., None, :]).flatten(-2)
+
+    def labels(self, count: int, latent: torch.Generator, *, even: bool = False) -> Tensor:
+        """Classes for `count` generated rows, by the noisy shares or `even`: (count,)."""
+        if even:
+            return torch.randint(self.classes, (count,), generator=latent, device=self.device)
+        shares = torch.tensor(self.prior, dtype=torch.float32, device=self.device)
+        return torch.multinomial(shares, count, replacement=True, generator=latent)
+
+    def fakes(self, labels: Tensor, latent: torch.Generator, *, relaxed: bool = True) -> Tensor:
+        """Generated rows of those classes, (rows, width): a latent point each, then hard draws with soft gradients.
+
+        Gumbel noise and the relaxed draw's gradient (Jang, Gu, Poole 2017), which is nearly zero at bins that were not
+        drawn; or, not `relaxed`, the gradient of the bins' chances (Bengio, Leonard, Courville 2013), which hears of
+        all bins at once: what a critic behind noise needs.
+        """
+        logits = self.mixture.base + self.mixture.residual()
+        chosen = torch.randint(len(logits), labels.shape, generator=latent, device=self.device)
+        own = logits[chosen, labels]
+        uniform = torch.rand(own.shape, generator=latent, device=self.device).clamp(1e-6, 1 - 1e-6)
+        noisy = own - torch.log(-torch.log(uniform))
+        parts = []
+        for span in self.mixture.spans.values():
+            soft = torch.softmax(noisy[:, span] / TEMPERATURE if relaxed else own[:, span], 1)
+            hard = functional.one_hot(noisy[:, span].argmax(1), soft.shape[1]).to(soft)
+            parts.append(hard + soft - soft.detach())
+        return torch.cat([*parts, functional.one_hot(labels, self.classes).to(own)], 1)
+
+    def tensors(self) -> Arrays:
+        """All that `drawing.generate` needs."""
+        kept = {f"histogram.{name}": h.astype(np.float32) for name, h in self.histograms.items()}
+        kept |= {f"place.{name}": self.bins[name].place.astype(np.float32) for name in self.base}
+        return {**self.mixture.tensors(self.base), **kept, "prior": self.prior.astype(np.float32)}

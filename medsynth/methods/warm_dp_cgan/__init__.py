@@ -1,0 +1,1 @@
+"""The default method: a conditional generator warm-started from noisy marginals (docs/methods/default.md)."""

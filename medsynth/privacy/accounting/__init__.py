@@ -1,0 +1,1 @@
+"""From events to epsilon: what was measured, what it costs, and the noise that meets a budget."""

@@ -1,0 +1,174 @@
+"""A budget and a method's needs become noise multipliers, before any row is read."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ...errors import BudgetError, UsageError
+from . import accountant
+from .events import Event, Gaussian, PickedGaussian, SubsampledGaussian, Thresholded, TurnGaussian, to_json, weight
+from .ledger import Ledger
+
+TOLERANCE = 0.004  # the plan spends at least this close to the budget, relatively
+SMALLEST, LARGEST = 1e-2, 1e4  # scales of noise between which a plan is sought
+PRV_FAILURES = (BudgetError, ValueError, RuntimeError, FloatingPointError, MemoryError)  # Opacus issue 601
+DISCOVERY_DELTA = 0.1  # share of delta that key discovery may use
+
+
+@dataclass(frozen=True, kw_only=True)
+class Need:
+    """One kind of answer a method asks for: `weight` is its noise multiplier relative to the other needs'.
+
+    `rate` below 1 makes it a Poisson-sampled step; `discovery` makes it a thresholded one; `shards` makes it a step
+    that one of so many parties answers, picked in secret, or in public `turns`.
+    """
+
+    label: str
+    weight: float
+    rate: float = 1.0
+    times: int = 1
+    discovery: bool = False
+    shards: int | None = None
+    turns: bool = False
+
+    def event(self, scale: float, delta: float) -> Event:
+        """The event at noise `scale`."""
+        if self.discovery:
+            return Thresholded(multiplier=self.weight * scale, delta=DISCOVERY_DELTA * delta)
+        if self.shards is not None:
+            return (TurnGaussian if self.turns else PickedGaussian)(multiplier=self.weight * scale, shards=self.shards)
+        if self.rate < 1:
+            return SubsampledGaussian(multiplier=self.weight * scale, rate=self.rate)
+        return Gaussian(multiplier=self.weight * scale)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What will be asked, with which noise, and what it costs. Nothing in it depends on a row."""
+
+    epsilon_asked: float
+    epsilon: float
+    delta: float
+    rows: int
+    accountant: accountant.Accountant
+    events: dict[str, tuple[Event, int]]
+    most: int | None = None  # rows of a patient, where the patient is the unit of privacy
+
+    def noise(self, label: str) -> float:
+        """The noise of the answer called `label`, for each unit of what one row can change in it.
+
+        A patient's rows are all in one shard, whose whole answer the sensitivity of a picked one is about.
+        """
+        event = self.events[label][0]
+        return event.multiplier * (1 if isinstance(event, PickedGaussian | TurnGaussian) else self.most or 1)
+
+    @property
+    def equivalent_rows(self) -> int:
+        """So many rows with the row as the unit would meet the same noise: what rules on rows read."""
+        return max(1, self.rows // (self.most or 1))
+
+    def ledger(self, random_source: str) -> Ledger:
+        """An empty ledger that admits exactly this plan."""
+        return Ledger(
+            delta=self.delta,
+            accountant=self.accountant,
+            random_source=random_source,
+            allowance=dict(self.events),
+            most=self.most,
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data that tells this plan from another."""
+        return {label: [to_json(event), times] for label, (event, times) in self.events.items()}
+
+    def shares(self) -> dict[str, float]:
+        """Each label's part of the privacy loss, as its share of the sum of rate^2 times / multiplier^2.
+
+        Epsilon is not additive; this is the field's common first-order figure for who spends it.
+        """
+        parts = {label: times * weight(event) for label, (event, times) in self.events.items()}
+        return {label: part / sum(parts.values()) for label, part in parts.items()}
+
+    @property
+    def repeated(self) -> str:
+        """The answer that is asked most often."""
+        return max(self.events, key=lambda label: self.events[label][1])
+
+    def spent_table(self, points: int = 8) -> list[tuple[int, float]]:
+        """(times the most repeated answer was asked, epsilon spent by then, all else included), for progress bars."""
+        label = self.repeated
+        event, times = self.events[label]
+        others = [pair for name, pair in self.events.items() if name != label]
+        steps = sorted({round(times * k / points) for k in range(1, points)})
+        table = [(n, accountant.epsilon([*others, (event, n)], self.delta, self.accountant)) for n in steps if n]
+        return [*table, (times, self.epsilon)]
+
+
+def check_budget(epsilon: float, delta: float) -> None:
+    """Raises UsageError unless epsilon is positive and finite and delta lies in (0, 1)."""
+    if not (math.isfinite(epsilon) and epsilon > 0):
+        raise UsageError("epsilon must be a positive, finite number. Zero does not switch privacy off; --no-dp does.")
+    if not (math.isfinite(delta) and 0 < delta < 1):
+        raise UsageError("delta must lie strictly between 0 and 1; 1e-5 is usual.")
+
+
+def make_plan(needs: Sequence[Need], *, epsilon: float, delta: float, rows: int, most: int | None = None) -> Plan:
+    """The least noise, in the proportions of `needs`, whose total stays at or below `epsilon`.
+
+    `most`: rows of a patient, where the patient is the unit of privacy.
+
+    Raises UsageError for a budget out of range and BudgetError where no usable noise meets it.
+    """
+    check_budget(epsilon, delta)
+
+    @functools.cache
+    def cost(scale: float, by: accountant.Accountant) -> float:
+        return accountant.epsilon([(need.event(scale, delta), need.times) for need in needs], delta, by)
+
+    if cost(LARGEST, "rdp") > epsilon:
+        raise BudgetError(
+            f"epsilon {epsilon:g} at delta {delta:g} is too small for this method. Give a larger --epsilon."
+        )
+    # RDP is quick and lies above PRV: it finds a scale that is safe under both, PRV then lowers it.
+    chosen: accountant.Accountant = "rdp"
+    scale = _least(lambda z: cost(z, "rdp"), SMALLEST, LARGEST, epsilon)
+    with contextlib.suppress(*PRV_FAILURES):
+        if cost(scale, "prv") <= epsilon:
+            low = scale / (1.6 if all(need.shards is None for need in needs) else 2.2)  # `picks` says why
+            scale, chosen = _least(lambda z: cost(z, "prv"), low, scale, epsilon), "prv"
+    return Plan(
+        epsilon_asked=epsilon,
+        epsilon=cost(scale, chosen),
+        delta=delta,
+        rows=rows,
+        most=most,
+        accountant=chosen,
+        events={need.label: (need.event(scale, delta), need.times) for need in needs},
+    )
+
+
+def _least(cost: Callable[[float], float], low: float, high: float, epsilon: float) -> float:
+    """The least scale in [low, high], nearly, that costs at most `epsilon`. `high` must; the answer always does.
+
+    The logarithm of the cost is nearly linear in that of the scale, so secants need few calls of a slow accountant;
+    where one leaves the bracket, or has tried thrice, the bracket is halved instead.
+    """
+    goal, slope = (1 - TOLERANCE / 2) * epsilon, -1.0
+    at, value = high, cost(high)
+    spent, tries = value, 0
+    while spent < (1 - TOLERANCE) * epsilon and high / low > 1 + TOLERANCE / 10:
+        tries += 1
+        guess = at * math.exp(math.log(goal / value) / slope) if 0 < value < math.inf and tries % 4 else 0.0
+        new = guess if low < guess < high else math.sqrt(low * high)
+        was, at, value = (at, value), new, cost(new)
+        if 0 < value < math.inf and 0 < was[1] < math.inf and value != was[1]:
+            slope = min(-0.2, math.log(value / was[1]) / math.log(at / was[0]))
+        if value <= epsilon:
+            high, spent = at, value
+        else:
+            low = at
+    return high

@@ -1,0 +1,1 @@
+"""What sections are computed from: the tables in one form, the protocol, statistics, records."""

@@ -1,0 +1,77 @@
+"""Ranks and resamples: AuROC and its bootstrap intervals, for many scores at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...rng import Stream
+from .records import Figure
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+DRAWS = 500  # resamples
+BLOCK = 2_000_000  # weights held at once
+LEVEL = 0.95
+
+
+def resamples(rows: int, rng: Stream) -> Iterator[Floats]:
+    """Weights of `DRAWS` bootstrap resamples in blocks (draws, rows): each row's weight is Poisson of mean one.
+
+    The Poisson bootstrap equals the usual one up to the resample's size, and needs no sorting of draws.
+    """
+    at_once = max(1, BLOCK // rows)
+    for start in range(0, DRAWS, at_once):
+        yield rng.poisson(1.0, (min(at_once, DRAWS - start), rows)).astype(np.float64)
+
+
+def auroc(truth: Flags, score: Floats, weights: Floats | None = None) -> Floats:
+    """Area under the ROC curve, ties counted half, one value a row of `weights` (draws, rows). NaN for one class.
+
+    >>> auroc(np.array([False, True, True]), np.array([0.1, 0.4, 0.1])).tolist()
+    [0.75]
+    """
+    weights = np.ones((1, len(truth))) if weights is None else weights
+    order = np.argsort(score, kind="stable")
+    starts = np.flatnonzero(np.diff(score[order], prepend=-np.inf))
+    sorted_weights, hit = weights[:, order], truth[order]
+    positive = np.add.reduceat(sorted_weights * hit, starts, axis=1)
+    negative = np.add.reduceat(sorted_weights * ~hit, starts, axis=1)
+    below = np.cumsum(negative, axis=1) - negative / 2
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray((positive * below).sum(1) / (positive.sum(1) * negative.sum(1)))
+
+
+def interval(value: float, draws: Floats) -> Figure:
+    """`value` with the central 95 % of its resampled values."""
+    known = draws[np.isfinite(draws)]
+    if len(known) < len(draws) / 2:
+        return Figure(value=value)
+    low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Figure(value=value, low=low, high=high)
+
+
+def compared(value: Floats, draws: Floats) -> dict[str, Figure]:
+    """Figures `real`, `synthetic` and `loss`, real less synthetic in pairs, of value (2,) and draws (draws, 2)."""
+    return {
+        "real": interval(value[0], draws[:, 0]),
+        "synthetic": interval(value[1], draws[:, 1]),
+        "loss": interval(value[0] - value[1], draws[:, 0] - draws[:, 1]),
+    }
+
+
+def resampled(rows: int, rng: Stream, measure: Callable[[Floats], Floats]) -> Floats:
+    """`measure` of every resample: from weights (draws, rows) to (draws, ...), all draws together."""
+    return np.concatenate([measure(weights) for weights in resamples(rows, rng)])
+
+
+def roc_points(truth: Flags, score: Floats, points: int = 60) -> list[tuple[float, float]]:
+    """(false-positive rate, true-positive rate) along the ROC curve, thinned to about `points`."""
+    order = np.argsort(-score, kind="stable")
+    last = np.flatnonzero(np.diff(score[order], append=np.nan) != 0)  # the end of each run of equal scores
+    hits, misses = np.cumsum(truth[order])[last], np.cumsum(~truth[order])[last]
+    x, y = np.concatenate([[0], misses / misses[-1]]), np.concatenate([[0], hits / hits[-1]])
+    keep = np.unique(np.searchsorted(x + y, np.linspace(0, 2, points)).clip(0, len(x) - 1))
+    return [(round(float(x[k]), 4), round(float(y[k]), 4)) for k in np.union1d(keep, [0, len(x) - 1])]

@@ -1,0 +1,1 @@
+"""From records to one self-contained HTML page."""

@@ -1,0 +1,221 @@
+"""The report's figures, one idea each. Blue and a full stroke are real rows, orange and a broken one synthetic rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..data.records import Figure
+from ..sections.attacks import Attacks
+from ..sections.claim import Claim
+from ..sections.fidelity import ColumnFidelity, Fidelity
+from ..sections.importance import Importance
+from ..sections.inference import Inference
+from ..sections.numeric_utility import NumericUtility
+from ..sections.utility import Curve, Utility
+from .svg import Drawing, Point, Scale, spaced, ticks
+
+ROW = 34.0
+
+
+def _square(drawing: Drawing, x: str, y: str, size: float = 220.0) -> tuple[Scale, Scale]:
+    """Axes from 0 to 1 both ways, with the diagonal of chance."""
+    across, up = Scale(0, 1, 44, 44 + size), Scale(0, 1, 12 + size, 12)
+    for value in (0.0, 0.5, 1.0):
+        drawing.line((across(value), up(0)), (across(value), up(1)), "grid")
+        drawing.line((across(0), up(value)), (across(1), up(value)), "grid")
+        drawing.text(across(value), up(0) + 16, f"{value:g}", anchor="middle")
+        drawing.text(across(0) - 6, up(value) + 4, f"{value:g}", anchor="end")
+    drawing.line((across(0), up(0)), (across(1), up(1)), "chance")
+    drawing.text(across(0.5), up(0) + 34, x, "axis", "middle")
+    drawing.add("text", y, x=13, y=up(0.5), class_="axis", text_anchor="middle", transform=f"rotate(-90 13 {up(0.5)})")
+    return across, up
+
+
+def tradeoff(claim: Claim) -> str:
+    """The attacker's best true-positive rate at each false-positive rate."""
+    drawing = Drawing(
+        300, 280, "What any attacker can reach at most",
+        f"Upper bound of the true-positive rate against the false-positive rate, from {len(claim.curve)} points of the "
+        f"ledger's own curve. Right at most {claim.guess_right:.1%} of the time from even odds.",
+    )  # fmt: skip
+    across, up = _square(drawing, "false-positive rate", "true-positive rate")
+    line = [(across(x), up(y)) for x, y in claim.curve]
+    drawing.path([*line, (across(1), up(0)), (across(0), up(0))], "reach")
+    drawing.path(line, "stroke ink")
+    return drawing.render()
+
+
+def curves(found: Sequence[Curve], kind: str, x: str, y: str) -> list[str]:
+    """One small square a class, real and synthetic."""
+    made = []
+    for curve in found:
+        drawing = Drawing(
+            280, 278, f"{kind}, class {curve.level}",
+            f"{kind} of class {curve.level} against the rest: {y} over {x}, trained on real rows (full stroke) and "
+            "on synthetic rows (broken stroke). The figures stand in the table.",
+        )  # fmt: skip
+        across, up = _square(drawing, x, y)
+        for side, points in (("real", curve.real), ("synthetic", curve.synthetic)):
+            drawing.path([(across(a), up(b)) for a, b in points], f"stroke {side}")
+        drawing.text(across(0.96), up(0.06), f"class {curve.level}", "mark", "end")
+        made.append(drawing.render())
+    return made
+
+
+def _interval(drawing: Drawing, figure: Figure, place: Scale, y: float, side: str) -> None:
+    if figure.value is None:
+        return
+    if figure.low is not None and figure.high is not None:
+        drawing.line((place(figure.low), y), (place(figure.high), y), f"bar {side}")
+    shape = {"class_": f"dot {side}"}
+    if side == "synthetic":
+        drawing.add("rect", x=place(figure.value) - 4.5, y=y - 4.5, width=9, height=9, **shape)
+    else:
+        drawing.add("circle", cx=place(figure.value), cy=y, r=5, **shape)
+
+
+def forest(title: str, rows: Sequence[tuple[str, Sequence[tuple[str, Figure]]]], axis: str, mark: float | None) -> str:
+    """Estimates with intervals, a row a name: circles real, squares synthetic. `mark` is a line to compare with."""
+    values = [v for _, sides in rows for _, f in sides for v in (f.value, f.low, f.high) if v is not None]
+    values += [mark] if mark is not None else []
+    if not values:
+        return ""
+    left = 12 + 7.2 * max(len(name) for name, _ in rows)
+    height = 16 + ROW * len(rows) + 44
+    words = "; ".join(
+        f"{name}: " + ", ".join(f"{side} {f.value:.3f}" for side, f in sides if f.value is not None)
+        for name, sides in rows
+    )
+    drawing = Drawing(max(620.0, left + 340), height, title, words)
+    low, high = spaced(values)
+    place = Scale(low, high, left, drawing.width - 24)
+    for value in ticks(low, high):
+        drawing.line((place(value), 10), (place(value), height - 44), "grid")
+        drawing.text(place(value), height - 28, f"{value:g}", anchor="middle")
+    if mark is not None:
+        drawing.line((place(mark), 6), (place(mark), height - 40), "chance")
+    for k, (name, sides) in enumerate(rows):
+        middle = 16 + ROW * (k + 0.5)
+        drawing.text(left - 12, middle + 4, name, "name", "end")
+        for j, (side, figure) in enumerate(sides):
+            _interval(drawing, figure, place, middle + (j - (len(sides) - 1) / 2) * 12, side)
+    drawing.text((left + drawing.width - 24) / 2, height - 8, axis, "axis", "middle")
+    return drawing.render()
+
+
+def scores(utility: Utility | NumericUtility) -> str:
+    """AuROC, or R2, of every model trained on real and on synthetic rows."""
+    if isinstance(utility, NumericUtility):
+        rows = [(m.label, [("real", m.real), ("synthetic", m.synthetic)]) for m in utility.regressors]
+        return forest("R2 on real rows", rows, "R2 on real held-out rows", None)
+    named = [(m.label, [("real", m.real), ("synthetic", m.synthetic)]) for m in utility.classifiers]
+    return forest("AuROC on real rows", named, "macro AuROC on real held-out rows", None)
+
+
+def attack_intervals(attacks: Attacks) -> str:
+    """Advantage of every membership attack with its interval; zero is a coin's."""
+    rows = [(m.name, [("synthetic", m.advantage)]) for m in attacks.membership]
+    return forest("Advantage of membership attacks", rows, "advantage over guessing (0: none, 1: certain)", 0.0)
+
+
+def coefficients(found: Inference) -> str:
+    """Regression coefficients of both tables."""
+    rows = [(c.predictor, [("real", c.real), ("synthetic", c.synthetic)]) for c in found.coefficients]
+    return forest("Coefficients of the regression", rows, "coefficient with 95 % interval", 0.0)
+
+
+def importances(found: Importance) -> str:
+    """The columns that models lean on most."""
+    rows = [(name, [("real", Figure(value=a)), ("synthetic", Figure(value=b))]) for name, a, b in found.columns[:10]]
+    return forest("Permutation importance", rows, "rise of the squared error when the column is permuted", 0.0)
+
+
+def bars(name: str, labels: Sequence[str], real: Sequence[float] | None, made: Sequence[float], number: bool) -> str:
+    """One column's shares: filled bars synthetic, a stepped outline (numbers) or ticks (levels) real."""
+    width, height, floor = 236.0, 116.0, 88.0
+    top = max([*(real or [0.0]), *made, 1e-9])
+    words = "; ".join(
+        f"{label}: " + (f"real {real[k]:.1%}, " if real else "") + f"synthetic {made[k]:.1%}"
+        for k, label in enumerate(labels[:8])
+    )
+    drawing = Drawing(width, height, f"Distribution of {name}", words or "no values")
+    step = (width - 8) / max(len(labels), 1)
+    up = Scale(0, top, floor, 10)
+    for k, share in enumerate(made):
+        gap = 0.0 if number else step * 0.12
+        drawing.add("rect", x=4 + k * step + gap, y=up(share), width=max(step - 2 * gap, 0.5), height=floor - up(share),
+                    class_="fill synthetic")  # fmt: skip
+    if real and number:
+        outline: list[Point] = [(4, floor)]
+        for k, share in enumerate(real):
+            outline += [(4 + k * step, up(share)), (4 + (k + 1) * step, up(share))]
+        drawing.path([*outline, (4 + len(real) * step, floor)], "stroke real")
+    elif real:
+        for k, share in enumerate(real):
+            drawing.line(
+                (4 + k * step + step * 0.04, up(share)), (4 + (k + 1) * step - step * 0.04, up(share)), "level real"
+            )
+    drawing.line((4, floor), (width - 4, floor), "base")
+    if number and labels:
+        drawing.text(4, floor + 15, labels[0].split(" to ")[0])
+        drawing.text(width - 4, floor + 15, labels[-1].split(" to ")[-1], anchor="end")
+    elif len(labels) <= 6:
+        for k, label in enumerate(labels):
+            most = max(2, int(step / 6.2))
+            short = label if len(label) <= most else label[: most - 1] + "…"
+            drawing.text(4 + (k + 0.5) * step, floor + 15, short, anchor="middle")
+    return drawing.render()
+
+
+def overlay(column: ColumnFidelity) -> str:
+    """One column, real and synthetic."""
+    return bars(column.name, column.labels, column.real, column.synthetic, column.kind == "number")
+
+
+def heat_maps(fidelity: Fidelity) -> list[tuple[str, str]]:
+    """Associations of real rows, of synthetic rows, and their difference."""
+    real, made = fidelity.association_real, fidelity.association_synthetic
+    gap = [[b - a for a, b in zip(x, y, strict=True)] for x, y in zip(real, made, strict=True)]
+    titles = ("real rows", "synthetic rows", "synthetic less real")
+    return [(t, _heat(t, m, fidelity.names)) for t, m in zip(titles, (real, made, gap), strict=True)]
+
+
+def _heat(title: str, matrix: list[list[float]], names: list[str]) -> str:
+    """A square of cells: darker is stronger; in the difference, blue is too weak and orange too strong."""
+    count = len(names)
+    size = min(16.0, 300 / count)
+    strongest = sorted(
+        ((abs(matrix[i][j]), matrix[i][j], names[i], names[j]) for i in range(count) for j in range(i)), reverse=True
+    )
+    words = "Strongest: " + "; ".join(f"{a} and {b} {v:.2f}" for _, v, a, b in strongest[:5])
+    labelled = size >= 9
+    left = 8 + (5.6 * min(16, max(map(len, names))) if labelled else 0)
+    drawing = Drawing(left + count * size + 8, count * size + 12, f"Association between columns, {title}", words)
+    for i in range(count):
+        for j in range(count):
+            value = matrix[i][j]
+            if i != j and abs(value) >= 0.02:
+                kind = "heat" if title != "synthetic less real" else ("more" if value > 0 else "less")
+                drawing.add("rect", x=left + j * size, y=4 + i * size, width=size - 0.6, height=size - 0.6, class_=kind,
+                            fill_opacity=f"{min(1.0, abs(value) * (1 if kind == 'heat' else 2.5)):.2f}")  # fmt: skip
+        drawing.add("rect", x=left + i * size, y=4 + i * size, width=size - 0.6, height=size - 0.6, class_="self")
+        if labelled:
+            name = names[i] if len(names[i]) <= 16 else names[i][:15] + "…"
+            drawing.text(left - 5, 4 + (i + 0.7) * size, name, "small", "end")
+    return drawing.render()
+
+
+def shares(claim: Claim) -> str:
+    """Each answer's share of the first-order privacy loss."""
+    drawing = Drawing(
+        620, 20 + 30 * len(claim.events), "Shares of the privacy loss",
+        "; ".join(f"{e.label}: {e.share:.1%}" for e in claim.events),
+    )  # fmt: skip
+    left = 12 + 7.2 * max(len(e.label) for e in claim.events)
+    place = Scale(0, 1, left, 560)
+    for k, event in enumerate(claim.events):
+        y = 10 + 30 * k
+        drawing.text(left - 12, y + 15, event.label, "name", "end")
+        drawing.add("rect", x=left, y=y, width=max(place(event.share) - left, 1.0), height=20, class_="fill ink")
+        drawing.text(place(event.share) + 8, y + 15, f"{event.share:.1%}")
+    return drawing.render()

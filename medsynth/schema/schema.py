@@ -1,0 +1,188 @@
+"""A schema: the columns of a table, in order, and its target; read from and written to YAML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ..errors import SchemaError
+from ..transforms.columns import Binary, Categorical, Column, Date, Identifier
+from .constraints import Rule, parse
+from .yaml_text import parse_yaml
+
+MOST_RULES, MOST_ROWS = 200, 1000
+UNFINISHED = re.compile(r"\bTODO\b")
+
+
+class Schema(BaseModel):
+    """The public description of a table: `columns` by name, in the table's order, and the `target` column.
+
+    >>> schema = Schema.from_yaml('''
+    ... name: clinic
+    ... target: class
+    ... columns:
+    ...   tsh: {kind: continuous, bounds: [0, 1], scale: log, decimals: 5, unit: U/l}
+    ...   visits: {kind: count, bounds: [0, 50]}
+    ...   sex: {kind: binary, levels: [0, 1]}
+    ...   class: {kind: categorical, levels: [1, 2, 3]}
+    ... ''')
+    >>> schema.names
+    ('tsh', 'visits', 'sex', 'class')
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    target: str | None = None
+    columns: dict[str, Column] = Field(min_length=1)
+    rules: tuple[str, ...] = Field((), max_length=MOST_RULES)
+    unit: str | None = None  # the identifier of patients, where one patient and not one row is the unit of privacy
+    max_rows: int | None = Field(None, ge=1, le=MOST_ROWS)
+    constant: tuple[str, ...] = ()  # columns that do not change over a patient's rows
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.target is not None and self.target not in self.columns:
+            raise ValueError("target names no column")
+        if (self.unit is None) != (self.max_rows is None):
+            raise ValueError("`unit` and `max_rows` come together: the patients' identifier, and their most rows")
+        if self.unit is not None and not isinstance(self.columns.get(self.unit), Identifier):
+            raise ValueError("`unit` must name a column of kind identifier")
+        if self.constant and self.unit is None:
+            raise ValueError("`constant` names columns that stay the same over a patient's rows: it needs `unit`")
+        if lost := [name for name in self.constant if name not in self.core.columns]:
+            raise ValueError(f"`constant` names {lost[0]!r}, which is no column, a key or one that a rule defines")
+        settled: set[str] = set()
+        for rule in self.parsed_rules:
+            if (name := rule.defines) is None:
+                continue
+            later = {other.defines for other in self.parsed_rules} - settled
+            if name == self.target or name in settled or rule.columns & later:
+                raise ValueError(f"rule {rule.text!r}: the target, a column defined twice or by a later rule")
+            if not self.columns[name].missing and any(self.columns[c].missing for c in rule.columns):
+                raise ValueError(f"rule {rule.text!r}: what it reads may be missing, so {name!r} needs `missing: true`")
+            settled.add(name)
+        for name, column in self.columns.items():
+            if isinstance(column, Identifier) and name == self.target:
+                raise ValueError(f"the target {name!r} is an identifier")
+            anchor = self.columns.get(column.after) if isinstance(column, Date) and column.after else None
+            if isinstance(column, Date) and column.after and not (isinstance(anchor, Date) and anchor.after is None):
+                raise ValueError(f"column {name!r}: `after` must name a date column that has no `after` itself")
+            if anchor is not None and anchor.missing and not column.missing:
+                raise ValueError(f"column {name!r}: the date that it comes after may be missing: `missing: true`")
+        return self
+
+    @property
+    def parsed_rules(self) -> tuple[Rule, ...]:
+        """The rules, in order. Raises ValueError for a text that is no rule about these columns."""
+        numbers = {
+            n: not isinstance(c, Binary | Categorical) for n, c in self.columns.items() if c.kind != "identifier"
+        }
+        found = []
+        for text in self.rules:
+            try:
+                found.append(parse(text, numbers))
+            except ValueError as error:
+                raise ValueError(f"rule {text!r}: {error}") from None
+        return tuple(found)
+
+    @property
+    def core(self) -> Schema:
+        """What a model learns: this schema without its rules, the columns that they define, and identifiers."""
+        defined = {rule.defines for rule in self.parsed_rules}
+        defined |= {name for name, column in self.columns.items() if isinstance(column, Identifier)}
+        columns = {name: c for name, c in self.columns.items() if name not in defined}
+        return self.model_copy(update={"columns": columns, "rules": (), "unit": None, "max_rows": None, "constant": ()})
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Column names in the table's order."""
+        return tuple(self.columns)
+
+    def with_target(self, target: str) -> Schema:
+        """This schema with another target. Raises SchemaError if it names no column."""
+        if target not in self.columns:
+            raise SchemaError(f"The target {target!r} is no column. The columns are: {', '.join(self.names)}.")
+        return Schema.from_dict({**self.to_dict(), "target": target}, f"schema {self.name!r}")
+
+    @classmethod
+    def from_yaml(cls, text: str, where: str = "schema") -> Schema:
+        """The schema that `text` holds; `where` names it in messages.
+
+        Raises SchemaError for text that is no YAML, for unknown keys or kinds, and while a TODO is left.
+        """
+        if todo := next((n for n, line in enumerate(text.splitlines(), 1) if UNFINISHED.search(line)), None):
+            raise SchemaError(f"{where}, line {todo}: a TODO is left. Fill it in (or delete the file) and try again.")
+        return cls.from_dict(parse_yaml(text, where), where)
+
+    @classmethod
+    def from_dict(cls, content: object, where: str = "schema") -> Schema:
+        """The schema that a mapping holds. Raises SchemaError where it holds none."""
+        try:
+            return cls.model_validate(content)
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
+            place = ".".join(str(part) for part in first["loc"]) or "top level"
+            raise SchemaError(
+                f"{where}: at {place}: {first['msg']}. `medsynth schema show thyroid` prints a schema to copy from."
+            ) from None
+
+    @classmethod
+    def load(cls, path: Path | str) -> Schema:
+        """The schema in the YAML file `path`."""
+        try:
+            return cls.from_yaml(Path(path).read_text(encoding="utf-8"), str(path))
+        except FileNotFoundError:
+            raise SchemaError(f"There is no schema file {path}. `medsynth schema draft TABLE` writes one.") from None
+        except (OSError, UnicodeDecodeError):
+            raise SchemaError(f"The schema {path} cannot be read as UTF-8 text.") from None
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain data, defaults left out; `from_dict` reads it back."""
+        columns = {
+            name: {"kind": c.kind, **c.model_dump(mode="json", exclude_defaults=True)}
+            for name, c in self.columns.items()
+        }
+        head = {"target": self.target, "unit": self.unit, "max_rows": self.max_rows}
+        head |= {"constant": list(self.constant)} if self.constant else {}  # type: ignore[dict-item]
+        rules = {"rules": list(self.rules)} if self.rules else {}
+        return {"name": self.name, **{k: v for k, v in head.items() if v is not None}, "columns": columns, **rules}
+
+    def to_yaml(self) -> str:
+        """YAML text with one line a column; `from_yaml` reads it back."""
+        content = self.to_dict()
+        columns, rules = content.pop("columns"), content.pop("rules", None)
+        assert isinstance(columns, dict)
+        flow = {"default_flow_style": True, "sort_keys": False, "width": 10_000, "allow_unicode": True}
+        lines = [
+            f"  {_scalar(name)}: {yaml.safe_dump(column, **flow).strip()}"  # type: ignore[call-overload]
+            for name, column in columns.items()
+        ]
+        head = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+        tail = yaml.safe_dump({"rules": rules}, sort_keys=False, allow_unicode=True, width=10_000) if rules else ""
+        return head + "columns:\n" + "\n".join(lines) + "\n" + tail
+
+
+def _scalar(name: str) -> str:
+    """A column name as a YAML key on one line."""
+    text: str = yaml.safe_dump({name: None}, allow_unicode=True, width=10_000)
+    return text.rsplit(":", 1)[0]
+
+
+def bundled() -> dict[str, Schema]:
+    """The schemas that come with medsynth, by name."""
+    folder = resources.files("medsynth_schemas")
+    found = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+    schemas = (Schema.from_yaml((folder / name).read_text("utf-8"), name) for name in found)
+    return {schema.name: schema for schema in schemas}
+
+
+def bundled_for(header: Sequence[str]) -> Schema | None:
+    """The bundled schema whose columns are exactly `header`, in any order, or None."""
+    return next((s for s in bundled().values() if sorted(s.names) == sorted(header)), None)

@@ -1,0 +1,48 @@
+"""Sampled columns in the dtypes of the frame that was fitted, where those hold them."""
+
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+from pandas.api.types import pandas_dtype
+
+from ..schema import Binary, Categorical
+from .columns import Column
+
+_NUMBERS = r"u?int(8|16|32|64)|float|double|bool"
+# What an artifact may name: it may come from anywhere.
+KNOWN = re.compile(
+    r"object|category|bool|boolean|u?int(8|16|32|64)|U?Int(8|16|32|64)|[fF]loat(32|64)|string\[\w+\]"
+    rf"|datetime64\[(s|ms|us|ns)\]|arrow:({_NUMBERS}|string|large_string)"
+)
+
+
+def cast(values: pd.Series, dtype: str, column: Column) -> pd.Series:
+    """Values in the dtype of that name, or as they are where it is unknown or cannot hold them, as int no gaps."""
+    if not KNOWN.fullmatch(dtype):
+        return values
+    try:
+        if dtype == "category":
+            return values.astype(_category(column))
+        if dtype == "object":
+            return values.astype(object).mask(values.isna(), None)
+        found = _arrow(dtype[6:]) if dtype.startswith("arrow:") else pandas_dtype(dtype)
+        words = isinstance(found, pd.StringDtype) or dtype.endswith("string")
+        return (values.map(str, na_action="ignore") if words else values).astype(found)
+    except (ValueError, TypeError):
+        return values
+
+
+def _category(column: Column) -> pd.CategoricalDtype:
+    """The schema's levels as categories; of a column of anything else, whatever values there are."""
+    if isinstance(column, Binary | Categorical):
+        codes = list(column.missing) if isinstance(column.missing, tuple) else []
+        return pd.CategoricalDtype([*column.levels, *(c for c in codes if c != "")], column.kind == "ordinal")
+    return pd.CategoricalDtype()
+
+
+def _arrow(name: str) -> pd.ArrowDtype:
+    import pyarrow
+
+    return pd.ArrowDtype(pyarrow.type_for_alias(name))

@@ -1,0 +1,229 @@
+"""The commands as a person types them, in process."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+from medsynth_cli.app import app
+from typer.testing import CliRunner
+
+pytestmark = pytest.mark.usefixtures("quick")
+FIT = ["fit", "patients.csv", "--epsilon", "3.7", "--rows", "300"]
+
+
+def run(*words):
+    return CliRunner().invoke(app, list(words))
+
+
+def good(*words):
+    answer = run(*words)
+    assert answer.exit_code == 0, answer.stderr
+    return answer
+
+
+def test_the_straight_way(patients, cohort):
+    good("fit", "patients.csv", "--epsilon", "3.7")
+    good("sample", "-n", "1000")
+    drawn = pd.read_csv("patients.synthetic.csv")
+    assert list(drawn.columns) == list(cohort.columns) and len(drawn) == 1000
+    assert drawn.dtypes.to_dict() == pd.read_csv("patients.csv").dtypes.to_dict()
+    answer = good("ledger", "--verify")
+    assert "class-by-bin counts" in answer.stdout and "Verified" in answer.stdout
+    assert "histogram.age_years" in good("inspect").stdout
+
+
+def test_fit_json_is_one_object_alone(patients):
+    answer = good(*FIT, "--json")
+    facts = json.loads(answer.stdout)
+    assert {"model", "method", "epsilon", "epsilon_asked", "delta", "rows", "device", "seconds"} <= set(facts)
+    assert 0.9 * 3.7 < facts["epsilon"] <= 3.7 and facts["rows"] == 300 and answer.stderr == ""
+
+
+def test_sampled_rows_obey_the_schema(patients, clinic):
+    from medsynth.io.table import read
+    from medsynth.transforms.table_codec import encode
+
+    good(*FIT)
+    good("sample", "--seed", "1")
+    strict = {name: c.model_copy(update={"out_of_range": "error"}) for name, c in clinic.columns.items()}
+    table = read("patients.synthetic.csv")
+    encode(table, clinic.model_copy(update={"columns": strict}))
+    assert len(table.cells) == 300
+
+
+def test_nothing_is_overwritten_without_force(patients):
+    good(*FIT)
+    before = (patients.parent / "patients.medsynth").read_bytes()
+    answer = run(*FIT)
+    assert answer.exit_code == 1 and "--force" in answer.stderr
+    assert (patients.parent / "patients.medsynth").read_bytes() == before
+    good(*FIT, "--force")
+    good("sample", "-n", "5")
+    assert run("sample", "-n", "5").exit_code == 1
+
+
+def test_sample_to_standard_output_repeats_with_a_seed(patients):
+    good(*FIT)
+    one, two = (good("sample", "-n", "7", "--output", "-", "--seed", "3").stdout for _ in range(2))
+    assert one == two and len(one.splitlines()) == 8
+    assert one != good("sample", "-n", "7", "--output", "-", "--seed", "4").stdout
+
+
+def test_holdout_splits_by_coins_and_marks_private(patients, cohort):
+    answer = good(*FIT, "--holdout", "0.25")
+    train, held = pd.read_csv("patients.train.csv"), pd.read_csv("patients.heldout.csv")
+    assert len(train) + len(held) == 300 and 40 < len(held) < 115
+    both = pd.concat([train, held]).astype(str).sort_values(list(cohort.columns)).reset_index(drop=True)
+    whole = pd.read_csv("patients.csv").astype(str).sort_values(list(cohort.columns)).reset_index(drop=True)
+    pd.testing.assert_frame_equal(both, whole)
+    assert "PRIVATE" in answer.stderr
+    assert stat.S_IMODE(os.stat("patients.heldout.csv").st_mode) == 0o600
+    assert json.loads(good("inspect", "--json").stdout)["rows"] == 225  # declared, not drawn
+
+
+def test_interrupt_leaves_nothing_and_says_so(patients, monkeypatch):
+    from medsynth.methods.warm_dp_cgan import method as warm_dp_cgan
+
+    def stop(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(warm_dp_cgan, "train", stop)
+    answer = run(*FIT)
+    assert answer.exit_code == 130 and "Nothing was released" in answer.stderr
+    assert not (patients.parent / "patients.medsynth").exists()
+
+
+@pytest.mark.parametrize("wait", [1.5, 4.0, 6.0])
+def test_a_real_interrupt_at_any_moment(patients, cohort, clinic, wait):
+    """While importing, planning or training: what was there before stays, and no part of a file is left."""
+    before = {"patients.csv", "patients.schema.yaml", "patients.medsynth"}
+    (patients.parent / "patients.medsynth").write_bytes(b"before")
+    plain = {n: c for n, c in clinic.columns.items() if n == clinic.target or c.kind in ("binary", "count")}
+    plain = {n: c for n, c in plain.items() if n == clinic.target or not c.missing}
+    cohort[list(plain)].to_csv("patients.csv", index=False)
+    (patients.parent / "patients.schema.yaml").write_text(
+        clinic.model_copy(update={"columns": plain, "rules": ()}).to_yaml()
+    )
+    words = [sys.executable, "-m", "medsynth_cli", "fit", "patients.csv", "--epsilon", "3.7", "--force"]
+    # The preset takes some twenty seconds: it cannot be done before the signal comes.
+    process = subprocess.Popen([*words, "--preset", "thyroid-study"], stderr=subprocess.PIPE, text=True)
+    time.sleep(wait)
+    process.send_signal(signal.SIGINT)
+    _, messages = process.communicate(timeout=60)
+    assert process.returncode == 130 and "Nothing was released" in messages and "Traceback" not in messages
+    assert set(os.listdir()) == before
+    assert (patients.parent / "patients.medsynth").read_bytes() == b"before"
+
+
+def test_a_plan_shows_what_learning_a_schema_asks(patients):
+    facts = json.loads(good("plan", "patients.csv", "--epsilon", "3.7", "--json").stdout)
+    labels = [a["label"] for a in facts["answers"]]
+    assert facts["rows"] == 300 and not any(label.startswith("schema:") for label in labels)
+    os.remove("patients.schema.yaml")
+    learned = json.loads(good("plan", "patients.csv", "--epsilon", "3.7", "--json").stdout)["answers"]
+    assert [a["label"] for a in learned if a["label"].startswith("schema:")][0] == "schema: target levels"
+    assert {a["label"] for a in learned} > set(labels)
+
+
+def test_plan_spends_nothing_and_shows_the_budget():
+    facts = json.loads(good("plan", "3772", "--epsilon", "3.7", "--json").stdout)
+    assert facts["epsilon"] <= 3.7 and abs(sum(a["share"] for a in facts["answers"]) - 1) < 1e-9
+    assert "column histograms" in good("plan", "3772", "--epsilon", "3.7").stdout
+
+
+def test_schema_commands(patients):
+    assert "thyroid" in good("schema", "list").stdout
+    assert "tsh" in good("schema", "show", "thyroid").stdout
+    assert "meets" in good("schema", "check", "patients.csv").stdout
+    os.rename("patients.csv", "other.csv")
+    good("schema", "draft", "other.csv")
+    text = (patients.parent / "other.schema.yaml").read_text()
+    assert "TODO" in text and "antenatal" not in text
+    answer = run("fit", "other.csv", "--epsilon", "1")
+    assert answer.exit_code == 4 and "TODO" in answer.stderr
+
+
+def test_a_table_with_a_bundled_header_is_recognised(tmp_path, monkeypatch):
+    from medsynth.schema import bundled
+
+    monkeypatch.chdir(tmp_path)
+    names = bundled()["thyroid"].names
+    row = dict.fromkeys(names, "0") | {"class": "1"}
+    pd.DataFrame([row, row | {"class": "2"}, row | {"class": "3"}] * 20).to_csv("uci.csv", index=False)
+    answer = good("fit", "uci.csv", "--epsilon", "3.7")
+    assert "thyroid" in answer.stderr and "mIU/l" in answer.stderr and "[0" in answer.stderr
+
+
+def test_demo(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    answer = good("demo")
+    assert "10,000" in answer.stdout
+    assert len(pd.read_csv("medsynth-demo/clinic.synthetic.csv")) == 10_000
+    assert "Simulated thyroid clinic" in (tmp_path / "medsynth-demo" / "clinic.report.html").read_text()
+    assert run("demo").exit_code == 1
+
+
+def test_microbatches_and_presets_are_charged(patients):
+    good(*FIT, "--method", "dp-cgan", "--microbatches", "8")
+    rows = json.loads(good("ledger", "--json").stdout)["events"]
+    assert [row["sensitivity"] for row in rows if row["label"] == "critic gradients"] == [2.0]
+
+
+def test_verify_refuses_a_claim_that_is_too_small(patients, monkeypatch):
+    good(*FIT)
+    from medsynth.privacy.accounting import accountant
+
+    monkeypatch.setattr(accountant, "cross_check", lambda events, delta: 3.9)
+    answer = run("ledger", "--verify")
+    assert answer.exit_code == 1 and "does not hold" in answer.stderr
+
+
+def test_verify_refuses_a_model_without_a_claim(patients, monkeypatch):
+    from medsynth import rng
+
+    monkeypatch.setattr(rng, "system_entropy", lambda: rng.SeededEntropy(1))
+    good(*FIT)
+    answer = run("ledger", "--verify")
+    assert answer.exit_code == 1 and "no privacy claim" in answer.stderr
+
+
+def test_neighbours_print_the_same_bytes(patients, monkeypatch):
+    """Under fixed noise and a fixed clock, tables that differ in one row leave the same output, ledger and sizes."""
+    from medsynth import rng
+    from medsynth.fitting import pipeline as fitting
+
+    monkeypatch.setattr(rng, "system_entropy", lambda: rng.SeededEntropy(1))
+    monkeypatch.setattr(fitting.time, "perf_counter", lambda: 0.0)
+    frame, seen = pd.read_csv("patients.csv"), []
+    for change in (False, True):
+        if change:
+            frame.loc[7, ["age_years", "systolic_mmhg", "diagnosis"]] = [101, 221, "overt"]
+        frame.to_csv("patients.csv", index=False)
+        answers = [good(*FIT, "--seed", "1", "--force"), good(*FIT, "--seed", "1", "--force", "--json")]
+        ledger = good("ledger", "--json")
+        model = (patients.parent / "patients.medsynth").stat().st_size
+        seen.append(([(a.stdout, a.stderr) for a in [*answers, ledger]], model))
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize(
+    "command", [[], ["fit"], ["sample"], ["plan"], ["ledger"], ["inspect"], ["demo"], ["schema"], ["schema", "draft"]]
+)
+def test_help_teaches(command):
+    text = good(*command, "--help").stdout
+    assert "schema" in text if command == ["schema"] else "medsynth" in text
+    assert command in ([], ["schema"]) or "Example" in text
+
+
+def test_help_is_quick_and_python_dash_m_works():
+    code = "import sys, medsynth_cli.app; print('torch' in sys.modules, 'pandas' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+    assert out.split() == ["False", "False"]
+    words = [sys.executable, "-m", "medsynth_cli", "--version"]
+    assert subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout.startswith("medsynth ")

@@ -1,0 +1,211 @@
+"""Files of tables in every form they come in, and frames in every dtype: read alike, given back in kind."""
+
+import bz2
+import gzip
+import io
+import lzma
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from medsynth_cli.app import app
+from typer.testing import CliRunner
+
+import medsynth
+from medsynth.errors import TableError
+from medsynth.io import table as tables
+from medsynth.io.split import split
+from medsynth.io.table import from_frame
+from medsynth.sampling import pipeline as sampling
+from medsynth.schema import Categorical, Schema
+from medsynth.transforms.dtypes import cast
+from medsynth.transforms.table_codec import decode, encode
+
+PLAIN = "age,ward,dose\n41,Zürich,1.5\n52,Genève,2.25\n63,Bern,0.5\n"
+SEMICOLONS = PLAIN.replace(",", ";").replace(".", ",")
+FILES = {
+    "plain.csv": PLAIN.encode(),
+    "bom.csv": PLAIN.encode("utf-8-sig"),
+    "latin.csv": PLAIN.encode("cp1252"),
+    "wide.csv": PLAIN.encode("utf-16"),
+    "semicolons.csv": SEMICOLONS.encode("cp1252"),
+    "tabs.tsv": PLAIN.replace(",", "\t").encode(),
+    "bars.txt": PLAIN.replace(",", "|").encode(),
+    "packed.csv.gz": gzip.compress(PLAIN.encode()),
+    "packed.csv.bz2": bz2.compress(PLAIN.encode("utf-16")),
+    "packed.csv.xz": lzma.compress(SEMICOLONS.encode()),
+    "misnamed.csv": gzip.compress(PLAIN.encode()),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_form_reads_alike(tmp_path, name):
+    (tmp_path / name).write_bytes(FILES[name])
+    read = tables.read(tmp_path / name)
+    assert read.header == ("age", "ward", "dose")
+    assert read.cells.to_csv(index=False) == PLAIN
+    assert (read.form == "") == (name in ("plain.csv", "bom.csv", "packed.csv.gz", "misnamed.csv"))
+
+
+def test_zip_and_parquet(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("inner.csv", PLAIN)
+    assert tables.read(tmp_path / "a.zip").cells.to_csv(index=False) == PLAIN
+    pd.read_csv(io.StringIO(PLAIN)).to_parquet(tmp_path / "a.parquet")
+    read = tables.read(tmp_path / "a.parquet")
+    assert read.cells.to_csv(index=False) == PLAIN and read.dtypes["age"] == "int64"
+
+
+def test_the_first_line_decides_and_quotes_hide_delimiters(tmp_path):
+    (tmp_path / "q.csv").write_text('"a;b;c;d",x\n"1;2;3",2\n3,4\n')
+    assert tables.read(tmp_path / "q.csv").header == ("a;b;c;d", "x")
+
+
+def workbook():
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("[Content_Types].xml", "")
+    return file.getvalue()
+
+
+def two():
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("a.csv", PLAIN)
+        archive.writestr("b.csv", PLAIN)
+    return file.getvalue()
+
+
+BROKEN = {
+    "workbook": (workbook(), "workbook"),
+    "old workbook": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(99), "workbook"),
+    "two files": (two(), "archive of 2"),
+    "half a gzip": (gzip.compress(PLAIN.encode() * 99)[:60], "damaged"),
+    "gzip of nothing known": (b"\x1f\x8b" + bytes(40), "damaged"),
+    "half a zip": (two()[:80], "damaged"),
+    "xz that is none": (b"\xfd7zXZ\x00" + bytes(40), "damaged"),
+    "parquet that is none": (b"PAR1" + bytes(40), "damaged"),
+    "half UTF-16": (PLAIN.encode("utf-16")[:-1], "no text"),
+    "UTF-16 without its mark": (PLAIN.encode("utf-16-le"), "binary"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_files_have_one_message(tmp_path, name):
+    content, said = BROKEN[name]
+    (tmp_path / "t.csv").write_bytes(content)
+    with pytest.raises(TableError, match=said) as error:
+        tables.read(tmp_path / "t.csv")
+    assert "Genève" not in str(error.value)
+
+
+COLUMNS = {
+    "code": {"kind": "categorical", "levels": ["007", "010", "100"]},
+    "ward": {"kind": "categorical", "levels": ["n", "s"], "missing": True},
+    "grade": {"kind": "ordinal", "levels": ["low", "mid", "high"]},
+    "visits": {"kind": "count", "bounds": [0, 9], "missing": True},
+    "dose": {"kind": "continuous", "bounds": [0, 9], "decimals": 2},
+    "smokes": {"kind": "binary", "levels": [False, True], "missing": True},
+    "day": {"kind": "date", "bounds": ["2020-01-01", "2020-12-31"], "missing": True},
+    "y": {"kind": "binary", "levels": [0, 1]},
+}
+DTYPES = [
+    ("code", "object"), ("code", "category"), ("code", "string[python]"), ("code", "string[pyarrow]"),
+    ("code", pd.ArrowDtype(pa.string())), ("ward", "category"), ("ward", pd.ArrowDtype(pa.large_string())),
+    ("grade", pd.CategoricalDtype(["low", "mid", "high"], ordered=True)),
+    ("visits", "Int64"), ("visits", "Int8"), ("visits", "float64"), ("visits", "float32"), ("visits", "int64[pyarrow]"),
+    ("dose", "float32"), ("dose", "Float64"), ("dose", "float64"), ("dose", "double[pyarrow]"),
+    ("smokes", "boolean"), ("smokes", "object"), ("day", "datetime64[ns]"), ("day", "datetime64[s]"), ("day", "object"),
+    ("y", "int64"), ("y", "uint8"), ("y", "category"), ("y", "Int16"), ("y", "float64"),
+]  # fmt: skip
+
+
+def frame(rows=60):
+    rng = np.random.default_rng(0)
+    made = pd.DataFrame({name: rng.choice(c["levels"], rows).astype(object) for name, c in COLUMNS.items()
+                         if "levels" in c})  # fmt: skip
+    made["visits"] = pd.Series(rng.integers(0, 9, rows), dtype=object)
+    made["dose"] = np.round(rng.uniform(0, 9, rows), 2)
+    made["day"] = [(pd.Timestamp("2020-01-01") + pd.Timedelta(days=int(d))).date().isoformat() for d in range(rows)]
+    for name, column in COLUMNS.items():
+        if column.get("missing"):
+            made[name] = made[name].astype(object).mask(rng.random(rows) < 0.2, None)
+    return made[list(COLUMNS)]
+
+
+@pytest.mark.parametrize(("name", "dtype"), DTYPES, ids=str)
+def test_dtypes_come_back(name, dtype):
+    told = Schema.from_dict({"name": "t", "target": "y", "columns": COLUMNS})
+    given = frame()
+    given[name] = given[name].astype(dtype)
+    table = from_frame(given)
+    again = decode(encode(table, told), told, table.dtypes)
+    assert again[name].dtype == given[name].dtype
+    pd.testing.assert_series_equal(again[name], given[name], rtol=1e-6)
+
+
+def test_dtypes_go_through_a_model_and_its_file(quick, tmp_path):
+    told = Schema.from_dict({"name": "t", "target": "y", "columns": COLUMNS})
+    given = frame().astype({"code": "category", "visits": "Int16", "y": "uint8"})
+    model = medsynth.load(medsynth.fit(given, epsilon=3, schema=told, rows=60).save(tmp_path / "m.medsynth"))
+    drawn = medsynth.sample(model, 50)
+    assert drawn.dtypes.astype(str).to_dict() == given.dtypes.astype(str).to_dict()
+    assert not set(drawn["code"]) - {"007", "010", "100"}
+
+
+@pytest.mark.parametrize("name", ["O; import os", "void", "arrow:null", "datetime64[ns, UTC]", "float128"])
+def test_a_dtype_from_elsewhere_is_left_alone(name):
+    values = pd.Series(["a"])
+    assert cast(values, name, Categorical(levels=("a",))).equals(values)
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "csv.bz2", "csv.xz", "parquet"])
+def test_samples_are_written_in_every_form(quick, tmp_path, monkeypatch, ending):
+    """In parts, of which one alone is in memory; the same rows whatever the form."""
+    monkeypatch.setattr(sampling, "CHUNK", 40)
+    monkeypatch.chdir(tmp_path)
+    told = {**COLUMNS, "lab": {"kind": "continuous", "bounds": [0, 5], "missing": [-9, "refused"]}}
+    given = frame().assign(lab=["refused", "1.5"] * 30)
+    schema = Schema.from_dict({"name": "t", "target": "y", "columns": told})
+    medsynth.fit(given, epsilon=3, schema=schema, rows=60, method="independent").save("t.medsynth")
+    answer = CliRunner().invoke(app, ["sample", "-n", "100", "--seed", "1", "--output", f"t.synthetic.{ending}"])
+    assert answer.exit_code == 0, answer.stderr
+    read = tables.read(f"t.synthetic.{ending}")
+    assert len(read.cells) == 100
+    text = pd.read_csv(io.StringIO(medsynth.sampling.sample_csv(medsynth.load("t.medsynth"), 100, 1)), dtype=str)
+    codes = encode(tables.from_frame(text.fillna("")), schema)
+    assert (encode(read, schema) == codes).all()
+    refused = CliRunner().invoke(app, ["sample", "--output", "t.zip"])
+    assert refused.exit_code == 2 and ".parquet" in refused.stderr
+
+
+@pytest.mark.parametrize("name", ["semicolons.csv", "packed.csv.gz", "p.parquet"])
+def test_rows_are_held_out_in_their_own_form(tmp_path, name):
+    path = tmp_path / name
+    many = "\n".join([SEMICOLONS.splitlines()[0], *SEMICOLONS.splitlines()[1:] * 40]) + "\n"
+    if name == "p.parquet":
+        pd.read_csv(io.StringIO(many), sep=";", decimal=",").astype({"ward": "category"}).to_parquet(path)
+    else:
+        path.write_bytes(gzip.compress(many.encode()) if "gz" in name else many.encode("cp1252"))
+    split(path, 0.3, tmp_path / "a", tmp_path / "b", force=False)
+    whole, parts = tables.read(path), [tables.read(tmp_path / part) for part in "ab"]
+    assert sum(len(part.cells) for part in parts) == 120
+    both = pd.concat([part.cells for part in parts])
+    assert sorted(map(tuple, both.to_numpy())) == sorted(map(tuple, whole.cells.to_numpy()))
+    assert parts[0].dtypes == whole.dtypes
+
+
+def test_a_fit_says_how_it_read(tmp_path, quick, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "w.csv.gz").write_bytes(gzip.compress(SEMICOLONS.encode("cp1252")))
+    schema = "name: w\ntarget: ward\ncolumns:\n  age: {kind: count, bounds: [0, 99]}\n"
+    schema += "  ward: {kind: categorical, levels: [Zürich, Genève, Bern]}\n"
+    schema += "  dose: {kind: continuous, bounds: [0, 9], decimals: 2}\n"
+    (tmp_path / "w.schema.yaml").write_text(schema)
+    answer = CliRunner().invoke(app, ["fit", "w.csv.gz", "--epsilon", "3", "--rows", "3"])
+    assert answer.exit_code == 0, answer.stderr
+    assert "separated by semicolons" in answer.stderr and "cp1252" in answer.stderr
+    assert (tmp_path / "w.medsynth").exists() and (tmp_path / "w.medsynth-ledger").exists()

@@ -1,0 +1,166 @@
+"""Bins, heaps and conditionals: values come back as they are spread, and noise does not stand in for rows."""
+
+import numpy as np
+import pytest
+
+from medsynth.methods.shared.bins import Bins
+from medsynth.methods.shared.conditionals import class_totals, conditionals, smoothed
+from medsynth.methods.shared.digit_preference import Grain, grains, held_in, on_heaps, shrunk
+from medsynth.methods.shared.marginals import cleaned
+from medsynth.methods.warm_dp_cgan.class_marginals import Counts
+from medsynth.privacy.accounting.calibration import Need, make_plan
+from medsynth.privacy.vault import Vault
+from medsynth.rng import SeededEntropy
+from medsynth.schema import Continuous, Count, Schema
+from medsynth.transforms.grid import Grid
+from medsynth.transforms.table_codec import size
+
+PRESSURE = Count(bounds=(50, 300))
+
+
+def fitted(column, codes, most=20):
+    """Bins of a column from exact histograms."""
+    from medsynth.methods.shared.marginals import CELLS
+    from medsynth.transforms.grid import grid
+
+    fine = grid(column, CELLS)
+    shares = np.bincount(fine.cell_of(codes), minlength=fine.cells) / len(codes)
+    grain = Grain(column.units[0], size(column))
+    heaps = np.bincount(grain.cell_of(codes), minlength=grain.cells) / len(codes)
+    return Bins.of(column, shares, heaps, most)
+
+
+def redrawn(bins, codes, rng):
+    """Codes drawn anew in the bins of `codes`, all of one class."""
+    return bins.draw(bins.cell_of(codes), np.zeros(len(codes), np.int64), bins.shares[None] + 1e-12, rng)
+
+
+@pytest.mark.parametrize("heaped", [True, False])
+def test_heaps_come_back_heaped_and_even_values_even(heaped, rng):
+    values = np.clip(np.rint(rng.normal(130, 20, 20_000)), 50, 300).astype(np.int64)
+    if heaped:
+        values = np.where(rng.random(len(values)) < 0.8, np.round(values, -1), values)
+    codes = (values - 50).astype(np.int32)
+    drawn = redrawn(fitted(PRESSURE, codes), codes, rng)
+    share = [np.mean((c + 50) % 10 == 0) for c in (codes, drawn)]
+    assert abs(share[0] - share[1]) < 0.02
+    near = [np.mean(c + 50 == 120) for c in (codes, drawn)]
+    assert abs(near[0] - near[1]) < 0.02
+
+
+def test_kinds_count_and_draw_what_they_say(rng):
+    first, last = np.array([-7, 0, 13, 99, 9_990]), np.array([12, 0, 13, 1205, 10_010])
+    grain, held = Grain(-50, 10**6), held_in(first, last)
+    for j, (a, b) in enumerate(zip(first, last, strict=True)):
+        kinds = grain.cell_of(np.arange(a, b + 1) + 50)
+        assert (held[:, j] == np.bincount(kinds, minlength=grain.cells)[:-1]).all()
+        assert held[:, j].sum() == b - a + 1
+    weight = np.zeros(len(held))
+    weight[[3, 9 + 1]] = 1.0  # last digit 4, or tens that end in 20
+    drawn = on_heaps(np.full(2000, 1), np.full(2000, 199), weight, rng)
+    assert set(drawn) == {*range(4, 200, 10), 20, 120}
+    assert abs(np.mean(drawn % 10 == 4) - 20 / 22) < 0.03  # 4.5 standard errors
+
+
+def test_digits_differ_only_as_the_noise_allows(rng):
+    noise = rng.normal(0, 10, 37)
+    flat, peaked = np.full(37, 100.0), np.full(37, 100.0)
+    peaked[4] += 1000
+    assert np.abs(shrunk(flat + noise, 10.0) - flat).mean() < 0.75 * np.abs(noise).mean()
+    assert abs(shrunk(peaked + noise, 10.0)[4] - 1100) < 40
+
+
+def test_a_split_keeps_the_cuts_there_were():
+    column = Continuous(bounds=(0, 99), decimals=0)
+    old = Bins.of(column, np.ones(100) / 100, None, 10)
+    new = old.split(np.linspace(1, 3, 100), 20)
+    assert all(len(set(old.place[new.place == k])) == 1 for k in range(new.cells))
+    assert old.cells < new.cells <= 30
+
+
+def test_a_telling_column_is_asked_again_and_both_answers_count(rng):
+    """Bins' counts by both answers err less than by either; 400 tables a side, so the ratios below hold to 3 %."""
+    codes = np.column_stack([rng.integers(0, 2, 2000), rng.integers(0, 100, 2000)]).astype(np.int32)
+    codes[:, 1] = np.where(codes[:, 0] == 1, codes[:, 1] // 2, codes[:, 1])
+    column = Continuous(bounds=(0, 99), decimals=0)
+    bins = {"x": Bins.of(column, np.ones(100) / 100, None, 10)}
+    classes = Grid(np.arange(3), False)
+    true = np.stack([np.bincount(bins["x"].cell_of(codes[codes[:, 0] == k, 1]), minlength=10) for k in (0, 1)])
+    plan = make_plan([Need(label="again", weight=1.0)], epsilon=0.5, delta=1e-5, rows=2000)
+    std = plan.noise("again")
+    errors, claimed = [], []
+    for seed in range(40):
+        entropy = SeededEntropy(seed)
+        vault = Vault(codes, ("y", "x"), plan.ledger(entropy.source), entropy)
+        first = Counts.of(bins, {"x": true + rng.normal(0, std, true.shape)}, {"x": std}, np.array([1000.0, 1000.0]))
+        both = first.refined(vault, "again", std, ("y", classes))
+        now = both.bins["x"]
+        parent = bins["x"].place[np.searchsorted(now.place, np.arange(now.cells))]
+        exact = np.stack([np.bincount(now.cell_of(codes[codes[:, 0] == k, 1]), minlength=now.cells) for k in (0, 1)])
+        sums = np.stack([np.bincount(parent, row) for row in both.tables["x"] - exact])
+        pieces = np.bincount(parent)
+        errors.append(np.mean(sums**2 / (pieces * std**2 / (pieces + 1))))
+        claimed.append(np.mean((both.tables["x"] - exact) ** 2) / both.std["x"] ** 2)
+    assert abs(np.mean(errors) - 1) < 0.15 and abs(np.mean(claimed) - 1) < 0.15  # 3 standard errors: 40 x 20 squares
+
+
+def test_missing_has_a_bin_of_its_own(rng):
+    column = Continuous(bounds=(0, 100), decimals=1, missing=True)
+    codes = np.where(rng.random(3000) < 0.3, size(column), rng.integers(0, 1001, 3000)).astype(np.int32)
+    bins = fitted(column, codes)
+    place = bins.cell_of(codes)
+    assert set(place[codes == size(column)]) == {bins.cells - 1}
+    drawn = redrawn(bins, codes, rng)
+    assert np.array_equal(drawn == size(column), codes == size(column)) and drawn.max() <= size(column)
+    assert np.array_equal(bins.cell_of(drawn), place)
+
+
+def test_merged_bins_are_neighbours_and_few():
+    column = Continuous(bounds=(0, 100), decimals=1, missing=True)
+    bins = Bins.of(column, np.full(129, 1 / 129), None, 20)
+    part = bins.merged(8, np.full(bins.cells, 1 / bins.cells))
+    assert part.max() + 1 <= 8 and np.all(np.diff(part) >= 0) and (part == part[-1]).sum() == 1
+
+
+def test_overlap_of_a_span_with_cells():
+    bins = Bins.of(Count(bounds=(0, 9)), None, None, 20)
+    assert bins.overlap(0, 2).tolist() == [1.0] * 3 + [0.0] * 7
+    assert bins.shares_of(np.ones((1, 10)), bins.overlap(9, 9))[0].tolist() == [0.0] * 9 + [1.0]
+
+
+def test_grains_only_where_cells_are_wider_than_values():
+    columns = {"a": {"kind": "count", "bounds": [0, 50]}, "b": {"kind": "continuous", "bounds": [0, 9], "decimals": 3}}
+    assert set(grains(Schema.from_dict({"name": "t", "columns": columns}))) == {"b"}
+
+
+def test_a_tail_of_noise_is_not_believed():
+    """A thousand rows in the first third, noise of ten a cell everywhere: the far end must not get rows."""
+    rng, far = np.random.default_rng(0), []
+    true = np.where(np.arange(128) < 40, 25.0, 0.0)
+    for _ in range(20):
+        counts = true + rng.normal(0, 10, 128)
+        far.append((smoothed(counts, 1000, 10, False)[60:].sum(), cleaned(counts, 1000)[60:].sum()))
+    ours, projected = np.mean(far, axis=0)
+    assert ours < 0.04 and ours < projected / 3
+    whole = smoothed(true + rng.normal(0, 0.1, 128), 1000, 0.1, False)
+    assert np.abs(whole - true / 1000).max() < 2e-3
+
+
+def test_a_rare_class_follows_its_counts_or_else_the_whole_table():
+    rng = np.random.default_rng(1)
+    whole = np.array([0.1, 0.2, 0.3, 0.4])
+    own = np.array([0.9, 0.1, 0.0, 0.0])
+    table = np.stack([5000 * whole, 100 * own])
+    clear = conditionals({"x": table + rng.normal(0, 1, table.shape)}, np.array([5000.0, 100.0]), {"x": 1.0}, {"x": 0})[
+        "x"
+    ]
+    assert np.abs(np.exp(clear[1]) - own).max() < 0.05 and np.abs(np.exp(clear[0]) - whole).max() < 0.01
+    blurred = conditionals({"x": table}, np.array([5000.0, 0.0]), {"x": 1e4}, {"x": 0})["x"]
+    assert np.abs(np.exp(blurred[1]) - np.exp(blurred[0])).max() < 0.03
+
+
+def test_totals_use_every_table():
+    rng = np.random.default_rng(2)
+    tables = {str(k): np.array([[30.0] * 10, [3.0] * 10]) + rng.normal(0, 5, (2, 10)) for k in range(20)}
+    totals = class_totals(tables, 330)
+    assert totals.sum() == pytest.approx(330) and abs(totals[1] - 30) < 15

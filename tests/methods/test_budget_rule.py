@@ -1,0 +1,78 @@
+"""The rule for pairs reads public quantities, and the critic's expectations are those of rows."""
+
+import numpy as np
+import pytest
+import torch
+from medsynth_sample_data import simulate
+
+from medsynth.io.table import from_frame
+from medsynth.methods.shared.bins import Bins, grids
+from medsynth.methods.shared.marginals import Condition
+from medsynth.methods.shared.mixture import Mixture, Shape
+from medsynth.methods.warm_dp_cgan.budget_rule import pairing
+from medsynth.methods.warm_dp_cgan.critic import Critic
+from medsynth.rng import torch_stream
+from medsynth.schema import Schema
+from medsynth.transforms.table_codec import encode
+
+
+def test_more_rows_and_a_larger_epsilon_never_buy_fewer_pairs():
+    for columns in (4, 12, 22, 60):
+        for one, other in ((400, 3_772), (3_772, 10_000), (10_000, 50_000), (50_000, 250_000)):
+            for small, large in ((0.5, 1.0), (1.0, 3.7), (3.7, 10.0)):
+                few = pairing(one, columns, small)
+                assert few.count <= pairing(other, columns, small).count
+                assert few.count <= pairing(one, columns, large).count
+                assert few.count <= (columns - 1) * (columns - 2) // 2
+                assert few.count % few.rounds == 0
+
+
+def test_small_tables_get_none_and_large_ones_all():
+    assert pairing(400, 31, 1.0).count == 0 and pairing(400, 31, 1.0).critic == 0
+    thyroid = pairing(3_772, 22, 3.7)
+    assert 0 < thyroid.count <= 30 and thyroid.critic == 0
+    large = pairing(50_000, 22, 3.7)
+    assert large.count > 150 and large.critic > 0
+    assert pairing(250_000, 22, 3.7).rounds == 1  # all of them: nothing to choose
+
+
+@pytest.fixture(scope="module")
+def critic():
+    schema = Schema.from_yaml(simulate.schema_text())
+    codes = encode(from_frame(simulate.cohort(4000, 3)), schema)
+    fine = grids(schema, 10)
+    bins = {
+        name: Bins.of(c, np.ones(fine[name].cells) if name in fine else None, None, 10)
+        for name, c in schema.columns.items()
+    }
+    condition = Condition.of(schema.model_copy(update={"target": None}), {})
+    names = [name for name in schema.names if name != schema.target]
+    made = Critic(bins, names, ("", condition), schema.names, 64, torch_stream(0, "critic")).to("cpu")
+    return made, codes, bins, names
+
+
+def test_features_have_norm_one_and_no_row_reads_another(critic):
+    made, codes, *_ = critic
+    all_at_once = made.features(codes[:50])
+    assert torch.allclose(all_at_once.norm(dim=1), torch.ones(50), atol=1e-5)
+    assert torch.equal(all_at_once[7:8], made.features(codes[7:8]))
+
+
+def test_expected_features_are_the_means_of_drawn_rows(critic):
+    """200,000 rows drawn from a mixture: means of 128 features within 5 standard errors of what is expected."""
+    made, codes, bins, names = critic
+    stream = np.random.default_rng(0)
+    base = {name: np.log(stream.dirichlet(np.ones(bins[name].cells)))[None] for name in names}
+    mixture = Mixture(base, Shape(points=4), torch_stream(1, "init"))
+    with torch.no_grad():
+        for parameter in mixture.net.parameters():
+            parameter.add_(0.3 * torch.randn(parameter.shape, generator=torch_stream(2, "shift")))
+        expected = made.expected(mixture.shares(mixture.residual()))[0]
+    rows = 200_000
+    drawn = mixture.draw(np.zeros(rows, np.int64), stream, np.ones((4, 1)), {})
+    first = {name: np.searchsorted(bins[name].place, np.arange(bins[name].cells)) for name in names}
+    table = np.zeros((rows, codes.shape[1]), np.int32)
+    for name in names:
+        table[:, made.order.index(name)] = bins[name].grid.edges[first[name]][drawn[name]]
+    mean = made.features(table).mean(0)
+    assert (mean - expected).abs().max() < 5 / np.sqrt(rows) / np.sqrt(64)

@@ -1,0 +1,158 @@
+"""One contract for every method: the ledger is as planned, rows obey the schema, public seeds repeat."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import medsynth
+from medsynth.methods.dp_cgan.method import Config
+from medsynth.methods.registry import CLAIMING, OF_PRESETS, PRESETS, module
+from medsynth.methods.shared.marginals import cleaned
+from medsynth.sampling.pipeline import sample_codes
+from medsynth.schema import Schema
+from medsynth.transforms.table_codec import encode, size
+
+pytestmark = pytest.mark.usefixtures("quick")
+PLAIN = {
+    "age": {"kind": "count", "bounds": [0, 120]},
+    "dose": {"kind": "continuous", "bounds": [0, 100], "decimals": 1, "scale": "log"},
+    "sick": {"kind": "binary", "levels": ["no", "yes"]},
+    "y": {"kind": "categorical", "levels": ["a", "b", "c"]},
+}
+MIXED = {name: {**column, "missing": True} for name, column in PLAIN.items()} | {
+    "site": {"kind": "categorical", "levels": ["n", "e", "s", "w"], "missing": True},
+    "y": PLAIN["y"],
+}
+
+
+def table(columns, rows=80):
+    rng, frame = np.random.default_rng(0), {}
+    for name, c in columns.items():
+        levels = c.get("levels")
+        values = rng.choice(levels, rows) if levels else rng.integers(0, 90, rows)
+        frame[name] = pd.Series(values, dtype=object).mask(rng.random(rows) < (0.2 if c.get("missing") else 0), None)
+    return pd.DataFrame(frame)
+
+
+def fit(columns, target="y", rows=80, **options):
+    schema = Schema.from_dict({"name": "t", "target": target, "columns": columns})
+    return medsynth.fit(table(columns, rows), epsilon=3.7, schema=schema, rows=rows, **options)
+
+
+def check(model, n=200):
+    assert model.ledger.complete and model.claims
+    assert 0.9 * 3.7 < model.epsilon <= 3.7 and model.ledger.epsilon() == pytest.approx(model.epsilon, rel=1e-9)
+    codes = sample_codes(model, n, seed=0)
+    for k, column in enumerate(model.schema.columns.values()):
+        assert codes[:, k].min() >= 0 and codes[:, k].max() < size(column) + column.missing
+    frame = medsynth.sample(model, n, seed=0)
+    assert list(frame.columns) == list(model.schema.names) and len(frame) == n
+    return frame
+
+
+@pytest.mark.parametrize("method", CLAIMING)
+@pytest.mark.parametrize("columns", [PLAIN, MIXED], ids=["plain", "mixed"])
+def test_contract(method, columns):
+    frame = check(fit(columns, method=method))
+    assert set(frame["sick"].dropna()) <= {"no", "yes"}
+
+
+def test_microbatches():
+    check(fit(MIXED, method="dp-cgan", microbatches=8))
+    with pytest.raises(medsynth.MedsynthError, match="dp-cgan"):
+        fit(MIXED, microbatches=8)
+
+
+@pytest.mark.parametrize("method", CLAIMING)
+def test_a_model_from_a_file_samples_as_it_did(method, tmp_path):
+    """A file does not keep the order of tensors: whatever it comes in, seeded rows are the same."""
+    model = fit(MIXED, method=method)
+    before = sample_codes(model, 50, seed=1)
+    loaded = medsynth.load(model.save(tmp_path / "m.medsynth"))
+    assert np.array_equal(sample_codes(loaded, 50, seed=1), before)
+    turned = dataclasses.replace(loaded, tensors=dict(reversed(loaded.tensors.items())))
+    assert np.array_equal(sample_codes(turned, 50, seed=1), before)
+
+
+def test_the_preset_of_the_study(monkeypatch):
+    config = module("dp-cgan", "thyroid-study").Config
+    kept = config.__init__.__kwdefaults__
+    monkeypatch.setattr(config.__init__, "__kwdefaults__", {**kept, "steps": 20})
+    for microbatches in (None, 8):
+        check(fit(PLAIN, preset="thyroid-study", microbatches=microbatches))
+    with pytest.raises(medsynth.MedsynthError, match="thyroid-study"):
+        fit(MIXED, preset="thyroid-study")
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_belongs_to_its_method(preset):
+    check(fit(PLAIN, preset=preset, method=OF_PRESETS[preset]))
+    with pytest.raises(medsynth.MedsynthError, match=f"belongs to --method {OF_PRESETS[preset]}"):
+        fit(PLAIN, preset=preset, method="independent")
+
+
+@pytest.mark.parametrize("method", CLAIMING)
+@pytest.mark.parametrize("target", ["age", "dose", "sick", "site"])
+def test_any_column_can_be_the_target(method, target):
+    check(fit(MIXED, target=target, method=method))
+
+
+def test_levels_alone_and_no_target_at_all():
+    """Without a number column there is no histogram to ask; a table without a target has one class."""
+    check(fit({name: PLAIN[name] for name in ("sick", "y")}))
+
+
+def test_a_table_without_a_rare_class_and_tiny_tables():
+    check(fit(PLAIN, rows=5))
+    frame = check(fit({**PLAIN, "y": {"kind": "categorical", "levels": ["a", "b", "c"]}}, rows=2), n=50)
+    assert set(frame["y"]) <= {"a", "b", "c"}
+
+
+def test_public_seeds_repeat_only_what_is_public(monkeypatch):
+    from medsynth import rng
+
+    one, two = (fit(PLAIN, seed=1) for _ in range(2))
+    assert not np.array_equal(one.tensors["prior"], two.tensors["prior"])  # noise is fresh
+    monkeypatch.setattr(rng, "system_entropy", lambda: rng.SeededEntropy(3))
+    one, two = (fit(PLAIN, seed=1) for _ in range(2))
+    assert all(np.array_equal(one.tensors[k], two.tensors[k]) for k in one.tensors)
+    assert not one.claims
+
+
+@pytest.mark.parametrize("method", CLAIMING)
+def test_the_classes_are_learned(method, monkeypatch):
+    """With ample budget and rows, what separates the classes in the table separates them in the sample."""
+    monkeypatch.undo()
+    monkeypatch.setattr(Config.__init__, "__kwdefaults__", {**Config.__init__.__kwdefaults__, "lots": 40})
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 2, 4000)
+    frame = pd.DataFrame({"x": np.clip(np.rint(50 + 15 * (2 * y - 1) + 5 * rng.standard_normal(4000)), 0, 100), "y": y})
+    columns = {"x": {"kind": "count", "bounds": [0, 100]}, "y": {"kind": "binary", "levels": [0, 1]}}
+    schema = Schema.from_dict({"name": "t", "target": "y", "columns": columns})
+    model = medsynth.fit(frame, epsilon=50, schema=schema, rows=4000, seed=0, method=method)
+    means = medsynth.sample(model, 4000, seed=0).groupby("y")["x"].mean()
+    assert abs(means[0] - 35) < 5 and abs(means[1] - 65) < 5
+
+
+def test_encoding_reads_each_row_alone(clinic, cohort):
+    """A row's features depend on that row alone: per-row gradients could not be bounded otherwise."""
+    from medsynth.io.table import from_frame
+    from medsynth.methods.dp_cgan.encoded_rows import Rows
+    from medsynth.methods.shared.marginals import CELLS
+    from medsynth.transforms.grid import grid
+
+    codes = encode(from_frame(cohort), clinic)
+    counts = {n: np.ones(grid(c, CELLS).cells) for n, c in clinic.columns.items()}
+    rows = Rows.of(clinic, counts, 300)
+    other = codes.copy()
+    other[7] = codes[8]
+    same = np.arange(300) != 7
+    assert np.array_equal(rows.encode(codes).numpy()[same], rows.encode(other).numpy()[same])
+
+
+@pytest.mark.parametrize("total", [0.0, 1.0, 50.0, 1e6])
+def test_cleaned_counts_are_shares(total, rng):
+    shares = cleaned(rng.normal(10, 30, 40), total)
+    assert shares.min() > 0 and abs(shares.sum() - 1) < 1e-12

@@ -1,0 +1,234 @@
+"""dp-GAN: what it plans is what it costs, public streams know no lot, public rows stand in the ledger."""
+
+import hashlib
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import medsynth
+from medsynth import rng
+from medsynth.errors import SchemaError, TableError, UsageError
+from medsynth.fitting.pipeline import plan_fit
+from medsynth.methods.dp_gan import grouping
+from medsynth.methods.dp_gan import method as dp_gan
+from medsynth.methods.shared.training_loop import Stage
+from medsynth.privacy.accounting import accountant
+from medsynth.privacy.accounting.calibration import make_plan
+from medsynth.privacy.networks import Mlp
+from medsynth.privacy.vault import Vault
+
+pytestmark = pytest.mark.usefixtures("quick")
+LABELS = {"column histograms", "class counts", "critic gradients"}
+
+
+def settings(monkeypatch, **changes):
+    made = dp_gan.Config.__init__
+    monkeypatch.setattr(made, "__kwdefaults__", {**made.__kwdefaults__, **changes})
+
+
+def run(cohort, clinic, **options):
+    return medsynth.fit(cohort, **{"epsilon": 3.7, "schema": clinic, "rows": 300, "method": "dp-gan", **options})
+
+
+@pytest.mark.parametrize("bounds", ["fixed", "quantile"])
+def test_the_plan_costs_what_an_independent_accountant_says(bounds):
+    needs = dp_gan.needs(dp_gan.Config(bounds=bounds), 4000, 20, 3.7)
+    plan = make_plan(needs, epsilon=3.7, delta=1e-5, rows=4000)
+    other = accountant.cross_check(plan.events.values(), 1e-5)
+    assert other <= plan.epsilon + 0.02 and plan.epsilon <= 1.02 * other + 0.01
+
+
+@pytest.mark.parametrize("groups", grouping.COUNTS)
+@pytest.mark.parametrize("bounds", ["fixed", "quantile"])
+def test_every_grouping_keeps_its_plan(groups, bounds, cohort, clinic, monkeypatch):
+    settings(monkeypatch, groups=groups, bounds=bounds)
+    model = run(cohort, clinic)
+    told = {entry.label: entry for entry in model.ledger.entries}
+    k = grouping.COUNTS[groups]
+    assert model.ledger.complete and model.claims and model.epsilon <= 3.7
+    assert set(told) == LABELS | ({"gradients below their bounds"} if bounds == "quantile" else set())
+    assert told["critic gradients"].sensitivity == pytest.approx(math.sqrt(k))
+    if bounds == "quantile":
+        assert told["gradients below their bounds"].sensitivity == pytest.approx(math.sqrt(k) / 2)
+        assert model.ledger.asked("gradients below their bounds") == model.ledger.asked("critic gradients") == 5
+
+
+def test_grouping_does_not_cheapen_the_noise():
+    """The plan's multiplier is of the whole answer: each group's own noise is sqrt(k) times it, over its bound."""
+    asked = {groups: dp_gan.needs(dp_gan.Config(groups=groups), 4000, 20, 3.7) for groups in grouping.COUNTS}
+    assert all(needs == asked["global"] for needs in asked.values())
+
+
+def test_what_is_refused():
+    with pytest.raises(UsageError, match="dp-cgan"):
+        dp_gan.Config(microbatches=4)
+    with pytest.raises(UsageError, match="weight-bias"):
+        dp_gan.Config(groups="magic")
+    with pytest.raises(UsageError, match="quantile"):
+        dp_gan.Config(bounds="magic")
+
+
+def test_public_streams_do_not_know_the_lot(cohort, clinic, monkeypatch):
+    """With all answers blinded, fits whose secret lots differ generate the same rows at every step."""
+    from medsynth.privacy import vault
+
+    pools, lots = [], []
+    true_pool, true_sum = dp_gan._Game.pool, vault.clipped_pair_sum
+
+    def pool(game):
+        pools.append(true_pool(game))
+        return pools[-1]
+
+    def summed(critic, loss, real, fake, mix, groups):
+        lots.append(len(real))
+        return true_sum(critic, loss, real, fake, mix, groups)
+
+    monkeypatch.setattr(dp_gan._Game, "pool", pool)
+    monkeypatch.setattr(vault, "clipped_pair_sum", summed)
+    monkeypatch.setattr(vault, "noised", lambda values, std, entropy: np.ones_like(values))
+    for _ in range(2):
+        run(cohort, clinic, seed=1)
+    half = len(pools) // 2
+    assert lots[:5] != lots[5:] and half > 5
+    assert all(torch.equal(a, b) for a, b in zip(pools[:half], pools[half:], strict=True))
+
+
+def game(clinic, cohort):
+    from medsynth.io.table import from_frame
+    from medsynth.transforms.table_codec import encode
+
+    plan = make_plan(dp_gan.needs(dp_gan.Config(), 300, 9, 50.0), epsilon=50.0, delta=1e-5, rows=300)
+    codes = encode(from_frame(cohort), clinic.core)
+    vault = Vault(codes, clinic.core.names, plan.ledger("x"), rng.SeededEntropy(0))
+    stage = Stage.ask(clinic.core, vault, plan, 0, "cpu")
+    return dp_gan._Game(stage, 0), stage.encode(codes)
+
+
+def test_a_row_meets_a_generated_row_of_its_own_class(clinic, cohort):
+    made, rows = game(clinic, cohort)
+    pool, classes = made.pool(), made.stage.classes
+    parts = pool.reshape(len(pool), classes, -1)
+    assert torch.equal(parts[:, :, -classes:], torch.eye(classes).expand(len(pool), -1, -1))
+    w = torch.randn(classes * made.stage.width, generator=torch.Generator().manual_seed(0))
+    for row in rows[:20]:
+        c = int(row[-classes:].argmax())
+        own, slope = parts[0, c], w.reshape(classes, -1)[c, :-classes].norm()
+        gap = w @ made.stage.by_class(own) - w @ made.stage.by_class(row)
+        expected = made.weights[c] * (gap + 10 * (slope - 1).clamp(min=0).square())
+        found = made.loss(lambda x: x @ w, row, pool[0], torch.tensor(0.3))
+        assert float(found) == pytest.approx(float(expected), rel=1e-4)
+
+
+def test_a_step_of_the_critic_follows_the_gradient_of_its_parameters(clinic, cohort):
+    made, _ = game(clinic, cohort)
+    sizes = [p.numel() for p in made.critic.parameters()]
+    gradient = torch.arange(float(sum(sizes)))
+    made.judge(gradient)
+    assert torch.equal(torch.cat([p.grad.flatten() for p in made.critic.parameters()]), gradient)
+
+
+def test_clusters_hold_parameters_of_like_gradients():
+    critic = Mlp([20, 30, 1])
+    count = sum(p.numel() for p in critic.parameters())
+    level = torch.arange(count) % 3
+    gradients = (10.0 ** -level.float())[None] * torch.tensor([[1.0], [-1.0]])
+    of = grouping.groups_of("clustered", critic, gradients)
+    assert len(set(of.tolist())) == 3 and all(len(set(of[level == j].tolist())) == 1 for j in range(3))
+    weights = grouping.groups_of("weight-bias", critic, gradients).split([600, 30, 30, 1])
+    assert [sorted(set(part.tolist())) for part in weights] == [[0], [1], [0], [1]]
+
+
+def test_a_noised_quantile_finds_the_median():
+    """Bounds far off on either side come to the median of the norms, under noise of a tenth."""
+    draw = np.random.default_rng(0)
+    norms = draw.lognormal(size=5000)
+    bounds = (100.0, 0.01)
+    for _ in range(150):
+        kept = [float((norms <= bound).mean() + 0.1 * draw.standard_normal()) for bound in bounds]
+        bounds = grouping.moved(bounds, kept)
+    assert all(0.7 < bound < 1.4 for bound in bounds)
+
+
+@pytest.fixture
+def public(tmp_path, cohort, monkeypatch):
+    monkeypatch.setattr(dp_gan.Shape.__init__, "__kwdefaults__", {**dp_gan.Shape.__init__.__kwdefaults__, "warm": 3})
+    path = tmp_path / "public.csv"
+    cohort.iloc[:40].to_csv(path, index=False)
+    return path
+
+
+def test_public_rows_stand_in_the_ledger_and_cost_nothing(public, cohort, clinic, monkeypatch, tmp_path):
+    settings(monkeypatch, bounds="quantile", groups="weight-bias")
+    model = run(cohort, clinic, public=public)
+    digest = hashlib.sha256(public.read_bytes()).hexdigest()
+    kept = medsynth.load(model.save(tmp_path / "m.medsynth"))
+    assert any(digest in note and "40 rows" in note and "public" in note for note in kept.ledger.notes)
+    assert {entry.label for entry in kept.ledger.entries} == LABELS and kept.config["public"] is True
+    assert len(medsynth.sample(kept, 20)) == 20
+    plan, *_ = plan_fit(300, epsilon=3.7, method="dp-gan", public=True)
+    assert set(plan.events) == LABELS
+
+
+def test_public_rows_are_refused_where_nothing_learns_from_them(public, cohort, clinic):
+    with pytest.raises(UsageError, match="--public belongs to --method dp-gan"):
+        medsynth.fit(cohort, epsilon=3.7, schema=clinic, public=public)
+    with pytest.raises(UsageError, match="--public belongs to --method dp-gan"):
+        medsynth.fit(cohort, epsilon=3.7, preset="thyroid-study", public=public)
+
+
+def test_public_rows_need_a_declared_schema(public):
+    frame = pd.DataFrame({"magnitude": [1, 2, 3] * 20, "kind": ["a", "b", "c"] * 20})
+    with pytest.raises(UsageError, match="declared schema"):
+        medsynth.fit(frame, epsilon=3.7, method="dp-gan", public=public)
+
+
+def test_a_bad_public_file_is_named_without_a_cell(public, cohort, clinic, tmp_path):
+    with pytest.raises(TableError, match=r"none\.csv"):
+        run(cohort, clinic, public=tmp_path / "none.csv")
+    frame = pd.read_csv(public, dtype=str, keep_default_na=False)
+    frame.drop(columns="diagnosis").to_csv(public, index=False)
+    with pytest.raises(SchemaError, match=r"public\.csv.*'diagnosis'"):
+        run(cohort, clinic, public=public)
+    frame.loc[3, "diagnosis"] = "CANARY7431"
+    frame.to_csv(public, index=False)
+    with pytest.raises(SchemaError, match=r"public\.csv.*'diagnosis', row 4") as refused:
+        run(cohort, clinic, public=public)
+    assert "CANARY7431" not in str(refused.value)
+
+
+def test_another_public_file_is_another_fit(public, cohort, clinic, tmp_path):
+    options = {"public": public, "checkpoint": tmp_path / "c"}
+    run(cohort, clinic, **options)
+    assert run(cohort, clinic, resume=True, **options).ledger.complete
+    public.write_text(public.read_text() + public.read_text().splitlines()[-1] + "\n")
+    with pytest.raises(UsageError, match="another fit"):
+        run(cohort, clinic, resume=True, **options)
+
+
+def test_public_rows_are_read_at_the_levels_that_were_chosen(tmp_path, monkeypatch):
+    """Codes in a hierarchy: the levels come from noisy answers, and the public rows go to those."""
+    rng = np.random.default_rng(0)
+    columns = {"icd": {"kind": "categorical", "hierarchy": "icd10", "unknown": "other"},
+               "y": {"kind": "binary", "levels": [0, 1]}}  # fmt: skip
+    schema = medsynth.Schema.from_dict({"name": "t", "target": "y", "columns": columns})
+    frame = pd.DataFrame({"icd": rng.choice(["E11.9", "I10", "J45.9"], 900), "y": rng.integers(0, 2, 900)})
+    frame[:50].to_csv(tmp_path / "open.csv", index=False)
+    seen, caught, true = [], [], dp_gan.train
+
+    def train(*args, public=None):
+        caught.append(public)
+        return true(*args, public=public)
+
+    monkeypatch.setattr(dp_gan, "train", train)
+    model = medsynth.fit(frame, epsilon=8, schema=schema, rows=900, method="dp-gan", public=tmp_path / "open.csv",
+                         settings={"lots": 4}, progress=lambda *facts: seen.append(facts))  # fmt: skip
+    levels = model.schema.columns["icd"].levels
+    assert (
+        {levels[code] for code in caught[0][:, 0]} == {"E11.9", "I10", "J45.9"}
+        and model.config["lots"] == 4
+        and len(seen) == 4
+    )
+    assert "50 rows were declared public" in " ".join(model.ledger.notes)

@@ -1,0 +1,136 @@
+"""Closed-form clipping equals the one-row loop and Opacus' per-sample gradients, and keeps its bound."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from opacus import GradSampleModule
+
+from medsynth.errors import BudgetError
+from medsynth.privacy.clipping import _tape, clipped_gradient_sum
+from medsynth.privacy.networks import Mlp
+
+
+def bce(answer):
+    return torch.nn.functional.softplus(-answer[:, 0])
+
+
+def make(sizes, activation, bias, rows, seed):
+    stream = torch.Generator().manual_seed(seed)
+    return Mlp(sizes, activation, stream, bias=bias), torch.randn(rows, sizes[0], generator=stream) * 2
+
+
+def row_gradients(critic, x):
+    """One backward pass a row: (rows, all parameters)."""
+    grads = []
+    for row in x:
+        g = torch.autograd.grad(bce(critic(row[None])).sum(), list(critic.parameters()))
+        grads.append(torch.cat([p.flatten() for p in g]))
+    return torch.stack(grads)
+
+
+def flat(tensors):
+    return torch.cat([t.flatten() for t in tensors])
+
+
+networks = st.tuples(
+    st.lists(st.integers(1, 9), min_size=1, max_size=3),
+    st.sampled_from(["relu", "leaky_relu", "tanh"]),
+    st.booleans(),
+    st.integers(1, 12),
+    st.integers(0, 10_000),
+    st.floats(0.01, 5),
+)
+
+
+@settings(deadline=None, max_examples=40)
+@given(networks)
+def test_equals_the_one_row_loop(case):
+    widths, activation, bias, rows, seed, bound = case
+    critic, x = make([*widths, 1], activation, bias, rows, seed)
+    g = row_gradients(critic, x)
+    expected = (g * (bound / g.norm(dim=1, keepdim=True)).clamp(max=1)).sum(0)
+    got = flat(clipped_gradient_sum(critic, bce, x, bound).tensors)
+    assert torch.allclose(got, expected, atol=1e-5, rtol=1e-5)
+
+
+@settings(deadline=None, max_examples=40)
+@given(networks, st.integers(1, 6))
+def test_microbatches_equal_the_loop_over_groups(case, count):
+    widths, activation, bias, rows, seed, bound = case
+    critic, x = make([*widths, 1], activation, bias, rows, seed)
+    groups = torch.arange(rows) * 7919 % count
+    g, expected = row_gradients(critic, x), 0
+    for k in range(count):
+        if (groups == k).any():
+            mean = g[groups == k].mean(0)
+            expected = expected + mean * min(1.0, bound / float(mean.norm().clamp(min=1e-30)))
+    answer = clipped_gradient_sum(critic, bce, x, bound, groups, count)
+    assert torch.allclose(flat(answer.tensors), expected, atol=1e-5, rtol=1e-4)
+    assert answer.l2 == 2 * bound
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(4))
+def test_equals_opacus(seed):
+    critic, x = make([6, 8, 1], "relu", True, 10, seed)
+    twin = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+    twin.load_state_dict(dict(zip(twin.state_dict(), critic.state_dict().values(), strict=True)))
+    hooked = GradSampleModule(twin)
+    bce(hooked(x)).sum().backward()
+    g = torch.cat([p.grad_sample.flatten(1) for p in hooked.parameters()], 1)
+    expected = (g * (0.3 / g.norm(dim=1, keepdim=True)).clamp(max=1)).sum(0)
+    assert torch.allclose(flat(clipped_gradient_sum(critic, bce, x, 0.3).tensors), expected, atol=1e-5)
+
+
+def test_one_huge_row_moves_the_sum_by_at_most_the_bound():
+    critic, x = make([5, 7, 1], "relu", True, 20, 0)
+    before = flat(clipped_gradient_sum(critic, bce, x, 0.5).tensors)
+    after = flat(clipped_gradient_sum(critic, bce, torch.cat([x, x[:1] * 1e6]), 0.5).tensors)
+    assert (after - before).norm() <= 0.5 + 1e-5
+
+
+def test_one_row_more_moves_microbatches_by_at_most_twice_the_bound():
+    worst = 0.0
+    for seed in range(200):
+        critic, x = make([3, 1], "relu", False, 4, seed)
+        groups = torch.tensor([0, 0, 1, 1])
+        less = flat(clipped_gradient_sum(critic, lambda a: a[:, 0], x[:3], 0.5, groups[:3], 2).tensors)
+        more = flat(clipped_gradient_sum(critic, lambda a: a[:, 0], x, 0.5, groups, 2).tensors)
+        worst = max(worst, float((more - less).norm()))
+    assert 0.5 < worst <= 1.0 + 1e-5  # more than the bound does happen: charging it alone would be wrong
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_row_that_is_no_number_counts_nothing(bad):
+    critic, x = make([5, 7, 1], "tanh", True, 6, 1)
+    spoilt = torch.cat([x, torch.full((1, 5), bad)])
+    clean = clipped_gradient_sum(critic, bce, torch.cat([x, torch.zeros(1, 5)]), 1.0)
+    got = clipped_gradient_sum(critic, bce, spoilt, 1.0)
+    assert all(torch.isfinite(t).all() for t in got.tensors)
+    assert (flat(got.tensors) - flat(clipped_gradient_sum(critic, bce, x, 1.0).tensors)).norm() < 1e-6
+    assert clean.l2 == got.l2
+
+
+def test_other_rows_are_bit_identical_when_one_is_perturbed():
+    critic, x = make([6, 16, 1], "relu", True, 32, 3)
+    y = x.clone()
+    y[11] += 3
+    others = torch.arange(32) != 11
+    one, two = _tape(critic, bce, x), _tape(critic, bce, y)
+    assert torch.equal(one.norms()[others], two.norms()[others])
+    for a, b in zip(one.inputs + one.grads, two.inputs + two.grads, strict=True):
+        assert torch.equal(a[others], b[others])
+
+
+def test_an_empty_lot_sums_to_zero():
+    critic, x = make([4, 3, 1], "relu", True, 0, 0)
+    assert float(flat(clipped_gradient_sum(critic, bce, x, 1.0).tensors).abs().sum()) == 0
+    groups = torch.empty(0, dtype=torch.int64)
+    assert float(flat(clipped_gradient_sum(critic, bce, x, 1.0, groups, 3).tensors).abs().sum()) == 0
+
+
+def test_the_bound_must_be_positive():
+    critic, x = make([4, 1], "relu", True, 2, 0)
+    with pytest.raises(BudgetError):
+        clipped_gradient_sum(critic, bce, x, 0.0)

@@ -1,0 +1,251 @@
+"""Gradients of pairs with their penalty: clipped in groups, noised once, one answer of sensitivity sqrt(k)."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from medsynth.errors import BudgetError
+from medsynth.methods.dp_gan.grouping import groups_of
+from medsynth.privacy import pair_clipping as pairclip
+from medsynth.privacy.accounting import accountant
+from medsynth.privacy.accounting.calibration import Need, make_plan
+from medsynth.privacy.accounting.events import SubsampledGaussian
+from medsynth.privacy.contribution import Units
+from medsynth.privacy.networks import Mlp
+from medsynth.privacy.pair_clipping import Groups, clipped_pair_sum, halves_below, pair_gradients
+from medsynth.privacy.vault import Vault
+from medsynth.rng import SeededEntropy
+
+BOUNDS = {"global": (0.8,), "weight-bias": (0.8, 0.3), "clustered": (0.8, 0.3, 0.05)}
+ROWS, RATE = 300, 0.3
+
+
+def loss(answer, real, fake, mix):
+    between = mix * real + (1 - mix) * fake
+    slope = torch.func.grad(answer)(between)
+    return answer(fake) - answer(real) + 10 * ((slope.square().sum() + 1e-12).sqrt() - 1).square()
+
+
+def make(rows=17, seed=0, sizes=(6, 9, 1), activation="tanh"):
+    stream = torch.Generator().manual_seed(seed)
+    critic = Mlp(list(sizes), activation, stream)
+    real, fake = (torch.randn(rows, sizes[0], generator=stream) for _ in range(2))
+    return critic, real, fake, torch.rand(rows, generator=stream)
+
+
+def looped(critic, real, fake, mix):
+    """One pair at a time, by autograd through the penalty's own gradient."""
+    found = []
+    for r, f, m in zip(real, fake, mix, strict=True):
+        between = (m * r + (1 - m) * f).requires_grad_()
+        (slope,) = torch.autograd.grad(critic(between[None]).sum(), between, create_graph=True)
+        penalty = 10 * ((slope.square().sum() + 1e-12).sqrt() - 1).square()
+        whole = (critic(f[None]) - critic(r[None])).sum() + penalty
+        grads = torch.autograd.grad(whole, list(critic.parameters()), allow_unused=True)
+        zeros = [torch.zeros_like(p) if g is None else g for g, p in zip(grads, critic.parameters(), strict=True)]
+        found.append(torch.cat([g.flatten() for g in zeros]))
+    return torch.stack(found)
+
+
+def grouped(kind, case):
+    return Groups(groups_of(kind, case[0], pair_gradients(case[0], loss, *case[1:])), BOUNDS[kind])
+
+
+@pytest.mark.parametrize("kind", BOUNDS)
+@pytest.mark.parametrize("activation", ["tanh", "leaky_relu"])
+def test_equals_the_loop_over_pairs(kind, activation, monkeypatch):
+    monkeypatch.setattr(pairclip, "LARGEST", 300)  # so that the rows come in several parts
+    case = make(activation=activation)
+    each, groups = looped(*case), grouped(kind, case)
+    assert torch.allclose(pair_gradients(case[0], loss, *case[1:]), each, atol=1e-5)
+    expected = torch.zeros(each.shape[1])
+    for row in each:
+        for j, bound in enumerate(groups.bounds):
+            part = torch.where(groups.of == j, row, 0.0)
+            expected += part * min(1.0, bound / float(part.norm().clamp(min=1e-30)))
+    assert torch.allclose(clipped_pair_sum(case[0], loss, *case[1:], groups), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", BOUNDS)
+def test_one_pair_moves_each_group_by_its_bound_and_the_scaled_sum_by_sqrt_k(kind):
+    case = make(20)
+    critic, real, fake, mix = case
+    groups, worst = grouped(kind, case), 0.0
+    scale = torch.tensor(groups.bounds)[groups.of]
+    for factor in (1.0, 30.0, 1e6):
+        big = torch.cat([real, real[:1] * factor])
+        more = clipped_pair_sum(critic, loss, big, torch.cat([fake, fake[:1]]), torch.cat([mix, mix[:1]]), groups)
+        moved = more - clipped_pair_sum(critic, loss, real, fake, mix, groups)
+        for j, bound in enumerate(groups.bounds):
+            assert moved[groups.of == j].norm() <= bound + 1e-5
+        worst = max(worst, float((moved / scale).norm()))
+    assert worst <= groups.sensitivity + 1e-4 and groups.sensitivity == pytest.approx(math.sqrt(len(groups.bounds)))
+    if len(groups.bounds) > 1:
+        assert worst > 1.1  # more than one group's bound does happen: charging one group alone would be wrong
+
+
+def test_a_pair_touches_no_other_pair():
+    critic, real, fake, mix = make(12)
+    other = real.clone()
+    other[5] += 3
+    one, two = (pair_gradients(critic, loss, r, fake, mix) for r in (real, other))
+    rest = torch.arange(12) != 5
+    assert torch.equal(one[rest], two[rest]) and not torch.equal(one[5], two[5])
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_pair_that_is_no_number_counts_nothing(bad):
+    critic, real, fake, mix = make(6)
+    groups = grouped("weight-bias", (critic, real, fake, mix))
+    spoilt = torch.cat([real, torch.full((1, 6), bad)])
+    got = clipped_pair_sum(critic, loss, spoilt, torch.cat([fake, fake[:1]]), torch.cat([mix, mix[:1]]), groups)
+    assert torch.allclose(got, clipped_pair_sum(critic, loss, real, fake, mix, groups), atol=1e-6)
+
+
+def test_an_empty_lot_sums_to_zero():
+    case = make(0)
+    groups = Groups(torch.zeros(73, dtype=torch.int64), (1.0,))
+    assert not clipped_pair_sum(case[0], loss, *case[1:], groups).any()
+    assert not halves_below(case[0], loss, *case[1:], groups).any()
+
+
+def test_one_pair_moves_the_halves_by_half_a_root_of_k():
+    critic, real, fake, mix = case = make(9)
+    groups = grouped("clustered", case)
+    less = halves_below(critic, loss, real[1:], fake[1:], mix[1:], groups)
+    assert (halves_below(critic, loss, *case[1:], groups) - less).abs().tolist() == [0.5, 0.5, 0.5]
+
+
+@pytest.mark.parametrize("bounds", [(), (0.0,), (-1.0,), (math.inf,), (math.nan,)])
+def test_bounds_must_be_positive_numbers(bounds):
+    with pytest.raises(BudgetError):
+        Groups(torch.zeros(4, dtype=torch.int64), bounds)
+    with pytest.raises(BudgetError):
+        Groups(torch.ones(4, dtype=torch.int64), (1.0,))
+
+
+def test_k_groups_are_one_gaussian_of_sigma_over_root_k():
+    """By dp-accounting: k answers of the same lot at sigma each cost what one at sigma / sqrt(k) does.
+
+    Without sampling the k answers compose as plain Gaussians. The paper charges one of them (parallel composition):
+    that theorem is about disjoint rows, and the figure that it gives is too small.
+    """
+    dp_accounting = pytest.importorskip("dp_accounting")
+    from dp_accounting.pld import PLDAccountant
+
+    def epsilon(sigma, times):
+        ledger = PLDAccountant(value_discretization_interval=1e-3)
+        return ledger.compose(dp_accounting.GaussianDpEvent(sigma), times).get_epsilon(1e-5)
+
+    sigma, k = 4.0, 5
+    together = epsilon(sigma / math.sqrt(k), 1)
+    assert epsilon(sigma, k) == pytest.approx(together, rel=1e-3)
+    assert together > 2 * epsilon(sigma, 1)
+    # Sampled: one coin serves all groups, so that sigma / sqrt(k) stands inside the sampled step.
+    paper, due = (
+        accountant.cross_check([(SubsampledGaussian(multiplier=m, rate=0.01), 1000)], 1e-5)
+        for m in (2.0, 2.0 / math.sqrt(k))
+    )
+    assert due > 3 * paper
+
+
+class Counting(SeededEntropy):
+    """Seeded entropy that knows how much was drawn."""
+
+    drawn = 0
+
+    def bytes(self, count):
+        self.drawn += count
+        return super().bytes(count)
+
+
+def vault(codes, units=None, seed=0):
+    needs = [Need(label="g", weight=1.0, rate=RATE, times=9), Need(label="b", weight=1.0, rate=RATE, times=9)]
+    plan = make_plan(needs, epsilon=3.7, delta=1e-5, rows=ROWS, most=units.most if units else None)
+    entropy = Counting(seed)
+    ledger = plan.ledger(entropy.source)
+    return Vault(codes, ("a", "b"), ledger, entropy, units), ledger, entropy, plan
+
+
+def features(codes):
+    return torch.from_numpy(codes.astype(np.float32))
+
+
+@pytest.mark.parametrize("most", [None, 3])
+def test_the_noise_of_a_group_is_multiplier_times_root_k_times_its_bound(most):
+    """An empty table answers with noise alone, drawn once for the sum."""
+    units = Units(np.arange(0), most) if most else None
+    if units:
+        units = Units(np.zeros(1, np.int64), most)
+    codes = np.zeros((1 if most else 0, 2), np.int32)
+    room, ledger, entropy, plan = vault(codes, units)
+    critic = Mlp([2, 6000, 1])
+    of = torch.cat([torch.full((p.numel(),), p.dim() % 2) for p in critic.parameters()])
+    groups = Groups(of, (0.7, 0.2))
+    answer = room.pair_gradient_sum("g", critic, lambda a, r, f, m: 0 * a(r), features, torch.zeros(4, 2), groups)
+    flat = torch.cat([t.flatten() for t in answer]).numpy()
+    for j, bound in enumerate(groups.bounds):
+        std = plan.events["g"][0].multiplier * (most or 1) * math.sqrt(2) * bound
+        assert stats.kstest(flat[of.numpy() == j] / std, "norm").pvalue > 1e-4
+    assert ledger.entries[0].sensitivity == pytest.approx((most or 1) * math.sqrt(2)) and ledger.entries[0].count == 1
+    assert entropy.drawn < 33 * len(flat) + 100  # 32 bytes a draw, one draw a parameter: no row has noise of its own
+
+
+def test_each_row_of_a_lot_meets_a_row_of_the_pool_and_a_coefficient_of_its_own():
+    met = []
+
+    def watching(answer, real, fake, mix):
+        return answer(real) * 0
+
+    room, *_ = vault(np.ones((ROWS, 2), np.int32))
+    pool = torch.arange(8.0).repeat(2, 1).T
+    true = pairclip.pair_gradients
+
+    def spy(critic, loss, real, fake, mix):
+        met.append((len(real), fake[:, 0], mix))
+        return true(critic, loss, real, fake, mix)
+
+    pairclip.pair_gradients = spy
+    try:
+        for _ in range(9):
+            room.pair_gradient_sum(
+                "g", Mlp([2, 1]), watching, features, pool, Groups(torch.zeros(3, dtype=torch.int64), (1.0,))
+            )
+    finally:
+        pairclip.pair_gradients = true
+    chosen, mix = (torch.cat([m[k] for m in met]).numpy() for k in (1, 2))
+    assert len({m[0] for m in met}) > 3  # Poisson lots
+    assert stats.chisquare(np.bincount(chosen.astype(int), minlength=8)).pvalue > 1e-4
+    assert stats.kstest(mix, "uniform").pvalue > 1e-4
+
+
+def test_patients_join_lots_whole():
+    """Forty patients of three rows: the lots hold three rows of each of theirs, and the coins are a patient's."""
+    seen = []
+
+    def watching(codes):
+        seen.append(codes[:, 0])
+        return features(codes)
+
+    units = Units(np.repeat(np.arange(40), 3), 3)
+    codes = np.stack([units.of, units.of], 1).astype(np.int32)
+    room, *_ = vault(codes, units)
+    groups = Groups(torch.zeros(3, dtype=torch.int64), (1.0,))
+    for _ in range(9):
+        room.pair_gradient_sum("g", Mlp([2, 1]), loss, watching, torch.zeros(4, 2), groups)
+        room.norms_below("b", Mlp([2, 1]), loss, watching, torch.zeros(4, 2), groups)
+    assert len(seen) == 18 and all((np.bincount(lot, minlength=40) % 3 == 0).all() for lot in seen)
+
+
+def test_counts_below_a_bound_are_noised_and_charged():
+    room, ledger, _, plan = vault(np.ones((ROWS, 2), np.int32))
+    groups = Groups(torch.zeros(3, dtype=torch.int64), (1e9,))
+    answers = [room.norms_below("b", Mlp([2, 1]), loss, features, torch.zeros(4, 2), groups)[0] for _ in range(9)]
+    std = plan.events["b"][0].multiplier / 2
+    assert abs(np.mean(answers) - ROWS * RATE / 2) < 5 * (std + 5)
+    assert ledger.entries[0].sensitivity == 0.5 and ledger.entries[0].count == 9
+    with pytest.raises(BudgetError):
+        room.norms_below("b", Mlp([2, 1]), loss, features, torch.zeros(4, 2), groups)

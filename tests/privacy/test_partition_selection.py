@@ -1,0 +1,138 @@
+"""Schemas learned from noisy answers. Statistical tests state their false-alarm rate; seeds are fixed."""
+
+import copy
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import medsynth
+from medsynth.errors import BudgetError
+from medsynth.io.table import dtypes, from_frame
+from medsynth.privacy import partition_selection as discovery
+from medsynth.privacy.accounting.calibration import make_plan
+from medsynth.privacy.accounting.events import Thresholded
+from medsynth.privacy.accounting.ledger import Ledger
+from medsynth.rng import SeededEntropy
+from medsynth.schema import Binary, Categorical, Continuous, Count
+from medsynth.schema import inference as learned
+from medsynth.transforms.table_codec import encode
+
+
+def learn(frame, *, epsilon=3.7, delta=1e-5, seed=0, rows=None):
+    table = from_frame(frame)
+    kinds, entropy = dtypes(table), SeededEntropy(seed)
+    plan = make_plan(discovery.needs(kinds, table.header[-1]), epsilon=epsilon, delta=delta, rows=rows or len(frame))
+    ledger = plan.ledger(entropy.source)
+    schema = discovery.Extract(table, kinds, rows or len(frame), ledger, entropy).schema("learned", table.header[-1])
+    assert ledger.complete
+    encode(table, schema)  # never refuses a cell of its own table
+    return schema, ledger
+
+
+@pytest.fixture
+def frame(rng):
+    n = 4000
+    return pd.DataFrame(
+        {
+            "sex": rng.choice(["F", "M"], n),
+            "site": rng.choice(["a", "b", "c", "d"], n, p=[0.4, 0.3, 0.2, 0.1]),
+            "code": [f"id{k}" for k in range(n)],
+            "flag": rng.integers(0, 2, n),
+            "age": rng.integers(18, 95, n),
+            "tsh": np.round(np.exp(rng.normal(0, 2, n)), 2),
+            "temp": np.round(rng.normal(37, 0.5, n), 1),
+            "shift": np.round(rng.normal(-300, 50, n)),
+            "zero": np.zeros(n) + 0.0,
+            "gap": [None] * n,
+        }
+    )
+
+
+def test_kinds_and_bounds_are_found(frame):
+    columns = learn(frame)[0].columns
+    assert isinstance(columns["sex"], Binary) and columns["sex"].levels == ("F", "M")
+    assert columns["site"].levels == ("a", "b", "c", "d") and isinstance(columns["site"], Categorical)
+    assert columns["code"].levels == ("other",)
+    assert isinstance(columns["flag"], Binary) and columns["flag"].levels == (0, 1)
+    age, tsh, temp = columns["age"], columns["tsh"], columns["temp"]
+    assert isinstance(age, Count) and age.bounds[0] == 0 and 90 <= age.bounds[1] <= 300
+    assert isinstance(tsh, Continuous) and tsh.scale == "log" and tsh.decimals == 2 and 100 < tsh.bounds[1] < 50_000
+    assert temp.scale == "linear" and temp.decimals == 1 and temp.bounds[0] <= 36 and temp.bounds[1] >= 38
+    assert columns["shift"].bounds[0] <= -400 and -200 <= columns["shift"].bounds[1] <= 0
+    assert all(column.missing for column in columns.values())
+
+
+def test_a_level_seen_once_does_not_come_out(frame):
+    frame.loc[17, "site"] = "CANARY"
+    schema, _ = learn(frame)
+    assert "CANARY" not in schema.to_yaml()
+
+
+def test_false_release_rate_of_a_key_of_one_row():
+    """One lone key in each of k columns: it comes out with chance delta/k. A large delta makes that countable.
+
+    Two-sided for one column (neither too often nor a threshold that is needlessly high); false-alarm rate 1e-4.
+    """
+    delta, entropy = 0.1, SeededEntropy(5)
+    for columns, runs in ((1, 2000), (50, 60)):
+        frame = pd.DataFrame({**{f"c{k}": ["lone", ""] for k in range(columns)}, "y": [0.5, 1.5]})
+        table, released = from_frame(frame), 0
+        for _ in range(runs):
+            event = Thresholded(multiplier=2.0, delta=delta)
+            allowance = dict.fromkeys((discovery.LEVELS, discovery.FORMATS), (event, 1))
+            ledger = Ledger(delta=1.0, accountant="prv", random_source="t", allowance=allowance)
+            schema = discovery.Extract(table, dtypes(table), 2, ledger, entropy).schema("t", table.header[-1])
+            released += sum("lone" in schema.columns[f"c{k}"].levels for k in range(columns))
+        assert stats.binomtest(released, runs * columns, delta / columns).pvalue > 1e-4
+
+
+def test_neighbours_charge_the_same(frame):
+    other = frame.copy()
+    other.loc[3, ["sex", "site", "age"]] = ["M", "a", 33]
+    ledgers = [learn(f, rows=4000)[1].to_json() for f in (frame, other)]
+    assert ledgers[0] == ledgers[1]
+    assert [e["label"] for e in ledgers[0]["events"]] == [discovery.TARGET, discovery.LEVELS, discovery.FORMATS]
+    assert ledgers[0]["events"][0]["mechanism"] == "Thresholded" and ledgers[0]["events"][0]["delta"] == pytest.approx(
+        1e-6
+    )
+
+
+@pytest.mark.parametrize("rows", [2, 5, 40])
+def test_tiny_tables_still_have_a_schema(frame, rows):
+    learn(frame.head(rows))
+
+
+def test_the_extract_shows_nothing_and_asks_only_once(frame):
+    table = from_frame(frame)
+    kinds = dtypes(table)
+    ledger = make_plan(discovery.needs(kinds, table.header[-1]), epsilon=1.0, delta=1e-5, rows=4000).ledger("t")
+    extract = discovery.Extract(table, kinds, 4000, ledger, SeededEntropy(0))
+    for attempt in (len, iter, copy.copy):
+        with pytest.raises(TypeError):
+            attempt(extract)
+    assert {name for name in dir(extract) if not name.startswith("_")} == {"schema"}
+    extract.schema("t", table.header[-1])
+    with pytest.raises(BudgetError):
+        extract.schema("t", table.header[-1])
+
+
+@pytest.mark.parametrize("value", [-1e9, -3.0, -0.01, 0.0, 0.01, 1.0, 36.6, 5e8])
+def test_bounds_hold_the_value_that_made_the_cell(value):
+    counts = np.zeros(learned.MAGNITUDES)
+    counts[learned.magnitude_cell(np.array([value]))] = 1000
+    low, high = learned.bounds(counts, 1.0)
+    assert low <= value <= high and (value == 0 or (high - low) < abs(value))
+
+
+@pytest.mark.usefixtures("quick")
+def test_fit_without_a_schema(frame):
+    said = []
+    model = medsynth.fit(frame, epsilon=3.7, target="sex", notice=said.append)
+    assert model.epsilon <= 3.7 and model.ledger.epsilon() == model.epsilon
+    assert any("learned privately" in text for text in said)
+    assert {discovery.TARGET, discovery.LEVELS, discovery.FORMATS} <= {entry.label for entry in model.ledger.entries}
+    assert "id17" not in model.schema.to_yaml()
+    drawn = medsynth.sample(model, 100, seed=0)
+    assert list(drawn.columns) == list(frame.columns)

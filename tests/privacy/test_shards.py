@@ -1,0 +1,340 @@
+"""The shards' door: what leaves is one clipped, noised gradient; every condition of the argument for its pick."""
+
+import copy
+import functools
+import logging
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch.nn import functional
+
+from medsynth.errors import BudgetError
+from medsynth.privacy import shards as door
+from medsynth.privacy.accounting.calibration import Need, make_plan
+from medsynth.privacy.contribution import Units
+from medsynth.privacy.shard_critics import Critics, Shape, judged
+from medsynth.privacy.shards import clipped
+from medsynth.privacy.vault import Vault
+from medsynth.rng import NoNoise, SeededEntropy, SystemEntropy
+
+K, FREE, CLASSES, WIDTH = 5, 6, 3, 9
+SMALL = Shape(width=8, batch=4)
+
+
+def features(codes):
+    """Two columns of three cells and a class, as indicators."""
+    hot = [functional.one_hot(torch.from_numpy(codes[:, k].astype(np.int64)), 3) for k in range(3)]
+    return torch.cat(hot, 1).to(torch.get_default_dtype())
+
+
+def some(rows=60, seed=0):
+    return np.random.default_rng(seed).integers(0, 3, (rows, 3)).astype(np.int32)
+
+
+@functools.cache
+def planned(count, steps, most):
+    return make_plan([Need(label="u", weight=1.0, times=steps, shards=count)],
+                     epsilon=3.7, delta=1e-5, rows=60, most=most)  # fmt: skip
+
+
+class EntropyByCall(SeededEntropy):
+    """The k-th call gives the same bytes whatever was drawn before: tables of other lengths meet the same."""
+
+    calls = 0
+
+    def bytes(self, count):
+        self.calls += 1
+        return np.random.Generator(np.random.Philox(self.calls)).bytes(count)
+
+
+def build(codes=None, *, entropy=None, count=K, steps=400, place=None, monkeypatch=None, units=None):
+    """A vault's shards, its ledger and plan; `place` fixes the shard of each row."""
+    codes = some() if codes is None else codes
+    most = units.most if units else None
+    plan = planned(count, steps, most)
+    entropy = entropy or SeededEntropy(0)
+    ledger = plan.ledger(entropy.source)
+    vault = Vault(codes, ("a", "b", "c"), ledger, entropy, units)
+    if place is not None:
+        true = np.frombuffer
+        drawn = [np.asarray(place, np.uint64)]
+        monkeypatch.setattr(
+            "medsynth.privacy.vault.np.frombuffer", lambda *a, **k: drawn.pop() if drawn else true(*a, **k)
+        )
+    return vault.shards(count, features, CLASSES, SMALL), ledger, plan
+
+
+def fakes(rows=6, seed=0):
+    return features(some(rows, seed + 100))
+
+
+def pool(seed=0):
+    each = [np.c_[some(8, seed + y)[:, :2], np.full(8, y, np.int32)] for y in range(CLASSES)]
+    return torch.stack([features(codes) for codes in each])
+
+
+def critics_of(shards) -> Critics:
+    return shards._Shards__critics
+
+
+def weights(shards):
+    return [p.detach().clone() for p in critics_of(shards).parameters]
+
+
+def test_without_noise_an_update_through_the_boundary_is_plain_training(monkeypatch):
+    shards, *_ = build(entropy=NoNoise())
+    for _ in range(20):
+        shards.train(pool())
+    monkeypatch.setattr(door.Shards, "_Shards__pick", lambda self: 3)
+    generator = torch.nn.Linear(4, FREE)
+    latent, label = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)), fakes()[:, FREE:]
+
+    def drawn():
+        return torch.cat([generator(latent), label], 1)
+
+    fake = drawn()
+    fake[:, :FREE].backward(gradient=shards.upstream("u", fake.detach(), 1e6))
+    found = [p.grad.clone() for p in generator.parameters()]
+    generator.zero_grad()
+    which = 3 * CLASSES + label.argmax(1)
+    assert (shards._Shards__sizes[which] > 0).all()
+    own = [p[which] for p in critics_of(shards).parameters]
+    (-judged(own, drawn()[:, None, :FREE]).sum()).backward()
+    for one, p in zip(found, generator.parameters(), strict=True):
+        assert torch.allclose(one, p.grad, atol=1e-6) and p.grad.abs().max() > 1e-3
+
+
+@pytest.fixture
+def doubles():
+    """Sixty-four bits: Adam makes much of the rounding of a gradient that is zero."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(before)
+
+
+def test_stacked_critics_are_separate_critics_one_by_one(doubles):
+    def stream():
+        return torch.Generator().manual_seed(5)
+
+    stack, same, rng = Critics(K, FREE, SMALL, stream()), stream(), np.random.default_rng(0)
+    Critics(K, FREE, SMALL, same)  # draws what the stack drew for its weights
+    alone = [[p.detach()[k].clone().requires_grad_() for p in stack.parameters] for k in range(K)]
+    adams = [torch.optim.Adam(own, lr=SMALL.rate, betas=SMALL.betas) for own in alone]
+    for _ in range(10):
+        mix = torch.rand(K, 4, generator=same)[..., None]
+        real, fake = (features(rng.integers(0, 3, (4 * K, 3)).astype(np.int32))[:, :FREE] for _ in range(2))
+        real, fake = real.reshape(K, 4, -1), fake.reshape(K, 4, -1)
+        stack.step(real, fake, torch.full((K, 4), 0.25))
+        for k in range(K):
+            w, b, v = alone[k]
+
+            def answer(x, w=w, b=b, v=v):
+                return functional.leaky_relu(x @ w.T + b[:, 0], 0.2) @ v[0]
+
+            between = (mix[k] * real[k] + (1 - mix[k]) * fake[k]).requires_grad_()
+            (slope,) = torch.autograd.grad(answer(between).sum(), between, create_graph=True)
+            penalty = 10 * (slope.norm(dim=1) - 1).square()
+            adams[k].zero_grad()
+            (answer(fake[k]) - answer(real[k]) + penalty).mean().backward()
+            adams[k].step()
+    rows = features(some(K))[:, :FREE]
+    slopes = stack.slope(torch.arange(K), rows)
+    for k in range(K):
+        for p, own in zip(stack.parameters, alone[k], strict=True):
+            assert torch.allclose(p[k], own, atol=1e-9)
+        at = rows[k].clone().requires_grad_()
+        w, b, v = alone[k]
+        (-(functional.leaky_relu(at @ w.T + b[:, 0], 0.2) @ v[0])).backward()
+        assert torch.allclose(slopes[k], at.grad, atol=1e-9)
+
+
+def test_a_shards_rows_reach_no_other_shards_critic(monkeypatch):
+    """One shard's rows changed, added to or taken away: all other critics are the same, bit for bit."""
+    codes, place = some(), np.arange(60) % K
+    other = codes.copy()
+    other[place == 2] = (other[place == 2] + 1) % 3
+    many, few = np.repeat(codes[place == 2], 9, axis=0), place != 2
+    tables = [
+        (codes, place),
+        (other, place),
+        (np.concatenate([codes, many]), np.concatenate([place, np.full(len(many), 2)])),
+        (codes[few], place[few]),
+    ]
+    trained = []
+    for table, at in tables:
+        with monkeypatch.context() as patch:
+            shards, *_ = build(table, entropy=EntropyByCall(0), place=at, monkeypatch=patch)
+        for turn in range(15):
+            shards.train(pool(turn))
+        trained.append(weights(shards))
+    same = torch.arange(K * CLASSES) // CLASSES != 2
+    for changed in trained[1:]:
+        for p, q in zip(trained[0], changed, strict=True):
+            assert torch.equal(p[same], q[same])
+        assert not torch.equal(trained[0][0][~same], changed[0][~same])
+
+
+def test_every_critic_trains_at_every_step_and_none_hears_of_a_pick():
+    one, two = build(entropy=SeededEntropy(3))[0], build(entropy=SeededEntropy(3))[0]
+    for turn in range(5):
+        before = weights(one)
+        one.train(pool(turn))
+        two.train(pool(turn))
+        held = one._Shards__sizes > 0
+        assert held.sum() > K
+        for was, now in zip(before, weights(one), strict=True):
+            assert ((was != now).flatten(1).any(1) == held).all()
+        one.upstream("u", fakes(), 1.0)  # `two` is never asked: its critics are the same
+        assert all(torch.equal(p, q) for p, q in zip(weights(one), weights(two), strict=True))
+
+
+def test_picks_are_even_and_no_public_seed_repeats_them(monkeypatch):
+    """False-alarm rate 1e-4 for the counts, 5^-60 for the repetition."""
+    seen = []
+    monkeypatch.setattr(Critics, "slope", lambda self, which, rows: seen.append(int(which[0]) // CLASSES) or 0 * rows)
+    runs = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        shards, *_ = build(entropy=SystemEntropy(), steps=600)
+        seen.clear()
+        for _ in range(600):
+            shards.upstream("u", fakes(1), 1.0)
+        runs.append(list(seen))
+        assert stats.chisquare(np.bincount(seen, minlength=K)).pvalue > 1e-4
+    assert runs[0][:60] != runs[1][:60]
+
+
+def test_the_pick_is_drawn_after_the_critics_have_trained_and_is_written_nowhere(capsys, caplog):
+    caplog.set_level(logging.DEBUG)
+    drawn = []
+
+    class Telling(SystemEntropy):
+        def bytes(self, count):
+            drawn.append(count)
+            return super().bytes(count)
+
+    shards, ledger, _ = build(entropy=Telling())
+    before = len(drawn)
+    for _ in range(3):
+        shards.train(pool())
+    assert len(drawn) == before
+    shards.upstream("u", fakes(), 1.0)
+    assert drawn[before] == 16  # one pick's bits, then the noise's
+    assert not capsys.readouterr().out and not caplog.records
+    (row,) = ledger.to_json()["events"]
+    assert set(row) == {"label", "count", "sensitivity", "mechanism", "multiplier", "shards"}
+
+
+def test_rows_join_shards_by_draws_of_their_own(monkeypatch):
+    places = []
+
+    class Watching:
+        def __init__(self, rows, place, *more):
+            places.append(place)
+
+    monkeypatch.setattr("medsynth.privacy.vault.Shards", Watching)
+    for codes in (some(), (some() + 1) % 3):
+        build(codes, entropy=SeededEntropy(4))
+    assert (places[0] == places[1]).all()  # what a row holds decides nothing
+    places.clear()
+    for _ in range(100):
+        build(entropy=SystemEntropy())
+    table = np.array(places)
+    assert stats.chisquare(np.bincount(table.ravel(), minlength=K)).pvalue > 1e-4
+    sizes = np.array([np.bincount(place, minlength=K) for place in table])
+    assert abs(sizes.var() - 60 / K * (1 - 1 / K)) < 3.5  # binomial; a shuffle and split has none
+    together = (table[:, 0] == table[:, 1]).sum()
+    assert stats.binomtest(int(together), 100, 1 / K).pvalue > 1e-4
+    places.clear()
+    build(units=Units(np.arange(60) // 3, 3))
+    assert (places[0].reshape(20, 3) == places[0][::3, None]).all()
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_no_two_critics_answers_differ_by_more_than_is_charged(joint):
+    rng = torch.Generator().manual_seed(0)
+    most = 0.0
+    for trial in range(200):
+        one, two = torch.randn(2, 6, FREE, generator=rng) * 10 ** (trial % 5 - 2)
+        if trial % 2:
+            two = -one
+        distance = (clipped(one, 0.7, joint) - clipped(two, 0.7, joint)).norm()
+        bound = 2 * 0.7 * (1 if joint else 6**0.5)
+        assert distance <= bound
+        most = max(most, float(distance) / bound)
+    assert most > 0.999
+    shards, ledger, _ = build()
+    shards.upstream("u", fakes(), 0.7, joint=joint)
+    assert ledger.entries[0].sensitivity == pytest.approx(bound)
+
+
+@pytest.mark.parametrize("joint, factor", [(False, 4000**0.5), (True, 1.0)])
+def test_noise_is_multiplier_times_sensitivity_and_empty_shards_answer(joint, factor):
+    shards, ledger, plan = build(np.empty((0, 3), np.int32))
+    shards.train(pool())
+    answer = shards.upstream("u", fakes(4000), 0.7, joint=joint)
+    std = plan.events["u"][0].multiplier * 2 * 0.7 * factor
+    assert answer.shape == (4000, FREE)
+    assert stats.kstest(answer.flatten().numpy() / std, "norm").pvalue > 1e-4
+    assert ledger.entries[0].count == 1
+
+
+def test_an_empty_shard_beside_full_ones_learns_nothing_and_harms_nobody(monkeypatch):
+    shards, *_ = build(place=np.arange(60) % (K - 1), monkeypatch=monkeypatch)
+    before = weights(shards)
+    for turn in range(5):
+        shards.train(pool(turn))
+    for was, now in zip(before, weights(shards), strict=True):
+        empty, full = slice((K - 1) * CLASSES, None), shards._Shards__sizes > 0
+        assert torch.equal(was[empty], now[empty]) and torch.isfinite(now).all()
+        assert ((was != now).flatten(1).any(1) == full).all()
+
+
+def test_no_number_is_no_answer():
+    shards, *_ = build(entropy=NoNoise())
+    with torch.no_grad():
+        critics_of(shards).parameters[0].fill_(torch.nan)
+    assert shards.upstream("u", fakes(), 1.0).abs().max() == 0
+
+
+def test_what_the_plan_lacks_is_refused_before_anything_is_drawn():
+    shards, ledger, _ = build(steps=1)
+    shards.upstream("u", fakes(), 1.0)
+    entropy = shards._Shards__entropy
+    state = copy.deepcopy(entropy._generator.bit_generator.state)
+    for label in ("u", "unplanned"):
+        with pytest.raises(BudgetError):
+            shards.upstream(label, fakes(), 1.0)
+    with pytest.raises(BudgetError, match="clipping"):
+        shards.upstream("u", fakes(), 0.0)
+    assert str(entropy._generator.bit_generator.state) == str(state) and len(ledger.entries) == 1
+
+
+def test_nothing_else_can_be_had():
+    shards, *_ = build()
+    for attempt in (len, iter, pickle.dumps, copy.copy, copy.deepcopy, lambda s: s[0]):
+        with pytest.raises(TypeError):
+            attempt(shards)
+    assert not hasattr(shards, "__dict__")
+    assert {name for name in dir(shards) if not name.startswith("_")} == {"train", "upstream"}
+
+
+def test_a_canary_is_in_no_word_of_it(capsys, caplog):
+    caplog.set_level(logging.DEBUG)
+    codes = np.full((60, 3), 2, np.int32)
+    shards, ledger, _ = build(codes)
+    shards.train(pool())
+    shards.upstream("u", fakes(), 1.0)
+    assert repr(shards) == str(shards) == "Shards(private rows and critics)"
+    assert not capsys.readouterr().out and not caplog.records
+    assert repr(ledger.entries) == repr(build_and_ask(some())) == repr(build_and_ask(codes[:3]))
+
+
+def build_and_ask(codes):
+    shards, ledger, _ = build(codes)
+    shards.upstream("u", fakes(), 1.0)
+    return ledger.entries

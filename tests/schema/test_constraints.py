@@ -1,0 +1,155 @@
+"""Rules between columns: what is a rule, what breaks one, and that no sampled row does."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import medsynth
+from medsynth.errors import SchemaError, UsageError
+from medsynth.report.sections.plausibility import plausibility
+from medsynth.sampling.rejection import broken, complete, held, values
+from medsynth.schema import Schema
+from medsynth.schema.constraints import parse
+from medsynth.transforms.table_codec import size
+
+COLUMNS = {
+    "systolic": {"kind": "count", "bounds": [50, 250]},
+    "diastolic": {"kind": "count", "bounds": [30, 150]},
+    "pulse pressure": {"kind": "count", "bounds": [0, 100]},
+    "sex": {"kind": "binary", "levels": ["F", "M"]},
+    "pregnant": {"kind": "binary", "levels": [0, 1]},
+    "alive": {"kind": "binary", "levels": [True, False], "missing": True},
+    "weight": {"kind": "continuous", "bounds": [1, 300], "decimals": 1, "missing": True},
+    "height": {"kind": "continuous", "bounds": [0.3, 2.5], "decimals": 2},
+    "bmi": {"kind": "continuous", "bounds": [5, 90], "decimals": 1, "missing": True},
+}
+RULES = [
+    "systolic > diastolic",
+    "`pulse pressure` = systolic - diastolic",
+    "pregnant = 1 implies sex = F and alive != false",
+    "bmi = weight / (height * height)",
+]
+
+
+def schema(rules=RULES, **columns):
+    return Schema.from_dict({"name": "t", "target": "sex", "columns": COLUMNS | columns, "rules": rules})
+
+
+def test_a_schema_with_rules_comes_back_from_yaml():
+    assert Schema.from_yaml(schema().to_yaml()) == schema()
+    assert set(schema().core.names) == set(COLUMNS) - {"bmi", "pulse pressure"} and schema().core.rules == ()
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("systolic >", "too early"),
+        ("systolic", "too early"),
+        ("systolic > diastolic sex", "end"),
+        ("(systolic > 3", "bracket"),
+        ("systolic ; diastolic", "not understood"),
+        ("__import__('os')", "comparison"),
+        ("sex > F", "compare levels"),
+        ("sex + 1 = 3", "number column"),
+        ("`no such` = 1", "no column"),
+        ("who = 3", "no column"),
+        ("sex = M implies", "too early"),
+        ("bmi = systolic / 2", "twice"),
+        ("height = weight / 2", "missing: true"),
+        ("weight = bmi", "later"),
+        ("x" * 600, "at most"),
+    ],
+)
+def test_what_is_no_rule_is_refused_with_a_reason(rule, said):
+    with pytest.raises(SchemaError, match=said):
+        schema([*([] if said == "missing: true" else RULES), rule] if said != "later" else [rule, *RULES])
+
+
+def test_arithmetic_has_its_usual_ranks():
+    numbers = {"a": np.array([2.0]), "b": np.array([3.0])}
+    for text, truth in [("a + b * 2 = 8", 1), ("(a + b) * 2 = 10", 1), ("-a - b - 1 = -6", 1), ("8 / a / 2 = 2", 1),
+                        ("a = 3", 0), ("a != 3 and b >= 3", 1)]:  # fmt: skip
+        rule = parse(text, {"a": True, "b": True})
+        assert rule.broken(numbers).tolist() == [not truth], text
+
+
+def test_what_is_missing_breaks_no_rule():
+    rule = parse("dead = yes implies age > 3", {"dead": False, "age": True})
+    dead = np.array(["yes", "yes", None, "no", "yes"], object)
+    assert rule.broken({"dead": dead, "age": np.array([2, np.nan, 1, 1, 4.0])}).tolist() == [True, *[False] * 4]
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_rows_keep_every_rule_and_defined_columns_are_computed(seed):
+    table = schema()
+    core = table.core
+
+    def draw(count, seed):
+        rng = np.random.default_rng(seed)
+        columns = [rng.integers(0, size(c) + c.missing, count) for c in core.columns.values()]
+        return np.column_stack(columns).astype(np.int32)
+
+    codes = held(draw, table, 200, seed)
+    assert not broken(codes, table).any()
+    seen = values(codes, table, set(table.names))
+    assert (seen["systolic"] > seen["diastolic"]).all()
+    assert not ((seen["pregnant"] == "1") & (seen["sex"] == "M")).any()
+    assert (seen["pulse pressure"] == np.minimum(seen["systolic"] - seen["diastolic"], 100)).all()
+    known = ~np.isnan(seen["weight"])
+    body = np.clip(seen["weight"] / seen["height"] ** 2, 5, 90)[known]
+    assert np.abs(seen["bmi"][known] - body).max() < 0.0501 and np.isnan(seen["bmi"][~known]).all()
+
+
+def test_rules_that_no_row_can_keep_end_in_one_error_and_rare_ones_in_copies():
+    def draw(count, seed):
+        codes = np.zeros((count, len(COLUMNS)), np.int32)
+        codes[:, 0] = np.random.default_rng(seed).integers(0, 200, count)
+        return codes
+
+    with pytest.raises(UsageError, match="rules"):
+        held(draw, schema(["systolic > 250"]), 50, 1)
+    codes = held(draw, schema(["systolic = 57 and weight > 0"]), 5000, 1)
+    assert set(values(codes, schema(), {"systolic"})["systolic"]) == {57.0}
+
+
+def test_the_column_order_is_kept_and_no_number_is_no_trap():
+    table = schema(["height = weight / systolic"], height=COLUMNS["height"] | {"missing": True})
+    core = np.zeros((2, len(COLUMNS) - 1), np.int32)
+    core[1, table.core.names.index("weight")] = 2991  # missing
+    assert complete(core, table)[:, table.names.index("height")].tolist() == [0, 221]  # the bound; missing
+
+
+def test_fit_and_sample_keep_rules_end_to_end(quick):
+    rng = np.random.default_rng(0)
+    low = rng.integers(40, 90, 300)
+    frame = pd.DataFrame({"low": low, "high": low + rng.integers(1, 60, 300), "y": rng.choice(["a", "b"], 300)})
+    frame["gap"] = frame["high"] - frame["low"]
+    numbers = {"kind": "count", "bounds": [0, 200]}
+    columns = {"low": numbers, "high": numbers, "y": {"kind": "binary", "levels": ["a", "b"]}, "gap": numbers}
+    rules = ["gap = high - low", "high > low"]
+    told = Schema.from_dict({"name": "t", "target": "y", "columns": columns, "rules": rules})
+    for method in ("warm-dp-cgan", "dp-cgan"):
+        model = medsynth.fit(frame, epsilon=5, schema=told, rows=300, method=method)
+        drawn = medsynth.sample(model, 500)
+        assert list(drawn) == list(frame) and (drawn["gap"] == drawn["high"] - drawn["low"]).all()
+        assert (drawn["high"] > drawn["low"]).all()
+    assert (medsynth.sample(model, 40)["gap"] > 0).all()
+    with pytest.raises(UsageError, match="gap"):
+        medsynth.sample(medsynth.fit(frame, epsilon=5, schema=told, rows=300), 10, where=["gap=3"])
+
+
+def test_a_target_that_no_model_can_learn_is_refused():
+    with pytest.raises(SchemaError, match="target"):
+        schema().with_target("bmi")
+    told = schema(record={"kind": "identifier"})
+    with pytest.raises(SchemaError, match="identifier"):
+        told.with_target("record")
+
+
+def test_the_report_reads_boolean_levels_as_rules_do():
+    told = schema(["pregnant = 1 implies alive = true"])
+    frame = pd.DataFrame({"pregnant": [1, 1, 0], "alive": ["True", "False", "False"]})
+    (found,) = [r for r in plausibility(told, None, frame).rules if r.column == "between columns"]
+    assert found.synthetic == pytest.approx(1 / 3)

@@ -1,0 +1,66 @@
+"""Schemas: YAML in and out, strict keys, no TODO left, words that stay words."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medsynth.errors import SchemaError
+from medsynth.schema import Schema, bundled, bundled_for
+from medsynth.schema.template import draft
+
+GOOD = "name: t\ntarget: y\ncolumns:\n  x: {kind: continuous, bounds: [0, 1]}\n  y: {kind: binary, levels: [no, yes]}\n"
+
+
+def test_words_stay_words():
+    schema = Schema.from_yaml(GOOD)
+    assert schema.columns["y"].levels == ("no", "yes")
+    assert Schema.from_yaml(schema.to_yaml()) == schema
+
+
+@pytest.mark.parametrize("name", sorted(bundled()))
+def test_bundled_schemas_come_back_and_are_found_by_header(name):
+    schema = bundled()[name]
+    assert Schema.from_yaml(schema.to_yaml()) == schema
+    assert bundled_for(list(reversed(schema.names))) == schema
+
+
+def test_thyroid_is_bundled_with_its_columns():
+    names = bundled()["thyroid"].names
+    assert len(names) == 22 and names[0] == "age" and names[-2:] == ("fti", "class")
+    assert bundled_for(["age", "class"]) is None
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        (GOOD + "bonus: 1\n", "bonus"),
+        (GOOD.replace("bounds: [0, 1]", "bounds: [0, 1], colour: red"), "colour"),
+        (GOOD.replace("continuous", "magic"), "magic"),
+        (GOOD.replace("[0, 1]", "[1, 0]"), "lower one first"),
+        (GOOD.replace("[0, 1]", "[-1, 1], scale: log"), "log scale"),
+        (GOOD.replace("[0, 1]", "[0, 1], decimals: 12"), "decimals"),
+        (GOOD.replace("[no, yes]", "[no]"), "levels"),
+        (GOOD.replace("[no, yes]", "[no, no]"), "differ"),
+        (GOOD.replace("target: y", "target: z"), "no column"),
+        (GOOD.replace("[0, 1]", "[0, TODO]"), "line 4: a TODO"),
+        (GOOD + "name: twice\n", "twice"),
+        ("name: [", "YAML"),
+        ("- 1\n", "top level"),
+        ("name: !!python/object/apply:os.system [id]\ncolumns: {}\n", "YAML"),
+    ],
+)
+def test_what_is_no_schema_is_one_error(text, said):
+    with pytest.raises(SchemaError) as caught:
+        Schema.from_yaml(text, "s.yaml")
+    assert "s.yaml" in str(caught.value) and said in str(caught.value)
+
+
+@given(st.dictionaries(st.text(min_size=1), st.sampled_from(["int", "float", "text"]), min_size=1, max_size=5))
+def test_a_draft_is_refused_until_it_is_finished(kinds):
+    with pytest.raises(SchemaError, match="TODO"):
+        Schema.from_yaml(draft("t", kinds))
+
+
+def test_a_missing_schema_file_says_how_to_make_one(tmp_path):
+    with pytest.raises(SchemaError, match="schema draft"):
+        Schema.load(tmp_path / "none.yaml")

@@ -1,0 +1,250 @@
+"""Dates, identifiers and ordinals: coded, modelled and given back in kind; keys are never a patient's."""
+
+import io
+import json
+from datetime import date, timedelta
+
+import numpy as np
+import pandas as pd
+import pytest
+from medsynth_cli.app import app
+from typer.testing import CliRunner
+
+import medsynth
+from medsynth.errors import SchemaError, UsageError
+from medsynth.io.table import from_frame
+from medsynth.methods.shared.bins import Bins
+from medsynth.sampling import pipeline as sampling
+from medsynth.schema import Date, Schema
+from medsynth.transforms.dates import days
+from medsynth.transforms.table_codec import csv_cells, decode, encode
+
+COLUMNS = {
+    "record": {"kind": "identifier", "shape": "MRN-####"},
+    "admitted": {"kind": "date", "bounds": ["2015-01-01", "2024-12-31"], "format": "%d.%m.%Y"},
+    "discharged": {"kind": "date", "after": "admitted", "bounds": [0, 60], "format": "%d.%m.%Y", "missing": True},
+    "grade": {"kind": "ordinal", "levels": ["mild", "moderate", "severe", "grave"]},
+    "sick": {"kind": "binary", "levels": ["no", "yes"]},
+}
+
+
+def schema(**columns):
+    return Schema.from_dict({"name": "ward", "target": "sick", "columns": COLUMNS | columns})
+
+
+def ward(rows=400):
+    rng = np.random.default_rng(0)
+    first = [date(2015, 1, 1) + timedelta(days=int(d)) for d in rng.integers(0, 3600, rows)]
+    stay = rng.integers(0, 40, rows)
+    last = [(a + timedelta(days=int(s))).strftime("%d.%m.%Y") if s else None for a, s in zip(first, stay, strict=True)]
+    return pd.DataFrame({
+        "record": [f"MRN-{9000 + k}" for k in range(rows)],
+        "admitted": [d.strftime("%d.%m.%Y") for d in first],
+        "discharged": last,
+        "grade": rng.choice(COLUMNS["grade"]["levels"], rows),
+        "sick": rng.choice(["no", "yes"], rows),
+    })  # fmt: skip
+
+
+def test_schema_comes_back_from_yaml_and_the_core_has_no_identifier():
+    assert Schema.from_yaml(schema().to_yaml()) == schema()
+    assert "record" not in schema().core.names
+
+
+def test_dates_come_back_as_written_and_as_timestamps():
+    frame, told = ward(), schema().core
+    codes = encode(from_frame(frame), told)
+    again = csv_cells(codes, told)
+    assert again["admitted"].tolist() == frame["admitted"].tolist()
+    assert again["discharged"].tolist() == frame["discharged"].fillna("").tolist()
+    stamps = decode(codes, told)
+    assert stamps["admitted"].dt.strftime("%d.%m.%Y").tolist() == frame["admitted"].tolist()
+    assert stamps["discharged"].isna().tolist() == frame["discharged"].isna().tolist()
+
+
+def test_timestamps_are_read_as_well():
+    frame = ward()
+    frame["admitted"] = pd.to_datetime(frame["admitted"], format="%d.%m.%Y")
+    frame["discharged"] = pd.to_datetime(frame["discharged"], format="%d.%m.%Y")
+    told = schema().core
+    assert (encode(from_frame(frame), told) == encode(from_frame(ward()), told)).all()
+
+
+def test_ordinal_levels_are_neighbours():
+    column = schema().columns["grade"]
+    assert Bins.of(column, None, None, 20).ordered == 4
+    assert Bins.of(schema().columns["sick"], None, None, 20).ordered == 0
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"), [("31.02.2020", "not a date"), ("soon", "not a date"), ("", "does not allow")]
+)
+def test_what_is_no_date_is_refused_without_its_text(cell, said):
+    frame = ward()
+    frame.loc[6, "admitted"] = cell
+    with pytest.raises(SchemaError, match=rf"'admitted', row 7: .*{said}") as error:
+        encode(from_frame(frame), schema().core)
+    assert not cell or cell not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"admitted": {"kind": "date", "bounds": ["2020-01-01", "2019-01-01"]}},
+        {"admitted": {"kind": "date", "bounds": [0, 4]}},
+        {"admitted": COLUMNS["admitted"] | {"format": "%Y"}},
+        {"discharged": {"kind": "date", "after": "grade", "bounds": [0, 3]}},
+        {"admitted": COLUMNS["admitted"] | {"missing": True}, "discharged": COLUMNS["discharged"] | {"missing": False}},
+        {"record": {"kind": "identifier", "shape": "no digit"}},
+        {"sick": {"kind": "identifier"}},
+    ],
+)
+def test_what_cannot_be_declared(columns):
+    with pytest.raises(SchemaError):
+        schema(**columns)
+
+
+def test_fit_sample_and_report_on_a_ward(quick, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame = ward()
+    frame.to_csv("ward.csv", index=False)
+    (tmp_path / "ward.schema.yaml").write_text(schema().to_yaml())
+    run = CliRunner().invoke
+    for words in (["fit", "ward.csv", "--epsilon", "3", "--holdout", "0.3"], ["sample", "-n", "300"], ["report"]):
+        done = run(app, words)
+        assert done.exit_code == 0, done.stderr
+    made = pd.read_csv("ward.synthetic.csv")
+    assert list(made) == list(frame) and made["record"].is_unique and made["record"].str.fullmatch(r"MRN-\d{4}").all()
+    assert not set(made["record"]) & set(frame["record"])
+    first, last = (pd.to_datetime(made[name], format="%d.%m.%Y") for name in ("admitted", "discharged"))
+    assert first.between("2015-01-01", "2024-12-31").all() and last.isna().any()
+    assert (last - first).dropna().dt.days.between(0, 60).all()
+    twin = json.loads((tmp_path / "ward.report.json").read_text())
+    assert {v["name"]: v["kind"] for v in twin["variables"]}["record"] == "identifier"
+    assert "MRN-9" not in (tmp_path / "ward.report.html").read_text()
+
+
+def test_a_condition_on_a_date_and_too_few_keys(quick):
+    model = medsynth.fit(ward(), epsilon=5, schema=schema(), rows=400)
+    drawn = medsynth.sample(model, 50, where=["admitted=01.01.2018..31.12.2018"])
+    assert drawn["admitted"].str.endswith(".2018").all()
+    with pytest.raises(UsageError, match="too few keys"):
+        medsynth.sample(model, 10_000)
+    dropped = schema(record={"kind": "identifier", "drop": True})
+    assert "record" not in medsynth.sample(medsynth.fit(ward(), epsilon=5, schema=dropped, rows=400), 5)
+
+
+def test_rules_read_dates(quick):
+    told = Schema.from_dict(
+        {**schema().to_dict(), "rules": ["discharged > admitted", "grade = grave implies sick = yes"]}
+    )
+    model = medsynth.fit(ward(), epsilon=5, schema=told, rows=400)
+    drawn = medsynth.sample(model, 300)
+    first, last = (pd.to_datetime(drawn[name], format="%d.%m.%Y") for name in ("admitted", "discharged"))
+    assert (last.isna() | (last > first)).all() and (last > first).any()
+    assert (drawn.loc[drawn["grade"] == "grave", "sick"] == "yes").all()
+    assert drawn["record"].is_unique
+
+
+def test_many_rows_are_drawn_in_parts_and_no_key_comes_twice(quick, monkeypatch):
+    model = medsynth.fit(ward(), epsilon=5, schema=schema(), rows=400)
+    whole = sampling.sample_csv(model, 90, seed=3)
+    monkeypatch.setattr(sampling, "CHUNK", 100)
+    assert sampling.sample_csv(model, 90, seed=3) == whole
+    parts = list(sampling.csv_chunks(model, 350, seed=3))
+    made = pd.read_csv(io.StringIO("".join(parts)))
+    assert len(parts) == 4 and len(made) == 350 and made["record"].is_unique and list(made) == list(ward())
+    assert len(set(made["admitted"][:100]) & set(made["admitted"][100:200])) < 60  # parts are not copies of one another
+
+
+def test_days_are_absolute():
+    told = schema().core
+    codes = encode(from_frame(ward(3)), told)
+    gap = days(codes, told, "discharged") - days(codes, told, "admitted")
+    column = told.columns["discharged"]
+    assert isinstance(column, Date)
+    assert np.nanmax(gap) <= column.units[1]
+
+
+GAPS = {
+    "lab": {"kind": "continuous", "bounds": [0, 9], "decimals": 1, "missing": [-9, "refused", ""]},
+    "visits": {"kind": "count", "bounds": [0, 20], "missing": [-9, -8]},
+    "smokes": {"kind": "binary", "levels": ["no", "yes"], "missing": ["refused", ""]},
+    "seen": {"kind": "date", "bounds": ["2015-01-01", "2024-12-31"], "missing": ["1900-01-01", "9999-12-31"]},
+    "sick": {"kind": "binary", "levels": ["no", "yes"]},
+}
+
+
+def with_gaps(rows=2000):
+    """Who is sick refuses, who is not was never asked; the two must not be mixed."""
+    rng = np.random.default_rng(1)
+    sick = rng.random(rows) < 0.5
+    gone = rng.random(rows) < 0.4
+    first = [date(2015, 1, 1) + timedelta(days=int(d)) for d in rng.integers(0, 3600, rows)]
+    return pd.DataFrame({
+        "lab": np.where(gone, np.where(sick, "refused", "-9"), np.round(rng.uniform(0, 9, rows), 1).astype(str)),
+        "visits": np.where(gone, np.where(sick, -9, -8), rng.integers(0, 20, rows)),
+        "smokes": np.where(gone & sick, "refused", np.where(gone, "", rng.choice(["no", "yes"], rows))),
+        "seen": np.where(gone, np.where(sick, "9999-12-31", "1900-01-01"), [d.isoformat() for d in first]),
+        "sick": np.where(sick, "yes", "no"),
+    })  # fmt: skip
+
+
+def test_codes_of_missing_values_are_kept_apart_and_restored():
+    told, frame = Schema.from_dict({"name": "t", "target": "sick", "columns": GAPS}), with_gaps()
+    assert Schema.from_yaml(told.to_yaml()) == told
+    codes = encode(from_frame(frame), told)
+    text = csv_cells(codes, told)
+    trimmed = frame.astype(str).assign(lab=frame["lab"].str.removesuffix(".0"))
+    assert text.equals(trimmed.astype(object))
+    again = decode(codes, told)
+    assert again["visits"].dtype == np.int64 and again["visits"].tolist() == frame["visits"].tolist()
+    assert (again["lab"] == "refused").sum() == (frame["lab"] == "refused").sum()
+    assert (encode(from_frame(again), told) == codes).all()
+
+
+@pytest.mark.parametrize("method", ["warm-dp-cgan", "dp-cgan"])
+def test_codes_of_missing_values_are_modelled(method):
+    """Three codes that are told apart by the target alone come back with it, at a budget that hides nothing."""
+    told, frame = Schema.from_dict({"name": "t", "target": "sick", "columns": GAPS}), with_gaps()
+    model = medsynth.fit(frame, epsilon=100, schema=told, rows=len(frame), method=method, seed=0)
+    drawn = medsynth.sample(model, 2000, seed=0)
+    lab = drawn["lab"].astype(str)
+    assert abs((lab == "refused").mean() - 0.2) < 0.05 and abs((lab == "-9").mean() - 0.2) < 0.05
+    assert drawn["visits"].between(-9, 20).all() and not drawn["visits"].between(-7, -1).any()
+    if method == "warm-dp-cgan":
+        assert (drawn["sick"][lab == "refused"] == "yes").mean() > 0.95
+        assert (drawn["sick"][lab == "-9"] == "no").mean() > 0.95
+
+
+def test_missing_codes_can_be_asked_for_and_stand_in_the_report():
+    from medsynth.report.data.tables import dated
+
+    told, frame = Schema.from_dict({"name": "t", "target": "sick", "columns": GAPS}), with_gaps()
+    model = medsynth.fit(frame, epsilon=20, schema=told, rows=len(frame), method="independent")
+    assert (medsynth.sample(model, 30, where=["lab=refused"])["lab"] == "refused").all()
+    assert set(medsynth.sample(model, 90, where=["visits="])["visits"]) == {-9, -8}
+    read = dated(pd.read_csv(io.StringIO(frame.to_csv(index=False))), told)
+    assert read["visits"].min() >= 0 and set(read["visits: missing"]) == {"-9", "-8", "known"}
+    assert set(read["smokes: missing"]) == {"refused", "empty", "known"}
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        ({"kind": "count", "bounds": [0, 9], "missing": [3]}, "within the bounds"),
+        ({"kind": "continuous", "bounds": [-10, 9], "missing": ["-9.5"]}, "within the bounds"),
+        ({"kind": "binary", "levels": [0, 1], "missing": [1]}, "also a code"),
+        ({"kind": "count", "bounds": [0, 9], "missing": [-9, "-9"]}, "differ"),
+        ({"kind": "count", "bounds": [0, 9], "missing": []}, "list of codes"),
+    ],
+)
+def test_codes_that_could_be_values_are_refused(column, said):
+    with pytest.raises(SchemaError, match=said):
+        Schema.from_dict({"name": "t", "columns": {"x": column}})
+
+
+def test_an_empty_cell_beside_codes_must_be_declared():
+    told = Schema.from_dict({"name": "t", "columns": {"x": {"kind": "count", "bounds": [0, 9], "missing": [-9]}}})
+    with pytest.raises(SchemaError, match='Add ""'):
+        encode(from_frame(pd.DataFrame({"x": ["1", "", "-9"]})), told)
