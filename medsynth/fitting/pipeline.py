@@ -23,7 +23,7 @@ from ..methods.shared.marginals import cleaned
 from ..privacy import hierarchy_selection, partition_selection
 from ..privacy.accounting.calibration import Plan, check_budget, make_plan
 from ..privacy.accounting.ledger import Ledger
-from ..privacy.checkpoint import Journal
+from ..privacy.checkpoint import Checkpoint
 from ..sampling.rejection import SIZES
 from ..schema import Schema
 from ..transforms.table_codec import encode, places
@@ -118,8 +118,8 @@ def fit(
         notes.append("The row count is public by declaration.")
     if delta > 1 / (10 * rows):
         notice(f"delta {delta:g} is large for {rows} rows: below {1 / (10 * rows):.1g} is advised.")
-    needs = opened.needs(module, epsilon, config, rows)
-    plan = make_plan(needs, epsilon=epsilon, delta=delta, rows=rows, most=opened.most)
+    queries = opened.queries(module, epsilon, config, rows)
+    plan = make_plan(queries, epsilon=epsilon, delta=delta, rows=rows, most=opened.most)
     for note in module.notes(config, plan.equivalent_rows, opened.columns, epsilon):
         notice(note)
 
@@ -141,7 +141,7 @@ def fit(
         }
         facts = {**asked_for, "noise": entropy.source, "plan": plan.to_json(), **opened.facts()}
         facts |= {"public": shown.digest if shown else None}
-        journal = Journal(checkpoint, facts, resume=resume)
+        journal = Checkpoint(checkpoint, facts, resume=resume)
         seed = journal.seed if seed is None else seed
         if journal.answers:
             notice(f"Resuming: {journal.answers} answers of the fit that was killed are used again.")
@@ -169,7 +169,7 @@ def fit(
     vault = Vault(codes[stay], core.names, ledger, entropy, units, journal)
     sizes = {}
     if units is not None:
-        answer = vault.sizes(PATIENTS)
+        answer = vault.measure_rows_per_patient(PATIENTS)
         sizes[SIZES] = cleaned(answer, answer.clip(min=0).sum()).astype(np.float32)
     dtypes = opened.data.dtypes
     del opened, codes
@@ -205,7 +205,7 @@ def fit(
     )
 
 
-def _learned(opened: Opened, rows: int, ledger: Ledger, entropy: rng.Entropy, journal: Journal | None) -> Schema:
+def _learned(opened: Opened, rows: int, ledger: Ledger, entropy: rng.Entropy, journal: Checkpoint | None) -> Schema:
     """The schema that noisy answers tell of, or that a killed fit has on file with what it charged."""
     label = "learned schema"
     if kept := journal.recall(label) if journal else None:
@@ -248,11 +248,11 @@ def plan_fit(
     module = registry.module(method, preset)
     config = registry.configured(method, module, _settings(settings, microbatches, public))
     if opened is None:
-        count, asked = int(table), partial(module.needs, columns=columns, epsilon=epsilon)  # type: ignore[arg-type]
+        count, asked = int(table), partial(module.queries, columns=columns, epsilon=epsilon)  # type: ignore[arg-type]
     else:
         columns = opened.columns
         count = len(opened.capped(rng.system_entropy())[0]) if rows is None else rows
-        asked = partial(opened.needs, module, epsilon)
+        asked = partial(opened.queries, module, epsilon)
     if count < 2:
         raise UsageError("A plan needs two rows or more.")
     most = opened.most if opened else None

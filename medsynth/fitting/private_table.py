@@ -17,7 +17,7 @@ from ..errors import SchemaError, UsageError
 from ..io import formats
 from ..io import table as io_table
 from ..privacy import hierarchy_selection, partition_selection
-from ..privacy.accounting.calibration import Need
+from ..privacy.accounting.calibration import Query
 from ..privacy.contribution import Units, capped
 from ..rng import Entropy
 from ..schema import Binary, Categorical, Identifier, Schema, bundled_for
@@ -38,12 +38,12 @@ class Opened:
     target: str
     kinds: dict[str, io_table.Kind]
 
-    def needs(self, module: ModuleType, epsilon: float, config: Any, rows: int) -> list[Need]:
+    def queries(self, module: ModuleType, epsilon: float, config: Any, rows: int) -> list[Query]:
         """All that a fit asks: the learning of a schema where there is none, then the method's own answers."""
-        learning = partition_selection.needs(self.kinds, self.target) if self.kinds else []
-        learning += [Need(label=PATIENTS, weight=PATIENTS_SHARE**-0.5)] if self.most else []
-        learning += hierarchy_selection.needs(self.unrolled)
-        return [*learning, *module.needs(config, max(1, rows // (self.most or 1)), self.columns, epsilon)]
+        learning = partition_selection.queries(self.kinds, self.target) if self.kinds else []
+        learning += [Query(label=PATIENTS, weight=PATIENTS_SHARE**-0.5)] if self.most else []
+        learning += hierarchy_selection.queries(self.unrolled)
+        return [*learning, *module.queries(config, max(1, rows // (self.most or 1)), self.columns, epsilon)]
 
     def capped(self, entropy: Entropy) -> tuple[NDArray[np.int64], Units | None]:
         """The rows that are learned from, and their patients where those are the unit of privacy.

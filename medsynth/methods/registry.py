@@ -1,4 +1,4 @@
-"""The methods: one file, one algorithm. Each offers `Config`, `needs`, `seconds`, `notes`, `train` and `generate`."""
+"""The methods: one file, one algorithm. Each offers `Config`, `queries`, `seconds`, `notes`, `train` and `generate`."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def configured(method: str, module: ModuleType, settings: Mapping[str, object]) 
     if sum(v or 0.0 for k, v in dataclasses.asdict(found).items() if k.endswith("share")) >= 1:
         raise UsageError("--set: the shares must sum to less than 1.")
     try:
-        module.needs(found, 1000, 10, 1.0)
+        module.queries(found, 1000, 10, 1.0)
     except (ZeroDivisionError, ValueError):
         raise UsageError("--set: an answer that is asked needs a share above 0.") from None
     return found

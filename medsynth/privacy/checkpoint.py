@@ -23,7 +23,7 @@ HEAD = struct.Struct("<Q32s")  # length and checksum of a record
 LARGEST = 1 << 32  # bytes of a record
 
 
-class Journal:
+class Checkpoint:
     """Answers of one fit at `path`, in order. `facts` say which fit it is: plan, schema, settings, table.
 
     With `resume` the answers on file are recalled first. Raises UsageError where they are another fit's.

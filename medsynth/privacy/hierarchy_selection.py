@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..transforms.columns import Categorical
 from ..transforms.hierarchies import Node, hierarchy
-from .accounting.calibration import Need, Plan
+from .accounting.calibration import Plan, Query
 
 if TYPE_CHECKING:
     from .vault import Vault
@@ -58,10 +58,10 @@ def _depth(columns: Mapping[str, Categorical]) -> int:
     return max((hierarchy(c.hierarchy or "").depth for c in columns.values()), default=0)
 
 
-def needs(columns: Mapping[str, Categorical]) -> list[Need]:
+def queries(columns: Mapping[str, Categorical]) -> list[Query]:
     """What choosing the levels of these columns asks: one answer for each level of the deepest hierarchy."""
     depth = _depth(columns)
-    return [Need(label=_label(d), weight=(SHARE / depth) ** -0.5) for d in range(1, depth + 1)]
+    return [Query(label=_label(d), weight=(SHARE / depth) ** -0.5) for d in range(1, depth + 1)]
 
 
 def chosen(columns: Mapping[str, Categorical], vault: Vault, plan: Plan) -> dict[str, Categorical]:
@@ -69,7 +69,7 @@ def chosen(columns: Mapping[str, Categorical], vault: Vault, plan: Plan) -> dict
     kept: dict[str, list[Node]] = {name: [] for name in columns}
     asked = {name: hierarchy(c.hierarchy or "").children(None) for name, c in columns.items()}
     for depth in range(1, _depth(columns) + 1):
-        counts = vault.histograms(_label(depth), {name: Nodes(nodes) for name, nodes in asked.items()})
+        counts = vault.measure_histograms(_label(depth), {name: Nodes(nodes) for name, nodes in asked.items()})
         least = max(SURE * plan.noise(_label(depth)) * math.sqrt(len(columns)), SMALL * plan.rows)
         for name, nodes in asked.items():
             order = np.argsort(-counts[name][:-1], kind="stable")[: max(0, MOST - len(kept[name]))]

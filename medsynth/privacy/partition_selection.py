@@ -15,7 +15,7 @@ from ..rng import Entropy
 from ..schema import Schema
 from ..schema import inference as learned
 from ..transforms.columns import Column
-from .accounting.calibration import Need
+from .accounting.calibration import Query
 from .accounting.events import Event, Thresholded
 from .accounting.ledger import Ledger
 from .noise import noised
@@ -24,14 +24,14 @@ TARGET, LEVELS, FORMATS = "schema: target levels", "schema: levels", "schema: nu
 SHARE = 0.075  # of the privacy loss, each answer
 
 
-def needs(kinds: Mapping[str, Kind], target: str) -> list[Need]:
+def queries(kinds: Mapping[str, Kind], target: str) -> list[Query]:
     """What learning a schema asks, from header and dtypes alone.
 
     The target's levels are an answer of their own: its rare classes matter most, and one column has the least noise.
     """
     discovery = [label for label, names in _named(kinds, target).items() if names]
-    asked = [Need(label=label, weight=SHARE**-0.5, discovery=True) for label in discovery]
-    return asked + [Need(label=FORMATS, weight=SHARE**-0.5)] * bool(set(kinds.values()) & {"int", "float"})
+    asked = [Query(label=label, weight=SHARE**-0.5, discovery=True) for label in discovery]
+    return asked + [Query(label=FORMATS, weight=SHARE**-0.5)] * bool(set(kinds.values()) & {"int", "float"})
 
 
 def _named(kinds: Mapping[str, Kind], target: str) -> dict[str, list[str]]:

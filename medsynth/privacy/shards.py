@@ -80,7 +80,7 @@ class Shards:
         chosen = fakes[own, (chance[1] * fakes.shape[1]).long(), : -self._classes]
         self.__critics.step(real, chosen, filled.to(real) / rows)
 
-    def upstream(self, label: str, fakes: Tensor, bound: float, *, joint: bool = False) -> Tensor:
+    def measure_upstream_gradient(self, label: str, fakes: Tensor, bound: float, *, joint: bool = False) -> Tensor:
         """The noised gradient of one critic, picked in secret, at generated rows: what goes back to the generator.
 
         Where the plan holds turns, critics answer one after another, in a public order that depends on nothing.

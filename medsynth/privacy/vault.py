@@ -18,7 +18,7 @@ from ..errors import BudgetError
 from ..rng import Entropy, coins
 from .accounting.events import Event, SubsampledGaussian
 from .accounting.ledger import Ledger
-from .checkpoint import Journal
+from .checkpoint import Checkpoint
 from .clipping import Loss, clipped_gradient_sum
 from .contribution import Units
 from .networks import Mlp
@@ -62,7 +62,7 @@ class Vault:
         ledger: Ledger,
         entropy: Entropy,
         units: Units | None = None,
-        journal: Journal | None = None,
+        journal: Checkpoint | None = None,
     ) -> None:
         if (units.most if units else None) != ledger.most or (units and np.bincount(units.of).max() > units.most):
             raise BudgetError("The rows of patients differ from what the ledger says of them.")
@@ -74,11 +74,11 @@ class Vault:
         self._names = names
         self._ledger = ledger
 
-    def histograms(self, label: str, maps: Mapping[str, CellMap]) -> dict[str, NDArray[np.float64]]:
+    def measure_histograms(self, label: str, maps: Mapping[str, CellMap]) -> dict[str, NDArray[np.float64]]:
         """Noisy counts over the cells of each named column: tables of one axis. A map named "" counts rows."""
-        return self.tables(label, {name: [(name, cells)] for name, cells in maps.items()})
+        return self.measure_marginals(label, {name: [(name, cells)] for name, cells in maps.items()})
 
-    def tables(self, label: str, asked: Mapping[str, Axes]) -> dict[str, NDArray[np.float64]]:
+    def measure_marginals(self, label: str, asked: Mapping[str, Axes]) -> dict[str, NDArray[np.float64]]:
         """Noisy contingency tables, all in one answer: one axis a named column, of its map's cells.
 
         A row adds one to one cell of each of the k tables: L2 sensitivity sqrt(k), times the most rows of a patient.
@@ -92,7 +92,7 @@ class Vault:
 
         return dict(zip(asked, self._answer(label, sensitivity, draw), strict=True))
 
-    def distances(
+    def measure_distances(
         self, label: str, asked: Mapping[str, Axes], guesses: Mapping[str, NDArray[np.float64]]
     ) -> dict[str, float]:
         """Noisy L1 distances between the tables asked for and public guesses of them, all in one answer.
@@ -109,7 +109,7 @@ class Vault:
 
         return dict(zip(asked, self._answer(label, sensitivity, draw)[0].tolist(), strict=True))
 
-    def gradient_sum(
+    def measure_gradient_sum(
         self,
         label: str,
         critic: Mlp,
@@ -141,7 +141,7 @@ class Vault:
         found = self._answer(label, self._most * (bound if microbatches is None else 2 * bound), draw)
         return tuple(torch.from_numpy(a).to(p) for a, p in zip(found, critic.parameters(), strict=True))
 
-    def pair_gradient_sum(
+    def measure_pair_gradient_sum(
         self,
         label: str,
         critic: Mlp,
@@ -174,7 +174,7 @@ class Vault:
             torch.from_numpy(part).reshape(p.shape).to(p) for part, p in zip(parts, critic.parameters(), strict=True)
         )
 
-    def norms_below(
+    def measure_norms_below(
         self,
         label: str,
         critic: Mlp,
@@ -196,7 +196,7 @@ class Vault:
 
         return self._answer(label, sensitivity, draw)[0]
 
-    def sizes(self, label: str) -> NDArray[np.float64]:
+    def measure_rows_per_patient(self, label: str) -> NDArray[np.float64]:
         """Noisy counts of patients with one, two, ... rows, (most,). A patient adds one to one cell: sensitivity 1.
 
         Raises BudgetError where the row is the unit, or if the plan does not hold the answer.
@@ -206,7 +206,7 @@ class Vault:
         counts = np.bincount(np.bincount(self.__units.of), minlength=self._most + 1)[1:].astype(np.float64)
         return self._answer(label, 1.0, lambda event: [noised(counts, event.multiplier, self.__entropy)])[0]
 
-    def shards(self, count: int, features: Callable[[Codes], Tensor], classes: int, shape: Shape) -> Shards:
+    def split_into_shards(self, count: int, features: Callable[[Codes], Tensor], classes: int, shape: Shape) -> Shards:
         """The rows in `count` shards, each with a critic, behind a door of their own.
 
         Rows, or patients with all of their rows, join shards by independent draws. `features` is a public, row-by-row

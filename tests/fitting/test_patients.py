@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import medsynth
 from medsynth.errors import ArtifactError, BudgetError, SchemaError
 from medsynth.methods.registry import CLAIMING
-from medsynth.privacy.accounting.calibration import Need, make_plan
+from medsynth.privacy.accounting.calibration import Query, make_plan
 from medsynth.privacy.accounting.events import Gaussian
 from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.privacy.contribution import Units, capped
@@ -67,8 +67,12 @@ def test_every_row_of_a_patient_may_stay_equally_often():
 
 
 def build(codes, units, epsilon=3.0, entropy=None, rate=0.4):
-    needs = [Need(label="h", weight=1.0), Need(label="s", weight=1.0), Need(label="g", weight=1.0, rate=rate, times=3)]
-    plan = make_plan(needs, epsilon=epsilon, delta=1e-5, rows=len(codes), most=units.most)
+    queries = [
+        Query(label="h", weight=1.0),
+        Query(label="s", weight=1.0),
+        Query(label="g", weight=1.0, rate=rate, times=3),
+    ]
+    plan = make_plan(queries, epsilon=epsilon, delta=1e-5, rows=len(codes), most=units.most)
     entropy = entropy or NoNoise()
     ledger = plan.ledger(entropy.source)
     return Vault(codes, ("a", "b"), ledger, entropy, units), ledger, plan
@@ -86,8 +90,8 @@ def test_sensitivities_bound_what_a_patient_can_change():
     answers = []
     for table, patients in ((codes, of), (others, of[:60])):
         full, ledger, _ = build(table, Units(patients, 4))
-        distances = build(table, Units(patients, 4))[0].distances("h", asked, guess)
-        sums = build(table, Units(patients, 4), rate=1.0)[0].gradient_sum(
+        distances = build(table, Units(patients, 4))[0].measure_distances("h", asked, guess)
+        sums = build(table, Units(patients, 4), rate=1.0)[0].measure_gradient_sum(
             "g", critic, lambda out: -out[:, 0], lambda c: 5.0 * __import__("torch").from_numpy(c).float(), 0.5
         )
         answers.append((full.tables("h", asked), distances, sums[0].numpy()))
@@ -105,10 +109,10 @@ def test_noise_is_as_large_as_the_patient():
 
     codes = np.zeros((40, 2), np.int32)
     vault, _, plan = build(codes, Units(np.arange(40) // 4, 4), entropy=SeededEntropy(0))
-    noise = vault.tables("h", {"a": [("a", Grid(np.arange(3002), False))]})["a"][1:]
+    noise = vault.measure_marginals("h", {"a": [("a", Grid(np.arange(3002), False))]})["a"][1:]
     assert stats.kstest(noise / plan.noise("h"), "norm").pvalue > 1e-4
     assert plan.noise("h") == pytest.approx(4 * make_plan(
-        [Need(label="h", weight=1.0), Need(label="s", weight=1.0), Need(label="g", weight=1.0, rate=0.4, times=3)],
+        [Query(label="h", weight=1.0), Query(label="s", weight=1.0), Query(label="g", weight=1.0, rate=0.4, times=3)],
         epsilon=3.0, delta=1e-5, rows=40).noise("h"))  # fmt: skip
 
 
@@ -123,20 +127,20 @@ def test_patients_join_lots_whole():
         seen.append(np.bincount(rows[:, 0], minlength=100))
         return torch.ones(len(rows), 1)
 
-    vault.gradient_sum("g", Mlp([1, 1], bias=False), lambda out: -out[:, 0], features, 1.0)
+    vault.measure_gradient_sum("g", Mlp([1, 1], bias=False), lambda out: -out[:, 0], features, 1.0)
     assert set(seen[0]) <= {0, 4} and 20 <= (seen[0] > 0).sum() <= 60  # 4 standard deviations of a binomial
 
 
 def test_sizes_are_counted_and_charged_once_a_patient():
     vault, ledger, _ = build(np.zeros((7, 2), np.int32), Units(np.array([0, 0, 0, 1, 2, 3, 3]), 3))
-    assert vault.sizes("s").tolist() == [2, 1, 1] and ledger.entries[0].sensitivity == 1.0
+    assert vault.measure_rows_per_patient("s").tolist() == [2, 1, 1] and ledger.entries[0].sensitivity == 1.0
 
 
 def test_a_vault_refuses_units_that_the_ledger_does_not_tell_of():
     codes = np.zeros((6, 2), np.int32)
     with pytest.raises(BudgetError):
         build(codes, Units(np.zeros(6, np.int64), 3))  # six rows of a patient who may have three
-    plan = make_plan([Need(label="h", weight=1.0)], epsilon=1, delta=1e-5, rows=6)
+    plan = make_plan([Query(label="h", weight=1.0)], epsilon=1, delta=1e-5, rows=6)
     with pytest.raises(BudgetError):
         Vault(codes, ("a", "b"), plan.ledger("x"), NoNoise(), Units(np.arange(6), 1))
 

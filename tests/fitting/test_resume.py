@@ -14,19 +14,19 @@ import medsynth
 from medsynth.errors import MedsynthError, UsageError
 from medsynth.methods.registry import CLAIMING
 from medsynth.privacy import shards, vault
-from medsynth.privacy.checkpoint import Journal
+from medsynth.privacy.checkpoint import Checkpoint
 
 FACTS = {"plan": {"h": [1.5, 2]}, "table": "abc"}
 
 
 def test_answers_come_back_bit_for_bit_and_in_order(tmp_path):
     path = tmp_path / "x.medsynth-checkpoint"
-    first = Journal(path, FACTS, resume=False)
+    first = Checkpoint(path, FACTS, resume=False)
     arrays = [np.random.default_rng(0).normal(size=(3, 4)), np.array(2.5)]
     first.keep("h", arrays)
     first.keep("g", [], "text")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    again = Journal(path, FACTS, resume=True)
+    again = Checkpoint(path, FACTS, resume=True)
     assert again.seed == first.seed and again.answers == 2
     found, _ = again.recall("h")
     assert all((a == b).all() and a.shape == b.shape for a, b in zip(found, arrays, strict=True))
@@ -35,7 +35,7 @@ def test_answers_come_back_bit_for_bit_and_in_order(tmp_path):
 
 def test_any_half_written_tail_is_cut_off(tmp_path):
     path = tmp_path / "x"
-    journal = Journal(path, FACTS, resume=False)
+    journal = Checkpoint(path, FACTS, resume=False)
     ends = []
     for k in range(4):
         journal.keep("h", [np.full(5, float(k))])
@@ -43,20 +43,20 @@ def test_any_half_written_tail_is_cut_off(tmp_path):
     content = path.read_bytes()
     for length in range(0, len(content) + 1, 7):
         path.write_bytes(content[:length])
-        again = Journal(path, FACTS, resume=True)
+        again = Checkpoint(path, FACTS, resume=True)
         assert again.answers == sum(end <= length for end in ends)
         if length >= ends[0]:
             assert path.stat().st_size == max(end for end in ends if end <= length)
 
 
 def test_another_fits_answers_are_refused(tmp_path):
-    Journal(tmp_path / "x", FACTS, resume=False).keep("h", [])
+    Checkpoint(tmp_path / "x", FACTS, resume=False).keep("h", [])
     with pytest.raises(UsageError, match="another fit"):
-        Journal(tmp_path / "x", {**FACTS, "table": "other"}, resume=True)
-    journal = Journal(tmp_path / "x", FACTS, resume=False)
+        Checkpoint(tmp_path / "x", {**FACTS, "table": "other"}, resume=True)
+    journal = Checkpoint(tmp_path / "x", FACTS, resume=False)
     journal.keep("h", [np.zeros(2)])
     with pytest.raises(MedsynthError, match="plan"):
-        Journal(tmp_path / "x", FACTS, resume=True).recall("g")
+        Checkpoint(tmp_path / "x", FACTS, resume=True).recall("g")
 
 
 class Killed(BaseException):
@@ -71,7 +71,7 @@ def test_a_resumed_fit_draws_no_answer_twice_and_ends_in_the_same_model(
     """Killed after every second answer until it is done. All that was drawn is what one whole fit draws."""
     path, real, drawn = tmp_path / "c", vault.noised, []
     options = {"epsilon": 40, "schema": clinic if declared else None, "method": method, "rows": 300, "checkpoint": path}
-    keep = Journal.keep
+    keep = Checkpoint.keep
 
     def keeping(self, label, arrays, text=""):
         keep(self, label, arrays, text)
@@ -79,7 +79,7 @@ def test_a_resumed_fit_draws_no_answer_twice_and_ends_in_the_same_model(
         if len(drawn) % 2 == 0 and len(drawn) < 13:
             raise Killed
 
-    monkeypatch.setattr(Journal, "keep", keeping)
+    monkeypatch.setattr(Checkpoint, "keep", keeping)
     for turn in range(40):
         try:
             model = medsynth.fit(cohort, resume=turn > 0, **options)
@@ -90,7 +90,7 @@ def test_a_resumed_fit_draws_no_answer_twice_and_ends_in_the_same_model(
     answers = sum(e.count for e in model.ledger.entries if not e.label.startswith("schema"))
     assert len(drawn) == answers + (not declared)
     # The same answers again, from the file alone, make the same model: nothing else random went into it.
-    monkeypatch.setattr(Journal, "keep", keep)
+    monkeypatch.setattr(Checkpoint, "keep", keep)
     for room in (vault, shards):
         monkeypatch.setattr(room, "noised", lambda *args: pytest.fail("an answer was drawn twice"))
     same = medsynth.fit(cohort, resume=True, **options)

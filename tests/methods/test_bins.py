@@ -8,7 +8,7 @@ from medsynth.methods.shared.conditionals import class_totals, conditionals, smo
 from medsynth.methods.shared.digit_preference import Grain, grains, held_in, on_heaps, shrunk
 from medsynth.methods.shared.marginals import cleaned
 from medsynth.methods.warm_dp_cgan.class_marginals import Counts
-from medsynth.privacy.accounting.calibration import Need, make_plan
+from medsynth.privacy.accounting.calibration import Query, make_plan
 from medsynth.privacy.vault import Vault
 from medsynth.rng import SeededEntropy
 from medsynth.schema import Continuous, Count, Schema
@@ -86,7 +86,7 @@ def test_a_telling_column_is_asked_again_and_both_answers_count(rng):
     bins = {"x": Bins.of(column, np.ones(100) / 100, None, 10)}
     classes = Grid(np.arange(3), False)
     true = np.stack([np.bincount(bins["x"].cell_of(codes[codes[:, 0] == k, 1]), minlength=10) for k in (0, 1)])
-    plan = make_plan([Need(label="again", weight=1.0)], epsilon=0.5, delta=1e-5, rows=2000)
+    plan = make_plan([Query(label="again", weight=1.0)], epsilon=0.5, delta=1e-5, rows=2000)
     std = plan.noise("again")
     errors, claimed = [], []
     for seed in range(40):

@@ -35,8 +35,8 @@ def run(cohort, clinic, **options):
 
 @pytest.mark.parametrize("bounds", ["fixed", "quantile"])
 def test_the_plan_costs_what_an_independent_accountant_says(bounds):
-    needs = dp_gan.needs(dp_gan.Config(bounds=bounds), 4000, 20, 3.7)
-    plan = make_plan(needs, epsilon=3.7, delta=1e-5, rows=4000)
+    queries = dp_gan.queries(dp_gan.Config(bounds=bounds), 4000, 20, 3.7)
+    plan = make_plan(queries, epsilon=3.7, delta=1e-5, rows=4000)
     other = accountant.cross_check(plan.events.values(), 1e-5)
     assert other <= plan.epsilon + 0.02 and plan.epsilon <= 1.02 * other + 0.01
 
@@ -58,8 +58,8 @@ def test_every_grouping_keeps_its_plan(groups, bounds, cohort, clinic, monkeypat
 
 def test_grouping_does_not_cheapen_the_noise():
     """The plan's multiplier is of the whole answer: each group's own noise is sqrt(k) times it, over its bound."""
-    asked = {groups: dp_gan.needs(dp_gan.Config(groups=groups), 4000, 20, 3.7) for groups in grouping.COUNTS}
-    assert all(needs == asked["global"] for needs in asked.values())
+    asked = {groups: dp_gan.queries(dp_gan.Config(groups=groups), 4000, 20, 3.7) for groups in grouping.COUNTS}
+    assert all(queries == asked["global"] for queries in asked.values())
 
 
 def test_what_is_refused():
@@ -100,7 +100,7 @@ def game(clinic, cohort):
     from medsynth.io.table import from_frame
     from medsynth.transforms.table_codec import encode
 
-    plan = make_plan(dp_gan.needs(dp_gan.Config(), 300, 9, 50.0), epsilon=50.0, delta=1e-5, rows=300)
+    plan = make_plan(dp_gan.queries(dp_gan.Config(), 300, 9, 50.0), epsilon=50.0, delta=1e-5, rows=300)
     codes = encode(from_frame(cohort), clinic.core)
     vault = Vault(codes, clinic.core.names, plan.ledger("x"), rng.SeededEntropy(0))
     stage = Stage.ask(clinic.core, vault, plan, 0, "cpu")

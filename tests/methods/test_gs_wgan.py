@@ -65,7 +65,7 @@ def test_both_epsilons_are_told():
     fit(notice=said.append)
     assert any("federation" in line and "epsilon" in line for line in said)
     config = gs_wgan.Config()
-    plan = make_plan(gs_wgan.needs(config, 90, 3, 3.7), epsilon=3.7, delta=1e-5, rows=90)
+    plan = make_plan(gs_wgan.queries(config, 90, 3, 3.7), epsilon=3.7, delta=1e-5, rows=90)
     assert accountant.epsilon(plan.events.values(), 1e-5) == plan.epsilon
     pytest.importorskip("dp_accounting")
     assert accountant.cross_check(plan.events.values(), 1e-5) <= 3.7 * 1.005

@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from medsynth.errors import ArtifactError, BudgetError, UsageError
 from medsynth.privacy.accounting import accountant
-from medsynth.privacy.accounting.calibration import Need, make_plan
+from medsynth.privacy.accounting.calibration import Query, make_plan
 from medsynth.privacy.accounting.events import Gaussian, SubsampledGaussian, Thresholded
 from medsynth.privacy.accounting.ledger import Ledger
 
@@ -58,7 +58,7 @@ def test_key_discovery_uses_its_delta():
         accountant.epsilon([(Thresholded(multiplier=2.0, delta=DELTA), 1)], DELTA)
 
 
-NEEDS = [Need(label="counts", weight=3.0), Need(label="steps", weight=1.0, rate=0.1, times=50)]
+NEEDS = [Query(label="counts", weight=3.0), Query(label="steps", weight=1.0, rate=0.1, times=50)]
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 3.7, 10.0, 100.0])

@@ -11,7 +11,7 @@ from medsynth.errors import BudgetError
 from medsynth.methods.dp_gan.grouping import groups_of
 from medsynth.privacy import pair_clipping as pairclip
 from medsynth.privacy.accounting import accountant
-from medsynth.privacy.accounting.calibration import Need, make_plan
+from medsynth.privacy.accounting.calibration import Query, make_plan
 from medsynth.privacy.accounting.events import SubsampledGaussian
 from medsynth.privacy.contribution import Units
 from medsynth.privacy.networks import Mlp
@@ -163,8 +163,8 @@ class Counting(SeededEntropy):
 
 
 def vault(codes, units=None, seed=0):
-    needs = [Need(label="g", weight=1.0, rate=RATE, times=9), Need(label="b", weight=1.0, rate=RATE, times=9)]
-    plan = make_plan(needs, epsilon=3.7, delta=1e-5, rows=ROWS, most=units.most if units else None)
+    queries = [Query(label="g", weight=1.0, rate=RATE, times=9), Query(label="b", weight=1.0, rate=RATE, times=9)]
+    plan = make_plan(queries, epsilon=3.7, delta=1e-5, rows=ROWS, most=units.most if units else None)
     entropy = Counting(seed)
     ledger = plan.ledger(entropy.source)
     return Vault(codes, ("a", "b"), ledger, entropy, units), ledger, entropy, plan
@@ -185,7 +185,9 @@ def test_the_noise_of_a_group_is_multiplier_times_root_k_times_its_bound(most):
     critic = Mlp([2, 6000, 1])
     of = torch.cat([torch.full((p.numel(),), p.dim() % 2) for p in critic.parameters()])
     groups = Groups(of, (0.7, 0.2))
-    answer = room.pair_gradient_sum("g", critic, lambda a, r, f, m: 0 * a(r), features, torch.zeros(4, 2), groups)
+    answer = room.measure_pair_gradient_sum(
+        "g", critic, lambda a, r, f, m: 0 * a(r), features, torch.zeros(4, 2), groups
+    )
     flat = torch.cat([t.flatten() for t in answer]).numpy()
     for j, bound in enumerate(groups.bounds):
         std = plan.events["g"][0].multiplier * (most or 1) * math.sqrt(2) * bound
@@ -211,7 +213,7 @@ def test_each_row_of_a_lot_meets_a_row_of_the_pool_and_a_coefficient_of_its_own(
     pairclip.pair_gradients = spy
     try:
         for _ in range(9):
-            room.pair_gradient_sum(
+            room.measure_pair_gradient_sum(
                 "g", Mlp([2, 1]), watching, features, pool, Groups(torch.zeros(3, dtype=torch.int64), (1.0,))
             )
     finally:
@@ -235,17 +237,19 @@ def test_patients_join_lots_whole():
     room, *_ = vault(codes, units)
     groups = Groups(torch.zeros(3, dtype=torch.int64), (1.0,))
     for _ in range(9):
-        room.pair_gradient_sum("g", Mlp([2, 1]), loss, watching, torch.zeros(4, 2), groups)
-        room.norms_below("b", Mlp([2, 1]), loss, watching, torch.zeros(4, 2), groups)
+        room.measure_pair_gradient_sum("g", Mlp([2, 1]), loss, watching, torch.zeros(4, 2), groups)
+        room.measure_norms_below("b", Mlp([2, 1]), loss, watching, torch.zeros(4, 2), groups)
     assert len(seen) == 18 and all((np.bincount(lot, minlength=40) % 3 == 0).all() for lot in seen)
 
 
 def test_counts_below_a_bound_are_noised_and_charged():
     room, ledger, _, plan = vault(np.ones((ROWS, 2), np.int32))
     groups = Groups(torch.zeros(3, dtype=torch.int64), (1e9,))
-    answers = [room.norms_below("b", Mlp([2, 1]), loss, features, torch.zeros(4, 2), groups)[0] for _ in range(9)]
+    answers = [
+        room.measure_norms_below("b", Mlp([2, 1]), loss, features, torch.zeros(4, 2), groups)[0] for _ in range(9)
+    ]
     std = plan.events["b"][0].multiplier / 2
     assert abs(np.mean(answers) - ROWS * RATE / 2) < 5 * (std + 5)
     assert ledger.entries[0].sensitivity == 0.5 and ledger.entries[0].count == 9
     with pytest.raises(BudgetError):
-        room.norms_below("b", Mlp([2, 1]), loss, features, torch.zeros(4, 2), groups)
+        room.measure_norms_below("b", Mlp([2, 1]), loss, features, torch.zeros(4, 2), groups)

@@ -23,7 +23,7 @@ from medsynth.transforms.table_codec import encode
 def learn(frame, *, epsilon=3.7, delta=1e-5, seed=0, rows=None):
     table = from_frame(frame)
     kinds, entropy = dtypes(table), SeededEntropy(seed)
-    plan = make_plan(discovery.needs(kinds, table.header[-1]), epsilon=epsilon, delta=delta, rows=rows or len(frame))
+    plan = make_plan(discovery.queries(kinds, table.header[-1]), epsilon=epsilon, delta=delta, rows=rows or len(frame))
     ledger = plan.ledger(entropy.source)
     schema = discovery.Extract(table, kinds, rows or len(frame), ledger, entropy).schema("learned", table.header[-1])
     assert ledger.complete
@@ -107,7 +107,7 @@ def test_tiny_tables_still_have_a_schema(frame, rows):
 def test_the_extract_shows_nothing_and_asks_only_once(frame):
     table = from_frame(frame)
     kinds = dtypes(table)
-    ledger = make_plan(discovery.needs(kinds, table.header[-1]), epsilon=1.0, delta=1e-5, rows=4000).ledger("t")
+    ledger = make_plan(discovery.queries(kinds, table.header[-1]), epsilon=1.0, delta=1e-5, rows=4000).ledger("t")
     extract = discovery.Extract(table, kinds, 4000, ledger, SeededEntropy(0))
     for attempt in (len, iter, copy.copy):
         with pytest.raises(TypeError):

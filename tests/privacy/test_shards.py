@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from medsynth.errors import BudgetError
 from medsynth.privacy import shards as door
-from medsynth.privacy.accounting.calibration import Need, make_plan
+from medsynth.privacy.accounting.calibration import Query, make_plan
 from medsynth.privacy.contribution import Units
 from medsynth.privacy.shard_critics import Critics, Shape, judged
 from medsynth.privacy.shards import clipped
@@ -36,7 +36,7 @@ def some(rows=60, seed=0):
 
 @functools.cache
 def planned(count, steps, most):
-    return make_plan([Need(label="u", weight=1.0, times=steps, shards=count)],
+    return make_plan([Query(label="u", weight=1.0, times=steps, shards=count)],
                      epsilon=3.7, delta=1e-5, rows=60, most=most)  # fmt: skip
 
 
@@ -64,7 +64,7 @@ def build(codes=None, *, entropy=None, count=K, steps=400, place=None, monkeypat
         monkeypatch.setattr(
             "medsynth.privacy.vault.np.frombuffer", lambda *a, **k: drawn.pop() if drawn else true(*a, **k)
         )
-    return vault.shards(count, features, CLASSES, SMALL), ledger, plan
+    return vault.split_into_shards(count, features, CLASSES, SMALL), ledger, plan
 
 
 def fakes(rows=6, seed=0):
@@ -96,7 +96,7 @@ def test_without_noise_an_update_through_the_boundary_is_plain_training(monkeypa
         return torch.cat([generator(latent), label], 1)
 
     fake = drawn()
-    fake[:, :FREE].backward(gradient=shards.upstream("u", fake.detach(), 1e6))
+    fake[:, :FREE].backward(gradient=shards.measure_upstream_gradient("u", fake.detach(), 1e6))
     found = [p.grad.clone() for p in generator.parameters()]
     generator.zero_grad()
     which = 3 * CLASSES + label.argmax(1)
@@ -188,7 +188,7 @@ def test_every_critic_trains_at_every_step_and_none_hears_of_a_pick():
         assert held.sum() > K
         for was, now in zip(before, weights(one), strict=True):
             assert ((was != now).flatten(1).any(1) == held).all()
-        one.upstream("u", fakes(), 1.0)  # `two` is never asked: its critics are the same
+        one.measure_upstream_gradient("u", fakes(), 1.0)  # `two` is never asked: its critics are the same
         assert all(torch.equal(p, q) for p, q in zip(weights(one), weights(two), strict=True))
 
 
@@ -202,7 +202,7 @@ def test_picks_are_even_and_no_public_seed_repeats_them(monkeypatch):
         shards, *_ = build(entropy=SystemEntropy(), steps=600)
         seen.clear()
         for _ in range(600):
-            shards.upstream("u", fakes(1), 1.0)
+            shards.measure_upstream_gradient("u", fakes(1), 1.0)
         runs.append(list(seen))
         assert stats.chisquare(np.bincount(seen, minlength=K)).pvalue > 1e-4
     assert runs[0][:60] != runs[1][:60]
@@ -222,7 +222,7 @@ def test_the_pick_is_drawn_after_the_critics_have_trained_and_is_written_nowhere
     for _ in range(3):
         shards.train(pool())
     assert len(drawn) == before
-    shards.upstream("u", fakes(), 1.0)
+    shards.measure_upstream_gradient("u", fakes(), 1.0)
     assert drawn[before] == 16  # one pick's bits, then the noise's
     assert not capsys.readouterr().out and not caplog.records
     (row,) = ledger.to_json()["events"]
@@ -268,7 +268,7 @@ def test_no_two_critics_answers_differ_by_more_than_is_charged(joint):
         most = max(most, float(distance) / bound)
     assert most > 0.999
     shards, ledger, _ = build()
-    shards.upstream("u", fakes(), 0.7, joint=joint)
+    shards.measure_upstream_gradient("u", fakes(), 0.7, joint=joint)
     assert ledger.entries[0].sensitivity == pytest.approx(bound)
 
 
@@ -276,7 +276,7 @@ def test_no_two_critics_answers_differ_by_more_than_is_charged(joint):
 def test_noise_is_multiplier_times_sensitivity_and_empty_shards_answer(joint, factor):
     shards, ledger, plan = build(np.empty((0, 3), np.int32))
     shards.train(pool())
-    answer = shards.upstream("u", fakes(4000), 0.7, joint=joint)
+    answer = shards.measure_upstream_gradient("u", fakes(4000), 0.7, joint=joint)
     std = plan.events["u"][0].multiplier * 2 * 0.7 * factor
     assert answer.shape == (4000, FREE)
     assert stats.kstest(answer.flatten().numpy() / std, "norm").pvalue > 1e-4
@@ -298,19 +298,19 @@ def test_no_number_is_no_answer():
     shards, *_ = build(entropy=NoNoise())
     with torch.no_grad():
         critics_of(shards).parameters[0].fill_(torch.nan)
-    assert shards.upstream("u", fakes(), 1.0).abs().max() == 0
+    assert shards.measure_upstream_gradient("u", fakes(), 1.0).abs().max() == 0
 
 
 def test_what_the_plan_lacks_is_refused_before_anything_is_drawn():
     shards, ledger, _ = build(steps=1)
-    shards.upstream("u", fakes(), 1.0)
+    shards.measure_upstream_gradient("u", fakes(), 1.0)
     entropy = shards._Shards__entropy
     state = copy.deepcopy(entropy._generator.bit_generator.state)
     for label in ("u", "unplanned"):
         with pytest.raises(BudgetError):
-            shards.upstream(label, fakes(), 1.0)
+            shards.measure_upstream_gradient(label, fakes(), 1.0)
     with pytest.raises(BudgetError, match="clipping"):
-        shards.upstream("u", fakes(), 0.0)
+        shards.measure_upstream_gradient("u", fakes(), 0.0)
     assert str(entropy._generator.bit_generator.state) == str(state) and len(ledger.entries) == 1
 
 
@@ -328,7 +328,7 @@ def test_a_canary_is_in_no_word_of_it(capsys, caplog):
     codes = np.full((60, 3), 2, np.int32)
     shards, ledger, _ = build(codes)
     shards.train(pool())
-    shards.upstream("u", fakes(), 1.0)
+    shards.measure_upstream_gradient("u", fakes(), 1.0)
     assert repr(shards) == str(shards) == "Shards(private rows and critics)"
     assert not capsys.readouterr().out and not caplog.records
     assert repr(ledger.entries) == repr(build_and_ask(some())) == repr(build_and_ask(codes[:3]))
@@ -336,5 +336,5 @@ def test_a_canary_is_in_no_word_of_it(capsys, caplog):
 
 def build_and_ask(codes):
     shards, ledger, _ = build(codes)
-    shards.upstream("u", fakes(), 1.0)
+    shards.measure_upstream_gradient("u", fakes(), 1.0)
     return ledger.entries

@@ -9,7 +9,7 @@ import torch
 from scipy import stats
 
 from medsynth.errors import BudgetError
-from medsynth.privacy.accounting.calibration import Need, make_plan
+from medsynth.privacy.accounting.calibration import Query, make_plan
 from medsynth.privacy.networks import Mlp
 from medsynth.privacy.vault import Vault
 from medsynth.rng import SeededEntropy
@@ -28,8 +28,8 @@ class CountingEntropy(SeededEntropy):
 
 
 def build(codes=None, *, epsilon=3.7, seed=0, steps=200, rate=RATE):
-    needs = [Need(label="h", weight=2.0), Need(label="g", weight=1.0, rate=rate, times=steps)]
-    plan = make_plan(needs, epsilon=epsilon, delta=1e-5, rows=ROWS)
+    queries = [Query(label="h", weight=2.0), Query(label="g", weight=1.0, rate=rate, times=steps)]
+    plan = make_plan(queries, epsilon=epsilon, delta=1e-5, rows=ROWS)
     entropy = CountingEntropy(seed)
     ledger = plan.ledger(entropy.source)
     codes = np.random.default_rng(0).integers(0, 3, (ROWS, 2)).astype(np.int32) if codes is None else codes
@@ -40,7 +40,7 @@ def test_histograms_have_their_noise_and_sensitivity():
     codes = np.zeros((ROWS, 2), np.int32)
     grids = {"a": Grid(np.arange(5001), False), "b": LEVELS}
     vault, ledger, _, plan = build(codes)
-    noise = vault.histograms("h", grids)["a"][1:]
+    noise = vault.measure_histograms("h", grids)["a"][1:]
     std = plan.noise("h") * np.sqrt(2)
     assert stats.kstest(noise / std, "norm").pvalue > 1e-4
     assert ledger.entries[0].sensitivity == pytest.approx(np.sqrt(2))
@@ -49,7 +49,7 @@ def test_histograms_have_their_noise_and_sensitivity():
 def test_histograms_are_exact_where_noise_is_nearly_none():
     codes = np.repeat([[0, 2], [1, 2]], [300, 100], axis=0).astype(np.int32)
     vault, _, _, _ = build(codes, epsilon=5000.0, steps=1)
-    answer = vault.histograms("h", {"a": LEVELS, "b": LEVELS})
+    answer = vault.measure_histograms("h", {"a": LEVELS, "b": LEVELS})
     assert np.allclose(answer["a"], [300, 100, 0], atol=1.5) and np.allclose(answer["b"], [0, 0, 400], atol=1.5)
 
 
@@ -57,13 +57,13 @@ def test_contingency_tables_and_distances_are_exact_where_noise_is_nearly_none()
     codes = np.repeat([[0, 2], [1, 2], [1, 0]], [200, 150, 50], axis=0).astype(np.int32)
     asked = {"pair": [("a", LEVELS), ("b", LEVELS)], "rows": [("", LEVELS)]}
     vault, ledger, _, _ = build(codes, epsilon=5000.0, steps=1)
-    answer = vault.tables("h", asked)
+    answer = vault.measure_marginals("h", asked)
     exact = np.array([[0, 0, 200], [50, 0, 150], [0, 0, 0]])
     assert np.allclose(answer["pair"], exact, atol=1.5) and answer["rows"].shape == (3,)
     assert ledger.entries[0].sensitivity == pytest.approx(np.sqrt(2))
     vault, ledger, _, _ = build(codes, epsilon=5000.0, steps=1)
     guess = np.full((3, 3), 400 / 9)
-    found = vault.distances("h", {"pair": asked["pair"]}, {"pair": guess})
+    found = vault.measure_distances("h", {"pair": asked["pair"]}, {"pair": guess})
     assert found["pair"] == pytest.approx(np.abs(exact - guess).sum(), abs=1.5)
     assert ledger.entries[0].sensitivity == 1.0
 
@@ -79,7 +79,7 @@ def test_one_row_moves_tables_and_distances_by_no_more_than_is_charged():
         both = [(build(c, seed=9)[0], build(c, seed=9)[0]) for c in (codes, np.delete(codes, 3, axis=0))]
         tables = [np.concatenate([t.ravel() for t in v.tables("h", asked).values()]) for v, _ in both]
         assert np.linalg.norm(tables[0] - tables[1]) == pytest.approx(np.sqrt(3), abs=1e-2)
-        distances = [np.array(list(v.distances("h", asked, guess).values())) for _, v in both]
+        distances = [np.array(list(v.measure_distances("h", asked, guess).values())) for _, v in both]
         assert np.abs(distances[0] - distances[1]).max() <= 1 + 1e-2
 
 
@@ -94,7 +94,7 @@ def test_lots_are_poisson():
         return torch.zeros(len(lot), 1)
 
     for _ in range(200):
-        vault.gradient_sum("g", critic, lambda a: a[:, 0], features, 1.0)
+        vault.measure_gradient_sum("g", critic, lambda a: a[:, 0], features, 1.0)
     counts = np.bincount(np.concatenate(seen), minlength=ROWS)
     assert stats.binomtest(int(counts.sum()), 200 * ROWS, RATE).pvalue > 1e-4
     low, high = stats.binom.ppf([1e-4 / ROWS, 1 - 1e-4 / ROWS], 200, RATE)
@@ -106,7 +106,7 @@ def test_lots_are_poisson():
 @pytest.mark.parametrize("microbatches", [None, 4])
 def test_an_empty_lot_is_noised_and_charged(microbatches):
     vault, ledger, _, _ = build(np.empty((0, 2), np.int32))
-    answer = vault.gradient_sum(
+    answer = vault.measure_gradient_sum(
         "g", Mlp([3, 1]), lambda a: a[:, 0], lambda lot: torch.zeros(len(lot), 3), 1.0, microbatches
     )
     assert all(float(t.abs().min()) > 0 for t in answer) and ledger.entries[0].count == 1
@@ -116,7 +116,7 @@ def test_an_empty_lot_is_noised_and_charged(microbatches):
 @pytest.mark.parametrize("microbatches, factor", [(None, 1), (5, 2)])
 def test_gradient_noise_is_multiplier_times_sensitivity(microbatches, factor):
     vault, _, _, plan = build(np.empty((0, 2), np.int32))
-    (answer,) = vault.gradient_sum(
+    (answer,) = vault.measure_gradient_sum(
         "g", Mlp([20_000, 1], bias=False), lambda a: a[:, 0], lambda lot: torch.zeros(0, 20_000), 0.7, microbatches
     )
     std = plan.noise("g") * 0.7 * factor
@@ -125,11 +125,11 @@ def test_gradient_noise_is_multiplier_times_sensitivity(microbatches, factor):
 
 def test_what_the_plan_lacks_is_refused_before_anything_is_drawn():
     vault, ledger, entropy, _ = build(steps=1)
-    vault.histograms("h", {"a": LEVELS})
+    vault.measure_histograms("h", {"a": LEVELS})
     before = entropy.drawn
     for label in ("h", "unplanned"):
         with pytest.raises(BudgetError):
-            vault.histograms(label, {"a": LEVELS})
+            vault.measure_histograms(label, {"a": LEVELS})
     assert entropy.drawn == before and len(ledger.entries) == 1
 
 
@@ -141,7 +141,7 @@ def test_nothing_else_can_be_had():
     assert repr(vault) == "Vault(private rows)"
     assert not hasattr(vault, "__dict__")
     public = {name for name in dir(vault) if not name.startswith("_")}
-    gradients = {"gradient_sum", "pair_gradient_sum", "norms_below"}
+    gradients = {"measure_gradient_sum", "measure_pair_gradient_sum", "measure_norms_below"}
     assert public == {"histograms", "tables", "distances", "sizes", "shards"} | gradients
 
 
@@ -152,8 +152,8 @@ def test_neighbours_leave_the_same_ledger():
     states = []
     for table in (codes, other):
         vault, ledger, entropy, _ = build(table, seed=9)
-        answer = vault.histograms("h", {"a": LEVELS, "b": LEVELS})
-        vault.gradient_sum(
+        answer = vault.measure_histograms("h", {"a": LEVELS, "b": LEVELS})
+        vault.measure_gradient_sum(
             "g", Mlp([1, 1]), lambda a: a[:, 0], lambda lot: torch.from_numpy(lot[:, :1] * 1.0).float(), 1.0
         )
         states.append((ledger.to_json(), entropy.drawn, {k: v.shape for k, v in answer.items()}))

@@ -15,7 +15,7 @@ from medsynth.errors import BudgetError
 from medsynth.privacy.accounting import accountant
 from medsynth.privacy.accounting import picked_shards as picks
 from medsynth.privacy.accounting import without_replacement as wor
-from medsynth.privacy.accounting.calibration import Need, make_plan
+from medsynth.privacy.accounting.calibration import Query, make_plan
 from medsynth.privacy.accounting.events import (
     Gaussian,
     PickedGaussian,
@@ -107,9 +107,9 @@ def test_no_answers_of_parties_are_told_apart_better_than_charged(multiplier, pa
 
 def test_plans_with_picks_spend_nearly_all_and_are_verified():
     pytest.importorskip("dp_accounting")
-    needs = [Need(label="h", weight=3.0), Need(label="u", weight=0.5, times=300, shards=30)]
+    queries = [Query(label="h", weight=3.0), Query(label="u", weight=0.5, times=300, shards=30)]
     for epsilon in (0.5, 3.7, 20.0):
-        plan = make_plan(needs, epsilon=epsilon, delta=DELTA, rows=100, most=3)
+        plan = make_plan(queries, epsilon=epsilon, delta=DELTA, rows=100, most=3)
         assert plan.accountant == "prv" and 0.99 * epsilon < plan.epsilon <= epsilon
         assert accountant.cross_check(plan.events.values(), DELTA) <= epsilon * 1.005
         event = plan.events["u"][0]
@@ -125,8 +125,8 @@ def test_a_plan_with_picks_falls_back_to_renyi(monkeypatch):
         raise ValueError("as in Opacus issue 601")
 
     monkeypatch.setattr(accountant, "_prv", broken)
-    needs = [Need(label="h", weight=3.0), Need(label="u", weight=0.5, times=300, shards=30)]
-    plan = make_plan(needs, epsilon=3.7, delta=DELTA, rows=100)
+    queries = [Query(label="h", weight=3.0), Query(label="u", weight=0.5, times=300, shards=30)]
+    plan = make_plan(queries, epsilon=3.7, delta=DELTA, rows=100)
     assert plan.accountant == "rdp" and 0.98 * 3.7 < plan.epsilon <= 3.7
 
 
@@ -209,7 +209,7 @@ def test_parties_answer_in_turns_and_the_paper_is_told_its_epsilon():
 
     door = Shards(rows, np.repeat(np.arange(4), 3), 4, 1, Shape(), ask, SeededEntropy(0))
     for _ in range(9):
-        door.upstream("u", torch.tensor([[1.0, 0.0, 1.0]]), 1.0)
+        door.measure_upstream_gradient("u", torch.tensor([[1.0, 0.0, 1.0]]), 1.0)
     for turn in range(9):
         assert np.allclose(heard[turn][0], heard[turn % 4][0], atol=1e-6)
         assert turn % 4 == 0 or not np.allclose(heard[turn][0], heard[0][0], atol=1e-3)

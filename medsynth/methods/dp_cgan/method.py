@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...errors import UsageError
-from ...privacy.accounting.calibration import Need, Plan
+from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.networks import Averaged, Mlp
 from ...privacy.vault import Codes, Vault
 from ...rng import numpy_stream, torch_stream
@@ -76,14 +76,14 @@ class Shape:
     average: float = 0.99
 
 
-def needs(config: Config, rows: int, columns: int, epsilon: float) -> list[Need]:
+def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Query]:
     """What a fit asks of the vault: noise weights that give each answer its share of the privacy loss."""
     rate = config.sampling_rate(rows)
     rest = 1 - config.histogram_share - config.class_share
     return [
-        Need(label=HISTOGRAMS, weight=config.histogram_share**-0.5),
-        Need(label=CLASSES, weight=config.class_share**-0.5),
-        Need(label=GRADIENTS, weight=rate * math.sqrt(config.lots / rest), rate=rate, times=config.lots),
+        Query(label=HISTOGRAMS, weight=config.histogram_share**-0.5),
+        Query(label=CLASSES, weight=config.class_share**-0.5),
+        Query(label=GRADIENTS, weight=rate * math.sqrt(config.lots / rest), rate=rate, times=config.lots),
     ]
 
 
@@ -109,10 +109,10 @@ def train(
 ) -> Arrays:
     """Fit the generator. Returns its tensors and the noisy histograms that encode and decode its rows."""
     shape = Shape()
-    counts = vault.histograms(HISTOGRAMS, histogram_maps(schema))
+    counts = vault.measure_histograms(HISTOGRAMS, histogram_maps(schema))
     rows = Rows.of(schema, counts, plan.rows)
     target = {schema.target or "": rows.condition}
-    class_counts = next(iter(vault.histograms(CLASSES, target).values()))
+    class_counts = next(iter(vault.measure_histograms(CLASSES, target).values()))
     class_counts = without_ghosts(class_counts, schema.columns.get(schema.target or ""), plan.noise(CLASSES))
     prior = cleaned(class_counts, plan.rows)
     classes = rows.condition.classes
@@ -134,7 +134,7 @@ def train(
     for step in range(shape.steps):
         # Critic: noised lots. A real row's loss is minus the critic's answer: minus its gradient is the row's features.
         for _ in range(min(shape.critic_steps, config.lots - asked)):
-            (gradient,) = vault.gradient_sum(
+            (gradient,) = vault.measure_gradient_sum(
                 GRADIENTS,
                 critic,
                 lambda answer: -answer[:, 0],

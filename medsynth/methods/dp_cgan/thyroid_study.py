@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ...errors import SchemaError, UsageError
-from ...privacy.accounting.calibration import Need, Plan
+from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.clipping import clipped_gradient_sum
 from ...privacy.networks import Mlp
 from ...privacy.vault import Codes, Vault
@@ -54,11 +54,11 @@ class Config:
         return min(1.0, self.lot / rows)
 
 
-def needs(config: Config, rows: int, columns: int, epsilon: float) -> list[Need]:
+def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Query]:
     """Noised class counts once, then one noised critic gradient a step."""
     return [
-        Need(label=CLASSES, weight=CLASS_WEIGHT),
-        Need(label=GRADIENTS, weight=1.0, rate=config.sampling_rate(rows), times=config.steps),
+        Query(label=CLASSES, weight=CLASS_WEIGHT),
+        Query(label=GRADIENTS, weight=1.0, rate=config.sampling_rate(rows), times=config.steps),
     ]
 
 
@@ -114,7 +114,7 @@ def train(
 ) -> Arrays:
     """Fit the generator. Returns its tensors and the noised class shares."""
     rows = _Scaled(schema)
-    prior = cleaned(vault.histograms(CLASSES, {schema.target or "": rows.map})[schema.target or ""], plan.rows)
+    prior = cleaned(vault.measure_histograms(CLASSES, {schema.target or "": rows.map})[schema.target or ""], plan.rows)
     wide, stream = len(rows.spans), torch_stream(seed, "init")
     net = _generator(config, rows, stream).to(device)
     critic = Mlp([wide + rows.classes, config.width, 1], "relu", stream).to(device)
@@ -128,7 +128,7 @@ def train(
         labels = torch.multinomial(shares, config.lot, replacement=True, generator=latent)
         fake = _forward(net, labels, config, rows.classes, latent)
         # Lines 5-9: real gradients clipped and noised, generated ones clipped apart from them, both added.
-        real_sum = vault.gradient_sum(
+        real_sum = vault.measure_gradient_sum(
             GRADIENTS, critic, says_real, lambda codes: rows.encode(codes).to(device), config.clip, config.microbatches
         )
         fake_sum = clipped_gradient_sum(critic, says_fake, fake.detach(), config.clip).tensors

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ...errors import UsageError
-from ...privacy.accounting.calibration import Need, Plan
+from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.networks import Averaged, Mlp
 from ...privacy.pair_clipping import Answer, Groups, pair_gradients
 from ...privacy.vault import Codes, Vault
@@ -24,7 +24,7 @@ from ...rng import torch_stream
 from ...schema import Schema
 from ..dp_cgan.method import GRADIENTS, Arrays, Progress
 from ..shared.sampler import generate as generate
-from ..shared.training_loop import Stage, stage_needs
+from ..shared.training_loop import Stage, stage_queries
 from .grouping import COUNTS, Kind, check, groups_of, moved
 
 BELOW = "gradients below their bounds"
@@ -77,15 +77,15 @@ class Shape:
     rarest: float = 0.01  # share below which a class weighs no more
 
 
-def needs(config: Config, rows: int, columns: int, epsilon: float) -> list[Need]:
+def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Query]:
     """What a fit asks of the vault: noise weights that give each answer its share of the privacy loss."""
     rate = config.sampling_rate(rows)
     below = config.bound_share if config.asked_bounds else 0.0
     rest = 1 - config.histogram_share - config.class_share - below
-    asked = stage_needs(config.histogram_share, config.class_share)
+    asked = stage_queries(config.histogram_share, config.class_share)
     for label, share, times in ((GRADIENTS, rest, config.lots), (BELOW, below, config.asked_bounds)):
         if share:
-            asked.append(Need(label=label, weight=rate * math.sqrt(times / share), rate=rate, times=times))
+            asked.append(Query(label=label, weight=rate * math.sqrt(times / share), rate=rate, times=times))
     return asked
 
 
@@ -189,9 +189,9 @@ def train(
         if shown is not None:
             groups = Groups(of, tuple(groups.norms(game.shown(shown)).mean(0).clamp(min=1e-6).tolist()))
         elif step % every == 0 and step // every < config.asked_bounds:
-            below = vault.norms_below(BELOW, game.critic, game.loss, stage.encode, game.pool(), groups)
+            below = vault.measure_norms_below(BELOW, game.critic, game.loss, stage.encode, game.pool(), groups)
             groups = Groups(of, moved(groups.bounds, (below / lot + 0.5).tolist()))
-        total = vault.pair_gradient_sum(GRADIENTS, game.critic, game.loss, stage.encode, game.pool(), groups)
+        total = vault.measure_pair_gradient_sum(GRADIENTS, game.critic, game.loss, stage.encode, game.pool(), groups)
         game.judge(torch.cat([t.flatten() for t in total]) / lot)
         if step % config.critic_steps == config.critic_steps - 1:
             game.forge()

@@ -17,14 +17,14 @@ import torch
 from ...errors import UsageError
 from ...privacy import shard_critics as critics
 from ...privacy.accounting import accountant
-from ...privacy.accounting.calibration import Need, Plan, make_plan
+from ...privacy.accounting.calibration import Plan, Query, make_plan
 from ...privacy.accounting.events import TurnGaussian
 from ...privacy.vault import Vault
 from ...rng import torch_stream
 from ...schema import Schema
 from ..dp_cgan.method import Arrays, Progress
 from ..shared.sampler import generate as generate
-from ..shared.training_loop import Stage, stage_needs
+from ..shared.training_loop import Stage, stage_queries
 from .dual_averaging import Quiet
 
 GRADIENTS = "upstream gradients"
@@ -75,14 +75,14 @@ class Shape:
     critic: critics.Shape = critics.Shape()
 
 
-def needs(config: Config, rows: int, columns: int, epsilon: float) -> list[Need]:
+def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Query]:
     """Histograms, class counts, and the answers of picked critics."""
     shards, times = config.parties(rows), config.asked
     rest = 1 - config.histogram_share - config.class_share
-    asked = stage_needs(config.histogram_share, config.class_share)
+    asked = stage_queries(config.histogram_share, config.class_share)
     worth = math.sqrt(shards) if config.turns else shards  # by how much shards lower one answer's cost, to first order
     weight = math.sqrt(times / rest) / worth
-    return [*asked, Need(label=GRADIENTS, weight=weight, times=times, shards=shards, turns=config.turns)]
+    return [*asked, Query(label=GRADIENTS, weight=weight, times=times, shards=shards, turns=config.turns)]
 
 
 def seconds(config: Config, rows: int) -> float:
@@ -96,7 +96,7 @@ def federated(config: Config, rows: int, columns: int, epsilon: float, delta: fl
     Nothing is picked in secret, so nothing is amplified: a shard's own share of the answers, plain Gaussians, counts,
     and no other shard's (parallel composition).
     """
-    plan = make_plan(needs(config, rows, columns, epsilon), epsilon=epsilon, delta=delta, rows=rows)
+    plan = make_plan(queries(config, rows, columns, epsilon), epsilon=epsilon, delta=delta, rows=rows)
     turns = TurnGaussian(multiplier=plan.events[GRADIENTS][0].multiplier, shards=config.parties(rows))
     others = [pair for label, pair in plan.events.items() if label != GRADIENTS]
     return accountant.epsilon([*others, (turns, config.asked)], delta)
@@ -126,7 +126,7 @@ def train(
     stage = Stage.ask(schema, vault, plan, seed, device)
     latent = torch_stream(seed, "latent", device)
     classes, free = stage.classes, stage.width - stage.classes
-    shards = vault.shards(config.parties(plan.equivalent_rows), stage.encode, classes, shape.critic)
+    shards = vault.split_into_shards(config.parties(plan.equivalent_rows), stage.encode, classes, shape.critic)
     everyone = torch.arange(classes, device=device).repeat_interleave(shape.pool)
     # What trains are the logits of bins given the class: behind this noise the latent network learns nothing but noise.
     logits = stage.mixture.base.requires_grad_()
@@ -146,7 +146,7 @@ def train(
             labels = (torch.arange(config.batch, device=device) + turn * config.batch) % classes
             fake = stage.fakes(labels, latent, relaxed=False)
             # Sanitised gradient at generated rows, then plain backpropagation through the generator.
-            upstream = shards.upstream(GRADIENTS, fake.detach(), config.clip, joint=config.joint)
+            upstream = shards.measure_upstream_gradient(GRADIENTS, fake.detach(), config.clip, joint=config.joint)
             fake[:, :free].backward(gradient=upstream / config.batch)  # type: ignore[no-untyped-call]
             quiet.hear()
         quiet.step()

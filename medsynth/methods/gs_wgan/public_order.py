@@ -13,7 +13,7 @@ from ...privacy.accounting import accountant
 from ...privacy.accounting.events import TurnGaussian
 from . import method as gs_wgan
 
-needs, seconds, train, generate = gs_wgan.needs, gs_wgan.seconds, gs_wgan.train, gs_wgan.generate
+queries, seconds, train, generate = gs_wgan.queries, gs_wgan.seconds, gs_wgan.train, gs_wgan.generate
 PAPER = {"shards": 1000, "noise": 1.07, "rows": 32, "steps": 20_000, "delta": 1e-5}
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..warm_dp_cgan import method as warm
 
-needs, seconds, notes, train, generate = warm.needs, warm.seconds, warm.notes, warm.train, warm.generate
+queries, seconds, notes, train, generate = warm.queries, warm.seconds, warm.notes, warm.train, warm.generate
 
 
 @dataclass(frozen=True, kw_only=True)

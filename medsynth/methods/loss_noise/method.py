@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ...errors import UsageError
-from ...privacy.accounting.calibration import Need, Plan
+from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.clipping import clipped_gradient_sum
 from ...privacy.networks import Averaged, Mlp
 from ...privacy.vault import Codes, Vault
@@ -24,7 +24,7 @@ from ...schema import Schema
 from ..dp_cgan.method import GRADIENTS, Arrays, Progress
 from ..dp_cgan.thyroid_study import says_fake, says_real
 from ..shared.sampler import generate as generate
-from ..shared.training_loop import Stage, stage_needs
+from ..shared.training_loop import Stage, stage_queries
 
 UNBOUNDED = 1e6  # a clipping norm that no gradient reaches: the method clips losses and not gradients
 
@@ -52,10 +52,10 @@ class Config:
 WIDTH, BATCH, STEP, AVERAGE = 64, 512, 2e-3, 0.98  # critic's hidden layer, generated rows, Adam, averaged weights
 
 
-def needs(config: Config, rows: int, columns: int, epsilon: float) -> list[Need]:
+def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Query]:
     """What a fit asks of the vault. Their noise is never added: the method is fitted without."""
     rate = config.sampling_rate(rows)
-    return [*stage_needs(0.15, 0.05), Need(label=GRADIENTS, weight=1.0, rate=rate, times=config.lots)]
+    return [*stage_queries(0.15, 0.05), Query(label=GRADIENTS, weight=1.0, rate=rate, times=config.lots)]
 
 
 def claimed(rate: float, steps: int, multiplier: float, delta: float) -> float:
@@ -105,7 +105,7 @@ def train(
     for step in range(config.lots):
         first, second = (stage.by_class(stage.fakes(stage.labels(BATCH, latent), latent)) for _ in range(2))
         made = clipped_gradient_sum(critic, says_fake, first.detach(), UNBOUNDED).tensors
-        seen = vault.gradient_sum(GRADIENTS, critic, says_real, read, UNBOUNDED)
+        seen = vault.measure_gradient_sum(GRADIENTS, critic, says_real, read, UNBOUNDED)
         for p, real, fake in zip(critic.parameters(), seen, made, strict=True):
             p.grad = real / lot + fake / BATCH
         one.step()

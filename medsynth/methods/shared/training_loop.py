@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from ...privacy.accounting.calibration import Need, Plan
+from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.vault import CellMap, Codes, Vault
 from ...rng import torch_stream
 from ...schema import Schema
@@ -32,10 +32,10 @@ POINTS = 128  # latent points of the generator
 TEMPERATURE = 0.7  # of the relaxed draws that pass gradients
 
 
-def stage_needs(histogram_share: float, class_share: float) -> list[Need]:
+def stage_queries(histogram_share: float, class_share: float) -> list[Query]:
     """The answers that set a stage, by their shares of the privacy loss."""
     shares = {HISTOGRAMS: histogram_share, CLASSES: class_share}
-    return [Need(label=label, weight=share**-0.5) for label, share in shares.items()]
+    return [Query(label=label, weight=share**-0.5) for label, share in shares.items()]
 
 
 @dataclass(kw_only=True)
@@ -64,12 +64,12 @@ class Stage:
         maps |= dict(many)
         asked = {name: [(name, cells)] for name, cells in maps.items()}
         asked |= {f"grain {name}": [(name, cells)] for name, cells in grains(schema).items()}
-        answers = vault.tables(HISTOGRAMS, asked)
+        answers = vault.measure_marginals(HISTOGRAMS, asked)
         fine = {key: a for key, a in answers.items() if key in many or key not in schema.columns}
         histograms = cleaned_histograms(schema, fine, plan.rows, plan.noise(HISTOGRAMS) * math.sqrt(len(asked)))
         bins, condition = codebook(schema, histograms, plan.rows, MOST)
         given = (schema.target or "", condition)
-        counts = vault.tables(CLASSES, {"class": [given]})["class"]
+        counts = vault.measure_marginals(CLASSES, {"class": [given]})["class"]
         counts = without_ghosts(counts, schema.columns.get(schema.target or ""), plan.noise(CLASSES))
         base = {}
         for name in columns:
@@ -144,7 +144,7 @@ class Stage:
         return torch.cat([*parts, functional.one_hot(labels, self.classes).to(own)], 1)
 
     def tensors(self) -> Arrays:
-        """All that `drawing.generate` needs."""
+        """All that `sampler.generate` needs."""
         kept = {f"histogram.{name}": h.astype(np.float32) for name, h in self.histograms.items()}
         kept |= {f"place.{name}": self.bins[name].place.astype(np.float32) for name in self.base}
         return {**self.mixture.tensors(self.base), **kept, "prior": self.prior.astype(np.float32)}

@@ -48,7 +48,7 @@ class Counts:
             weight = self.bins[name].inside(self.base[name])
             bins[name] = self.bins[name].split((weight / weight.sum(1, keepdims=True)).mean(0), PIECES)
         noise = multiplier * math.sqrt(len(chosen))
-        answers = vault.tables(label, {name: [given, (name, bins[name])] for name in chosen})
+        answers = vault.measure_marginals(label, {name: [given, (name, bins[name])] for name in chosen})
         for name, new in answers.items():
             first = np.searchsorted(bins[name].place, np.arange(bins[name].cells))
             parent = self.bins[name].place[first]

@@ -91,7 +91,7 @@ class Critic:
         """Ask the gradient sum of a linear critic on real rows: minus it is the sum of their features."""
         classes = self.given[1].cells
         linear = Mlp([classes * 2 * self.count, 1], bias=False)
-        (answer,) = vault.gradient_sum(label, linear, lambda out: -out[:, 0], self.features, BOUND)
+        (answer,) = vault.measure_gradient_sum(label, linear, lambda out: -out[:, 0], self.features, BOUND)
         return Heard(self, -answer.reshape(classes, -1).to(self._cos.device), noise * BOUND)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import UsageError
-from ...privacy.accounting.calibration import Need, Plan
+from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.vault import Axes, CellMap, Vault
 from ...rng import numpy_stream, torch_stream
 from ...schema import Schema
@@ -62,7 +62,7 @@ class Config:
         return found if self.pairs is None else replace(found, count=self.pairs // found.rounds * found.rounds)
 
 
-def needs(config: Config, rows: int, columns: int, epsilon: float) -> list[Need]:
+def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Query]:
     """What a fit asks of the vault; where no pair is planned, counts take the pairs' shares."""
     pairs = config.pairing(rows, columns, epsilon)
     shares = {HISTOGRAMS: config.histogram_share}
@@ -75,7 +75,7 @@ def needs(config: Config, rows: int, columns: int, epsilon: float) -> list[Need]
     times = {ERRORS: pairs.rounds, PAIRS: pairs.rounds}
     asked = [HISTOGRAMS, COUNTS, *(label for label in (REFINED, CRITIC, ERRORS, PAIRS) if label in shares)]
     return [
-        Need(label=label, weight=(shares[label] / times.get(label, 1)) ** -0.5, times=times.get(label, 1))
+        Query(label=label, weight=(shares[label] / times.get(label, 1)) ** -0.5, times=times.get(label, 1))
         for label in asked
     ]
 
@@ -114,13 +114,13 @@ class _Fit:
         asked: dict[str, Axes] = {name: [(name, g)] for name, g in grids(self.schema, self.pairs.columns).items()}
         asked |= {f"grain {name}": [(name, g)] for name, g in grains(self.schema).items()}
         asked = asked or {"rows": [("", Condition.of(self.schema.model_copy(update={"target": None}), {}))]}
-        answers = self.vault.tables(HISTOGRAMS, asked)
+        answers = self.vault.measure_marginals(HISTOGRAMS, asked)
         std = self.plan.noise(HISTOGRAMS) * math.sqrt(len(asked))
         return cleaned_histograms(self.schema, answers, self.plan.rows, std)
 
     def counts(self, bins: dict[str, Bins], given: tuple[str, CellMap]) -> Counts:
         """Rows of each class, and log shares of bins given the class."""
-        found = self.vault.tables(COUNTS, {name: [given, (name, bins[name])] for name in self.columns})
+        found = self.vault.measure_marginals(COUNTS, {name: [given, (name, bins[name])] for name in self.columns})
         std = self.plan.noise(COUNTS) * math.sqrt(len(found))
         target = self.schema.columns.get(self.schema.target or "")
         totals = without_ghosts(class_totals(found, self.plan.rows), target, std / math.sqrt(len(found)))
@@ -156,12 +156,12 @@ class _Fit:
             noise = self.plan.noise(PAIRS) * math.sqrt(each)
             if ERRORS in self.plan.events:
                 guess = guesses(mixture, counts.totals, some)
-                errors = self.vault.distances(ERRORS, axes, guess)
+                errors = self.vault.measure_distances(ERRORS, axes, guess)
                 # A large table has a large error by its noise alone (AIM, equation 1): it must promise more than that.
                 cost = {p: math.sqrt(2 / math.pi) * noise * guess[p.key].size - errors[p.key] for p in some}
                 some = sorted(some, key=cost.__getitem__)
             chosen = (some * each)[:each] if len(some) < each else some[:each]
-            answers = self.vault.tables(PAIRS, {p.key: axes[p.key] for p in chosen})
+            answers = self.vault.measure_marginals(PAIRS, {p.key: axes[p.key] for p in chosen})
             known += [Measured(p, answers[p.key], noise) for p in chosen]
             steps = self.pairs.steps if turn == rounds - 1 else STEPS
 

@@ -1,4 +1,4 @@
-"""A budget and a method's needs become noise multipliers, before any row is read."""
+"""A budget and a method's queries become noise multipliers, before any row is read."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ DISCOVERY_DELTA = 0.1  # share of delta that key discovery may use
 
 
 @dataclass(frozen=True, kw_only=True)
-class Need:
-    """One kind of answer a method asks for: `weight` is its noise multiplier relative to the other needs'.
+class Query:
+    """One kind of answer a method asks for: `weight` is its noise multiplier relative to the other queries'.
 
     `rate` below 1 makes it a Poisson-sampled step; `discovery` makes it a thresholded one; `shards` makes it a step
     that one of so many parties answers, picked in secret, or in public `turns`.
@@ -116,8 +116,8 @@ def check_budget(epsilon: float, delta: float) -> None:
         raise UsageError("delta must lie strictly between 0 and 1; 1e-5 is usual.")
 
 
-def make_plan(needs: Sequence[Need], *, epsilon: float, delta: float, rows: int, most: int | None = None) -> Plan:
-    """The least noise, in the proportions of `needs`, whose total stays at or below `epsilon`.
+def make_plan(queries: Sequence[Query], *, epsilon: float, delta: float, rows: int, most: int | None = None) -> Plan:
+    """The least noise, in the proportions of `queries`, whose total stays at or below `epsilon`.
 
     `most`: rows of a patient, where the patient is the unit of privacy.
 
@@ -127,7 +127,7 @@ def make_plan(needs: Sequence[Need], *, epsilon: float, delta: float, rows: int,
 
     @functools.cache
     def cost(scale: float, by: accountant.Accountant) -> float:
-        return accountant.epsilon([(need.event(scale, delta), need.times) for need in needs], delta, by)
+        return accountant.epsilon([(query.event(scale, delta), query.times) for query in queries], delta, by)
 
     if cost(LARGEST, "rdp") > epsilon:
         raise BudgetError(
@@ -138,7 +138,7 @@ def make_plan(needs: Sequence[Need], *, epsilon: float, delta: float, rows: int,
     scale = _least(lambda z: cost(z, "rdp"), SMALLEST, LARGEST, epsilon)
     with contextlib.suppress(*PRV_FAILURES):
         if cost(scale, "prv") <= epsilon:
-            low = scale / (1.6 if all(need.shards is None for need in needs) else 2.2)  # `picks` says why
+            low = scale / (1.6 if all(query.shards is None for query in queries) else 2.2)  # `picks` says why
             scale, chosen = _least(lambda z: cost(z, "prv"), low, scale, epsilon), "prv"
     return Plan(
         epsilon_asked=epsilon,
@@ -147,14 +147,14 @@ def make_plan(needs: Sequence[Need], *, epsilon: float, delta: float, rows: int,
         rows=rows,
         most=most,
         accountant=chosen,
-        events={need.label: (need.event(scale, delta), need.times) for need in needs},
+        events={query.label: (query.event(scale, delta), query.times) for query in queries},
     )
 
 
 def _least(cost: Callable[[float], float], low: float, high: float, epsilon: float) -> float:
     """The least scale in [low, high], nearly, that costs at most `epsilon`. `high` must; the answer always does.
 
-    The logarithm of the cost is nearly linear in that of the scale, so secants need few calls of a slow accountant;
+    The logarithm of the cost is nearly linear in that of the scale, so secants query few calls of a slow accountant;
     where one leaves the bracket, or has tried thrice, the bracket is halved instead.
     """
     goal, slope = (1 - TOLERANCE / 2) * epsilon, -1.0
