@@ -26,7 +26,7 @@ from ..privacy.accounting.ledger import Ledger
 from ..privacy.checkpoint import Checkpoint
 from ..sampling.rejection import SIZES
 from ..schema import Schema
-from ..transforms.table_codec import encode, places
+from ..transforms.table_codec import encode, hierarchy_positions
 from .private_table import HEAVY, PATIENTS, Notice, Opened, check_target, open_public, open_table, weight
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def fit(
         notice(f"Learned from noisy answers:\n{known.to_yaml()}")
     check_target(known)
     if coded := opened.unrolled:
-        keys = Vault(places(opened.data, coded)[stay], tuple(coded), ledger, entropy, units, journal)
+        keys = Vault(hierarchy_positions(opened.data, coded)[stay], tuple(coded), ledger, entropy, units, journal)
         found = hierarchy_selection.chosen(coded, keys, plan)
         known = known.model_copy(update={"columns": known.columns | found})
         notice(

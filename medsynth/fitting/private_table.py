@@ -20,7 +20,8 @@ from ..privacy import hierarchy_selection, partition_selection
 from ..privacy.accounting.calibration import Query
 from ..privacy.contribution import Units, capped
 from ..rng import Entropy
-from ..schema import Binary, Categorical, Identifier, Schema, bundled_for
+from ..schema import Schema, bundled_for
+from ..transforms.categorical import Categorical, without_levels
 from ..transforms.table_codec import check_header, encode
 
 Notice = Callable[[str], None]
@@ -68,8 +69,7 @@ class Opened:
     @property
     def unrolled(self) -> dict[str, Categorical]:
         """The columns of codes in a hierarchy whose levels are still to be chosen."""
-        columns = self.declared.core.columns if self.declared else {}
-        return {n: c for n, c in columns.items() if isinstance(c, Categorical) and not c.levels}
+        return without_levels(self.declared.core.columns) if self.declared else {}
 
     @property
     def columns(self) -> int:
@@ -168,9 +168,9 @@ def settle_target(schema: Schema, target: str | None, notice: Notice) -> Schema:
 def check_target(schema: Schema) -> None:
     """Raises SchemaError for a target of one class or of levels not chosen yet, or a table of nothing else."""
     column = schema.columns[schema.target or schema.names[-1]]
-    if isinstance(column, Categorical) and not column.levels:
+    if column.categorical and not column.levels:
         raise SchemaError(f"The target {schema.target!r} is in a hierarchy: name the levels to tell apart in `levels`.")
-    if isinstance(column, Binary | Categorical) and len(column.levels) < 2:
+    if column.categorical and column.size < 2:
         raise SchemaError(f"The target {schema.target!r} has one class: there is nothing to tell apart.")
     if len(schema.columns) < 2:
         raise SchemaError("The table has no column beside its target.")
@@ -178,7 +178,7 @@ def check_target(schema: Schema) -> None:
 
 def weight(schema: Schema) -> float:
     """Roughly the GiB that a generator of such a table takes while it is fitted: classes by levels by latent points."""
-    levels = {n: len(c.levels) if isinstance(c, Binary | Categorical) else FINE for n, c in schema.columns.items()}
+    levels = {n: c.size if c.categorical else FINE for n, c in schema.columns.items()}
     return 4 * POINTS * COPIES * levels.get(schema.target or "", 1) * sum(levels.values()) / 2**30
 
 
@@ -198,8 +198,7 @@ def check_schema(path: Path, schema: Path | None) -> Schema:
     found = choose_schema(data, schema, path, lambda text: None)
     if found is None:
         raise SchemaError(f"{path}: no schema. `medsynth schema draft {path}` writes one to finish, or give --schema.")
-    keys = [name for name, column in found.columns.items() if isinstance(column, Identifier)]
-    encode(data, found.model_copy(update={"columns": {n: c for n, c in found.columns.items() if n not in keys}}))
+    encode(data, found)
     if found.unit:
         patients(data, found.unit)
     return found

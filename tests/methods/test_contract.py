@@ -12,7 +12,7 @@ from medsynth.methods.registry import CLAIMING, OF_PRESETS, PRESETS, module
 from medsynth.methods.shared.marginals import cleaned
 from medsynth.sampling.pipeline import sample_codes
 from medsynth.schema import Schema
-from medsynth.transforms.table_codec import encode, size
+from medsynth.transforms.table_codec import encode
 
 pytestmark = pytest.mark.usefixtures("quick")
 PLAIN = {
@@ -46,7 +46,7 @@ def check(model, n=200):
     assert 0.9 * 3.7 < model.epsilon <= 3.7 and model.ledger.epsilon() == pytest.approx(model.epsilon, rel=1e-9)
     codes = sample_codes(model, n, seed=0)
     for k, column in enumerate(model.schema.columns.values()):
-        assert codes[:, k].min() >= 0 and codes[:, k].max() < size(column) + column.missing
+        assert codes[:, k].min() >= 0 and codes[:, k].max() < column.size + column.missing
     frame = medsynth.sample(model, n, seed=0)
     assert list(frame.columns) == list(model.schema.names) and len(frame) == n
     return frame

@@ -22,9 +22,8 @@ from ...privacy.clipping import clipped_gradient_sum
 from ...privacy.networks import Mlp
 from ...privacy.vault import Codes, Vault
 from ...rng import numpy_stream, torch_stream
-from ...schema import Binary, Categorical, Schema
+from ...schema import Schema
 from ...transforms.grid import grid
-from ...transforms.table_codec import size
 from ..shared.marginals import cleaned
 from .layout import Layout
 from .method import CLASSES, GRADIENTS, Arrays, Progress
@@ -83,13 +82,13 @@ class _Scaled:
         self.spans = Layout.of(schema).spans
         self.columns = [schema.columns[span.name] for span in self.spans]
         target = schema.columns[schema.target] if schema.target else None
-        if target is None or not isinstance(target, Binary | Categorical) or target.missing:
+        if target is None or not target.categorical or target.missing:
             raise SchemaError("The preset thyroid-study needs a target of named levels without missing values.")
-        if any(column.missing or isinstance(column, Categorical) for column in self.columns):
+        if any(column.missing or (column.categorical and column.size != 2) for column in self.columns):
             raise SchemaError("The preset thyroid-study takes binary and numeric columns without missing values only.")
         self.index, self.classes = schema.names.index(schema.target or ""), len(target.levels)
-        self.top = np.array([size(column) - 1 for column in self.columns], np.float64)
-        self.log = np.array([getattr(column, "scale", "linear") == "log" for column in self.columns])
+        self.top = np.array([column.size - 1 for column in self.columns], np.float64)
+        self.log = np.array([column.scale == "log" for column in self.columns])
         self.map = grid(target, self.classes)
 
     def encode(self, codes: Codes) -> Tensor:
