@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from medsynth.errors import UsageError
 
 from .console import given_up, guarded, progress_bar, result, say, settings
+
+if TYPE_CHECKING:
+    from medsynth.io.table import Table
+    from medsynth.schema import Schema
 
 
 @guarded
@@ -64,7 +68,10 @@ def fit(
     quiet = quiet or as_json
     checkpoint = output.with_suffix(".medsynth-checkpoint")
     again = resume and checkpoint.exists()
-    source, schema = (table, schema) if holdout is None else _hold_out(table, schema, holdout, force, quiet, again)
+    source: Path | Table = table
+    declared: Path | Schema | None = schema
+    if holdout is not None:
+        source, declared = _hold_out(table, schema, holdout, force, quiet, again)
     if holdout is not None and rows is not None:
         rows = max(2, round(rows * (1 - holdout)))
 
@@ -72,7 +79,7 @@ def fit(
 
     with given_up(None if resume else checkpoint), progress_bar(sys.stderr.isatty() and not quiet) as advance:
         model = run(
-            source, epsilon=epsilon, no_dp=no_dp, delta=delta, schema=schema, target=target, method=method,
+            source, epsilon=epsilon, no_dp=no_dp, delta=delta, schema=declared, target=target, method=method,
             preset=preset, microbatches=microbatches, settings=settings(set_), rows=rows, public=public,
             device=device, seed=seed, progress=advance, checkpoint=checkpoint, resume=resume,
             notice=lambda text: say(text, quiet=quiet),
@@ -103,21 +110,19 @@ def fit(
 
 def _hold_out(
     table: Path, schema: Path | None, fraction: float, force: bool, quiet: bool, again: bool
-) -> tuple[Path, Path | None]:
-    """Split the table; returns the training file and the schema that the whole table would have had."""
-    from medsynth.fitting.private_table import check_table
-    from medsynth.io.formats import beside, is_parquet, name_of
-    from medsynth.io.split import check, split
-    from medsynth.schema import Schema
+) -> tuple[Path | Table, Schema | None]:
+    """Split the table; returns the training rows and the schema that the whole table would have had."""
+    from medsynth.fitting.private_table import declared_schema, read_table
+    from medsynth.io.formats import name_of
+    from medsynth.io.split import check_fraction, split
 
-    check(fraction)
-    check_table(table)
-    kind = ".parquet" if is_parquet(table) else ".csv"
-    train, heldout = (Path(f"{name_of(table)}.{part}{kind}") for part in ("train", "heldout"))
-    sibling = beside(table, ".schema.yaml")
-    told = schema or (sibling if sibling.exists() else None)
+    check_fraction(fraction)
+    read = read_table(table)
+    suffix = read.written.suffix if read.written else ".csv"
+    train, heldout = (Path(f"{name_of(table)}.{part}{suffix}") for part in ("train", "heldout"))
+    declared = declared_schema(table, schema)
     if again and train.exists() and heldout.exists():
-        return train, told  # a fit that is resumed keeps its split
-    split(table, fraction, train, heldout, force=force, unit=Schema.load(told).unit if told else None)
+        return train, declared  # a fit that is resumed keeps its split
+    rows, _ = split(read, fraction, train, heldout, force=force, unit=declared.unit if declared else None)
     say(f"PRIVATE, real rows: {train} (training) and {heldout} (held out). Do not share them.", quiet=quiet)
-    return train, told
+    return rows, declared

@@ -32,13 +32,15 @@ from .private_table import HEAVY, PATIENTS, Notice, Opened, check_target, open_p
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ..io.table import Table
+
 DEVICES = ("auto", "cpu", "cuda")
 NO_DP_BUDGET = 300.0  # sets the schedule of a fit without noise, which makes no claim
 Progress = Callable[[Plan, str, int, int, int], None]  # plan, device, steps done, steps in all, lots asked so far
 
 
 def fit(
-    table: Path | str | pd.DataFrame,
+    table: Path | str | pd.DataFrame | Table,
     *,
     epsilon: float | None = None,
     no_dp: bool = False,

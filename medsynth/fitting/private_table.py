@@ -98,18 +98,35 @@ def open_public(path: Path | str, schema: Schema | None) -> Shown:
     """
     if schema is None:
         raise UsageError("--public needs a declared schema: public rows are read by it. `medsynth schema draft` helps.")
-    data = io_table.read(path)
+    data = read_table(path)
     check_header(data, schema)
     encode(data, schema.core)
     return Shown(data=data, digest=hashlib.sha256(Path(path).read_bytes()).hexdigest())
 
 
+def read_table(path: Path | str) -> io_table.Table:
+    """The private table at a path, read and checked once: what a command does after works on it.
+
+    Its header and row count are taken as public. Raises TableError.
+    """
+    return io_table.read(path)
+
+
 def open_table(
-    table: Path | str | pd.DataFrame, schema: Schema | Path | str | None, target: str | None, notice: Notice
+    table: Path | str | pd.DataFrame | io_table.Table,
+    schema: Schema | Path | str | None,
+    target: str | None,
+    notice: Notice,
 ) -> Opened:
-    """The table at a path or in a frame, with the schema that a fit of it takes. Raises TableError or SchemaError."""
-    path = Path(table) if isinstance(table, (str, Path)) else None
-    data = io_table.read(path) if path else io_table.from_frame(table)  # type: ignore[arg-type]
+    """A table at a path, in a frame or read before, with the schema that a fit of it takes.
+
+    Raises TableError or SchemaError.
+    """
+    path = Path(table) if isinstance(table, str | Path) else None
+    if isinstance(table, io_table.Table):
+        data = table
+    else:
+        data = io_table.from_frame(table) if isinstance(table, pd.DataFrame) else read_table(table)
     if data.form:
         notice(f"{data.where} is read as a table {data.form}.")
     declared = choose_schema(data, schema, path, notice)
@@ -131,6 +148,13 @@ def patients(data: io_table.Table, unit: str) -> pd.Series:
         row = int(empty.argmax()) + 1
         raise SchemaError(f"{data.where}, column {unit!r}, row {row}: no patient: whose privacy is kept is not told.")
     return data.cells[unit]
+
+
+def declared_schema(path: Path, schema: Path | None) -> Schema | None:
+    """The schema at a path, else the one in the file beside the table, else None."""
+    sibling = formats.beside(path, ".schema.yaml")
+    found = schema or (sibling if sibling.exists() else None)
+    return None if found is None else Schema.load(found)
 
 
 def choose_schema(
@@ -182,19 +206,14 @@ def weight(schema: Schema) -> float:
     return 4 * POINTS * COPIES * levels.get(schema.target or "", 1) * sum(levels.values()) / 2**30
 
 
-def check_table(path: Path) -> int:
-    """Read a table for its structure alone. Returns its row count, which the caller takes as public."""
-    return len(io_table.read(path).cells)
-
-
 def table_kinds(path: Path) -> dict[str, io_table.Kind]:
     """A table's header and dtypes, which count as public."""
-    return io_table.dtypes(io_table.read(path))
+    return io_table.dtypes(read_table(path))
 
 
 def check_schema(path: Path, schema: Path | None) -> Schema:
     """The schema that a fit of the table would take, once every cell has met it. Raises SchemaError."""
-    data = io_table.read(path)
+    data = read_table(path)
     found = choose_schema(data, schema, path, lambda text: None)
     if found is None:
         raise SchemaError(f"{path}: no schema. `medsynth schema draft {path}` writes one to finish, or give --schema.")
