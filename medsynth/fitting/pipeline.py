@@ -8,7 +8,6 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -136,7 +135,7 @@ def fit(
         asked_for = {
             "method": method,
             "preset": preset,
-            "config": asdict(config),
+            "config": config.model_dump(mode="json"),
             "seed": seed,
             "rows": rows,
             "delta": delta,
@@ -192,7 +191,7 @@ def fit(
         name=known.name,
         method=method,
         preset=preset,
-        config=asdict(config),
+        config=config.model_dump(mode="json"),
         schema=known,
         ledger=ledger,
         epsilon=None if no_dp else plan.epsilon,
