@@ -101,7 +101,10 @@ def _measurements(made: Plan) -> list[dict[str, Any]]:
 
 
 def _table(measurements: list[dict[str, Any]]) -> list[str]:
-    heading = f"{'measurement':<28} {'mechanism':<20} {'times':>6} {'noise multiplier':>16} {'sampling rate':>13} {'share':>7}"
+    heading = (
+        f"{'measurement':<28} {'mechanism':<20} {'times':>6} {'noise multiplier':>16} {'sampling rate':>13} "
+        f"{'share':>7}"
+    )
     return [heading] + [
         f"{m['label']:<28} {m['mechanism']:<20} {m['times']:>6} {m['multiplier']:>16.4f} "
         f"{m['rate']:>13.5f} {m['share']:>7.1%}"
