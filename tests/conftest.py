@@ -1,5 +1,6 @@
 """Shared fixtures: small tables, a quick fit, and the real table where it is to be had."""
 
+import hashlib
 import os
 from functools import partial
 from pathlib import Path
@@ -10,9 +11,39 @@ import pytest
 from medsynth_sample_data import simulate
 from pydantic import create_model
 
+from medsynth.privacy.accounting import accountant
 from medsynth.schema import Schema
 
 ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(autouse=True, scope="session")
+def composed_once(tmp_path_factory):
+    """Compose the same events once in a session, whichever test or worker asks: plans of dp-gan take some ten seconds.
+
+    The accountant itself is cached, by all its arguments, so a test that replaces it replaces the cache as well.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+    def cached(true):
+        def run(*args, **kwargs):
+            key = hashlib.sha256(repr((true.__name__, args, kwargs)).encode()).hexdigest()
+            path = folder / f"epsilon-{key}"
+            if path.exists():
+                return float(path.read_text())
+            value = true(*args, **kwargs)
+            part = path.with_suffix(f".{os.getpid()}")
+            part.write_text(repr(float(value)))
+            part.replace(path)  # whole or not at all: another worker may be reading
+            return value
+
+        return run
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_prv", "_rdp"):
+            patch.setattr(accountant, name, cached(getattr(accountant, name)))
+        yield
 
 
 @pytest.fixture(scope="session")
