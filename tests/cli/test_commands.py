@@ -123,17 +123,17 @@ def test_a_real_interrupt_at_any_moment(patients, cohort, clinic, wait):
 
 def test_a_plan_shows_what_learning_a_schema_asks(patients):
     facts = json.loads(good("plan", "patients.csv", "--epsilon", "3.7", "--json").stdout)
-    labels = [a["label"] for a in facts["answers"]]
+    labels = [a["label"] for a in facts["measurements"]]
     assert facts["rows"] == 300 and not any(label.startswith("schema:") for label in labels)
     os.remove("patients.schema.yaml")
-    learned = json.loads(good("plan", "patients.csv", "--epsilon", "3.7", "--json").stdout)["answers"]
+    learned = json.loads(good("plan", "patients.csv", "--epsilon", "3.7", "--json").stdout)["measurements"]
     assert [a["label"] for a in learned if a["label"].startswith("schema:")][0] == "schema: target levels"
     assert {a["label"] for a in learned} > set(labels)
 
 
 def test_plan_spends_nothing_and_shows_the_budget():
     facts = json.loads(good("plan", "3772", "--epsilon", "3.7", "--json").stdout)
-    assert facts["epsilon"] <= 3.7 and abs(sum(a["share"] for a in facts["answers"]) - 1) < 1e-9
+    assert facts["epsilon"] <= 3.7 and abs(sum(a["share"] for a in facts["measurements"]) - 1) < 1e-9
     assert "column histograms" in good("plan", "3772", "--epsilon", "3.7").stdout
 
 
