@@ -23,7 +23,7 @@ from ..privacy import hierarchy_selection, partition_selection
 from ..privacy.accounting.calibration import Plan, check_budget, make_plan
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.checkpoint import Checkpoint
-from ..sampling.rejection import SIZES
+from ..sampling.patients import ROWS_PER_PATIENT
 from ..schema import Schema
 from ..transforms.table_codec import encode, hierarchy_positions
 from .private_table import HEAVY, PATIENTS, Notice, Opened, check_target, open_public, open_table, weight
@@ -171,7 +171,7 @@ def fit(
     sizes = {}
     if units is not None:
         answer = vault.measure_rows_per_patient(PATIENTS)
-        sizes[SIZES] = cleaned(answer, answer.clip(min=0).sum()).astype(np.float32)
+        sizes[ROWS_PER_PATIENT] = cleaned(answer, answer.clip(min=0).sum()).astype(np.float32)
     dtypes = opened.data.dtypes
     del opened, codes
     with _one_thread():

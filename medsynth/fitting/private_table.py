@@ -97,7 +97,7 @@ def open_public(path: Path | str, schema: Schema | None) -> Shown:
     it.
     """
     if schema is None:
-        raise UsageError("--public needs a declared schema: public rows are read by it. `medsynth schema draft` helps.")
+        raise UsageError("`public` needs a declared schema, by which its rows are read. Draft a schema first.")
     data = read_table(path)
     check_header(data, schema)
     encode(data, schema.core)
@@ -185,7 +185,7 @@ def settle_target(schema: Schema, target: str | None, notice: Notice) -> Schema:
     """The schema with the target asked for, else its own, else the last column. Raises SchemaError for no column."""
     if target is None and schema.target is None:
         target = schema.names[-1]
-        notice(f"Target: the last column, {target!r}. --target names another.")
+        notice(f"Target: the last column, {target!r}. `target` names another.")
     return schema.with_target(target) if target else schema
 
 
@@ -216,7 +216,7 @@ def check_schema(path: Path, schema: Path | None) -> Schema:
     data = read_table(path)
     found = choose_schema(data, schema, path, lambda text: None)
     if found is None:
-        raise SchemaError(f"{path}: no schema. `medsynth schema draft {path}` writes one to finish, or give --schema.")
+        raise SchemaError(f"{path}: no schema. Draft a schema and finish it, or give `schema`.")
     encode(data, found)
     if found.unit:
         patients(data, found.unit)

@@ -126,7 +126,7 @@ class Schema(BaseModel):
             first = error.errors(include_input=False, include_url=False)[0]
             place = ".".join(str(part) for part in first["loc"]) or "top level"
             raise SchemaError(
-                f"{where}: at {place}: {first['msg']}. `medsynth schema show thyroid` prints a schema to copy from."
+                f"{where}: at {place}: {first['msg']}. Copy from a bundled schema, such as that of thyroid."
             ) from None
 
     @classmethod
@@ -135,7 +135,7 @@ class Schema(BaseModel):
         try:
             return cls.from_yaml(Path(path).read_text(encoding="utf-8"), str(path))
         except FileNotFoundError:
-            raise SchemaError(f"There is no schema file {path}. `medsynth schema draft TABLE` writes one.") from None
+            raise SchemaError(f"There is no schema file {path}. Draft a schema first.") from None
         except (OSError, UnicodeDecodeError):
             raise SchemaError(f"The schema {path} cannot be read as UTF-8 text.") from None
 
