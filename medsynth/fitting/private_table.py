@@ -1,4 +1,4 @@
-"""Opening a private table: its text, the schema it is read by, and what is public of it."""
+"""A private table: its text, the schema it is read by, and what is public of it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Opened:
         return capped(patients(self.data, self.declared.unit), self.declared.max_rows, entropy)
 
     def facts(self) -> dict[str, object]:
-        """What tells this table and schema from others: for the private checkpoint alone."""
+        """What identifies this table and schema: for the private checkpoint alone."""
         digest = hashlib.sha256("\x1f".join(self.data.header).encode())
         digest.update(pd.util.hash_pandas_object(self.data.cells, index=False).to_numpy().tobytes())
         return {"table": digest.hexdigest(), "schema": self.declared.to_dict() if self.declared else None}
@@ -86,7 +86,7 @@ class Shown:
 
     @property
     def note(self) -> str:
-        """What the ledger says of them."""
+        """The note of them in the ledger."""
         return f"{len(self.data.cells)} rows were declared public by the user: a file of SHA-256 {self.digest}."
 
 
@@ -134,11 +134,11 @@ def open_table(
         declared = settle_target(declared, target, notice)
         if declared.unit:
             patients(data, declared.unit)  # a row without one is found before anything else is done
-    goal = target or data.header[-1]
-    if goal not in data.header:
-        raise SchemaError(f"The target {goal!r} is no column. The columns are: {', '.join(data.header)}.")
+    chosen = target or data.header[-1]
+    if chosen not in data.header:
+        raise SchemaError(f"The target {chosen!r} is no column. The columns are: {', '.join(data.header)}.")
     kinds = io_table.dtypes(data) if declared is None else {}
-    return Opened(data=data, declared=declared, target=goal, kinds=kinds)
+    return Opened(data=data, declared=declared, target=chosen, kinds=kinds)
 
 
 def patients(data: io_table.Table, unit: str) -> pd.Series:
@@ -146,7 +146,10 @@ def patients(data: io_table.Table, unit: str) -> pd.Series:
     empty = data.cells[unit].isin(list(io_table.MISSING_TOKENS)).to_numpy()
     if empty.any():
         row = int(empty.argmax()) + 1
-        raise SchemaError(f"{data.where}, column {unit!r}, row {row}: no patient: whose privacy is kept is not told.")
+        raise SchemaError(
+            f"{data.where}, column {unit!r}, row {row}: no patient, so that the row has no privacy unit. Fill the cell "
+            "or take the row out."
+        )
     return data.cells[unit]
 
 
@@ -182,7 +185,7 @@ def choose_schema(
 
 
 def settle_target(schema: Schema, target: str | None, notice: Notice) -> Schema:
-    """The schema with the target asked for, else its own, else the last column. Raises SchemaError for no column."""
+    """The schema with the target given, else its own, else the last column. Raises SchemaError for no column."""
     if target is None and schema.target is None:
         target = schema.names[-1]
         notice(f"Target: the last column, {target!r}. `target` names another.")
@@ -195,7 +198,7 @@ def check_target(schema: Schema) -> None:
     if column.categorical and not column.levels:
         raise SchemaError(f"The target {schema.target!r} is in a hierarchy: name the levels to tell apart in `levels`.")
     if column.categorical and column.size < 2:
-        raise SchemaError(f"The target {schema.target!r} has one class: there is nothing to tell apart.")
+        raise SchemaError(f"The target {schema.target!r} has one class: there is nothing to predict.")
     if len(schema.columns) < 2:
         raise SchemaError("The table has no column beside its target.")
 

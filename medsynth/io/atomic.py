@@ -13,7 +13,7 @@ from ..errors import MedsynthError, OutputExists
 
 
 def refuse_existing(path: Path, *, force: bool) -> None:
-    """Raises OutputExists if something stands at `path` and `force` is not set."""
+    """Raises OutputExists if there is something at `path` and `force` is not set."""
     if path.exists() and not force:
         raise OutputExists(f"{path} exists already. `force` replaces it; another `output` leaves it.")
 

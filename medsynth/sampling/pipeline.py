@@ -52,7 +52,7 @@ def sample_codes(
 
 
 def _conditions(model: Model, where: Sequence[str], balance: bool) -> dict[str, Any]:
-    """What conditional sampling is told. Raises UsageError for conditions that the model's method cannot meet."""
+    """The arguments of conditional sampling. Raises UsageError for conditions that the model's method cannot meet."""
     if not where and not balance:
         return {}
     conditions = {"where": parse(where, model.schema.core), "balance": balance}

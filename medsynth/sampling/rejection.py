@@ -71,6 +71,6 @@ def rejection_sample(sampler: Sampler, schema: Schema, count: int, seed: int | N
         bad = bad[len(good) :]
     met = np.setdiff1d(np.arange(count), bad)
     if not len(met):
-        raise UsageError("No sampled row meets the schema's rules: they contradict one another or what is asked for.")
+        raise UsageError("No sampled row meets the schema's rules: they contradict one another or the conditions.")
     codes[bad] = codes[stream.choice(met, len(bad))]
     return codes
