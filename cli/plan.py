@@ -40,7 +40,7 @@ def plan(
 
         medsynth plan patients.csv --epsilon 1
     """
-    from medsynth.fitting.pipeline import plan_fit
+    from medsynth.fitting.planning import plan_fit
     from medsynth.methods.registry import settle
 
     source = int(table) if table.isdigit() else Path(table)
@@ -48,7 +48,7 @@ def plan(
         source, epsilon=epsilon, delta=delta, schema=schema, target=target, method=method, preset=preset,
         microbatches=microbatches, settings=settings(set_), rows=rows, public=public,
     )  # fmt: skip
-    rows, shares, steps = made.rows, made.shares(), made.events[made.repeated][1]
+    rows, shares, steps = made.rows, made.shares(), made.events[made.most_frequent][1]
     answers = [
         {
             "label": label,

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import medsynth
 from medsynth.errors import MedsynthError, UsageError
 from medsynth.methods.registry import CLAIMING
-from medsynth.privacy import shards, vault
+from medsynth.privacy import partition_selection, shards, vault
 from medsynth.privacy.checkpoint import Checkpoint
 
 FACTS = {"plan": {"h": [1.5, 2]}, "table": "abc"}
@@ -23,40 +23,42 @@ def test_answers_come_back_bit_for_bit_and_in_order(tmp_path):
     path = tmp_path / "x.medsynth-checkpoint"
     first = Checkpoint(path, FACTS, resume=False)
     arrays = [np.random.default_rng(0).normal(size=(3, 4)), np.array(2.5)]
-    first.keep("h", arrays)
-    first.keep("g", [], "text")
+    first.store("h", arrays, [])
+    first.store("g", [np.zeros(0)], ["ward", 'é, "x"'])
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     again = Checkpoint(path, FACTS, resume=True)
-    assert again.seed == first.seed and again.answers == 2
-    found, _ = again.recall("h")
+    assert again.seed == first.seed and again.remaining == 2
+    found, _ = again.replay("h")
     assert all((a == b).all() and a.shape == b.shape for a, b in zip(found, arrays, strict=True))
-    assert again.recall("g") == ([], "text") and again.recall("h") is None
+    (none,), names = again.replay("g")
+    assert none.shape == (0,) and names == ["ward", 'é, "x"']
+    assert again.replay("h") is None
 
 
 def test_any_half_written_tail_is_cut_off(tmp_path):
     path = tmp_path / "x"
-    journal = Checkpoint(path, FACTS, resume=False)
+    checkpoint = Checkpoint(path, FACTS, resume=False)
     ends = []
     for k in range(4):
-        journal.keep("h", [np.full(5, float(k))])
+        checkpoint.store("h", [np.full(5, float(k))], [])
         ends.append(path.stat().st_size)
     content = path.read_bytes()
     for length in range(0, len(content) + 1, 7):
         path.write_bytes(content[:length])
         again = Checkpoint(path, FACTS, resume=True)
-        assert again.answers == sum(end <= length for end in ends)
+        assert again.remaining == sum(end <= length for end in ends)
         if length >= ends[0]:
             assert path.stat().st_size == max(end for end in ends if end <= length)
 
 
 def test_another_fits_answers_are_refused(tmp_path):
-    Checkpoint(tmp_path / "x", FACTS, resume=False).keep("h", [])
+    Checkpoint(tmp_path / "x", FACTS, resume=False).store("h", [], [])
     with pytest.raises(UsageError, match="another fit"):
         Checkpoint(tmp_path / "x", {**FACTS, "table": "other"}, resume=True)
-    journal = Checkpoint(tmp_path / "x", FACTS, resume=False)
-    journal.keep("h", [np.zeros(2)])
+    checkpoint = Checkpoint(tmp_path / "x", FACTS, resume=False)
+    checkpoint.store("h", [np.zeros(2)], [])
     with pytest.raises(MedsynthError, match="plan"):
-        Checkpoint(tmp_path / "x", FACTS, resume=True).recall("g")
+        Checkpoint(tmp_path / "x", FACTS, resume=True).replay("g")
 
 
 class Killed(BaseException):
@@ -71,15 +73,15 @@ def test_a_resumed_fit_draws_no_answer_twice_and_ends_in_the_same_model(
     """Killed after every second answer until it is done. All that was drawn is what one whole fit draws."""
     path, real, drawn = tmp_path / "c", vault.noised, []
     options = {"epsilon": 40, "schema": clinic if declared else None, "method": method, "rows": 300, "checkpoint": path}
-    keep = Checkpoint.keep
+    store = Checkpoint.store
 
-    def keeping(self, label, arrays, text=""):
-        keep(self, label, arrays, text)
-        drawn.append([a.copy() for a in arrays])
+    def storing(self, label, arrays, names):
+        store(self, label, arrays, names)
+        drawn.append(label)
         if len(drawn) % 2 == 0 and len(drawn) < 13:
             raise Killed
 
-    monkeypatch.setattr(Checkpoint, "keep", keeping)
+    monkeypatch.setattr(Checkpoint, "store", storing)
     for turn in range(40):
         try:
             model = medsynth.fit(cohort, resume=turn > 0, **options)
@@ -87,12 +89,12 @@ def test_a_resumed_fit_draws_no_answer_twice_and_ends_in_the_same_model(
         except Killed:
             continue
     assert turn > 0 and model.ledger.complete and model.epsilon <= 40
-    answers = sum(e.count for e in model.ledger.entries if not e.label.startswith("schema"))
-    assert len(drawn) == answers + (not declared)
+    charged = [entry.label for entry in model.ledger.entries for _ in range(entry.count)]
+    assert [label for label in drawn if not label.startswith("secret")] == charged
     # The same answers again, from the file alone, make the same model: nothing else random went into it.
-    monkeypatch.setattr(Checkpoint, "keep", keep)
-    for room in (vault, shards):
-        monkeypatch.setattr(room, "noised", lambda *args: pytest.fail("an answer was drawn twice"))
+    monkeypatch.setattr(Checkpoint, "store", store)
+    for room in (vault, shards, partition_selection):
+        monkeypatch.setattr(room, "noised", lambda *args: pytest.fail("a release was drawn twice"))
     same = medsynth.fit(cohort, resume=True, **options)
     assert real is not vault.noised
     assert all((same.tensors[name] == tensor).all() for name, tensor in model.tensors.items())
@@ -100,7 +102,7 @@ def test_a_resumed_fit_draws_no_answer_twice_and_ends_in_the_same_model(
 
 def test_answers_without_noise_are_never_taken_for_private_ones(quick, tmp_path, cohort, clinic):
     """A fit with --no-dp follows the plan of some epsilon: its file must not serve a fit that makes a claim."""
-    from medsynth.fitting.pipeline import NO_DP_BUDGET
+    from medsynth.fitting.options import NO_DP_BUDGET
 
     options = {"schema": clinic, "rows": 300, "checkpoint": tmp_path / "c", "method": "independent"}
     medsynth.fit(cohort, no_dp=True, **options)

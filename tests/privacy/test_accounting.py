@@ -48,7 +48,7 @@ def test_figures_of_the_thyroid_study():
 def test_folding_is_exact():
     many = [(Gaussian(multiplier=z), 1) for z in (2.0, 3.0, 4.0)]
     together = (1 / 4 + 1 / 9 + 1 / 16) ** -0.5
-    assert accountant.folded(many) == [(pytest.approx(together), 1.0, 1)]
+    assert accountant.as_sampled_gaussians(many) == [(pytest.approx(together), 1.0, 1)]
 
 
 def test_key_discovery_uses_its_delta():
@@ -98,7 +98,7 @@ def test_a_budget_too_small_is_refused():
 
 def test_the_spent_table_rises_to_the_plan():
     plan = make_plan(NEEDS, epsilon=3.7, delta=DELTA, rows=100)
-    steps, spent = zip(*plan.spent_table(), strict=True)
+    steps, spent = zip(*plan.epsilon_by_release(), strict=True)
     assert list(spent) == sorted(spent) and steps[-1] == 50 and spent[-1] == plan.epsilon
 
 
