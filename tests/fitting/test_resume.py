@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import medsynth
 from medsynth.errors import MedsynthError, UsageError
+from medsynth.methods import registry
 from medsynth.methods.registry import CLAIMING
 from medsynth.privacy import partition_selection, shards, vault
 from medsynth.privacy.checkpoint import Checkpoint
@@ -98,6 +99,37 @@ def test_a_resumed_fit_draws_no_answer_twice_and_ends_in_the_same_model(
     same = medsynth.fit(cohort, resume=True, **options)
     assert real is not vault.noised
     assert all((same.tensors[name] == tensor).all() for name, tensor in model.tensors.items())
+
+
+@pytest.mark.parametrize("in_order", [True, False], ids=["public order", "sampled in secret"])
+def test_a_resumed_fit_leaves_every_row_in_its_shard(in_order, quick, tmp_path, cohort, clinic, monkeypatch):
+    """In a public order a row is charged for one shard's releases: placed anew, it would be in two of them."""
+    preset = next(name for name in registry.PRESETS if name.startswith("public")) if in_order else None
+    places, stored, store, kills = [], [], Checkpoint.store, [2, 5]
+
+    class Watched(shards.Shards):
+        def __init__(self, rows, place, *more):
+            places.append(place)
+            super().__init__(rows, place, *more)
+
+    def storing(self, label, arrays, names):
+        store(self, label, arrays, names)
+        stored.append(label)
+        if kills and stored.count("upstream gradients") == kills[0]:
+            kills.pop(0)
+            raise Killed
+
+    monkeypatch.setattr(Checkpoint, "store", storing)
+    monkeypatch.setattr(vault, "Shards", Watched)
+    options = {"epsilon": 40, "schema": clinic, "method": "gs-wgan", "preset": preset, "rows": 300}
+    for _ in range(2):
+        with pytest.raises(Killed):
+            medsynth.fit(cohort, resume=True, checkpoint=tmp_path / "c", **options)
+    model = medsynth.fit(cohort, resume=True, checkpoint=tmp_path / "c", **options)
+    assert model.ledger.complete and len(places) == 3
+    assert (places[0] == places[1]).all() and (places[0] == places[2]).all()
+    medsynth.fit(cohort, **options)
+    assert (places[0] != places[3]).any()  # the same draw twice has a chance of 4^-300
 
 
 def test_answers_without_noise_are_never_taken_for_private_ones(quick, tmp_path, cohort, clinic):
