@@ -20,7 +20,7 @@ SUFFIX = ".medsynth-ledger"
 
 @dataclass(frozen=True, kw_only=True)
 class TotalBudget:
-    """The sum over all fits on a table. `epsilon` holds at `delta` for all of them together, by whichever bound is the smaller.
+    """The sum over all fits on a table. `epsilon` holds at `delta` for all together, by whichever bound is the smaller.
 
     `unprotected`: how many were fitted without noise, and are bounded by nothing.
     """
