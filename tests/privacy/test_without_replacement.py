@@ -211,3 +211,22 @@ def test_shards_follow_in_order_and_the_papers_epsilon_is_stated():
         assert step % 4 == 0 or not np.allclose(gradient, gradients[0], atol=1e-3)
     told = public_turns.notes(public_turns.Config(), 3000, 20, 3.7)
     assert "120 critics" in told[0] and "25 times each" in told[0] and "epsilon 1342" in told[1] and "not 10" in told[1]
+
+
+def test_two_gaussians_far_apart_take_the_coarse_bound():
+    """Behind next to no noise one sample of n costs nearly what an unsampled measurement does; n helps little."""
+    orders = [2.0, 8.0]
+    sampled, plain = wor.rdp(0.02, 10, orders), [order / (2 * 0.02**2) for order in orders]
+    assert (sampled <= np.asarray(plain) * (1 + 1e-9) + 2).all() and (sampled > 0.9 * np.asarray(plain)).all()
+
+
+def test_a_sum_of_losses_reaches_as_far_as_its_pairs():
+    """The pair's own divergences bound the sampled loss from above, and are infinite beyond their mesh."""
+    own = shard_sampling.ShardSamplingLoss(1.0, 0.1).rdp([2.0, 8.0, 64.0])
+    assert own[0] < own[1] < math.inf and own[2] == math.inf
+    # At order two the divergence of the pair is E exp(L): by sums over the same loss.
+    t = np.linspace(-30, 30, 60_001)
+    mass = np.diff(shard_sampling.ShardSamplingLoss(1.0, 0.1).cdf(t))
+    assert own[0] >= math.log((mass * np.exp(t[:-1])).sum()) - 1e-3
+    # Next to no noise: the top of the mesh is taken by its logarithm, where its exponential overflows.
+    assert np.isfinite(shard_sampling.ShardSamplingLoss(0.08, 0.1).rdp([1.1])).all()

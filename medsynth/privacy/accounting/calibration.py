@@ -116,7 +116,9 @@ class Plan:
         event, times = self.events[label]
         others = [pair for name, pair in self.events.items() if name != label]
         steps = sorted({round(times * k / points) for k in range(1, points)})
-        table = [(n, accountant.epsilon([*others, (event, n)], self.delta, self.accountant)) for n in steps if n]
+        table = [
+            (n, accountant.epsilon([*others, (event, n)], self.delta, self.accountant)) for n in steps if 0 < n < times
+        ]
         return [*table, (times, self.epsilon)]
 
 
