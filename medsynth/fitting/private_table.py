@@ -18,7 +18,7 @@ from ..io import table as io_table
 from ..methods.protocol import MethodModule
 from ..privacy import hierarchy_selection, partition_selection
 from ..privacy.accounting.calibration import Query
-from ..privacy.contribution import Units, capped
+from ..privacy.contribution import PrivacyUnits, bound_contributions
 from ..rng import Entropy
 from ..schema import Schema, bundled_for
 from ..transforms.categorical import Categorical, without_levels
@@ -27,7 +27,7 @@ from ..transforms.table_codec import check_header, encode
 Notice = Callable[[str], None]
 FINE, POINTS, COPIES = 60, 128, 10  # bins of a number, latent points, copies of a step in memory
 HEAVY = 2.0  # GiB of which a person is warned
-PATIENTS, PATIENTS_SHARE = "rows a patient", 0.02
+PATIENTS, PATIENTS_SHARE = "rows per patient", 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,14 +46,14 @@ class Opened:
         learning += hierarchy_selection.queries(self.unrolled)
         return [*learning, *module.queries(config, max(1, rows // (self.most or 1)), self.columns, epsilon)]
 
-    def capped(self, entropy: Entropy) -> tuple[NDArray[np.int64], Units | None]:
+    def capped(self, entropy: Entropy) -> tuple[NDArray[np.int64], PrivacyUnits | None]:
         """The rows that are learned from, and their patients where those are the unit of privacy.
 
         Raises SchemaError for a row without a patient.
         """
         if self.declared is None or not (self.declared.unit and self.declared.max_rows):
             return np.arange(len(self.data.cells)), None
-        return capped(patients(self.data, self.declared.unit), self.declared.max_rows, entropy)
+        return bound_contributions(patients(self.data, self.declared.unit), self.declared.max_rows, entropy)
 
     def facts(self) -> dict[str, object]:
         """What identifies this table and schema: for the private checkpoint alone."""
@@ -137,7 +137,7 @@ def open_table(
     chosen = target or data.header[-1]
     if chosen not in data.header:
         raise SchemaError(f"The target {chosen!r} is no column. The columns are: {', '.join(data.header)}.")
-    kinds = io_table.dtypes(data) if declared is None else {}
+    kinds = partition_selection.column_types(data) if declared is None else {}
     return Opened(data=data, declared=declared, target=chosen, kinds=kinds)
 
 
@@ -211,7 +211,7 @@ def weight(schema: Schema) -> float:
 
 def table_kinds(path: Path) -> dict[str, io_table.Kind]:
     """A table's header and dtypes, which count as public."""
-    return io_table.dtypes(read_table(path))
+    return partition_selection.column_types(read_table(path))
 
 
 def check_schema(path: Path, schema: Path | None) -> Schema:
