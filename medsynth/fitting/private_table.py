@@ -25,13 +25,13 @@ from ..transforms.categorical import Categorical, without_levels
 from ..transforms.table_codec import check_header, encode
 
 Notice = Callable[[str], None]
-FINE, POINTS, COPIES = 60, 128, 10  # bins of a number, latent points, copies of a step in memory
-HEAVY = 2.0  # GiB of which a person is warned
-PATIENTS, PATIENTS_SHARE = "rows per patient", 0.02
+BINS_OF_A_NUMBER, LATENT_POINTS, STEP_COPIES = 60, 128, 10  # roughly: a generator step's arrays in memory
+MUCH_MEMORY_GIB = 2.0  # of which a person is warned
+ROWS_PER_PATIENT_LABEL, ROWS_PER_PATIENT_SHARE = "rows per patient", 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
-class Opened:
+class PrivateTable:
     """A private table and what is public of it: its schema or, where none is declared, the kinds of its columns."""
 
     data: io_table.Table
@@ -40,14 +40,14 @@ class Opened:
     kinds: dict[str, io_table.Kind]
 
     def queries(self, module: MethodModule, epsilon: float, config: Any, rows: int) -> list[Query]:
-        """All that a fit asks: the learning of a schema where there is none, then the method's own answers."""
+        """All measurements of a fit: those that learn a schema where none is declared, then the method's own."""
         learning = partition_selection.queries(self.kinds, self.target) if self.kinds else []
-        learning += [Query(label=PATIENTS, weight=PATIENTS_SHARE**-0.5)] if self.most else []
-        learning += hierarchy_selection.queries(self.unrolled)
-        return [*learning, *module.queries(config, max(1, rows // (self.most or 1)), self.columns, epsilon)]
+        learning += [Query(label=ROWS_PER_PATIENT_LABEL, weight=ROWS_PER_PATIENT_SHARE**-0.5)] if self.max_rows else []
+        learning += hierarchy_selection.queries(self.columns_without_levels)
+        return [*learning, *module.queries(config, max(1, rows // (self.max_rows or 1)), self.columns, epsilon)]
 
-    def capped(self, entropy: Entropy) -> tuple[NDArray[np.int64], PrivacyUnits | None]:
-        """The rows that are learned from, and their patients where those are the unit of privacy.
+    def bounded_rows(self, entropy: Entropy) -> tuple[NDArray[np.int64], PrivacyUnits | None]:
+        """The rows that are learned from, and their patients where these are the privacy unit.
 
         Raises SchemaError for a row without a patient.
         """
@@ -62,12 +62,12 @@ class Opened:
         return {"table": digest.hexdigest(), "schema": self.declared.to_dict() if self.declared else None}
 
     @property
-    def most(self) -> int | None:
-        """Rows of a patient, where the patient is the unit of privacy."""
+    def max_rows(self) -> int | None:
+        """The most rows of a patient, where the patient is the privacy unit."""
         return self.declared.max_rows if self.declared else None
 
     @property
-    def unrolled(self) -> dict[str, Categorical]:
+    def columns_without_levels(self) -> dict[str, Categorical]:
         """The columns of codes in a hierarchy whose levels are still to be chosen."""
         return without_levels(self.declared.core.columns) if self.declared else {}
 
@@ -78,7 +78,7 @@ class Opened:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
+class PublicRows:
     """Rows that the user declared public. `digest`: SHA-256 of their file's bytes."""
 
     data: io_table.Table = field(repr=False)
@@ -90,7 +90,7 @@ class Shown:
         return f"{len(self.data.cells)} rows were declared public by the user: a file of SHA-256 {self.digest}."
 
 
-def open_public(path: Path | str, schema: Schema | None) -> Shown:
+def open_public(path: Path | str, schema: Schema | None) -> PublicRows:
     """A table that the user declares public, read by the schema of the private one.
 
     Raises UsageError where that has no schema, TableError or SchemaError, naming no cell, where the file does not meet
@@ -101,7 +101,7 @@ def open_public(path: Path | str, schema: Schema | None) -> Shown:
     data = read_table(path)
     check_header(data, schema)
     encode(data, schema.core)
-    return Shown(data=data, digest=hashlib.sha256(Path(path).read_bytes()).hexdigest())
+    return PublicRows(data=data, digest=hashlib.sha256(Path(path).read_bytes()).hexdigest())
 
 
 def read_table(path: Path | str) -> io_table.Table:
@@ -117,7 +117,7 @@ def open_table(
     schema: Schema | Path | str | None,
     target: str | None,
     notice: Notice,
-) -> Opened:
+) -> PrivateTable:
     """A table at a path, in a frame or read before, with the schema that a fit of it takes.
 
     Raises TableError or SchemaError.
@@ -138,7 +138,7 @@ def open_table(
     if chosen not in data.header:
         raise SchemaError(f"The target {chosen!r} is no column. The columns are: {', '.join(data.header)}.")
     kinds = partition_selection.column_types(data) if declared is None else {}
-    return Opened(data=data, declared=declared, target=chosen, kinds=kinds)
+    return PrivateTable(data=data, declared=declared, target=chosen, kinds=kinds)
 
 
 def patients(data: io_table.Table, unit: str) -> pd.Series:
@@ -203,10 +203,10 @@ def check_target(schema: Schema) -> None:
         raise SchemaError("The table has no column beside its target.")
 
 
-def weight(schema: Schema) -> float:
+def fit_memory_gib(schema: Schema) -> float:
     """Roughly the GiB that a generator of such a table takes while it is fitted: classes by levels by latent points."""
-    levels = {n: c.size if c.categorical else FINE for n, c in schema.columns.items()}
-    return 4 * POINTS * COPIES * levels.get(schema.target or "", 1) * sum(levels.values()) / 2**30
+    levels = {n: c.size if c.categorical else BINS_OF_A_NUMBER for n, c in schema.columns.items()}
+    return 4 * LATENT_POINTS * STEP_COPIES * levels.get(schema.target or "", 1) * sum(levels.values()) / 2**30
 
 
 def table_kinds(path: Path) -> dict[str, io_table.Kind]:
