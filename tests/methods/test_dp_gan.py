@@ -54,9 +54,9 @@ def test_every_grouping_keeps_its_plan(groups, bounds, cohort, clinic, other_def
 
 
 def test_grouping_does_not_cheapen_the_noise():
-    """The plan's multiplier is of the whole answer: each group's own noise is sqrt(k) times it, over its bound."""
-    asked = {groups: dp_gan.queries(dp_gan.Config(groups=groups), 4000, 20, 3.7) for groups in grouping.GROUP_COUNTS}
-    assert all(queries == asked["global"] for queries in asked.values())
+    """The plan's multiplier is of the whole measurement: each group's own noise is sqrt(k) times it, over its bound."""
+    planned = {groups: dp_gan.queries(dp_gan.Config(groups=groups), 4000, 20, 3.7) for groups in grouping.GROUP_COUNTS}
+    assert all(queries == planned["global"] for queries in planned.values())
 
 
 def test_what_is_refused():
@@ -69,7 +69,7 @@ def test_what_is_refused():
 
 
 def test_public_streams_do_not_know_the_lot(cohort, clinic, monkeypatch):
-    """With all answers blinded, fits whose secret lots differ generate the same rows at every step."""
+    """With all measurements blinded, fits whose secret lots differ generate the same rows at every step."""
     from medsynth.privacy import vault
 
     pools, lots = [], []
@@ -206,7 +206,7 @@ def test_another_public_file_is_another_fit(public, cohort, clinic, tmp_path):
 
 
 def test_public_rows_are_read_at_the_levels_that_were_chosen(tmp_path, monkeypatch):
-    """Codes in a hierarchy: the levels come from noisy answers, and the public rows go to those."""
+    """Codes in a hierarchy: the levels come from noisy measurements, and the public rows go to those."""
     rng = np.random.default_rng(0)
     columns = {"icd": {"kind": "categorical", "hierarchy": "icd10", "unknown": "other"},
                "y": {"kind": "binary", "levels": [0, 1]}}  # fmt: skip

@@ -41,7 +41,7 @@ def test_the_warm_start_moves_no_generator_and_every_step_moves_every_critic(mon
         kept["start"] = kept["setup"].mixture.base.clone()
         return kept["setup"]
 
-    def answered(self, label, fakes, bound, **options):
+    def zero(self, label, fakes, bound, **options):
         seen.append([p.detach().clone() for p in self._Shards__critics.parameters])
         if len(seen) == 1:
             assert torch.equal(kept["setup"].mixture.base, kept["start"])
@@ -49,7 +49,7 @@ def test_the_warm_start_moves_no_generator_and_every_step_moves_every_critic(mon
         return 0 * upstream(self, label, fakes, bound, **options)
 
     monkeypatch.setattr(TrainingSetup, "measure", classmethod(measured))
-    monkeypatch.setattr(Shards, "measure_upstream_gradient", answered)
+    monkeypatch.setattr(Shards, "measure_upstream_gradient", zero)
     model = fit()
     base = np.concatenate([model.tensors[f"base.{name}"] for name in ("age", "sick")], 1)
     assert np.allclose(base, kept["start"], atol=1e-6)  # gradients of zero leave the generator at its start

@@ -1,5 +1,6 @@
 """The registry: settings are bounded by their fields, facts need no torch, and what is not declared is not offered."""
 
+import inspect
 import subprocess
 import sys
 
@@ -28,6 +29,17 @@ def test_every_setting_is_described_and_survives_a_file(method, preset):
     assert ("microbatches" in config.model_fields) == registry.METHODS[method].microbatches
     with pytest.raises(ArtifactError):
         restored_settings(config, {**made.model_dump(mode="json"), "other": 1})
+
+
+@pytest.mark.parametrize("method, preset", CODES)
+def test_every_module_follows_the_protocol(method, preset):
+    module, facts = registry.module(method, preset), registry.METHODS[method]
+    config = module.Config()
+    assert all(query.weight > 0 for query in module.queries(config, 3000, 20, 3.7))
+    assert module.seconds(config, 3000) > 0 and isinstance(module.notes(config, 3000, 20, 3.7), list)
+    takes = {"where", "balance", "fixed"} if facts.conditional_sampling else set()
+    assert {"where", "balance", "fixed"} & set(inspect.signature(module.generate).parameters) == takes
+    assert ("public" in inspect.signature(module.train).parameters) == facts.public_rows
 
 
 @pytest.mark.parametrize("method, preset", CODES)
