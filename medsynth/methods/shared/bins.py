@@ -39,8 +39,8 @@ def _equal_mass(mass: Floats, parts: int) -> NDArray[np.int64]:
 
     A cell joins the part in which its middle lies, so that a preferred number stays in one part.
     """
-    upto = np.concatenate([[0.0], np.cumsum(mass)])
-    middle = (upto[:-1] + upto[1:]) / 2 / upto[-1]
+    cumulative = np.concatenate([[0.0], np.cumsum(mass)])
+    middle = (cumulative[:-1] + cumulative[1:]) / 2 / cumulative[-1]
     return np.asarray(np.searchsorted(np.linspace(0, 1, parts + 1)[1:-1], middle))
 
 
@@ -70,7 +70,7 @@ class Bins:
         return cls(column, fine, place, np.ones(fine.cells) if shares is None else shares, digits)
 
     def split(self, mass: Floats, most: int) -> Bins:
-        """These bins cut further where `mass`, (fine cells,), cut into `most` even parts says so."""
+        """These bins cut further where `mass`, (fine cells,), cut into `most` parts of even mass, has its cuts."""
         if not self.ordered:
             return self
         values = self.grid.cells - self.column.gaps
