@@ -41,8 +41,11 @@ def share_names(config: type[MethodConfig]) -> list[str]:
 
 
 def descriptions(config: type[MethodConfig]) -> dict[str, str]:
-    """What each setting is, by name: its description and its default, for help and documents."""
-    return {name: f"{field.description} [{field.default}]" for name, field in config.model_fields.items()}
+    """What each setting is, by name: its description and its default if it has one, for help and documents."""
+    return {
+        name: str(field.description) + ("" if field.default is None else f" [{field.default}]")
+        for name, field in config.model_fields.items()
+    }
 
 
 def read_settings(method: str, config: type[MethodConfig], settings: Mapping[str, object]) -> MethodConfig:

@@ -3,6 +3,7 @@
 import inspect
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from medsynth.methods import registry
 from medsynth.methods.protocol import Method, Preset
 from medsynth.methods.settings import bounds, descriptions, restored_settings
 
+PAGE = Path(__file__).parent / "settings_page.py"
 CODES = [(name, None) for name in registry.METHODS] + [(m.name, preset) for preset, m in registry.presets().items()]
 
 
@@ -59,6 +61,12 @@ def test_shares_leave_a_rest_and_bounds_are_told_in_words():
     with pytest.raises(UsageError, match="a share above 0 and below 1"):
         registry.configured("dp-gan", module, {"class_share": 0})
     assert bounds(module.Config, "rate") == "above 0 and at most 1"
+
+
+def test_the_page_of_settings_is_current():
+    page = Path(__file__).parent.parent.parent / "docs" / "methods" / "settings.md"
+    made = subprocess.run([sys.executable, PAGE], check=True, capture_output=True, text=True).stdout
+    assert page.read_text() == made, "python tests/methods/settings_page.py > docs/methods/settings.md"
 
 
 def test_names_are_taken_once(monkeypatch):

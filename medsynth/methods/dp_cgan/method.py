@@ -40,12 +40,12 @@ class Config(MethodConfig):
     rate: Rate = Field(default=0.25, description="Poisson sampling rate of a lot")
     largest_lot: Count = Field(default=4096, description="expected rows of a lot beyond which the rate falls")
     clip: Positive = Field(default=1.0, description="clipping norm of a row's gradient")
-    histogram_share: Share = Field(default=0.15, description="share of the column histograms")
+    histogram_share: Share = Field(default=0.15, description="share of the one-way marginals")
     class_share: Share = Field(default=0.05, description="share of the class marginal")
     microbatches: int | None = Field(default=None, ge=1, description="groups a lot, whose means are clipped; else rows")
     features: Count = Field(default=400, description="random Fourier features, half sines and half cosines")
     phase: Positive = Field(default=2.0, description="radians between two rows, on average")
-    spread: Positive = Field(default=0.7, description="of the frequencies' logarithm, both ways")
+    spread: Positive = Field(default=0.7, description="range of the frequencies' logarithm, both ways")
 
     def sampling_rate(self, rows: int) -> float:
         """The Poisson rate at a declared number of rows."""

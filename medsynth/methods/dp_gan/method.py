@@ -36,7 +36,7 @@ class Config(MethodConfig):
     rate: Rate = Field(default=0.1, description="Poisson sampling rate of a lot")
     largest_lot: Count = Field(default=2048, description="expected rows of a lot beyond which the rate falls")
     clip: Positive = Field(default=0.5, description="clipping norm of every group of parameters, at first")
-    histogram_share: Share = Field(default=0.15, description="share of the column histograms")
+    histogram_share: Share = Field(default=0.15, description="share of the one-way marginals")
     class_share: Share = Field(default=0.05, description="share of the class marginal")
     groups: Grouping = Field(default="global", description="which parameters are clipped together")
     bounds: BoundRule = Field(default="quantile", description="whether clipping norms follow noised quantiles")

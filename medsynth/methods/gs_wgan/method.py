@@ -44,7 +44,7 @@ class Config(MethodConfig):
     clip: Positive = Field(default=1.0, description="clipping norm: critics with gradient penalty have slopes near one")
     joint: bool = Field(default=False, description="clip the gradients of a batch together, instead of row by row")
     public_order: bool = Field(default=False, description="critics in a public order: no secret pick, no amplification")
-    histogram_share: Share = Field(default=0.1, description="share of the column histograms")
+    histogram_share: Share = Field(default=0.1, description="share of the one-way marginals")
     class_share: Share = Field(default=0.02, description="share of the class marginal")
 
     @property

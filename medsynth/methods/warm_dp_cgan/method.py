@@ -43,12 +43,14 @@ Floats = NDArray[np.float64]
 class Config(MethodConfig):
     """Shares of the privacy loss, and the public rules by which two-way marginals are planned."""
 
-    histogram_share: Share = Field(default=0.16, description="share of the column histograms")
+    histogram_share: Share = Field(default=0.16, description="share of the one-way marginals")
     remeasured_share: ShareOrNone = Field(default=0.25, description="share of the re-measured class marginals")
-    selection_share: Share = Field(default=0.05, description="share of choosing two-way marginals")
+    selection_share: Share = Field(default=0.05, description="share of selecting two-way marginals")
     critic_share: ShareByRule = Field(default=None, description="share of the critic; by a rule on rows if not given")
     candidates: Count = Field(default=100, description="pairs of columns compared in a round, drawn in public")
-    pairs: int | None = Field(default=None, ge=0, description="two-way marginals measured; by the rule if not given")
+    pairs: int | None = Field(
+        default=None, ge=0, description="two-way marginals measured; by a rule on rows if not given"
+    )
 
     def allocation(self, rows: int, columns: int, epsilon: float) -> Allocation:
         """What is done about two-way marginals and the critic."""
