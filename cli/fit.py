@@ -30,6 +30,8 @@ from .progress import fit_progress
 
 if TYPE_CHECKING:
     from medsynth.artifact import Model
+    from medsynth.io.table import Table
+    from medsynth.schema import Schema
 
 
 @guarded
@@ -73,11 +75,14 @@ def fit(
         raise UsageError("Give exactly one of --epsilon and --no-dp.")
     output, quiet = _model_file(table, output, force), quiet or as_json
     again = resume and _checkpoint(output).exists()
-    source, schema = (table, schema) if holdout is None else _hold_out(table, schema, holdout, force, quiet, again)
+    source: Path | Table = table
+    declared: Path | Schema | None = schema
+    if holdout is not None:
+        source, declared = _hold_out(table, schema, holdout, force, quiet, again)
     if holdout is not None and rows is not None:
         rows = max(2, round(rows * (1 - holdout)))
     model = _fitted(
-        source, output, quiet, epsilon=epsilon, no_dp=no_dp, delta=delta, schema=schema, target=target, method=method,
+        source, output, quiet, epsilon=epsilon, no_dp=no_dp, delta=delta, schema=declared, target=target, method=method,
         preset=preset, microbatches=microbatches, settings=parsed_settings(set_), rows=rows, public=public,
         device=device, seed=seed, resume=resume,
     )  # fmt: skip
@@ -98,7 +103,7 @@ def _checkpoint(output: Path) -> Path:
     return output.with_suffix(".medsynth-checkpoint")
 
 
-def _fitted(source: Path, output: Path, quiet: bool, *, resume: bool, **options: Any) -> Model:
+def _fitted(source: Path | Table, output: Path, quiet: bool, *, resume: bool, **options: Any) -> Model:
     from medsynth.fitting.pipeline import fit as run
 
     checkpoint = _checkpoint(output)
@@ -141,21 +146,19 @@ def _print(model: Model, output: Path, as_json: bool) -> None:
 
 def _hold_out(
     table: Path, schema: Path | None, fraction: float, force: bool, quiet: bool, again: bool
-) -> tuple[Path, Path | None]:
-    """Split the table; returns the training file and the schema that the whole table would have had."""
-    from medsynth.fitting.private_table import check_table
-    from medsynth.io.formats import beside, is_parquet, name_of
-    from medsynth.io.split import check, split
-    from medsynth.schema import Schema
+) -> tuple[Path | Table, Schema | None]:
+    """Split the table; returns the training rows and the schema that the whole table would have had."""
+    from medsynth.fitting.private_table import declared_schema, read_table
+    from medsynth.io.formats import name_of
+    from medsynth.io.split import check_fraction, split
 
-    check(fraction)
-    check_table(table)
-    kind = ".parquet" if is_parquet(table) else ".csv"
-    train, heldout = (Path(f"{name_of(table)}.{part}{kind}") for part in ("train", "heldout"))
-    sibling = beside(table, ".schema.yaml")
-    told = schema or (sibling if sibling.exists() else None)
+    check_fraction(fraction)
+    read = read_table(table)
+    suffix = read.written.suffix if read.written else ".csv"
+    train, heldout = (Path(f"{name_of(table)}.{part}{suffix}") for part in ("train", "heldout"))
+    declared = declared_schema(table, schema)
     if again and train.exists() and heldout.exists():
-        return train, told  # a fit that is resumed keeps its split
-    split(table, fraction, train, heldout, force=force, unit=Schema.load(told).unit if told else None)
+        return train, declared  # a fit that is resumed keeps its split
+    rows, _ = split(read, fraction, train, heldout, force=force, unit=declared.unit if declared else None)
     notify(f"PRIVATE, real rows: {train} (training) and {heldout} (held out). Do not share them.", quiet=quiet)
-    return train, told
+    return rows, declared

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from medsynth.errors import UsageError
-from medsynth.methods.registry import DEFAULT, METHODS, OF_PRESETS
+from medsynth.methods.registry import DEFAULT, METHODS, presets
 
 _METHODS = ", ".join(f"{name} (default)" if name == DEFAULT else name for name in METHODS)
-_PRESETS = ", ".join(f"{preset} (of {method})" for preset, method in OF_PRESETS.items())
+_PRESETS = ", ".join(f"{preset} (of {method.name})" for preset, method in presets().items())
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]

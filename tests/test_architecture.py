@@ -58,8 +58,7 @@ def test_imports_point_down(path):
     assert room in FLOOR, f"{room} stands on no floor"
     for parts, _ in imports(path):
         if parts[0] and parts[0] != room and parts[0] != "__version__":
-            both = {parts[0], room} == {"schema", "transforms"}  # until a column's code is in its kind
-            assert FLOOR[parts[0]] < FLOOR[room] or both, (path, parts)
+            assert FLOOR[parts[0]] < FLOOR[room], (path, parts)
 
 
 def test_no_circles():

@@ -8,7 +8,6 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,11 +25,13 @@ from ..privacy.accounting.ledger import Ledger
 from ..privacy.checkpoint import Checkpoint
 from ..sampling.rejection import SIZES
 from ..schema import Schema
-from ..transforms.table_codec import encode, places
+from ..transforms.table_codec import encode, hierarchy_positions
 from .private_table import HEAVY, PATIENTS, Notice, Opened, check_target, open_public, open_table, weight
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from ..io.table import Table
 
 DEVICES = ("auto", "cpu", "cuda")
 NO_DP_BUDGET = 300.0  # sets the schedule of a fit without noise, which makes no claim
@@ -38,7 +39,7 @@ Progress = Callable[[Plan, str, int, int, int], None]  # plan, device, steps don
 
 
 def fit(
-    table: Path | str | pd.DataFrame,
+    table: Path | str | pd.DataFrame | Table,
     *,
     epsilon: float | None = None,
     no_dp: bool = False,
@@ -134,7 +135,7 @@ def fit(
         asked_for = {
             "method": method,
             "preset": preset,
-            "config": asdict(config),
+            "config": config.model_dump(mode="json"),
             "seed": seed,
             "rows": rows,
             "delta": delta,
@@ -152,7 +153,7 @@ def fit(
         notice(f"Learned from noisy answers:\n{known.to_yaml()}")
     check_target(known)
     if coded := opened.unrolled:
-        keys = Vault(places(opened.data, coded)[stay], tuple(coded), ledger, entropy, units, journal)
+        keys = Vault(hierarchy_positions(opened.data, coded)[stay], tuple(coded), ledger, entropy, units, journal)
         found = hierarchy_selection.chosen(coded, keys, plan)
         known = known.model_copy(update={"columns": known.columns | found})
         notice(
@@ -190,7 +191,7 @@ def fit(
         name=known.name,
         method=method,
         preset=preset,
-        config=asdict(config),
+        config=config.model_dump(mode="json"),
         schema=known,
         ledger=ledger,
         epsilon=None if no_dp else plan.epsilon,

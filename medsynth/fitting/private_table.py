@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,13 @@ from numpy.typing import NDArray
 from ..errors import SchemaError, UsageError
 from ..io import formats
 from ..io import table as io_table
+from ..methods.protocol import MethodModule
 from ..privacy import hierarchy_selection, partition_selection
 from ..privacy.accounting.calibration import Query
 from ..privacy.contribution import Units, capped
 from ..rng import Entropy
-from ..schema import Binary, Categorical, Identifier, Schema, bundled_for
+from ..schema import Schema, bundled_for
+from ..transforms.categorical import Categorical, without_levels
 from ..transforms.table_codec import check_header, encode
 
 Notice = Callable[[str], None]
@@ -38,7 +39,7 @@ class Opened:
     target: str
     kinds: dict[str, io_table.Kind]
 
-    def queries(self, module: ModuleType, epsilon: float, config: Any, rows: int) -> list[Query]:
+    def queries(self, module: MethodModule, epsilon: float, config: Any, rows: int) -> list[Query]:
         """All that a fit asks: the learning of a schema where there is none, then the method's own answers."""
         learning = partition_selection.queries(self.kinds, self.target) if self.kinds else []
         learning += [Query(label=PATIENTS, weight=PATIENTS_SHARE**-0.5)] if self.most else []
@@ -68,8 +69,7 @@ class Opened:
     @property
     def unrolled(self) -> dict[str, Categorical]:
         """The columns of codes in a hierarchy whose levels are still to be chosen."""
-        columns = self.declared.core.columns if self.declared else {}
-        return {n: c for n, c in columns.items() if isinstance(c, Categorical) and not c.levels}
+        return without_levels(self.declared.core.columns) if self.declared else {}
 
     @property
     def columns(self) -> int:
@@ -98,18 +98,35 @@ def open_public(path: Path | str, schema: Schema | None) -> Shown:
     """
     if schema is None:
         raise UsageError("--public needs a declared schema: public rows are read by it. `medsynth schema draft` helps.")
-    data = io_table.read(path)
+    data = read_table(path)
     check_header(data, schema)
     encode(data, schema.core)
     return Shown(data=data, digest=hashlib.sha256(Path(path).read_bytes()).hexdigest())
 
 
+def read_table(path: Path | str) -> io_table.Table:
+    """The private table at a path, read and checked once: what a command does after works on it.
+
+    Its header and row count are taken as public. Raises TableError.
+    """
+    return io_table.read(path)
+
+
 def open_table(
-    table: Path | str | pd.DataFrame, schema: Schema | Path | str | None, target: str | None, notice: Notice
+    table: Path | str | pd.DataFrame | io_table.Table,
+    schema: Schema | Path | str | None,
+    target: str | None,
+    notice: Notice,
 ) -> Opened:
-    """The table at a path or in a frame, with the schema that a fit of it takes. Raises TableError or SchemaError."""
-    path = Path(table) if isinstance(table, (str, Path)) else None
-    data = io_table.read(path) if path else io_table.from_frame(table)  # type: ignore[arg-type]
+    """A table at a path, in a frame or read before, with the schema that a fit of it takes.
+
+    Raises TableError or SchemaError.
+    """
+    path = Path(table) if isinstance(table, str | Path) else None
+    if isinstance(table, io_table.Table):
+        data = table
+    else:
+        data = io_table.from_frame(table) if isinstance(table, pd.DataFrame) else read_table(table)
     if data.form:
         notice(f"{data.where} is read as a table {data.form}.")
     declared = choose_schema(data, schema, path, notice)
@@ -131,6 +148,13 @@ def patients(data: io_table.Table, unit: str) -> pd.Series:
         row = int(empty.argmax()) + 1
         raise SchemaError(f"{data.where}, column {unit!r}, row {row}: no patient: whose privacy is kept is not told.")
     return data.cells[unit]
+
+
+def declared_schema(path: Path, schema: Path | None) -> Schema | None:
+    """The schema at a path, else the one in the file beside the table, else None."""
+    sibling = formats.beside(path, ".schema.yaml")
+    found = schema or (sibling if sibling.exists() else None)
+    return None if found is None else Schema.load(found)
 
 
 def choose_schema(
@@ -168,9 +192,9 @@ def settle_target(schema: Schema, target: str | None, notice: Notice) -> Schema:
 def check_target(schema: Schema) -> None:
     """Raises SchemaError for a target of one class or of levels not chosen yet, or a table of nothing else."""
     column = schema.columns[schema.target or schema.names[-1]]
-    if isinstance(column, Categorical) and not column.levels:
+    if column.categorical and not column.levels:
         raise SchemaError(f"The target {schema.target!r} is in a hierarchy: name the levels to tell apart in `levels`.")
-    if isinstance(column, Binary | Categorical) and len(column.levels) < 2:
+    if column.categorical and column.size < 2:
         raise SchemaError(f"The target {schema.target!r} has one class: there is nothing to tell apart.")
     if len(schema.columns) < 2:
         raise SchemaError("The table has no column beside its target.")
@@ -178,28 +202,22 @@ def check_target(schema: Schema) -> None:
 
 def weight(schema: Schema) -> float:
     """Roughly the GiB that a generator of such a table takes while it is fitted: classes by levels by latent points."""
-    levels = {n: len(c.levels) if isinstance(c, Binary | Categorical) else FINE for n, c in schema.columns.items()}
+    levels = {n: c.size if c.categorical else FINE for n, c in schema.columns.items()}
     return 4 * POINTS * COPIES * levels.get(schema.target or "", 1) * sum(levels.values()) / 2**30
-
-
-def check_table(path: Path) -> int:
-    """Read a table for its structure alone. Returns its row count, which the caller takes as public."""
-    return len(io_table.read(path).cells)
 
 
 def table_kinds(path: Path) -> dict[str, io_table.Kind]:
     """A table's header and dtypes, which count as public."""
-    return io_table.dtypes(io_table.read(path))
+    return io_table.dtypes(read_table(path))
 
 
 def check_schema(path: Path, schema: Path | None) -> Schema:
     """The schema that a fit of the table would take, once every cell has met it. Raises SchemaError."""
-    data = io_table.read(path)
+    data = read_table(path)
     found = choose_schema(data, schema, path, lambda text: None)
     if found is None:
         raise SchemaError(f"{path}: no schema. `medsynth schema draft {path}` writes one to finish, or give --schema.")
-    keys = [name for name, column in found.columns.items() if isinstance(column, Identifier)]
-    encode(data, found.model_copy(update={"columns": {n: c for n, c in found.columns.items() if n not in keys}}))
+    encode(data, found)
     if found.unit:
         patients(data, found.unit)
     return found

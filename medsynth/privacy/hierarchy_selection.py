@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..transforms.columns import Categorical
+from ..transforms.categorical import Categorical
 from ..transforms.hierarchies import Node, hierarchy
 from .accounting.calibration import Plan, Query
 

@@ -14,7 +14,7 @@ from ..io.table import MISSING_TOKENS, Kind, Table
 from ..rng import Entropy
 from ..schema import Schema
 from ..schema import inference as learned
-from ..transforms.columns import Column
+from ..transforms.column import Column
 from .accounting.calibration import Query
 from .accounting.events import Event, Thresholded
 from .accounting.ledger import Ledger

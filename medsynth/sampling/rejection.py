@@ -9,11 +9,9 @@ from numpy.typing import NDArray
 
 from ..errors import UsageError
 from ..rng import Stream, numpy_stream
-from ..schema import Binary, Categorical, Date, Identifier, Schema
-from ..schema.constraints import Values, evaluate, level_text
-from ..transforms.columns import Column
-from ..transforms.dates import days
-from ..transforms.table_codec import size
+from ..schema import Schema
+from ..schema.constraints import Values, evaluate
+from ..transforms.table_codec import column_values, related_values
 
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float64]
@@ -34,32 +32,14 @@ def complete(core: Codes, schema: Schema) -> Codes:
         if rule.defines and rule.formula:
             column = schema.columns[rule.defines]
             result = np.broadcast_to(evaluate(rule.formula, values(codes, schema, rule.columns)), len(core))
-            codes[:, schema.names.index(rule.defines)] = _coded(result.astype(np.float64), column)
+            related = related_values(codes, schema, rule.defines)
+            codes[:, schema.names.index(rule.defines)] = column.code_computed(result.astype(np.float64), related)
     return codes
-
-
-def _coded(result: NDArray[np.float64], column: Column) -> Codes:
-    assert not isinstance(column, Binary | Categorical | Identifier)
-    low, high = column.units
-    units = np.clip(np.rint(np.nan_to_num(result, posinf=np.inf, neginf=-np.inf) * 10.0**column.places), low, high)
-    code = np.where(np.isfinite(result), units - low, size(column) if column.missing else 0)
-    return code.astype(np.int32)
 
 
 def values(codes: Codes, schema: Schema, names: set[str]) -> Values:
     """What rules read of some columns: numbers with NaN for missing, levels as text with None."""
-    found: dict[str, NDArray[np.float64] | NDArray[np.object_]] = {}
-    for name in names:
-        column, code = schema.columns[name], codes[:, schema.names.index(name)]
-        missing = code >= size(column)
-        if isinstance(column, Binary | Categorical):
-            levels = np.array([*map(level_text, column.levels), None], dtype=object)
-            found[name] = levels[np.minimum(code, len(levels) - 1)]
-        elif isinstance(column, Date):
-            found[name] = days(codes, schema, name)
-        else:
-            found[name] = np.where(missing, np.nan, (code.astype(np.int64) + column.units[0]) / 10.0**column.places)
-    return found
+    return {name: column_values(codes, schema, name) for name in names}
 
 
 def broken(codes: Codes, schema: Schema) -> NDArray[np.bool_]:
@@ -77,6 +57,18 @@ def patients(sizes: Floats, count: int, rng: Stream) -> NDArray[np.int32]:
     return np.repeat(np.arange(1, count + 1), drawn)[:count].astype(np.int32)
 
 
+def fresh_codes(schema: Schema, first: int, count: int) -> dict[str, Codes]:
+    """Codes of the columns that no model learns, each (count,). Raises UsageError where one has too few."""
+    found = {}
+    for name, column in schema.columns.items():
+        if not column.modelled:
+            try:
+                found[name] = column.fresh(first, count)
+            except UsageError as error:
+                raise UsageError(f"{name!r}: {error}") from None
+    return found
+
+
 def held(
     draw: Draw,
     schema: Schema,
@@ -91,10 +83,7 @@ def held(
     rule are drawn anew, a fixed number of times; those that still do become copies of rows that do not. Raises
     UsageError where not one row keeps the rules.
     """
-    for name, column in schema.columns.items():
-        if isinstance(column, Identifier) and first + count >= column.capacity:
-            rows = first + count
-            raise UsageError(f"{name!r}: the shape {column.shape} has too few keys for {rows} rows. Give it more #.")
+    fresh = fresh_codes(schema, first, count)
     codes = complete(draw(count, seed), schema)
     bad = np.flatnonzero(broken(codes, schema))
     stream = numpy_stream(seed, "rules")
@@ -102,17 +91,16 @@ def held(
         if not len(bad):
             break
         # More than are wanted, so that a rule that one row in ten meets is met within the tries.
-        fresh = complete(draw(min(max(4 * len(bad), 256), max(count, 256)), int(stream.integers(2**62))), schema)
-        good = fresh[~broken(fresh, schema)][: len(bad)]
+        again = complete(draw(min(max(4 * len(bad), 256), max(count, 256)), int(stream.integers(2**62))), schema)
+        good = again[~broken(again, schema)][: len(bad)]
         codes[bad[: len(good)]] = good
         bad = bad[len(good) :]
     good = np.setdiff1d(np.arange(count), bad)
     if not len(good):
         raise UsageError("No sampled row keeps the schema's rules: they contradict one another or what is asked for.")
     codes[bad] = codes[stream.choice(good, len(bad))]
-    for k, column in enumerate(schema.columns.values()):
-        if isinstance(column, Identifier):
-            codes[:, k] = first + np.arange(1, count + 1)  # numbered after all redrawing: no key comes twice
+    for name, own in fresh.items():
+        codes[:, schema.names.index(name)] = own  # numbered after all redrawing: no key comes twice
     if schema.unit and sizes is not None:
         who = patients(sizes, count, numpy_stream(seed, "patients"))
         if schema.constant:
@@ -128,8 +116,7 @@ def _agree(codes: Codes, who: Codes, draw: Draw, schema: Schema, stream: Stream)
     """
     starts = np.unique(who, return_index=True)[1]
     left = np.setdiff1d(np.arange(len(codes)), starts)
-    keys = [k for k, column in enumerate(schema.columns.values()) if isinstance(column, Identifier)]
-    rest = [k for k in range(codes.shape[1]) if k not in keys]
+    rest = [k for k, column in enumerate(schema.columns.values()) if column.modelled]
     before = codes[starts[who - 1]]
     codes[left[:, None], rest] = before[left][:, rest]
     for _ in range(TRIES):

@@ -119,11 +119,6 @@ def evaluate(part: Expression, values: Values) -> NDArray[np.float64] | NDArray[
         return np.asarray(ARITHMETIC[part.sign](*sides), np.float64)
 
 
-def level_text(level: object) -> str:
-    """A level as rules write it: booleans in lower case."""
-    return str(level).lower() if isinstance(level, bool) else str(level)
-
-
 def _texts(numbers: NDArray[np.float64]) -> NDArray[np.object_]:
     return np.array([None if np.isnan(v) else f"{v:.12g}" for v in numbers], dtype=object)
 

@@ -9,7 +9,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..transforms.columns import Binary, Categorical, Column, Continuous, Count, Level
+from ..transforms.categorical import Binary, Categorical
+from ..transforms.column import Column, Level
+from ..transforms.number import Continuous, Count
 
 Floats = NDArray[np.float64]
 POWERS = np.arange(-40, 61)  # half octaves: magnitudes from 2^-20 to 2^30

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..schema import Binary, Categorical
-from .columns import Column
-from .table_codec import size
+from .column import Column
 
 
 @dataclass(frozen=True)
@@ -40,12 +38,12 @@ def grid(column: Column, cells: int) -> Grid:
     Levels are cells of their own, and so is every value where there are no more than `cells`. On a log scale zero
     is a cell of its own.
     """
-    count = size(column)
-    if isinstance(column, Binary | Categorical) or count <= cells:
+    count = column.size
+    if column.categorical or count <= cells:
         return Grid(np.arange(count + 1), column.gaps)
     low, high = column.units
     if column.scale == "linear":
-        # Whole widths where values are few: cells of one and of two values in turn would look like heaps.
+        # Whole widths where values are few: cells of one and of two values in turn would look like a digit preference.
         few = count < 8 * cells
         edges = np.append(np.arange(0, count, -(-count // cells)), count) if few else np.linspace(0, count, cells + 1)
     else:

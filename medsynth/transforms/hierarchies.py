@@ -45,7 +45,7 @@ class Hierarchy(Protocol):
 
 
 @dataclass(frozen=True)
-class Shape:
+class CodePattern:
     """Codes of a fixed shape: `pattern` finds their parts, each one of `options`; `joint` stands before the third.
 
     A code may end early: then it stands at its node's own first place, and no child has that place.
@@ -106,10 +106,10 @@ _CATEGORY = tuple(a + b for a in string.digits for b in _ANY)
 # What follows the first place after the dot, a fifth character or a mark, is left out: a coarsening in public.
 _ICD = re.compile(r"([A-Z])(?:([0-9][0-9A-Z])(?:\.?([0-9A-Z])[0-9A-Z]{0,4})?[*+!#]?)?$")
 _ATC = re.compile(r"([A-Z])(?:(\d\d)(?:([A-Z])(?:([A-Z])(\d\d)?)?)?)?$")
-SYSTEMS: dict[str, Shape] = {
-    "icd10": Shape(_ICD, (_LETTERS, _CATEGORY, _ANY), "."),
-    "icd10-plain": Shape(_ICD, (_LETTERS, _CATEGORY, _ANY)),
-    "atc": Shape(_ATC, (_LETTERS, _PAIRS, _LETTERS, _LETTERS, _PAIRS)),
+SYSTEMS: dict[str, CodePattern] = {
+    "icd10": CodePattern(_ICD, (_LETTERS, _CATEGORY, _ANY), "."),
+    "icd10-plain": CodePattern(_ICD, (_LETTERS, _CATEGORY, _ANY)),
+    "atc": CodePattern(_ATC, (_LETTERS, _PAIRS, _LETTERS, _LETTERS, _PAIRS)),
 }
 
 

@@ -13,7 +13,6 @@ from medsynth.privacy.vault import Vault
 from medsynth.rng import SeededEntropy
 from medsynth.schema import Continuous, Count, Schema
 from medsynth.transforms.grid import Grid
-from medsynth.transforms.table_codec import size
 
 PRESSURE = Count(bounds=(50, 300))
 
@@ -25,7 +24,7 @@ def fitted(column, codes, most=20):
 
     fine = grid(column, CELLS)
     shares = np.bincount(fine.cell_of(codes), minlength=fine.cells) / len(codes)
-    grain = Grain(column.units[0], size(column))
+    grain = Grain(column.units[0], column.size)
     heaps = np.bincount(grain.cell_of(codes), minlength=grain.cells) / len(codes)
     return Bins.of(column, shares, heaps, most)
 
@@ -106,12 +105,12 @@ def test_a_telling_column_is_asked_again_and_both_answers_count(rng):
 
 def test_missing_has_a_bin_of_its_own(rng):
     column = Continuous(bounds=(0, 100), decimals=1, missing=True)
-    codes = np.where(rng.random(3000) < 0.3, size(column), rng.integers(0, 1001, 3000)).astype(np.int32)
+    codes = np.where(rng.random(3000) < 0.3, column.size, rng.integers(0, 1001, 3000)).astype(np.int32)
     bins = fitted(column, codes)
     place = bins.cell_of(codes)
-    assert set(place[codes == size(column)]) == {bins.cells - 1}
+    assert set(place[codes == column.size]) == {bins.cells - 1}
     drawn = redrawn(bins, codes, rng)
-    assert np.array_equal(drawn == size(column), codes == size(column)) and drawn.max() <= size(column)
+    assert np.array_equal(drawn == column.size, codes == column.size) and drawn.max() <= column.size
     assert np.array_equal(bins.cell_of(drawn), place)
 
 

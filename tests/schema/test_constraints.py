@@ -12,7 +12,6 @@ from medsynth.report.sections.plausibility import plausibility
 from medsynth.sampling.rejection import broken, complete, held, values
 from medsynth.schema import Schema
 from medsynth.schema.constraints import parse
-from medsynth.transforms.table_codec import size
 
 COLUMNS = {
     "systolic": {"kind": "count", "bounds": [50, 250]},
@@ -88,7 +87,7 @@ def test_rows_keep_every_rule_and_defined_columns_are_computed(seed):
 
     def draw(count, seed):
         rng = np.random.default_rng(seed)
-        columns = [rng.integers(0, size(c) + c.missing, count) for c in core.columns.values()]
+        columns = [rng.integers(0, c.size + c.missing, count) for c in core.columns.values()]
         return np.column_stack(columns).astype(np.int32)
 
     codes = held(draw, table, 200, seed)

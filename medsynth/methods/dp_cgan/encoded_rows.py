@@ -13,7 +13,6 @@ from ...privacy.vault import Codes
 from ...rng import Stream
 from ...schema import Schema
 from ...transforms.grid import Grid, grid
-from ...transforms.table_codec import size
 from ..shared.marginals import CELLS, Condition, Marginal
 from .layout import Layout
 
@@ -57,7 +56,7 @@ class Rows:
         x = np.zeros((len(codes), self.layout.width), np.float32)
         for span in self.layout.spans:
             code, marginal = codes[:, span.index], self.marginals[span.name]
-            missing = code >= size(marginal.column)
+            missing = code >= marginal.column.size
             if span.kind == "number":
                 x[:, span.start] = np.where(missing, 0.0, marginal.scores(code))
             elif span.kind == "binary":
@@ -81,7 +80,7 @@ class Rows:
                 code = out[:, span.start : span.stop].argmax(1).astype(np.int32)
             if span.flag is not None:
                 code = np.where(
-                    out[:, span.flag] > 0.5, size(marginal.column) + self._kinds(marginal, rng, len(x)), code
+                    out[:, span.flag] > 0.5, marginal.column.size + self._kinds(marginal, rng, len(x)), code
                 )
             codes[:, span.index] = code
         if self.condition.index is not None:

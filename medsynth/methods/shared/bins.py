@@ -8,10 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...rng import Stream
-from ...schema import Binary, Categorical, Schema
-from ...transforms.columns import Column
+from ...schema import Column, Schema
 from ...transforms.grid import Grid, grid
-from ...transforms.table_codec import size
 from .digit_preference import fitted, on_heaps
 from .marginals import CELLS
 
@@ -22,7 +20,7 @@ STEEP = 4.0  # log ratios inside a bin are cut there
 
 def fine_grid(column: Column) -> Grid:
     """The fine public grid of a column: where values are many, edges that no cell should blur may lie anywhere."""
-    return grid(column, 2 * CELLS if size(column) > 8 * CELLS else CELLS)
+    return grid(column, 2 * CELLS if column.size > 8 * CELLS else CELLS)
 
 
 def grids(schema: Schema, most: int) -> dict[str, Grid]:
@@ -30,7 +28,7 @@ def grids(schema: Schema, most: int) -> dict[str, Grid]:
     return {
         name: fine_grid(column)
         for name, column in schema.columns.items()
-        if not isinstance(column, Binary | Categorical) and size(column) > most
+        if not column.categorical and column.size > most
     }
 
 
@@ -86,8 +84,7 @@ class Bins:
     @property
     def ordered(self) -> int:
         """How many first bins are neighbours in value: none of a column of levels."""
-        named = isinstance(self.column, Binary | Categorical) and self.column.kind != "ordinal"
-        return 0 if named else self.cells - self.column.gaps
+        return self.cells - self.column.gaps if self.column.ordered else 0
 
     def cell_of(self, codes: Codes) -> NDArray[np.int64]:
         """The bin of each code."""
@@ -166,6 +163,6 @@ class Bins:
             first, last = np.maximum(first, span[0]), np.minimum(last, span[1])
         if self.grain is None:
             return np.asarray(first + np.floor(rng.random(len(bins)) * (last - first + 1)), np.int32)
-        low, values = self.column.units[0], self.grid.cells - self.column.gaps  # type: ignore[union-attr]
+        low, values = self.column.units[0], self.grid.cells - self.column.gaps
         units = on_heaps(first + low, last + low, fitted(edges + low, self.shares[:values], self.grain), rng) - low
         return np.asarray(np.where(first < self.grid.edges[-1], units, first), np.int32)

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...rng import Stream
-from ...schema import Binary, Categorical, Schema
-from ...transforms.table_codec import size
+from ...schema import Schema
 from .marginals import CELLS
 
 Floats = NDArray[np.float64]
@@ -49,9 +48,9 @@ class Grain:
 def grains(schema: Schema) -> dict[str, Grain]:
     """The grain map of every number column whose values outnumber its histogram's cells."""
     return {
-        name: Grain(column.units[0], size(column))
+        name: Grain(column.units[0], column.size)
         for name, column in schema.columns.items()
-        if not isinstance(column, Binary | Categorical) and size(column) > CELLS
+        if not column.categorical and column.size > CELLS
     }
 
 

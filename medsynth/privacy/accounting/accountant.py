@@ -38,7 +38,7 @@ def folded(events: Composition) -> list[tuple[float, float, int]]:
     a fraction of the time. Parties that take turns are so many plain answers as one of them gives. Answers of picked
     parties are not among them: see `picked`.
 
-    >>> from .event import Gaussian
+    >>> from .events import Gaussian
     >>> folded([(Gaussian(multiplier=2.0), 4)])
     [(1.0, 1.0, 1)]
     """
