@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -10,8 +11,11 @@ import time
 
 import pandas as pd
 import pytest
+import typer
 from medsynth_cli.app import app
 from typer.testing import CliRunner
+
+from medsynth.methods.registry import METHODS
 
 pytestmark = pytest.mark.usefixtures("quick")
 FIT = ["fit", "patients.csv", "--epsilon", "3.7", "--rows", "300"]
@@ -249,13 +253,22 @@ def test_neighbours_print_the_same_bytes(patients, monkeypatch):
     assert seen[0] == seen[1]
 
 
-@pytest.mark.parametrize(
-    "command", [[], ["fit"], ["sample"], ["plan"], ["ledger"], ["inspect"], ["demo"], ["schema"], ["schema", "draft"]]
-)
+def commands(group=None, words=()):
+    for name, command in (group or typer.main.get_command(app)).commands.items():
+        yield from commands(command, (*words, name)) if hasattr(command, "commands") else [[*words, name]]
+
+
+@pytest.mark.parametrize("command", [[], ["schema"], *commands()], ids=" ".join)
 def test_help_teaches(command):
     text = good(*command, "--help").stdout
     assert "schema" in text if command == ["schema"] else "medsynth" in text
-    assert command in ([], ["schema"]) or "Example" in text
+    assert command in ([], ["schema"]) or ("Example" in text and "--json" in text)
+
+
+def test_help_names_every_method_with_its_summary():
+    text = " ".join(re.sub("[─-╿]", "", good("fit", "--help").stdout).split())
+    for name, method in METHODS.items():
+        assert name in text and method.summary[:30] in text
 
 
 def test_help_is_quick_and_python_dash_m_works():

@@ -46,10 +46,10 @@ def schema_keys():
     """The keys that a person writes in a schema, a review or thresholds."""
     from medsynth.report.data.review import Review, Thresholds
     from medsynth.schema import Schema
-    from medsynth.transforms import columns
+    from medsynth.transforms.registry import KINDS
 
-    models = [Schema, Review, Thresholds, *vars(columns).values()]
-    return {key for model in models for key in getattr(model, "model_fields", ())}
+    models = [Schema, Review, Thresholds, *KINDS.values()]
+    return {key for model in models for key in model.model_fields}
 
 
 @pytest.mark.parametrize("room", ROOMS)
