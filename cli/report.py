@@ -99,13 +99,13 @@ def report(
     if not shareable:
         say(f"INTERNAL: {output} holds exact statistics of real patients. --shareable makes one that may be passed on.",
             quiet=quiet)  # fmt: skip
-    lines_text = [f"{'-' if v.met is None else 'ok' if v.met else 'NO':<3} {v.question:<50} {_shown(v.figure.value)}"
-                  for v in made.glance]  # fmt: skip
+    lines_text = [f"{'-' if v.met is None else 'ok' if v.met else 'NO':<3} {v.question:<50} {_shown(v.estimate.value)}"
+                  for v in made.verdicts]  # fmt: skip
     facts = {
         "report": str(output),
         "json_twin": str(output.with_suffix(".json")),
         "shareable": shareable,
-        "glance": [v.model_dump() for v in made.glance],
+        "verdicts": [v.model_dump() for v in made.verdicts],
     }
     result(facts, "\n".join([*lines_text, f"Wrote {output} and {output.with_suffix('.json')}."]), as_json=as_json)
 

@@ -1,6 +1,8 @@
-"""Does every row keep to what the schema declares? Bounds, levels, decimals, and rules between columns."""
+"""Does every row obey what the schema declares? Bounds, levels, decimals, and rules between columns."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -10,14 +12,18 @@ from ...schema import Binary, Categorical, Date, Identifier, Schema
 from ...schema.constraints import Rule as Between
 from ...schema.constraints import evaluate, level_text
 from ...transforms.columns import Column
-from ..data.records import Part
+from ..data.context import Context
+from ..data.records import Estimate, Record
+from ..data.review import Thresholds
 from ..data.tables import day_numbers, readable, words
+from ..data.verdict import Verdict, decide
+from .registry import Section
 
 BETWEEN = "between columns"
 CLOSE = 0.02  # of a computed value: real rows are measured, so a definition holds in them nearly
 
 
-class Rule(Part):
+class Rule(Record):
     """One declared rule, and the share of real held-out and of synthetic rows that break it."""
 
     column: str
@@ -26,8 +32,8 @@ class Rule(Part):
     synthetic: float
 
 
-class Plausibility(Part):
-    """Section 13. `broken`: how many rules any synthetic row breaks."""
+class Plausibility(Record):
+    """Every rule checked. `broken`: how many rules any synthetic row breaks."""
 
     rules: list[Rule]
     broken: int
@@ -87,3 +93,18 @@ def _broken(column: Column, values: pd.Series) -> dict[str, float]:
     places = f"at most {column.places} decimals" if column.places else "a whole number"
     share = {f"within {low:g} to {high:g}": outside, places: finer}
     return {rule: float(hit.sum() / max(len(values), 1)) for rule, hit in share.items()} | found
+
+
+def _verdicts(found: Plausibility | None, thresholds: Thresholds) -> Sequence[Verdict]:
+    if found is None:
+        return []
+    detail = f"{len(found.rules)} rules were checked on every row."
+    broken = Estimate(value=float(found.broken))
+    return [decide("Do synthetic rows obey the schema?", "rules broken", broken, thresholds.rules_broken, detail)]
+
+
+def _compute(context: Context) -> Plausibility | None:
+    return plausibility(context.schema, context.real, context.synthetic) if context.schema else None
+
+
+SECTION = Section(id="plausibility", title="Plausibility", compute=_compute, record=Plausibility, verdicts=_verdicts)
