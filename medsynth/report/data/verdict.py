@@ -9,7 +9,7 @@ from .review import Threshold
 class Verdict(Record):
     """A question, what was measured, the threshold it is measured against. `met` is None where nothing was decided.
 
-    `judged` is the end of the interval that counts against the table, or the value itself.
+    `judged` is the end of the interval that counts against the table, or the value itself. `decimals` are those shown.
     """
 
     question: str
@@ -20,11 +20,13 @@ class Verdict(Record):
     source: str
     met: bool | None
     detail: str
+    decimals: int = 3
 
 
 def decide(
-    question: str, measure: str, estimate: Estimate, threshold: Threshold, detail: str, *, judged: bool = True
-) -> Verdict:
+    question: str, measure: str, estimate: Estimate, threshold: Threshold, detail: str, *, judged: bool = True,
+    decimals: int = 3,
+) -> Verdict:  # fmt: skip
     """The verdict on `estimate`: within the threshold if the upper end of its interval is at most the limit.
 
     With `judged` false the estimate is shown, but nothing is decided.
@@ -39,4 +41,5 @@ def decide(
         source=threshold.source,
         met=None if against is None or not judged else against <= threshold.limit,
         detail=detail,
+        decimals=decimals,
     )

@@ -171,7 +171,7 @@ def bars(
         drawing.text(width - 4, floor + 15, labels[-1].split(" to ")[-1], anchor="end")
     elif len(labels) <= 6:
         for k, label in enumerate(labels):
-            most = max(2, int(step / 6.2))
+            most = max(2, int(step / 7.6))
             short = label if len(label) <= most else label[: most - 1] + "…"
             drawing.text(4 + (k + 0.5) * step, floor + 15, short, anchor="middle")
     return drawing

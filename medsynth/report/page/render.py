@@ -63,8 +63,8 @@ def number(value: float | int | None, digits: int = 3, none: str = "not measured
     if isinstance(value, int):
         shown = f"{value:,}"
     else:
-        shown = f"{value:.{digits}f}" if digits >= 0 else f"{value:.12f}".rstrip("0")
-    if isinstance(value, float) and value and digits >= 0 and float(shown) == 0:
+        shown = f"{value:.{digits}f}" if digits >= 0 else f"{value:.12f}".rstrip("0").rstrip(".")
+    if isinstance(value, float) and value and digits > 0 and float(shown) == 0:
         shown = "below " + f"{10.0**-digits:.{digits}f}" if value > 0 else f"above -{10.0**-digits:.{digits}f}"
     return Markup('<data value="{}">{}</data>').format(repr(value), shown.replace("-", "\N{MINUS SIGN}", 1))
 

@@ -20,8 +20,8 @@ from ..data.records import Record
 from ..data.tables import Tables
 from .registry import Section
 
-ROWS = 3_000  # of the real rows, on which columns are permuted
-REPEATS = 3  # permutations of each column
+ROWS = 2_000  # of the real rows, on which columns are permuted
+REPEATS = 2  # permutations of each column
 
 
 class Importance(Record):

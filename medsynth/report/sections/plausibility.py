@@ -98,9 +98,9 @@ def _broken(column: Column, values: pd.Series) -> dict[str, float]:
 def _verdicts(found: Plausibility | None, thresholds: Thresholds) -> Sequence[Verdict]:
     if found is None:
         return []
-    detail = f"{len(found.rules)} rules were checked on every row."
+    question, detail = "Do synthetic rows obey the schema?", f"{len(found.rules)} rules were checked on every row."
     broken = Estimate(value=float(found.broken))
-    return [decide("Do synthetic rows obey the schema?", "rules broken", broken, thresholds.rules_broken, detail)]
+    return [decide(question, "rules broken", broken, thresholds.rules_broken, detail, decimals=0)]
 
 
 def _compute(context: Context) -> Plausibility | None:

@@ -22,16 +22,20 @@ def number_bars(real: pd.Series, made: pd.Series) -> Bars:
     low, high = np.quantile(known, [0.005, 0.995])
     positive = known[known > 0]
     skewed = known.min() >= 0 and len(positive) > 10 and high > 15 * np.median(positive)
+    whole = False
     if skewed:
         low = max(low, float(np.quantile(positive, 0.01)))
         edges = np.geomspace(low, max(high, low * 1.01), WIDTH + 1)
     else:
-        whole = bool((known == np.round(known)).all()) and high - low < WIDTH
+        whole = bool((known == np.round(known)).all()) and high - low < WIDTH  # then each number has its own bar
+        low, high = (np.floor(low), np.ceil(high)) if whole else (low, high)
         edges = np.arange(low - 0.5, high + 1) if whole else np.linspace(low, high + 1e-9 * (1 + abs(high)), WIDTH + 1)
     shares: list[NDArray[np.float64]] = []
     for values in (known, made.dropna().to_numpy(np.float64)):
         inside = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
         shares.append(np.asarray(np.bincount(inside, minlength=len(edges) - 1) / max(len(values), 1), np.float64))
+    if whole:
+        return [f"{a + 0.5:g}" for a in edges[:-1]], shares
     return [f"{a:.4g} to {b:.4g}" for a, b in itertools.pairwise(edges)], shares
 
 

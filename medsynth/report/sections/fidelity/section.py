@@ -129,7 +129,7 @@ def _verdicts(found: Fidelity | None, thresholds: Thresholds) -> Sequence[Verdic
             "two-way similarity below a second real sample's",
             Estimate(value=found.two_way_ceiling - found.two_way),
             thresholds.two_way_gap,
-            f"{found.two_way:.3f}, where a second real sample scores {found.two_way_ceiling:.3f}.",
+            f"Synthetic rows score {found.two_way:.3f}, a second real sample {found.two_way_ceiling:.3f}.",
         ),
         decide(
             "Can a classifier separate synthetic from real rows?",
