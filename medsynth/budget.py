@@ -1,96 +1,243 @@
-"""The budget of a table: what all fits on it cost together. A file beside the table, one line a fit, no cell in it."""
+"""What all fits on one table have spent together: a file beside the table, reserved before the first measurement.
+
+Each fit appends two lines: `reserved`, with all that its plan may release, before anything is measured; and `settled`,
+once its model stands. A fit that dies in between stays on file in full, and a resumed fit has the same number, so that
+it is counted once. Epsilon is never stored: it is computed from the events. No cell of the table is in the file.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+import os
+import secrets
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from .artifact import FORMAT, Model
-from .errors import ArtifactError, MedsynthError
-from .io.atomic import atomic_write
+from filelock import FileLock, Timeout
+
+from .errors import ArtifactError, BudgetError, MedsynthError
 from .io.formats import beside
 from .privacy.accounting import accountant
-from .privacy.accounting.ledger import Ledger
+from .privacy.accounting.calibration import Plan
+from .privacy.accounting.events import Event, from_json, to_json
 
 SUFFIX = ".medsynth-ledger"
+LOCK_SECONDS = 60.0  # how long a fit waits for others that write to the same file
+LARGEST_DELTA = 0.999
 
 
 @dataclass(frozen=True, kw_only=True)
-class TotalBudget:
-    """The sum over all fits on a table. `epsilon` holds at `delta` for all together, by whichever bound is the smaller.
+class Fit:
+    """One fit on file. `max_rows`: rows of a patient where the patient is the privacy unit; None for single rows.
 
-    `unprotected`: how many were fitted without noise, and are bounded by nothing.
+    `noise`: whether privacy noise was added. `model`: the model file's name, None until the fit is settled.
     """
 
-    fits: list[dict[str, object]]
-    epsilon: float
+    number: str
+    started: str
+    method: str
+    max_rows: int | None
+    noise: bool
     delta: float
-    unprotected: int
+    accountant: accountant.Accountant
+    events: tuple[tuple[Event, int], ...]
+    model: str | None = None
+
+    @property
+    def epsilon(self) -> float | None:
+        """What the fit costs at its delta, computed from its events; None where no noise was added."""
+        return accountant.epsilon(self.events, self.delta, self.accountant) if self.noise else None
+
+    def describe(self) -> dict[str, object]:
+        """The fit as plain data, for people and JSON."""
+        return {
+            "model": self.model or "(unfinished)",
+            "started": self.started,
+            "method": self.method,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "unit": "row" if self.max_rows is None else f"patient, up to {self.max_rows} rows",
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Total:
+    """What some fits cost together: `epsilon` at `delta`; None where some of them bound nothing for the unit."""
+
+    epsilon: float | None
+    delta: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spent:
+    """All fits on a table, in the order in which they were reserved."""
+
+    fits: tuple[Fit, ...]
+
+    @property
+    def unprotected(self) -> int:
+        """How many fits added no noise: no number bounds what these gave away."""
+        return sum(not fit.noise for fit in self.fits)
+
+    @property
+    def unfinished(self) -> int:
+        """How many fits were reserved and never settled. They count in full."""
+        return sum(fit.model is None for fit in self.fits)
+
+    def row(self) -> Total:
+        """The total for one row. A fit that protects whole patients protects each of their rows as well."""
+        return self._total(all(fit.noise for fit in self.fits))
+
+    def patient(self) -> Total:
+        """The total for one patient with all of their rows: a number only where every fit protects patients."""
+        return self._total(all(fit.noise and fit.max_rows is not None for fit in self.fits))
+
+    def _total(self, bounded: bool) -> Total:
+        """By plain sums, which hold for any mechanisms, or by Renyi composition at the summed delta, if smaller."""
+        delta = min(sum(fit.delta for fit in self.fits), LARGEST_DELTA)
+        if not bounded:
+            return Total(epsilon=None, delta=delta)
+        plain = math.fsum(fit.epsilon or 0.0 for fit in self.fits)
+        together = accountant.epsilon([event for fit in self.fits for event in fit.events], delta, "rdp")
+        return Total(epsilon=min(plain, together), delta=delta)
 
     def sentence(self) -> str:
-        """The total in words."""
+        """The totals in words."""
+        unfinished = f" ({self.unfinished} unfinished, counted in full)" if self.unfinished else ""
+        head = f"Fits on this table so far: {len(self.fits)}{unfinished}."
         if self.unprotected:
-            return f"{self.unprotected} of {len(self.fits)} fits on this table added no noise: no total can be claimed."
-        return (
-            f"Fits on this table so far: {len(self.fits)}. Together: ({self.epsilon:.4g}, {self.delta:.3g})-"
-            "differential privacy for one row, or the unit that a fit declared, if all of their models were released."
-        )
+            return f"{head} {self.unprotected} of them added no noise: no total can be claimed."
+        row, patient = self.row(), self.patient()
+        single = sum(fit.max_rows is None for fit in self.fits)
+        text = f"{head} Together, if all of their models were released: ({row.epsilon:.4g}, {row.delta:.3g})-"
+        text += "differential privacy for one row"
+        if patient.epsilon is not None:
+            return f"{text}, and for one patient with all of their rows."
+        if single < len(self.fits):
+            return f"{text}. For one patient no total can be claimed: {single} of the fits protect single rows."
+        return f"{text}. A person with several rows is protected less."
 
 
-def place(table: Path) -> Path:
-    """The path of a table's budget file."""
-    return beside(table, SUFFIX)
+class Budget:
+    """The budget file of one table. Appends are locked and on disk before a method returns.
 
-
-def record(table: Path, model: Model, output: Path) -> None:
-    """Add a fit to its table's budget. Call it before the model is written: what is not on file was not released."""
-    path = place(table)
-    line = {
-        "format": FORMAT,
-        "model": output.name,
-        "fitted": datetime.now(UTC).isoformat(timespec="seconds"),
-        "method": model.method,
-        "epsilon": model.epsilon,
-        "ledger": model.ledger.to_json(),
-    }
-    lines = [*_lines(path), json.dumps(line)]
-    atomic_write(path, lambda file: file.write(("\n".join(lines) + "\n").encode()), force=True, private=True)
-
-
-def read(table: Path) -> TotalBudget:
-    """The budget of a table.
-
-    Raises MedsynthError where no fit is on file, ArtifactError for a file that is broken or of another version.
+    Raises ArtifactError for a file that is damaged or altered, MedsynthError where it cannot be written.
     """
-    path = place(table)
-    if not path.exists():
-        raise MedsynthError(f"There is no {path}: no fit on {table} is on file. Fit a model first.")
-    try:
-        fits = [json.loads(line) for line in _lines(path)]
-        foreign = any("ledger" in fit and fit.get("format") != FORMAT for fit in fits)
-        ledgers = [] if foreign else [Ledger.from_json(fit["ledger"]) for fit in fits]
-        spent = [fit["epsilon"] for fit in fits]
-        named = [{key: str(fit[key]) for key in ("model", "fitted", "method")} for fit in fits]
-    except (ValueError, KeyError, TypeError):
-        raise ArtifactError(f"{path} is damaged. Restore it from a copy: it is the only record of the total.") from None
-    if foreign:
-        raise ArtifactError(f"{path} was written by another version of medsynth, which alone reads it. Keep the file.")
-    shown: list[dict[str, object]] = [{**n, "epsilon": e} for n, e in zip(named, spent, strict=True)]
-    known = [float(e) for e in spent if e is not None]
-    if len(known) < len(spent) or not known:
-        return TotalBudget(fits=shown, epsilon=math.inf, delta=1.0, unprotected=len(spent) - len(known))
-    # Plain sums hold for any mechanisms; Renyi composition at the summed delta is tighter once there are several.
-    delta = min(sum(ledger.delta for ledger in ledgers), 0.999)
-    events = [event for ledger in ledgers for event in ledger.composition()]
-    together = accountant.epsilon(events, delta, "rdp")
-    return TotalBudget(fits=shown, epsilon=min(sum(known), together), delta=delta, unprotected=0)
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def of(cls, table: Path) -> Budget:
+        """The budget file beside a table: patients.csv has patients.medsynth-ledger."""
+        return cls(beside(table, SUFFIX))
+
+    def reserve(self, plan: Plan, *, method: str, noise: bool, number: str | None = None) -> str:
+        """Put all that `plan` may release on file, before anything is measured. Returns the fit's number.
+
+        A resumed fit gives its `number`: a reservation that stands already is not made twice.
+        """
+        found = number or secrets.token_hex(8)
+        line = {
+            "fit": found,
+            "state": "reserved",
+            "started": datetime.now(UTC).isoformat(timespec="seconds"),
+            "method": method,
+            "max_rows": plan.most,
+            "noise": noise,
+            "delta": plan.delta,
+            "accountant": plan.accountant,
+            "events": [[to_json(event), times] for event, times in plan.events.values()],
+        }
+        self._append(line, once=True)
+        return found
+
+    def settle(self, number: str, model: str) -> None:
+        """Name the model file of a reserved fit, once it stands."""
+        self._append({"fit": number, "state": "settled", "model": model})
+
+    def cancel(self, number: str) -> None:
+        """Take a reservation back of which nothing was measured. Call it only while the fit's ledger is empty."""
+        self._append({"fit": number, "state": "cancelled"})
+
+    def spent(self) -> Spent:
+        """All fits on file. Raises MedsynthError where there is none."""
+        if not self.path.exists():
+            raise MedsynthError(f"There is no {self.path}: no fit on this table is on file.")
+        return Spent(fits=tuple(self._fits(self._read())))
+
+    def _append(self, line: dict[str, Any], *, once: bool = False) -> None:
+        """One line more, on disk when this returns; with `once`, unless the fit has a line already."""
+        if not self.path.parent.is_dir():
+            raise MedsynthError(f"{self.path} cannot be written: there is no such folder.")
+        added = json.dumps(line).encode() + b"\n"
+        try:
+            with FileLock(self.path.with_name(self.path.name + ".lock"), timeout=LOCK_SECONDS, mode=0o600):
+                content = self._read()
+                if once and any(fit.number == line["fit"] for fit in self._fits(content)):
+                    return
+                self._fits(content + added)  # a line that contradicts the file is refused before it is written
+                with os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
+                    file.truncate(len(content))  # a line that a crash cut off reserved nothing: its fit never began
+                    file.seek(0, os.SEEK_END)
+                    file.write(added)
+                    file.flush()
+                    os.fsync(file.fileno())
+        except Timeout:
+            raise MedsynthError(f"{self.path} is locked by another fit. Try again once that has ended.") from None
+        except OSError as error:
+            raise MedsynthError(
+                f"{self.path} cannot be written ({error.strerror}): what is spent must stand there."
+            ) from None
+
+    def _read(self) -> bytes:
+        """The whole lines on file."""
+        try:
+            content = self.path.read_bytes() if self.path.exists() else b""
+        except OSError as error:
+            raise ArtifactError(f"{self.path} cannot be read ({error.strerror}).") from None
+        return content[: content.rfind(b"\n") + 1]
+
+    def _fits(self, content: bytes) -> list[Fit]:
+        """The fits that the lines tell of, without those that were cancelled."""
+        fits: dict[str, Fit] = {}
+        try:
+            for text in content.decode().splitlines():
+                line = json.loads(text)
+                number, state = str(line["fit"]), line["state"]
+                if state == "reserved" and number not in fits:
+                    fits[number] = _reserved(number, line)
+                elif state == "settled" and number in fits:
+                    fits[number] = replace(fits[number], model=str(line["model"]))
+                elif state == "cancelled" and number in fits and fits[number].model is None:
+                    del fits[number]
+                else:
+                    raise ValueError
+        except (ValueError, KeyError, TypeError, AttributeError, BudgetError):
+            raise ArtifactError(
+                f"{self.path} is damaged or was altered. Restore it from a copy: it is the only record of the total."
+            ) from None
+        return list(fits.values())
 
 
-def _lines(path: Path) -> list[str]:
-    try:
-        return [line for line in path.read_text("utf-8").splitlines() if line.strip()] if path.exists() else []
-    except (OSError, UnicodeDecodeError):
-        raise ArtifactError(f"{path} cannot be read. Restore it from a copy.") from None
+def _reserved(number: str, line: dict[str, Any]) -> Fit:
+    """The fit of a reserving line. Raises ValueError, KeyError, TypeError or BudgetError where it is none."""
+    events = tuple((from_json(event), times) for event, times in line["events"])
+    max_rows, delta, noise = line["max_rows"], line["delta"], line["noise"]
+    whole = all(type(times) is int and times > 0 for _, times in events)
+    known = line["accountant"] in ("prv", "rdp") and type(noise) is bool and isinstance(delta, float) and 0 < delta < 1
+    if not (events and whole and known and (max_rows is None or (type(max_rows) is int and max_rows > 0))):
+        raise ValueError
+    return Fit(
+        number=number,
+        started=str(line["started"]),
+        method=str(line["method"]),
+        max_rows=max_rows,
+        noise=noise,
+        delta=delta,
+        accountant=line["accountant"],
+        events=events,
+    )

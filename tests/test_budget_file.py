@@ -1,0 +1,156 @@
+"""The budget file: reserved before, settled after, under one lock; totals for rows and patients; nothing believed."""
+
+import json
+import math
+import multiprocessing
+import stat
+from pathlib import Path
+
+import pytest
+
+from medsynth.budget import Budget
+from medsynth.errors import ArtifactError, MedsynthError
+from medsynth.privacy.accounting import accountant
+from medsynth.privacy.accounting.calibration import Plan, Query, make_plan
+
+
+def planned(epsilon: float = 1.0, patient: int | None = None) -> Plan:
+    return make_plan([Query(label="m", weight=1.0)], epsilon=epsilon, delta=1e-5, rows=1000, most=patient)
+
+
+@pytest.fixture
+def budget(tmp_path: Path) -> Budget:
+    return Budget.of(tmp_path / "patients.csv")
+
+
+def test_a_reservation_stands_before_anything_is_measured(budget: Budget) -> None:
+    number = budget.reserve(planned(), method="independent", noise=True)
+    found = budget.spent()
+    assert [fit.number for fit in found.fits] == [number] and found.unfinished == 1
+    assert found.row().epsilon == found.fits[0].epsilon == pytest.approx(planned().epsilon)
+    assert "unfinished" in found.sentence()
+    budget.settle(number, "patients.medsynth")
+    assert budget.spent().unfinished == 0 and budget.spent().row() == found.row()
+    assert stat.S_IMODE(budget.path.stat().st_mode) == 0o600
+
+
+def test_a_resumed_fit_is_counted_once(budget: Budget) -> None:
+    number = budget.reserve(planned(), method="independent", noise=True)
+    assert budget.reserve(planned(), method="independent", noise=True, number=number) == number
+    assert len(budget.spent().fits) == 1
+    budget.settle(number, "a")
+    assert budget.reserve(planned(), method="independent", noise=True, number=number) == number  # a save that failed
+    budget.settle(number, "b")
+    assert [fit.model for fit in budget.spent().fits] == ["b"]
+
+
+def test_a_cancelled_reservation_costs_nothing(budget: Budget) -> None:
+    budget.cancel(budget.reserve(planned(), method="independent", noise=True))
+    assert budget.spent().fits == ()
+    kept = budget.reserve(planned(), method="independent", noise=True)
+    budget.settle(kept, "m")
+    with pytest.raises(ArtifactError):  # a settled fit cannot be taken back
+        budget.cancel(kept)
+    assert len(budget.spent().fits) == 1
+
+
+def test_totals_add_up_and_many_fits_compose_more_tightly(budget: Budget) -> None:
+    for _ in range(12):
+        budget.settle(budget.reserve(planned(0.5), method="independent", noise=True), "m")
+    total = budget.spent().row()
+    each = planned(0.5).epsilon
+    assert total.epsilon is not None and each < total.epsilon < 0.8 * 12 * each
+    assert total.delta == pytest.approx(12e-5)
+    events = [pair for fit in budget.spent().fits for pair in fit.events]
+    assert total.epsilon >= accountant.epsilon(events, total.delta, "prv")
+
+
+def test_rows_and_patients_are_never_one_number(budget: Budget) -> None:
+    """A fit that protects rows bounds nothing for a patient; one that protects patients bounds both."""
+    budget.reserve(planned(1.0, patient=5), method="independent", noise=True)
+    assert budget.spent().patient() == budget.spent().row()
+    assert "one patient with all of their rows." in budget.spent().sentence()
+    budget.reserve(planned(2.0), method="independent", noise=True)
+    spent = budget.spent()
+    assert spent.patient().epsilon is None and spent.row().epsilon is not None
+    assert "For one patient no total can be claimed" in spent.sentence()
+
+
+def test_a_fit_without_noise_leaves_no_total(budget: Budget) -> None:
+    budget.reserve(planned(), method="independent", noise=False)
+    spent = budget.spent()
+    assert spent.row().epsilon is None and spent.patient().epsilon is None and spent.fits[0].epsilon is None
+    assert "no total can be claimed" in spent.sentence()
+
+
+def edited(budget: Budget, **fields: object) -> None:
+    budget.reserve(planned(), method="independent", noise=True)
+    line = json.loads(budget.path.read_text()) | fields
+    budget.path.write_text(json.dumps(line) + "\n")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"events": [[{"mechanism": "Gaussian", "multiplier": -9.0}, 1]]},
+        {"events": [[{"mechanism": "Gaussian", "multiplier": math.inf}, 1]]},
+        {"events": [[{"mechanism": "Gaussian", "multiplier": math.nan}, 1]]},
+        {"events": [[{"mechanism": "Nothing", "multiplier": 1.0}, 1]]},
+        {"events": [[{"mechanism": "Gaussian", "multiplier": 1.0}, -1]]},
+        {"events": []},
+        {"delta": 2.0},
+        {"accountant": "mine"},
+        {"noise": "yes"},
+        {"max_rows": -1},
+        {"state": "gone"},
+    ],
+    ids=str,
+)
+def test_what_was_edited_by_hand_is_refused(budget: Budget, fields: dict[str, object]) -> None:
+    edited(budget, **fields)
+    with pytest.raises(ArtifactError, match="altered"):
+        budget.spent()
+    with pytest.raises(ArtifactError, match="altered"):
+        budget.reserve(planned(), method="independent", noise=True, number="x")  # and nothing is added to it
+
+
+def test_an_epsilon_written_into_the_file_is_not_read(budget: Budget) -> None:
+    edited(budget, epsilon=-9)
+    assert budget.spent().row().epsilon == pytest.approx(planned().epsilon)
+
+
+@pytest.mark.parametrize("content", [b"{\n", b'{"model": 1}\n', b"\xff\n"])
+def test_a_damaged_file_is_one_error_and_is_kept(budget: Budget, content: bytes) -> None:
+    budget.path.write_bytes(content)
+    with pytest.raises(ArtifactError, match="Restore"):
+        budget.spent()
+    assert budget.path.read_bytes() == content
+
+
+def test_a_line_that_a_crash_cut_off_is_replaced(budget: Budget) -> None:
+    kept = budget.reserve(planned(), method="independent", noise=True)
+    with budget.path.open("ab") as file:
+        file.write(b'{"fit": "a", "state": "reser')
+    assert [fit.number for fit in budget.spent().fits] == [kept]
+    added = budget.reserve(planned(), method="independent", noise=True)
+    assert [fit.number for fit in budget.spent().fits] == [kept, added]
+
+
+def test_no_fit_on_file_and_no_folder(budget: Budget, tmp_path: Path) -> None:
+    with pytest.raises(MedsynthError, match="no fit"):
+        budget.spent()
+    with pytest.raises(MedsynthError, match="cannot be written"):
+        Budget.of(tmp_path / "none" / "patients.csv").reserve(planned(), method="independent", noise=True)
+
+
+def one_fit(table: Path) -> None:
+    budget = Budget.of(table)
+    budget.settle(budget.reserve(planned(), method="independent", noise=True), "m")
+
+
+def test_fits_at_once_are_all_on_file(budget: Budget, tmp_path: Path) -> None:
+    with multiprocessing.get_context("spawn").Pool(8) as pool:
+        pool.map(one_fit, [tmp_path / "patients.csv"] * 50, chunksize=1)
+    spent = budget.spent()
+    assert len(spent.fits) == len({fit.number for fit in spent.fits}) == 50 and spent.unfinished == 0
+    assert len(budget.path.read_text().splitlines()) == 100
