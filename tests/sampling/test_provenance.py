@@ -1,0 +1,94 @@
+"""Provenance: a table is a model's own only where the model draws it again, byte by byte."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import medsynth
+from medsynth.artifact import Model
+from medsynth.io.writer import write
+from medsynth.sampling import csv_chunks, frames, provenance
+from medsynth.schema import Schema
+
+Fitted = tuple[Model, Path]
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory, cohort: pd.DataFrame, clinic: Schema) -> Fitted:
+    path = tmp_path_factory.mktemp("model") / "clinic.medsynth"
+    model = medsynth.fit(cohort, schema=clinic, epsilon=3.7, rows=300, method="independent")
+    model.save(path)
+    return model, path
+
+
+def sampled(fitted: Fitted, table: Path, where: tuple[str, ...] = ()) -> Path:
+    model, path = fitted
+    with table.open("wb") as file:
+        write(file, table, frames(model, 60, 5, where), csv_chunks(model, 60, 5, where))
+    provenance.of(model, path, 60, 5, where, False).save(table)
+    return table
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet"])
+def test_a_models_own_rows_are_known(fitted: Fitted, tmp_path: Path, ending: str) -> None:
+    assert provenance.drawn_by(fitted[0], sampled(fitted, tmp_path / f"rows.{ending}"))
+
+
+def test_conditions_are_drawn_again(fitted: Fitted, tmp_path: Path) -> None:
+    assert provenance.drawn_by(fitted[0], sampled(fitted, tmp_path / "rows.csv", where=("sex_at_birth=F",)))
+
+
+def test_rows_of_another_model_are_not(fitted: Fitted, tmp_path: Path, cohort: pd.DataFrame, clinic: Schema) -> None:
+    """The attack of the red team: rows of a fit without noise beside a model that makes a claim."""
+    bare = medsynth.fit(cohort, schema=clinic, no_dp=True, rows=300, method="independent")
+    table = sampled((bare, fitted[1]), tmp_path / "rows.csv")
+    assert provenance.drawn_by(bare, table) and not provenance.drawn_by(fitted[0], table)
+
+
+def test_the_real_table_is_not(fitted: Fitted, tmp_path: Path, cohort: pd.DataFrame) -> None:
+    table = sampled(fitted, tmp_path / "rows.csv")
+    cohort.head(60).to_csv(table, index=False)
+    assert not provenance.drawn_by(fitted[0], table)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_one_changed_cell_is_found(fitted: Fitted, tmp_path: Path, ending: str) -> None:
+    table = sampled(fitted, tmp_path / f"rows.{ending}")
+    if ending == "parquet":
+        frame = pd.read_parquet(table)
+        frame.iloc[7, 0] = frame.iloc[7, 0] + 1
+        frame.to_parquet(table, index=False)
+    else:
+        lines = table.read_text().splitlines()
+        table.write_text("\n".join([*lines[:-1], lines[1]]) + "\n")
+    assert not provenance.drawn_by(fitted[0], table)
+
+
+def test_more_rows_or_fewer_are_found(fitted: Fitted, tmp_path: Path) -> None:
+    table = sampled(fitted, tmp_path / "rows.csv")
+    lines = table.read_text().splitlines()
+    for changed in (lines[:-1], [*lines, lines[-1]]):
+        table.write_text("\n".join(changed) + "\n")
+        assert not provenance.drawn_by(fitted[0], table)
+
+
+FORGED: list[dict[str, object]] = [
+    {"seed": 6}, {"rows": 61}, {"rows": -1}, {"seed": "5"}, {"where": [1]}, {"more": 1}, {"where": ["x=1"]},
+    {"balance": 1},
+]  # fmt: skip
+
+
+def test_no_file_a_forged_one_and_a_broken_one(fitted: Fitted, tmp_path: Path) -> None:
+    table = sampled(fitted, tmp_path / "rows.csv")
+    path = provenance.beside(table)
+    content = json.loads(path.read_text())
+    assert content["claim"].startswith("(3.") and content["seed"] == 5
+    for forged in FORGED:
+        path.write_text(json.dumps(content | forged))
+        assert not provenance.drawn_by(fitted[0], table), forged
+    path.write_text("{")
+    assert not provenance.drawn_by(fitted[0], table)
+    path.unlink()
+    assert not provenance.drawn_by(fitted[0], table)
