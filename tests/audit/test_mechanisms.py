@@ -1,17 +1,111 @@
 """The audit of mechanisms proves nearly all that is claimed and never more; planted faults are convicted."""
 
+import math
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
 from medsynth.audit.mechanisms import CASES, MU, audit_mechanism
-from medsynth.privacy import vault
-from medsynth.rng import SeededEntropy
+from medsynth.privacy import clipping, pair_clipping, vault
+from medsynth.rng import Entropy, SeededEntropy
 
 TRIALS, CONFIDENCE = 12_000, 0.999
+Patch = pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_nearly_all_of_the_claim_is_proven_and_never_more(name: str) -> None:
-    """With a fixed seed: the chance that the bound were above the truth is 1e-3 by the confidence."""
+    """The seed is fixed; the chance that the bound lies above the truth is 1e-3 by the confidence."""
     found = audit_mechanism(CASES[name], TRIALS, CONFIDENCE, SeededEntropy(1))
     assert 0.95 * MU <= found.proven_mu <= found.claimed_mu == MU and not found.convicts
+
+
+def no_noise(patch: Patch) -> None:
+    patch.setattr(vault, "noised", lambda values, std, entropy: values)
+
+
+def halved_noise(patch: Patch) -> None:
+    true = vault.noised
+    patch.setattr(vault, "noised", lambda values, std, entropy: true(values, std / 2, entropy))
+
+
+def constant_noise(patch: Patch) -> None:
+    """The same noise in every release, as from entropy that repeats itself."""
+    true = vault.noised
+
+    def noised(values: np.ndarray, std: float, entropy: Entropy) -> np.ndarray:
+        return true(values, std, SeededEntropy(3))
+
+    patch.setattr(vault, "noised", noised)
+
+
+def no_clipping(patch: Patch) -> None:
+    patch.setattr(clipping, "factors", lambda norms, bound: norms * 0 + 1)
+
+
+def clipped_after_the_sum(patch: Patch) -> None:
+    def clipped(critic: Any, loss: Any, rows: Any, bound: float, *_: Any) -> clipping.ClippedSum:
+        total = clipping.clipped_gradient_sum(critic, loss, rows, math.inf).tensors
+        norm = math.sqrt(sum(float(t.square().sum()) for t in total))
+        return clipping.ClippedSum(tuple(t * min(1.0, bound / max(norm, 1e-30)) for t in total), bound)
+
+    patch.setattr(vault, "clipped_gradient_sum", clipped)
+
+
+def no_root_of_tables(patch: Patch) -> None:
+    patch.setattr(vault, "math", SimpleNamespace(sqrt=lambda count: 1.0, prod=math.prod))
+
+
+def no_rows_of_a_patient(patch: Patch) -> None:
+    true = vault.Vault.__init__
+
+    def born(self: Any, *arguments: Any, **options: Any) -> None:
+        true(self, *arguments, **options)
+        self._max_rows = 1
+
+    patch.setattr(vault.Vault, "__init__", born)
+
+
+def microbatches_at_one_norm(patch: Patch) -> None:
+    true = clipping.clipped_gradient_sum
+
+    def halved(*arguments: Any) -> clipping.ClippedSum:
+        found = true(*arguments)
+        return clipping.ClippedSum(found.tensors, found.l2 / 2)
+
+    patch.setattr(vault, "clipped_gradient_sum", halved)
+
+
+def groups_for_free(patch: Patch) -> None:
+    patch.setattr(pair_clipping.Groups, "sensitivity", 1.0)
+
+
+def whole_counts_of_norms(patch: Patch) -> None:
+    true = vault.halves_below
+    patch.setattr(vault, "halves_below", lambda *arguments: 2 * true(*arguments))
+
+
+FAULTS: list[tuple[Callable[[Patch], None], list[str]]] = [
+    (no_noise, list(CASES)),
+    (halved_noise, list(CASES)),
+    (constant_noise, ["marginals", "gradient sum", "distances"]),
+    (no_clipping, ["gradient sum", "gradient sum, patients"]),
+    (clipped_after_the_sum, ["gradient sum"]),
+    (no_root_of_tables, ["marginals", "distances"]),
+    (no_rows_of_a_patient, ["marginals, patients", "gradient sum, patients"]),
+    (microbatches_at_one_norm, ["microbatch gradient sum"]),
+    (groups_for_free, ["pair gradients in groups", "norms below a bound"]),
+    (whole_counts_of_norms, ["norms below a bound"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("fault", "name"),
+    [pytest.param(fault, name, id=f"{fault.__name__}-{name}") for fault, names in FAULTS for name in names],
+)
+def test_a_planted_fault_is_convicted(fault: Callable[[Patch], None], name: str, monkeypatch: Patch) -> None:
+    fault(monkeypatch)
+    assert audit_mechanism(CASES[name], 800, CONFIDENCE, SeededEntropy(2)).convicts

@@ -1,0 +1,137 @@
+"""Whole fits with and without one row: every released number in one statistic, against an attacker who knows all else.
+
+The attacker knows every row but the target's presence, the code, the plan and each noise scale, and sees each release
+at its full precision. For Gaussian measurements chosen adaptively the best test adds up, over all of them, the release
+projected on the change that the target would make: a sum of normal variables whose mu is that of the composition.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UsageError
+from ..methods import registry
+from ..privacy.accounting.calibration import Plan, make_plan
+from ..privacy.accounting.events import Event, Gaussian
+from ..privacy.release import Release, Releases
+from ..privacy.vault import Vault
+from ..rng import Entropy, NoNoise, system_entropy
+from ..schema import Schema
+from .mechanisms import Finding
+from .statistics import Errors, upper_rate
+
+Codes = NDArray[np.int32]
+Floats = NDArray[np.float64]
+OTHERS = 40  # rows beside the target
+DECLARED = 2_000  # rows that the plan is told of: enough for a method to plan all that it can measure
+EPSILON, DELTA = 12.0, 1e-5  # where error rates tell most of mu with few fits
+
+
+class _Done(Exception):
+    """Raised once all that was planned is released: what follows is post-processing and tells an attacker no more."""
+
+
+class _Recorder(Releases):
+    """Releases that are kept for the attacker, with the noise's standard deviation in each."""
+
+    __slots__ = ("arrays", "std")
+
+    def release(self, label: str, sensitivity: float, draw: Callable[[Event], Release]) -> Release:
+        """Release as ever, and keep what was released."""
+        found = super().release(label, sensitivity, draw)
+        self.arrays, self.std = found.arrays, self.event(label).multiplier * sensitivity
+        return found
+
+
+class _Watched:
+    """A vault whose every measurement is also computed exactly, with the target and without: the attacker's notes."""
+
+    def __init__(self, codes: Codes, present: bool, names: tuple[str, ...], plan: Plan, entropy: Entropy) -> None:
+        sources: list[tuple[bool, Entropy]] = [(present, entropy), (False, NoNoise()), (True, NoNoise())]
+        self._recorders = [_Recorder(plan.ledger(source.source), source) for _, source in sources]
+        self._ledger = plan.events
+        self._vaults = [
+            Vault(codes if with_target else codes[:-1], names, recorder)
+            for (with_target, _), recorder in zip(sources, self._recorders, strict=True)
+        ]
+        self._left = sum(times for _, times in plan.events.values())
+        self.score = 0.0  # sum of d . (release - middle) / std^2, with d the change that the target makes
+        self.information = 0.0  # sum of |d|^2 / std^2
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if not name.startswith("measure_"):
+            raise AttributeError(name)
+
+        def measure(*arguments: Any, **options: Any) -> Any:
+            if not self._left:
+                raise _Done
+            found = [getattr(vault, name)(*arguments, **options) for vault in self._vaults]
+            self._left -= 1
+            noisy, without, present = self._recorders
+            for release, low, high in zip(noisy.arrays, without.arrays, present.arrays, strict=True):
+                change = high - low
+                self.score += float((change * (release - (low + high) / 2)).sum()) / noisy.std**2
+                self.information += float(np.square(change).sum()) / noisy.std**2
+            if not self._left:
+                raise _Done
+            return found[0]
+
+        return measure
+
+
+def audit_end_to_end(
+    method: str,
+    schema: Schema,
+    trials: int,
+    confidence: float,
+    entropy: Entropy | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Finding:
+    """Fit `method` to a simulated worst-case table of `schema`, `trials` times without the target and as often with it.
+
+    Raises UsageError for a method whose measurements are not all plain Gaussian ones: these are audited one by one.
+    """
+    entropy = entropy or system_entropy()
+    core = schema.core
+    module = registry.module(method)
+    config = registry.configured(method, module, {})
+    queries = module.queries(config, DECLARED, len(core.columns), EPSILON)
+    plan = make_plan(queries, epsilon=EPSILON, delta=DELTA, rows=DECLARED)
+    if not all(isinstance(event, Gaussian) for event, _ in plan.events.values()):
+        raise UsageError(f"{method} samples lots or shards: its measurements are audited one by one, not end to end.")
+    codes = _worst_case(core)
+    scores: dict[bool, list[float]] = {False: [], True: []}
+    for k in range(trials):
+        for present in (False, True):
+            watched = _Watched(codes, present, core.names, plan, entropy)
+            with contextlib.suppress(_Done):
+                module.train(config, core, watched, plan, k, "cpu", lambda done, total: None)
+            scores[present].append(watched.score / math.sqrt(watched.information))
+        progress(k + 1, trials)
+    without, present_scores = (np.array(scores[side]) for side in (False, True))
+    risk = (1 - confidence) / 2
+    found = Errors(
+        false_positive=upper_rate(int((without > 0).sum()), trials, risk),
+        false_negative=upper_rate(int((present_scores <= 0).sum()), trials, risk),
+    )
+    return Finding(
+        name=f"{method}, end to end",
+        worst_case="one row unlike all others; the attacker knows these and sees every release",
+        claimed_mu=math.sqrt(sum(times / event.multiplier**2 for event, times in plan.events.values())),
+        proven_mu=found.mu(),
+        trials=trials,
+        confidence=confidence,
+    )
+
+
+def _worst_case(core: Schema) -> Codes:
+    """Rows that share the first code of every column, and a last one at the last code of each."""
+    codes = np.zeros((OTHERS + 1, len(core.columns)), np.int32)
+    codes[-1] = [column.size - 1 for column in core.columns.values()]
+    return codes
