@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec
@@ -43,22 +42,11 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
             message = "\n".join([translated(str(error)), *hints(str(error), str(kwargs.get("table") or "TABLE"))])
             _fail(message, error.exit_code, as_json)
         except KeyboardInterrupt:
-            _fail("Interrupted. Nothing was released, and what was there before is unchanged.", INTERRUPTED, as_json)
+            _fail("Interrupted. No file was written, and what was there before is unchanged.", INTERRUPTED, as_json)
         except MemoryError:
             _fail("There is not enough memory for this table. Use a machine with more, or fewer columns.", 1, as_json)
 
     return run
-
-
-@contextmanager
-def removed_on_interrupt(checkpoint: Path | None) -> Iterator[None]:
-    """Remove the checkpoint of a fit that a person interrupts; a fit that is killed, or fails, leaves it."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        if checkpoint:
-            checkpoint.unlink(missing_ok=True)
-        raise
 
 
 def _fail(message: str, code: int, as_json: bool) -> None:

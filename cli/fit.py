@@ -10,7 +10,7 @@ import typer
 
 from medsynth.errors import UsageError
 
-from .console import guarded, notify, removed_on_interrupt, result
+from .console import guarded, notify, result
 from .flags import translated
 from .options import (
     PUBLIC_ROWS,
@@ -87,9 +87,10 @@ def fit(
     model = _fitted(
         source, output, quiet, epsilon=epsilon, no_dp=no_dp, delta=delta, schema=declared, target=target, method=method,
         preset=preset, microbatches=microbatches, settings=parsed_settings(set_), rows=rows, public=public,
-        device=device, seed=seed, resume=resume,
+        device=device, seed=seed, resume=resume, budget_table=table, model_name=output.name,
     )  # fmt: skip
-    _save(table, model, output, force)
+    model.save(output, force=force)
+    _checkpoint(output).unlink(missing_ok=True)
     _print(model, output, as_json)
 
 
@@ -111,19 +112,16 @@ def _fitted(source: Path | Table, output: Path, quiet: bool, *, resume: bool, **
 
     checkpoint = _checkpoint(output)
     show = sys.stderr.isatty() and not quiet
-    with removed_on_interrupt(None if resume else checkpoint), fit_progress(show) as advance:
-        return run(
-            source, **options, progress=advance, checkpoint=checkpoint, resume=resume,
-            notice=lambda text: notify(text, quiet=quiet),
-        )  # fmt: skip
-
-
-def _save(table: Path, model: Model, output: Path, force: bool) -> None:
-    from medsynth.budget import record
-
-    record(table, model, output)
-    model.save(output, force=force)
-    _checkpoint(output).unlink(missing_ok=True)
+    try:
+        with fit_progress(show) as advance:
+            return run(
+                source, **options, progress=advance, checkpoint=checkpoint, resume=resume,
+                notice=lambda text: notify(text, quiet=quiet),
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        if checkpoint.exists():
+            notify("What was measured is on file and counts. The same command with --resume goes on.", quiet=quiet)
+        raise
 
 
 def _print(model: Model, output: Path, as_json: bool) -> None:

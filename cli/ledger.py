@@ -70,13 +70,14 @@ def _lines(fitted: Model) -> list[str]:
 
 
 def _of_table(table: Path, as_json: bool) -> None:
-    from medsynth.budget import read
+    from medsynth.budget import Budget
 
-    total = read(table)
-    line = "{fitted}  {method:<14} epsilon {epsilon!s:<8.6}  {model}"
-    lines = [line.format(**fit) for fit in total.fits]
-    content = {"fits": total.fits, "epsilon": None if total.unprotected else total.epsilon, "delta": total.delta}
-    result(content, "\n".join([total.sentence(), *lines]), as_json=as_json)
+    spent = Budget.of(table).spent()
+    fits, row, patient = [fit.describe() for fit in spent.fits], spent.row(), spent.patient()
+    line = "{started}  {method:<14} epsilon {epsilon!s:<8.6} for one {unit:<24} {model}"
+    lines = [line.format(**fit) for fit in fits]
+    content = {"fits": fits, "epsilon": row.epsilon, "epsilon_patient": patient.epsilon, "delta": row.delta}
+    result(content, "\n".join([spent.sentence(), *lines]), as_json=as_json)
 
 
 def _verify(fitted: Model) -> dict[str, float]:

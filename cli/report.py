@@ -144,10 +144,10 @@ def _read(path: Path | None) -> pd.DataFrame | None:
 
 def _budget_note(inputs: Inputs) -> list[str]:
     """The sum over all fits on the table, where it is on file."""
-    from medsynth.budget import place, read
+    from medsynth.budget import Budget
 
-    table = inputs.folder / f"{inputs.name}.csv"
-    return [f"{read(table).sentence()} ({place(table).name})"] if place(table).exists() else []
+    budget = Budget.of(inputs.folder / f"{inputs.name}.csv")
+    return [f"{budget.spent().sentence()} ({budget.path.name})"] if budget.path.exists() else []
 
 
 def _command_line() -> list[str]:

@@ -146,7 +146,7 @@ class Budget:
             "state": "reserved",
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
             "method": method,
-            "max_rows": plan.most,
+            "max_rows": plan.max_rows,
             "noise": noise,
             "delta": plan.delta,
             "accountant": plan.accountant,

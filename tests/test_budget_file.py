@@ -15,7 +15,7 @@ from medsynth.privacy.accounting.calibration import Plan, Query, make_plan
 
 
 def planned(epsilon: float = 1.0, patient: int | None = None) -> Plan:
-    return make_plan([Query(label="m", weight=1.0)], epsilon=epsilon, delta=1e-5, rows=1000, most=patient)
+    return make_plan([Query(label="m", weight=1.0)], epsilon=epsilon, delta=1e-5, rows=1000, max_rows=patient)
 
 
 @pytest.fixture

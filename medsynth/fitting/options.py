@@ -35,6 +35,8 @@ class FitOptions:
     device: str
     seed: int | None
     checkpoint: Path | None
+    budget_table: Path | str | None
+    model_name: str | None
     resume: bool
     notice: Notice
     progress: Progress

@@ -13,6 +13,7 @@ from ..transforms.table_codec import encode
 from .options import FitOptions, Progress
 from .preparation import announce, choose_method, open_releases, plan_measurements
 from .private_table import Notice, open_public, open_table
+from .reservation import budget_of, reserved_budget
 from .training import declared_or_measured_schema, encode_into_vault, seal, train, with_hierarchy_levels
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ def fit(
     seed: int | None = None,
     checkpoint: Path | None = None,
     resume: bool = False,
+    budget_table: Path | str | None = None,
+    model_name: str | None = None,
     notice: Notice = lambda text: None,
     progress: Progress = lambda plan, device, done, total, lots: None,
 ) -> Model:
@@ -58,12 +61,17 @@ def fit(
     A `checkpoint` stores every release before it is used; with `resume` those of a fit that was killed are used
     again and none is drawn twice. It is private: remove it once the model is saved.
 
+    All fits on a table are added up in a file beside it: before anything is measured, the whole plan is put on file.
+    `budget_table` names the table whose file it is, where `table` is a frame or a part of another table; `model_name`
+    is how the file lists the model.
+
     Raises UsageError, BudgetError, TableError or SchemaError; see medsynth.errors.
     """
     options = FitOptions(
         epsilon=epsilon, no_dp=no_dp, delta=delta, schema=schema, target=target, method=method, preset=preset,
         microbatches=microbatches, settings=settings, rows=rows, public=public, device=device, seed=seed,
-        checkpoint=checkpoint, resume=resume, notice=notice, progress=progress,
+        checkpoint=checkpoint, resume=resume, budget_table=budget_table, model_name=model_name, notice=notice,
+        progress=progress,
     )  # fmt: skip
     return fit_by(options, table)
 
@@ -78,11 +86,12 @@ def fit_by(options: FitOptions, table: Path | str | pd.DataFrame | Table) -> Mod
     public_rows = None if options.public is None else open_public(options.public, private.declared)
     planned = plan_measurements(private, options, method)
     announce(private, planned, public_rows)
-    releases, seed = open_releases(private, planned, public_rows)
-    schema = declared_or_measured_schema(private, planned, releases)
-    schema = with_hierarchy_levels(private, planned, releases, schema)
-    vault = encode_into_vault(private, planned, releases, schema, codes)
-    dtypes = private.data.dtypes
-    del private, codes  # the memory of the raw table
-    tensors = train(planned, vault, schema, seed, public_rows)
-    return seal(planned, schema, tensors, dtypes, time.perf_counter() - started)
+    out = open_releases(private, planned, public_rows)
+    with reserved_budget(planned, budget_of(table, options.budget_table), out.number):
+        schema = declared_or_measured_schema(private, planned, out.releases)
+        schema = with_hierarchy_levels(private, planned, out.releases, schema)
+        vault = encode_into_vault(private, planned, out.releases, schema, codes)
+        dtypes = private.data.dtypes
+        del private, codes  # the memory of the raw table
+        tensors = train(planned, vault, schema, out.seed, public_rows)
+        return seal(planned, schema, tensors, dtypes, time.perf_counter() - started)

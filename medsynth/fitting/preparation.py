@@ -100,13 +100,20 @@ def announce(private: PrivateTable, planned: PlannedFit, public_rows: PublicRows
         notice("`no_dp`: NOT DIFFERENTIALLY PRIVATE. The model and its rows may give patients away. Share neither.")
 
 
-def open_releases(
-    private: PrivateTable, planned: PlannedFit, public_rows: PublicRows | None
-) -> tuple[Releases, int | None]:
-    """The one way out of the private side, with the checkpoint where one is kept; and the seed of public streams."""
+@dataclass(frozen=True, kw_only=True)
+class WayOut:
+    """The one way out of the private side, the seed of public streams, and the fit's number where one is on file."""
+
+    releases: Releases
+    seed: int | None
+    number: str | None = None
+
+
+def open_releases(private: PrivateTable, planned: PlannedFit, public_rows: PublicRows | None) -> WayOut:
+    """The way out, with the checkpoint where one is kept: a resumed fit takes its seed and its number from there."""
     options, seed = planned.options, planned.options.seed
     if options.checkpoint is None:
-        return Releases(planned.ledger, planned.entropy), seed
+        return WayOut(releases=Releases(planned.ledger, planned.entropy), seed=seed)
     facts = {
         "method": planned.method.name,
         "preset": options.preset,
@@ -123,4 +130,5 @@ def open_releases(
     if checkpoint.remaining:
         options.notice(f"Resuming: {checkpoint.remaining} records of the fit that was killed are used again.")
     releases = Releases(planned.ledger, planned.entropy, checkpoint)
-    return releases, checkpoint.seed if seed is None else seed
+    own = checkpoint.seed if seed is None else seed
+    return WayOut(releases=releases, seed=own, number=f"{checkpoint.seed:014x}")

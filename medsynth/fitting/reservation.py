@@ -1,0 +1,42 @@
+"""The budget of a fit: on file in full before the first measurement, whatever happens afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..budget import Budget
+from ..io.table import Table
+from .preparation import PlannedFit
+
+
+def budget_of(table: object, declared: Path | str | None) -> Budget | None:
+    """The budget file of a fit: that of the table `declared`, else of the file that `table` is or was read from, if any."""
+    path = declared if declared is not None else table if isinstance(table, Path | str) else None
+    if path is None and isinstance(table, Table) and table.written is not None:
+        path = table.where
+    return None if path is None else Budget.of(Path(path))
+
+
+@contextmanager
+def reserved_budget(planned: PlannedFit, budget: Budget | None, number: str | None) -> Iterator[None]:
+    """Reserve all that the plan may release, and settle it once the fit has ended.
+
+    `number`: that of the fit in its checkpoint, so that a resumed fit is counted once. A fit that ends in an error
+    stays on file, but for one that has measured nothing.
+    """
+    notice, epsilon = planned.options.notice, planned.options.epsilon
+    if budget is None:
+        notice("No budget file: the table is no file. `budget_table` names one, so that its fits can be added up.")
+        yield
+        return
+    number = budget.reserve(planned.plan, method=planned.method.name, noise=epsilon is not None, number=number)
+    notice(f"{budget.spent().sentence()} ({budget.path.name})")
+    try:
+        yield
+    except BaseException:
+        if not planned.ledger.entries:
+            budget.cancel(number)
+        raise
+    budget.settle(number, planned.options.model_name or "in memory")
