@@ -77,6 +77,8 @@ class Schema(BaseModel):
                 column.check_related(self.columns)
             except ValueError as error:
                 raise ValueError(f"column {name!r}: {error}") from None
+            if name not in settled and settled.intersection(column.depends_on):
+                raise ValueError(f"column {name!r}: what it depends on is computed by a rule, and it is not")
         return self
 
     @property

@@ -103,6 +103,13 @@ def test_what_cannot_be_declared(columns):
         schema(**columns)
 
 
+def test_a_date_cannot_count_from_a_date_that_a_rule_computes():
+    told = {**schema().to_dict(), "rules": ["admitted = discharged - 3"]}
+    told["columns"]["admitted"]["missing"] = True
+    with pytest.raises(SchemaError, match="computed by a rule"):
+        Schema.from_dict(told)
+
+
 def test_fit_sample_and_report_on_a_ward(quick, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     frame = ward()

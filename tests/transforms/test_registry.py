@@ -1,6 +1,8 @@
 """A kind of column is one class: what a test registers alone is read, coded, modelled, sampled and described."""
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -144,3 +146,13 @@ def test_every_kind_declares_its_facts():
 def test_a_draft_offers_a_kind_for_every_kind_of_text():
     text = draft("t", {"a": "int", "b": "float", "c": "text"})
     assert "a: {kind: count" in text and "b: {kind: continuous" in text and "c: {kind: categorical" in text
+
+
+def test_no_other_room_asks_for_a_kind():
+    """What a kind means is in its class: no ladder of kinds stands anywhere else."""
+    kinds = "Binary|Categorical|Continuous|Count|Date|Identifier"
+    ladder = re.compile(rf"isinstance\([^\n]*\b({kinds})\b|case ({kinds})\(|columns?(\[\w+\])?\.kind (==|!=|in) ")
+    rooms = Path(medsynth.__file__).parent
+    others = [path for path in rooms.rglob("*.py") if path.parent.name != "transforms"]
+    found = {path.name for path in others if ladder.search(path.read_text())}
+    assert len(others) > 50 and found <= {"figures.py"}  # whose columns are the report's
