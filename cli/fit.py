@@ -13,6 +13,7 @@ from medsynth.errors import UsageError
 from .console import guarded, notify, removed_on_interrupt, result
 from .flags import translated
 from .options import (
+    PUBLIC_ROWS,
     Delta,
     Force,
     Json,
@@ -46,7 +47,9 @@ def fit(
     microbatches: Microbatches = None,
     set_: Settings = None,
     rows: Rows = None,
-    public: Annotated[Path | None, typer.Option(help="A table of rows that you declare public, for dp-gan.")] = None,
+    public: Annotated[
+        Path | None, typer.Option(help=f"A table of rows that you declare public, for {PUBLIC_ROWS}.")
+    ] = None,
     holdout: Annotated[float | None, typer.Option(help="Keep each row out of training with this chance.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     seed: Annotated[int | None, typer.Option(help="Repeat initial weights and latent draws; never noise.")] = None,

@@ -8,10 +8,18 @@ from typing import Annotated
 import typer
 
 from medsynth.errors import UsageError
-from medsynth.methods.registry import DEFAULT, METHODS, presets
+from medsynth.methods.registry import DEFAULT, METHODS
 
-_METHODS = ", ".join(f"{name} (default)" if name == DEFAULT else name for name in METHODS)
-_PRESETS = ", ".join(f"{preset} (of {method.name})" for preset, method in presets().items())
+_METHODS = "; ".join(
+    f"{name}{' (default)' if name == DEFAULT else ''}: {method.summary}" for name, method in METHODS.items()
+)
+_PRESETS = "; ".join(
+    f"{name} (of {method.name}): {preset.summary}"
+    for method in METHODS.values()
+    for name, preset in method.presets.items()
+)
+_MICROBATCHES = " or ".join(name for name, method in METHODS.items() if method.microbatches)
+PUBLIC_ROWS = " or ".join(name for name, method in METHODS.items() if method.public_rows)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
@@ -20,8 +28,10 @@ Delta = Annotated[float, typer.Option(help="Delta of the guarantee; keep it belo
 SchemaFile = Annotated[Path | None, typer.Option(help="Schema YAML [default: TABLE's .schema.yaml].")]
 Target = Annotated[str | None, typer.Option(help="Column to predict [default: the schema's, else the last].")]
 Method = Annotated[str | None, typer.Option(help=f"{_METHODS}.")]
-Preset = Annotated[str | None, typer.Option(help=f"Settings of a published study: {_PRESETS}.")]
-Microbatches = Annotated[int | None, typer.Option(help="dp-cgan: clip the means of this many groups, not rows.")]
+Preset = Annotated[str | None, typer.Option(help=f"{_PRESETS}.")]
+Microbatches = Annotated[
+    int | None, typer.Option(help=f"{_MICROBATCHES}: clip the means of this many groups, not rows.")
+]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting of the method; may be given again.")
 ]

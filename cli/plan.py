@@ -11,6 +11,7 @@ import typer
 from .console import guarded, result
 from .flags import translated
 from .options import (
+    PUBLIC_ROWS,
     Delta,
     Json,
     Method,
@@ -39,7 +40,7 @@ def plan(
     set_: Settings = None,
     rows: Rows = None,
     microbatches: Microbatches = None,
-    public: Annotated[bool, typer.Option("--public", help="Rows will be declared public, for dp-gan.")] = False,
+    public: Annotated[bool, typer.Option("--public", help=f"Rows will be declared public, for {PUBLIC_ROWS}.")] = False,
     as_json: Json = False,
 ) -> None:
     """Show the budget of a fit: every measurement, its noise multiplier and its share. Uses no budget.

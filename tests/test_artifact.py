@@ -54,7 +54,7 @@ def test_it_holds_only_what_may_leave(content):
     kinds = {name.split(".")[0] for name in model.tensors}
     assert kinds == {"generator", "latent", "base", "prior", "histogram", "place"}
     asked = {entry.label for entry in model.ledger.entries}
-    assert asked == {"column histograms", "class-by-bin counts", "finer class counts"}
+    assert asked == {"one-way marginals", "class-by-bin marginals", "re-measured class marginals"}
 
 
 def test_every_kind_of_damage_is_one_error(content, tmp_path):
@@ -73,7 +73,7 @@ def test_every_kind_of_damage_is_one_error(content, tmp_path):
 
 
 def test_a_missing_model_says_how_to_make_one(tmp_path):
-    with pytest.raises(ArtifactError, match="medsynth fit"):
+    with pytest.raises(ArtifactError, match="Fit a model first"):
         medsynth.load(tmp_path / "none.medsynth")
 
 

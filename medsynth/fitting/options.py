@@ -19,7 +19,7 @@ Progress = Callable[[Plan, str, int, int, int], None]  # plan, device, steps don
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions:
-    """What `fit` was asked for beside the table; see there. Raises UsageError for a value out of its range."""
+    """The arguments of `fit` beside the table; see there. Raises UsageError for a value out of its range."""
 
     epsilon: float | None
     no_dp: bool

@@ -49,7 +49,7 @@ def schema_keys():
     from medsynth.transforms.registry import KINDS
 
     models = [Schema, Review, Thresholds, *KINDS.values()]
-    return {key for model in models for key in getattr(model, "model_fields", ())}
+    return {key for model in models for key in model.model_fields}
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -67,7 +67,7 @@ def test_what_messages_quote_is_a_parameter_or_a_schema_key(room):
 
 @pytest.mark.parametrize("verb", ["fit", "sample", "plan_fit", "build"])
 def test_every_parameter_of_the_library_has_a_flag(verb):
-    from medsynth.fitting.planning import plan_fit
+    from medsynth.fitting.pipeline import plan_fit
     from medsynth.report.build import build
 
     function = {"plan_fit": plan_fit, "build": build}.get(verb) or getattr(medsynth, verb)

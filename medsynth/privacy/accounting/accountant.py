@@ -90,9 +90,9 @@ def epsilon(events: Composition, delta: float, accountant: Accountant = "prv") -
 
 
 def profile(events: Composition, deltas: Iterable[float], accountant: Accountant = "prv") -> list[tuple[float, float]]:
-    """(epsilon, delta) pairs that `events` all meet at once, for trade-off curves. Deltas without a bound are left out.
+    """(epsilon, delta) pairs that `events` all satisfy at once, for trade-off curves. No bound, no pair.
 
-    One mesh serves all deltas, fine against the epsilon at the smallest: larger ones would ask for a finer one.
+    One mesh serves all deltas, fine against the epsilon at the smallest: larger ones would need a finer one.
     """
     events, deltas = list(events), sorted(deltas)
     used, history = partition_selection_delta(events), (as_sampled_gaussians(events), shard_sampled(events))

@@ -80,7 +80,7 @@ class Plan:
 
     @property
     def equivalent_rows(self) -> int:
-        """So many rows with the row as the unit would meet the same noise: the row count that budget rules take."""
+        """So many rows with the row as the unit would get the same noise: the row count that budget rules take."""
         return max(1, self.rows // (self.max_rows or 1))
 
     def ledger(self, random_source: str) -> Ledger:
@@ -170,7 +170,7 @@ def make_plan(
 
 
 def _least(cost: Callable[[float], float], low: float, high: float, epsilon: float) -> float:
-    """The least scale in [low, high], nearly, that costs at most `epsilon`. `high` must; the answer always does.
+    """The least scale in [low, high], nearly, that costs at most `epsilon`. `high` must; what is returned always does.
 
     The logarithm of the cost is nearly linear in that of the scale, so secants query few calls of a slow accountant;
     where one leaves the bracket, or has tried thrice, the bracket is halved instead.
