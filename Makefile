@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint docs release-check clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -15,10 +15,28 @@ demo: $(VENV)/.installed
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal --durations=15 --cov --cov-report=
+	$(BIN)/coverage report --fail-under=95
+	$(BIN)/coverage report --include='medsynth/privacy/*' --fail-under=100
+
+docs: $(VENV)/.installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(BIN)/mkdocs build --strict
+
+# Builds both distributions, checks what PyPI would show, and runs the demo from the wheel outside the checkout.
+release-check: $(VENV)/.installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[release]'
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+	set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
+	$(PYTHON) -m venv "$$folder/venv"; \
+	"$$folder/venv/bin/pip" install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl; \
+	cd "$$folder" && venv/bin/medsynth demo
 
 clean:
-	rm -rf $(VENV) demo build *.egg-info
+	rm -rf $(VENV) demo build dist site *.egg-info

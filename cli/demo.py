@@ -4,13 +4,30 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from .console import guarded, progress_bar, result, say, steps
+from .console import guarded, notify, result
+from .options import Json
+from .progress import fit_progress, report_progress
 
-ENDS = ("csv", "heldout.csv", "schema.yaml", "medsynth", "synthetic.csv", "report.html")
+if TYPE_CHECKING:
+    from medsynth.artifact import Model
+
+EPSILON = 3.7  # the thyroid study's
+SAMPLE = 10_000
+
+
+class Files(NamedTuple):
+    """What the demo writes."""
+
+    table: Path
+    heldout: Path
+    schema: Path
+    model: Path
+    synthetic: Path
+    report: Path
 
 
 @guarded
@@ -18,7 +35,7 @@ def demo(
     output: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("medsynth-demo"),
     seed: Annotated[int | None, typer.Option(help="Repeat the public random draws.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace what an earlier demo wrote.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Simulate a clinic, fit at epsilon 3.7, sample 10,000 rows, report. No real patient is involved.
 
@@ -26,52 +43,75 @@ def demo(
 
         medsynth demo
     """
+    from medsynth.io.atomic import refuse_existing
+
+    ends = ("csv", "heldout.csv", "schema.yaml", "medsynth", "synthetic.csv", "report.html")
+    files = Files(*(output / f"clinic.{end}" for end in ends))
+    output.mkdir(parents=True, exist_ok=True)
+    for path in (*files, files.report.with_suffix(".json")):
+        refuse_existing(path, force=force)
+    show = sys.stderr.isatty() and not as_json
+    rows = _simulate(files, force)
+    notify(f"Simulated {rows} patients of a thyroid clinic (no real ones): {files.table}", quiet=as_json)
+    model, drawn = _fit_and_sample(files, rows, seed, force, show)
+    notify(f"Fitted in {model.seconds:.1f} s on {model.device}. Now the report: some twenty seconds.", quiet=as_json)
+    _report(files, model, force, show)
+    facts = {"table": str(files.table), "model": str(files.model), "synthetic": str(files.synthetic),
+             "report": str(files.report), "epsilon": model.epsilon}  # fmt: skip
+    result(facts, "\n".join(_lines(files, model, drawn)), as_json=as_json)
+
+
+def _simulate(files: Files, force: bool) -> int:
+    """Write a simulated table, held-out rows and their schema; returns the table's row count."""
     from medsynth_sample_data import simulate
 
-    from medsynth.io.atomic import atomic_write, refuse_existing
+    from medsynth.io.atomic import atomic_write
 
-    table, heldout, schema, artifact, synthetic, page = (output / f"clinic.{end}" for end in ENDS)
-    output.mkdir(parents=True, exist_ok=True)
-    for path in (table, heldout, schema, artifact, synthetic, page, page.with_suffix(".json")):
-        refuse_existing(path, force=force)
     rows, _ = simulate.COMMITTED["clinic.csv"]
-    train, real = (simulate.cohort(*simulate.COMMITTED[name]) for name in ("clinic.csv", "clinic_heldout.csv"))
-    texts = (train.to_csv(index=False), real.to_csv(index=False), simulate.schema_text())
-    for path, text in zip((table, heldout, schema), texts, strict=True):
+    train, heldout = (simulate.cohort(*simulate.COMMITTED[name]) for name in ("clinic.csv", "clinic_heldout.csv"))
+    texts = (train.to_csv(index=False), heldout.to_csv(index=False), simulate.schema_text())
+    for path, text in zip((files.table, files.heldout, files.schema), texts, strict=True):
         atomic_write(path, lambda file, text=text: file.write(text.encode()), force=force)  # type: ignore[misc]
-    say(f"Simulated {rows} patients of a thyroid clinic (no real ones): {table}", quiet=as_json)
+    return int(rows)
 
-    from medsynth.artifact import claim
+
+def _fit_and_sample(files: Files, rows: int, seed: int | None, force: bool, show: bool) -> tuple[Model, str]:
+    """Write the model and the synthetic table; returns the model and the table's text."""
     from medsynth.fitting.pipeline import fit
+    from medsynth.io.atomic import atomic_write
     from medsynth.sampling.pipeline import sample_csv
 
-    with progress_bar(sys.stderr.isatty() and not as_json) as advance:
-        model = fit(table, epsilon=3.7, rows=rows, seed=seed, progress=advance)
-    model.save(artifact, force=force)
-    drawn = sample_csv(model, 10_000, seed)
-    atomic_write(synthetic, lambda file: file.write(drawn.encode()), force=force)
-    say(f"Fitted in {model.seconds:.1f} s on {model.device}. Now the report: some twenty seconds.", quiet=as_json)
+    with fit_progress(show) as advance:
+        model = fit(files.table, epsilon=EPSILON, rows=rows, seed=seed, progress=advance)
+    model.save(files.model, force=force)
+    drawn = sample_csv(model, SAMPLE, seed)
+    atomic_write(files.synthetic, lambda file: file.write(drawn.encode()), force=force)
+    return model, drawn
 
+
+def _report(files: Files, model: Model, force: bool, show: bool) -> None:
     from medsynth.report.build import build, save
     from medsynth.report.data.tables import read
 
-    with steps(sys.stderr.isatty() and not as_json) as step:
+    with report_progress(show) as step:
         step("reading")
         made = build(
-            synthetic=read(synthetic), real=read(heldout), train=read(table), model=model,
+            synthetic=read(files.synthetic), real=read(files.heldout), train=read(files.table), model=model,
             title="Simulated thyroid clinic", commands=["medsynth demo"], step=step,
         )  # fmt: skip
-        save(made, page, force=force)
-    lines = [
-        f"Fitted in {model.seconds:.1f} s on {model.device}: {artifact}",
+        save(made, files.report, force=force)
+
+
+def _lines(files: Files, model: Model, drawn: str) -> list[str]:
+    from medsynth.artifact import claim
+
+    return [
+        f"Fitted in {model.seconds:.1f} s on {model.device}: {files.model}",
         claim(model),
-        f"Sampled 10,000 synthetic patients: {synthetic}",
+        f"Sampled {SAMPLE:,} synthetic patients: {files.synthetic}",
         "",
         *drawn.splitlines()[:6],
         "",
-        f"The report for review: {page}. Open it in a browser.",
-        f"Next: medsynth ledger {artifact} --verify",
+        f"The report for review: {files.report}. Open it in a browser.",
+        f"Next: medsynth ledger {files.model} --verify",
     ]
-    facts = {"table": str(table), "model": str(artifact), "synthetic": str(synthetic), "report": str(page),
-             "epsilon": model.epsilon}  # fmt: skip
-    result(facts, "\n".join(lines), as_json=as_json)

@@ -4,41 +4,61 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from medsynth.errors import UsageError
 
-from .console import given_up, guarded, progress_bar, result, say, settings
+from .console import guarded, notify, removed_on_interrupt, result
+from .flags import translated
+from .options import (
+    PUBLIC_ROWS,
+    Delta,
+    Force,
+    Json,
+    Method,
+    Microbatches,
+    Preset,
+    Quiet,
+    Rows,
+    SchemaFile,
+    Settings,
+    Target,
+    parsed_settings,
+)
+from .progress import fit_progress
+
+if TYPE_CHECKING:
+    from medsynth.artifact import Model
+    from medsynth.io.table import Table
+    from medsynth.schema import Schema
 
 
 @guarded
 def fit(
     table: Annotated[Path, typer.Argument(help="CSV (any delimiter, packed or not) or Parquet file.")],
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget; 3.7 in the thyroid study.")] = None,
-    delta: Annotated[float, typer.Option(help="Chance of a worse loss; below 1/(10 rows).")] = 1e-5,
-    schema: Annotated[Path | None, typer.Option(help="Schema YAML [default: TABLE's .schema.yaml].")] = None,
-    target: Annotated[str | None, typer.Option(help="Column to predict [default: the schema's, else last].")] = None,
-    method: Annotated[
-        str | None, typer.Option(help="warm-dp-cgan (default), dp-cgan, independent, gs-wgan, dp-gan or loss-noise.")
+    delta: Delta = 1e-5,
+    schema: SchemaFile = None,
+    target: Target = None,
+    method: Method = None,
+    preset: Preset = None,
+    microbatches: Microbatches = None,
+    set_: Settings = None,
+    rows: Rows = None,
+    public: Annotated[
+        Path | None, typer.Option(help=f"A table of rows that you declare public, for {PUBLIC_ROWS}.")
     ] = None,
-    preset: Annotated[str | None, typer.Option(help="thyroid-study, of dp-cgan, or public-turns, of gs-wgan.")] = None,
-    microbatches: Annotated[int | None, typer.Option(help="dp-cgan: clip so many group means a lot, not rows.")] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting of the method; may be given again.")
-    ] = None,
-    rows: Annotated[int | None, typer.Option(help="Declare the public row count.")] = None,
-    public: Annotated[Path | None, typer.Option(help="A table of rows declared public by you, for dp-gan.")] = None,
     holdout: Annotated[float | None, typer.Option(help="Keep each row out of training with this chance.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     seed: Annotated[int | None, typer.Option(help="Repeat initial weights and latent draws; never noise.")] = None,
     output: Annotated[Path | None, typer.Option(help="Model file [default: TABLE's name here].")] = None,
     no_dp: Annotated[bool, typer.Option("--no-dp", help="Add no noise: NOT PRIVATE, for comparison.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a fit that was killed.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No messages.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a fit that was killed.")] = False,
+    force: Force = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Fit a generator to a table under differential privacy and write NAME.medsynth.
 
@@ -54,35 +74,61 @@ def fit(
 
         medsynth fit patients.csv --epsilon 3.7 --method dp-gan --set groups=weight-bias
     """
+    if no_dp == (epsilon is not None):
+        raise UsageError("Give exactly one of --epsilon and --no-dp.")
+    output, quiet = _model_file(table, output, force), quiet or as_json
+    again = resume and _checkpoint(output).exists()
+    source: Path | Table = table
+    declared: Path | Schema | None = schema
+    if holdout is not None:
+        source, declared = _hold_out(table, schema, holdout, force, quiet, again)
+    if holdout is not None and rows is not None:
+        rows = max(2, round(rows * (1 - holdout)))
+    model = _fitted(
+        source, output, quiet, epsilon=epsilon, no_dp=no_dp, delta=delta, schema=declared, target=target, method=method,
+        preset=preset, microbatches=microbatches, settings=parsed_settings(set_), rows=rows, public=public,
+        device=device, seed=seed, resume=resume,
+    )  # fmt: skip
+    _save(table, model, output, force)
+    _print(model, output, as_json)
+
+
+def _model_file(table: Path, output: Path | None, force: bool) -> Path:
     from medsynth.io.atomic import refuse_existing
     from medsynth.io.formats import name_of
 
-    if no_dp == (epsilon is not None):
-        raise UsageError("Give exactly one of --epsilon and --no-dp.")
     output = output or Path(f"{name_of(table)}.medsynth")
     refuse_existing(output, force=force)
-    quiet = quiet or as_json
-    checkpoint = output.with_suffix(".medsynth-checkpoint")
-    again = resume and checkpoint.exists()
-    source, schema = (table, schema) if holdout is None else _hold_out(table, schema, holdout, force, quiet, again)
-    if holdout is not None and rows is not None:
-        rows = max(2, round(rows * (1 - holdout)))
+    return output
 
+
+def _checkpoint(output: Path) -> Path:
+    return output.with_suffix(".medsynth-checkpoint")
+
+
+def _fitted(source: Path | Table, output: Path, quiet: bool, *, resume: bool, **options: Any) -> Model:
     from medsynth.fitting.pipeline import fit as run
 
-    with given_up(None if resume else checkpoint), progress_bar(sys.stderr.isatty() and not quiet) as advance:
-        model = run(
-            source, epsilon=epsilon, no_dp=no_dp, delta=delta, schema=schema, target=target, method=method,
-            preset=preset, microbatches=microbatches, settings=settings(set_), rows=rows, public=public,
-            device=device, seed=seed, progress=advance, checkpoint=checkpoint, resume=resume,
-            notice=lambda text: say(text, quiet=quiet),
+    checkpoint = _checkpoint(output)
+    show = sys.stderr.isatty() and not quiet
+    with removed_on_interrupt(None if resume else checkpoint), fit_progress(show) as advance:
+        return run(
+            source, **options, progress=advance, checkpoint=checkpoint, resume=resume,
+            notice=lambda text: notify(text, quiet=quiet),
         )  # fmt: skip
-    from medsynth.artifact import claim
+
+
+def _save(table: Path, model: Model, output: Path, force: bool) -> None:
     from medsynth.budget import record
 
     record(table, model, output)
     model.save(output, force=force)
-    checkpoint.unlink(missing_ok=True)
+    _checkpoint(output).unlink(missing_ok=True)
+
+
+def _print(model: Model, output: Path, as_json: bool) -> None:
+    from medsynth.artifact import claim
+
     facts: dict[str, Any] = {
         "model": str(output),
         "method": model.method,
@@ -97,27 +143,25 @@ def fit(
         "device": model.device,
         "seconds": model.seconds,
     }
-    text = f"Wrote {output} in {model.seconds:.1f} s on {model.device}.\n{claim(model)}\nNext: medsynth sample -n 10000"
-    result(facts, text, as_json=as_json)
+    lines = [f"Wrote {output} in {model.seconds:.1f} s on {model.device}.", translated(claim(model))]
+    result(facts, "\n".join([*lines, "Next: medsynth sample -n 10000"]), as_json=as_json)
 
 
 def _hold_out(
     table: Path, schema: Path | None, fraction: float, force: bool, quiet: bool, again: bool
-) -> tuple[Path, Path | None]:
-    """Split the table; returns the training file and the schema that the whole table would have had."""
-    from medsynth.fitting.private_table import check_table
-    from medsynth.io.formats import beside, is_parquet, name_of
-    from medsynth.io.split import check, split
-    from medsynth.schema import Schema
+) -> tuple[Path | Table, Schema | None]:
+    """Split the table; returns the training rows and the schema that the whole table would have had."""
+    from medsynth.fitting.private_table import declared_schema, read_table
+    from medsynth.io.formats import name_of
+    from medsynth.io.split import check_fraction, split
 
-    check(fraction)
-    check_table(table)
-    kind = ".parquet" if is_parquet(table) else ".csv"
-    train, heldout = (Path(f"{name_of(table)}.{part}{kind}") for part in ("train", "heldout"))
-    sibling = beside(table, ".schema.yaml")
-    told = schema or (sibling if sibling.exists() else None)
+    check_fraction(fraction)
+    read = read_table(table)
+    suffix = read.written.suffix if read.written else ".csv"
+    train, heldout = (Path(f"{name_of(table)}.{part}{suffix}") for part in ("train", "heldout"))
+    declared = declared_schema(table, schema)
     if again and train.exists() and heldout.exists():
-        return train, told  # a fit that is resumed keeps its split
-    split(table, fraction, train, heldout, force=force, unit=Schema.load(told).unit if told else None)
-    say(f"PRIVATE, real rows: {train} (training) and {heldout} (held out). Do not share them.", quiet=quiet)
-    return train, told
+        return train, declared  # a fit that is resumed keeps its split
+    rows, _ = split(read, fraction, train, heldout, force=force, unit=declared.unit if declared else None)
+    notify(f"PRIVATE, real rows: {train} (training) and {heldout} (held out). Do not share them.", quiet=quiet)
+    return rows, declared

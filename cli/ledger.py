@@ -11,22 +11,21 @@ import typer
 from medsynth.errors import MedsynthError, UsageError
 
 from .console import find_model, guarded, result
+from .flags import translated
+from .options import Json, ModelArgument
 
 if TYPE_CHECKING:
     from medsynth.artifact import Model
 
-Where = Annotated[Path | None, typer.Argument(help="Model file [default: the newest here].")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
-
 
 @guarded
 def ledger(
-    model: Where = None,
-    table: Annotated[Path | None, typer.Option(help="Sum over all fits on this table instead.")] = None,
+    model: ModelArgument = None,
+    table: Annotated[Path | None, typer.Option(help="Print the sum over all fits on this table instead.")] = None,
     verify: Annotated[bool, typer.Option("--verify", help="Recompute epsilon by an independent accountant.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Print every answer that the private rows gave, with its noise and its cost.
+    """Print every measurement of the private rows, with its mechanism, noise multiplier and sensitivity.
 
     Examples:
 
@@ -40,18 +39,11 @@ def ledger(
         if model is not None or verify:
             raise UsageError("--table sums over models: leave the model and --verify out.")
         return _of_table(table, as_json)
-    from medsynth.artifact import claim, load
+    from medsynth.artifact import load
 
     fitted = load(find_model(model))
     content: dict[str, Any] = {"epsilon": fitted.epsilon, "claims": fitted.claims, **fitted.ledger.to_json()}
-    lines = [claim(fitted), f"Random source: {fitted.ledger.random_source}.", *fitted.ledger.notes, ""]
-    lines.append(f"{'answer':<22} {'mechanism':<20} {'times':>6} {'multiplier':>11} {'rate':>8} {'sensitivity':>12}")
-    for entry in fitted.ledger.entries:
-        event = entry.event
-        lines.append(
-            f"{entry.label:<22} {type(event).__name__:<20} {entry.count:>6} {event.multiplier:>11.4f} "
-            f"{getattr(event, 'rate', 1.0):>8.5f} {entry.sensitivity:>12.4f}"
-        )
+    lines = _lines(fitted)
     if verify:
         content["verify"] = _verify(fitted)
         lines += ["", "Verified by dp-accounting's PLD: {pld:.4f} (claimed {claimed:.4f}; by RDP {rdp:.4f}).".format(
@@ -59,14 +51,32 @@ def ledger(
     result(content, "\n".join(lines), as_json=as_json)
 
 
+def _lines(fitted: Model) -> list[str]:
+    """The claim, its notes, and a table with one line a measurement."""
+    from medsynth.artifact import claim
+
+    heading = (
+        f"{'measurement':<28} {'mechanism':<20} {'times':>6} {'noise multiplier':>16} {'sampling rate':>13} "
+        f"{'sensitivity':>11}"
+    )
+    lines = [claim(fitted), f"Random source: {fitted.ledger.random_source}.", *fitted.ledger.notes, "", heading]
+    for entry in fitted.ledger.entries:
+        event = entry.event
+        lines.append(
+            f"{entry.label:<28} {type(event).__name__:<20} {entry.count:>6} {event.multiplier:>16.4f} "
+            f"{getattr(event, 'rate', 1.0):>13.5f} {entry.sensitivity:>11.4f}"
+        )
+    return [translated(line) for line in lines]
+
+
 def _of_table(table: Path, as_json: bool) -> None:
     from medsynth.budget import read
 
-    spent = read(table)
+    total = read(table)
     line = "{fitted}  {method:<14} epsilon {epsilon!s:<8.6}  {model}"
-    lines = [line.format(**fit) for fit in spent.fits]
-    content = {"fits": spent.fits, "epsilon": None if spent.unprotected else spent.epsilon, "delta": spent.delta}
-    result(content, "\n".join([spent.sentence(), *lines]), as_json=as_json)
+    lines = [line.format(**fit) for fit in total.fits]
+    content = {"fits": total.fits, "epsilon": None if total.unprotected else total.epsilon, "delta": total.delta}
+    result(content, "\n".join([total.sentence(), *lines]), as_json=as_json)
 
 
 def _verify(fitted: Model) -> dict[str, float]:
@@ -88,8 +98,8 @@ def _verify(fitted: Model) -> dict[str, float]:
 
 
 @guarded
-def inspect(model: Where = None, as_json: Json = False) -> None:
-    """List all that a model file holds: there is nothing else in it.
+def inspect(model: ModelArgument = None, as_json: Json = False) -> None:
+    """Print all that a model file holds: configuration, schema, ledger and the shapes of its tensors.
 
     Example:
 
@@ -100,5 +110,5 @@ def inspect(model: Where = None, as_json: Json = False) -> None:
     fitted = load(find_model(model))
     tensors = {name: list(t.shape) for name, t in sorted(fitted.tensors.items())}
     content = {**fitted.describe(), "tensors": tensors}
-    text = f"{claim(fitted)}\n{json.dumps(content, indent=2)}"
+    text = f"{translated(claim(fitted))}\n{json.dumps(content, indent=2)}"
     result(content, text, as_json=as_json)

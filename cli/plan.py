@@ -1,38 +1,51 @@
-"""`medsynth plan`: what a fit would ask and what it would cost, spending nothing."""
+"""`medsynth plan`: what a fit would measure and what it would cost, before any budget is used."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .console import guarded, result, settings
+from .console import guarded, result
+from .flags import translated
+from .options import (
+    PUBLIC_ROWS,
+    Delta,
+    Json,
+    Method,
+    Microbatches,
+    Preset,
+    Rows,
+    SchemaFile,
+    Settings,
+    Target,
+    parsed_settings,
+)
+
+if TYPE_CHECKING:
+    from medsynth.privacy.accounting.calibration import Plan
 
 
 @guarded
 def plan(
     table: Annotated[str, typer.Argument(help="A CSV file, or a number of rows (of 20 columns).")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget.")],
-    delta: Annotated[float, typer.Option(help="Chance of a worse loss.")] = 1e-5,
-    method: Annotated[
-        str | None, typer.Option(help="warm-dp-cgan (default), dp-cgan, independent, gs-wgan or dp-gan.")
-    ] = None,
-    preset: Annotated[str | None, typer.Option(help="thyroid-study or public-turns.")] = None,
-    schema: Annotated[Path | None, typer.Option(help="Schema YAML [default: TABLE's .schema.yaml].")] = None,
-    target: Annotated[str | None, typer.Option(help="Column to predict [default: the schema's, else last].")] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting of the method; may be given again.")
-    ] = None,
-    rows: Annotated[int | None, typer.Option(help="Declare the public row count.")] = None,
-    microbatches: Annotated[int | None, typer.Option(help="Clip this many group means a lot, not rows.")] = None,
-    public: Annotated[bool, typer.Option("--public", help="Rows will be declared public: dp-gan.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
+    delta: Delta = 1e-5,
+    method: Method = None,
+    preset: Preset = None,
+    schema: SchemaFile = None,
+    target: Target = None,
+    set_: Settings = None,
+    rows: Rows = None,
+    microbatches: Microbatches = None,
+    public: Annotated[bool, typer.Option("--public", help=f"Rows will be declared public, for {PUBLIC_ROWS}.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Show the budget of a fit: every answer, its noise and its share. Spends nothing.
+    """Show the budget of a fit: every measurement, its noise multiplier and its share. Uses no budget.
 
-    For a table without a schema this includes the answers from which one would be learned.
+    For a table without a schema this includes the measurements from which one would be learned.
 
     Examples:
 
@@ -46,10 +59,36 @@ def plan(
     source = int(table) if table.isdigit() else Path(table)
     made, seconds, notes = plan_fit(
         source, epsilon=epsilon, delta=delta, schema=schema, target=target, method=method, preset=preset,
-        microbatches=microbatches, settings=settings(set_), rows=rows, public=public,
+        microbatches=microbatches, settings=parsed_settings(set_), rows=rows, public=public,
     )  # fmt: skip
-    rows, shares, steps = made.rows, made.shares(), made.events[made.most_frequent][1]
-    answers = [
+    measurements = _measurements(made)
+    content = {
+        "epsilon": made.epsilon,
+        "epsilon_asked": epsilon,
+        "delta": delta,
+        "rows": made.rows,
+        "method": settle(method, preset),
+        "preset": preset,
+        "accountant": made.accountant,
+        "steps": made.events[made.most_frequent][1],
+        "seconds": round(seconds, 1),
+        "notes": notes,
+        "measurements": measurements,
+    }
+    lines = [
+        f"epsilon {made.epsilon:.4f} of {epsilon:g} at delta {delta:g}, {made.rows} rows, {made.accountant.upper()}",
+        "",
+        *_table(measurements),
+        "",
+        *map(translated, notes),
+        f"About {seconds:.0f} s on a laptop's CPU. Shares are of the first-order privacy loss.",
+    ]
+    result(content, "\n".join(lines), as_json=as_json)
+
+
+def _measurements(made: Plan) -> list[dict[str, Any]]:
+    shares = made.shares()
+    return [
         {
             "label": label,
             "mechanism": type(event).__name__,
@@ -60,32 +99,15 @@ def plan(
         }
         for label, (event, times) in made.events.items()
     ]
-    lines = [
-        f"epsilon {made.epsilon:.4f} of {epsilon:g} at delta {delta:g}, {rows} rows, {made.accountant.upper()}",
-        "",
+
+
+def _table(measurements: list[dict[str, Any]]) -> list[str]:
+    heading = (
+        f"{'measurement':<28} {'mechanism':<20} {'times':>6} {'noise multiplier':>16} {'sampling rate':>13} "
+        f"{'share':>7}"
+    )
+    return [heading] + [
+        f"{m['label']:<28} {m['mechanism']:<20} {m['times']:>6} {m['multiplier']:>16.4f} "
+        f"{m['rate']:>13.5f} {m['share']:>7.1%}"
+        for m in measurements
     ]
-    lines.append(f"{'answer':<22} {'mechanism':<20} {'times':>6} {'multiplier':>11} {'rate':>8} {'share':>7}")
-    for a in answers:
-        lines.append(
-            f"{a['label']:<22} {a['mechanism']:<20} {a['times']:>6} {a['multiplier']:>11.4f} "
-            f"{a['rate']:>8.5f} {a['share']:>6.1%}"
-        )
-    lines += [
-        "",
-        *notes,
-        f"About {seconds:.0f} s on a laptop's CPU. Shares are of the first-order privacy loss.",
-    ]
-    content = {
-        "epsilon": made.epsilon,
-        "epsilon_asked": epsilon,
-        "delta": delta,
-        "rows": rows,
-        "method": settle(method, preset),
-        "preset": preset,
-        "accountant": made.accountant,
-        "steps": steps,
-        "seconds": round(seconds, 1),
-        "notes": notes,
-        "answers": answers,
-    }
-    result(content, "\n".join(lines), as_json=as_json)

@@ -5,34 +5,50 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from medsynth.errors import MedsynthError, UsageError
 from medsynth.io.formats import name_of, named
 
-from .console import guarded, newest_model, result, say, steps
+from .console import guarded, newest_model, notify, result
+from .options import Force, Json, ModelOption, Quiet
+from .progress import report_progress
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from medsynth.artifact import Model
+    from medsynth.report.build import Report
+
+
+class Inputs(NamedTuple):
+    """The files that a report is made of: None where there is none, or where it may not be read."""
+
+    folder: Path
+    name: str  # of the model, which its tables share
+    model: Path | None
+    synthetic: Path | None
+    real: Path | None
+    train: Path | None
 
 
 @guarded
 def report(
     real: Annotated[Path | None, typer.Option(help="Real held-out rows [default: NAME.heldout.csv].")] = None,
     train: Annotated[Path | None, typer.Option(help="Real rows fitted on [default: NAME.train.csv].")] = None,
-    model: Annotated[Path | None, typer.Option(help="Model file [default: the newest here].")] = None,
+    model: ModelOption = None,
     synthetic: Annotated[Path | None, typer.Option(help="Synthetic table [default: NAME.synthetic.csv].")] = None,
-    target: Annotated[str | None, typer.Option(help="Column to predict [default: the model's, else last].")] = None,
+    target: Annotated[str | None, typer.Option(help="Column to predict [default: the model's, else the last].")] = None,
     subgroup: Annotated[list[str] | None, typer.Option(help="Column to report by; may be given again.")] = None,
     review: Annotated[Path | None, typer.Option(help="Purpose, roles and sign-off, YAML.")] = None,
-    thresholds: Annotated[Path | None, typer.Option(help="Lines of the front page, YAML.")] = None,
+    thresholds: Annotated[Path | None, typer.Option(help="Thresholds of the front page's verdicts, YAML.")] = None,
     output: Annotated[Path | None, typer.Option(help="HTML file [default: NAME.report.html].")] = None,
-    shareable: Annotated[bool, typer.Option("--shareable", help="Leave out all that real rows would tell.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No messages.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
+    shareable: Annotated[bool, typer.Option("--shareable", help="Leave out every statistic of real rows.")] = False,
+    force: Force = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Write one HTML page, and its JSON twin, that a data-sharing board can read and sign.
 
@@ -46,68 +62,109 @@ def report(
 
         medsynth report --shareable --output open.report.html
     """
-    from medsynth.io.atomic import refuse_existing
-
     quiet = quiet or as_json
-    # A table named by hand need not be the newest model's: then only a model named by hand, or its namesake, counts.
-    path = model or (newest_model(quiet=quiet) if synthetic is None else _namesake(synthetic))
-    name = path.stem if path else name_of(synthetic).removesuffix(".synthetic") if synthetic else "table"
-    folder = path.parent if path else Path()
-    if path is None and synthetic is None:
-        raise MedsynthError("There is no model here and no --synthetic. Fit and sample first, or name a table.")
-    output = output or folder / f"{name}.report.html"
-    for file in (output, output.with_suffix(".json")):
-        refuse_existing(file, force=force)
-    if not shareable:
-        real = real or named(folder, f"{name}.heldout") or folder / f"{name}.heldout.csv"
-        if not real.exists():
-            raise MedsynthError(_cure(real, name))
-        train = train or named(folder, f"{name}.train")
-    elif real or train:
-        raise UsageError("--shareable reads no real rows: leave --real and --train out.")
+    inputs = _inputs(model, synthetic, quiet)
+    output = output or inputs.folder / f"{inputs.name}.report.html"
+    _refuse_existing(output, force)
+    inputs = _with_real_rows(inputs, real, train, shareable)
 
-    from medsynth.budget import place
-    from medsynth.budget import read as read_spent
     from medsynth.report import build as page
     from medsynth.report.data.review import Review, Thresholds, load
-    from medsynth.report.data.tables import read
 
     brought, lines = load(review, Review), load(thresholds, Thresholds)
-    with steps(sys.stderr.isatty() and not quiet) as step:
+    with report_progress(sys.stderr.isatty() and not quiet) as step:
         step("reading")
-        fitted = _fitted(path)
-        usual = named(folder, f"{name}.synthetic")
-        table, notes = _synthetic(synthetic or usual, f"{name}.synthetic.csv", fitted, quiet)
-        if (total := place(folder / f"{name}.csv")).exists() and not shareable:
-            notes.append(read_spent(folder / f"{name}.csv").sentence() + f" ({total.name})")
+        fitted, table, notes = _model_and_rows(inputs, quiet)
         made = page.build(
-            synthetic=table,
-            real=None if shareable or real is None else read(real),
-            train=None if shareable or train is None else read(train),
-            model=fitted,
-            target=target,
-            groups=subgroup,
-            review=brought,
-            thresholds=lines,
-            title=name,
-            commands=[shlex.join(["medsynth", *sys.argv[1:]])] if len(sys.argv) > 1 else [],
-            notes=notes,
-            step=step,
-        )
+            synthetic=table, real=_read(inputs.real), train=_read(inputs.train), model=fitted, target=target,
+            groups=subgroup, review=brought, thresholds=lines, title=inputs.name, commands=_command_line(),
+            notes=notes if shareable else notes + _budget_note(inputs), step=step,
+        )  # fmt: skip
         step("writing")
         page.save(made, output, force=force)
     if not shareable:
-        say(f"INTERNAL: {output} holds exact statistics of real patients. --shareable makes one that may be passed on.",
-            quiet=quiet)  # fmt: skip
-    lines_text = [f"{'-' if v.met is None else 'ok' if v.met else 'NO':<3} {v.question:<50} {_shown(v.figure.value)}"
-                  for v in made.glance]  # fmt: skip
+        notify(f"INTERNAL: {output} holds exact statistics of real patients. --shareable makes one that may be shared.",
+               quiet=quiet)  # fmt: skip
+    _print(made, output, shareable, as_json)
+
+
+def _inputs(model: Path | None, synthetic: Path | None, quiet: bool) -> Inputs:
+    """The model and the synthetic table, by name or by where they usually stand."""
+    # A table named by hand need not be the newest model's: then only a model named by hand, or its namesake, counts.
+    path = model or (newest_model(quiet=quiet) if synthetic is None else _namesake(synthetic))
+    name = path.stem if path else name_of(synthetic).removesuffix(".synthetic") if synthetic else "table"
+    if path is None and synthetic is None:
+        raise MedsynthError("There is no model here and no --synthetic. Fit and sample first, or name a table.")
+    folder = path.parent if path else Path()
+    return Inputs(folder, name, path, synthetic or named(folder, f"{name}.synthetic"), None, None)
+
+
+def _with_real_rows(inputs: Inputs, real: Path | None, train: Path | None, shareable: bool) -> Inputs:
+    """The real rows, held out and fitted on. Raises where a shareable report names them, or another lacks them."""
+    if shareable:
+        if real or train:
+            raise UsageError("--shareable reads no real rows: leave --real and --train out.")
+        return inputs
+    folder, name = inputs.folder, inputs.name
+    real = real or named(folder, f"{name}.heldout") or folder / f"{name}.heldout.csv"
+    if not real.exists():
+        raise MedsynthError(_cure(real, name))
+    return inputs._replace(real=real, train=train or named(folder, f"{name}.train"))
+
+
+def _refuse_existing(output: Path, force: bool) -> None:
+    from medsynth.io.atomic import refuse_existing
+
+    for file in (output, output.with_suffix(".json")):
+        refuse_existing(file, force=force)
+
+
+def _model_and_rows(inputs: Inputs, quiet: bool) -> tuple[Model | None, pd.DataFrame, list[str]]:
+    """The model, the synthetic table, which is a fresh sample where there is none, and what the page notes of it."""
+    from medsynth.artifact import load
+    from medsynth.report.data.tables import read
+    from medsynth.sampling.pipeline import sample
+
+    fitted = None if inputs.model is None else load(inputs.model)
+    if inputs.synthetic is not None:
+        notify(f"Synthetic table: {inputs.synthetic}", quiet=quiet)
+        return fitted, read(inputs.synthetic), []
+    assert fitted is not None
+    usual = f"{inputs.name}.synthetic.csv"
+    note = f"There was no {usual}: {fitted.rows} rows were sampled afresh from the model for this report."
+    notify(note, quiet=quiet)
+    return fitted, sample(fitted), [note]
+
+
+def _read(path: Path | None) -> pd.DataFrame | None:
+    from medsynth.report.data.tables import read
+
+    return None if path is None else read(path)
+
+
+def _budget_note(inputs: Inputs) -> list[str]:
+    """The sum over all fits on the table, where it is on file."""
+    from medsynth.budget import place, read
+
+    table = inputs.folder / f"{inputs.name}.csv"
+    return [f"{read(table).sentence()} ({place(table).name})"] if place(table).exists() else []
+
+
+def _command_line() -> list[str]:
+    return [shlex.join(["medsynth", *sys.argv[1:]])] if len(sys.argv) > 1 else []
+
+
+def _print(made: Report, output: Path, shareable: bool, as_json: bool) -> None:
+    verdicts, twin = made.glance, output.with_suffix(".json")
+    lines = [f"{'-' if v.met is None else 'ok' if v.met else 'NO':<3} {v.question:<50} {_shown(v.figure.value)}"
+             for v in verdicts]  # fmt: skip
     facts = {
         "report": str(output),
-        "json_twin": str(output.with_suffix(".json")),
+        "json_twin": str(twin),
         "shareable": shareable,
-        "glance": [v.model_dump() for v in made.glance],
+        "verdicts": [v.model_dump() for v in verdicts],
     }
-    result(facts, "\n".join([*lines_text, f"Wrote {output} and {output.with_suffix('.json')}."]), as_json=as_json)
+    result(facts, "\n".join([*lines, f"Wrote {output} and {twin}."]), as_json=as_json)
 
 
 def _namesake(synthetic: Path) -> Path | None:
@@ -118,27 +175,6 @@ def _namesake(synthetic: Path) -> Path | None:
 
 def _shown(value: float | None) -> str:
     return "not measured" if value is None else f"{value:.4g}"
-
-
-def _fitted(path: Path | None) -> Model | None:
-    from medsynth.artifact import load
-
-    return None if path is None else load(path)
-
-
-def _synthetic(path: Path | None, usual: str, fitted: Model | None, quiet: bool):  # type: ignore[no-untyped-def]
-    """The synthetic table in that file, else a fresh sample; and what to say of it. `usual`: the file's usual name."""
-    from medsynth.report.data.tables import read
-
-    if path is not None:
-        say(f"Synthetic table: {path}", quiet=quiet)
-        return read(path), []
-    assert fitted is not None
-    from medsynth.sampling.pipeline import sample
-
-    note = f"There was no {usual}: {fitted.rows} rows were sampled afresh from the model for this report."
-    say(note, quiet=quiet)
-    return sample(fitted), [note]
 
 
 def _cure(real: Path, name: str) -> str:

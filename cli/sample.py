@@ -9,25 +9,26 @@ import typer
 
 from medsynth.errors import UsageError
 
-from .console import find_model, guarded, result, say
+from .console import find_model, guarded, notify, result
+from .options import Force, Json, ModelOption
 
 
 @guarded
 def sample(
     n: Annotated[int | None, typer.Option("-n", help="Rows to draw [default: the model's public row count].")] = None,
-    model: Annotated[Path | None, typer.Option(help="Model file [default: the newest here].")] = None,
+    model: ModelOption = None,
     output: Annotated[
         str | None, typer.Option(help="File, by its name .csv, .csv.gz or .parquet; or - for standard output.")
     ] = None,
     where: Annotated[
         list[str] | None, typer.Option(help="Only rows with COLUMN=VALUE or COLUMN=LOW..HIGH; may be given again.")
     ] = None,
-    balance: Annotated[bool, typer.Option("--balance", help="Draw the target's classes evenly.")] = False,
+    balance: Annotated[bool, typer.Option("--balance", help="Give every class of the target the same share.")] = False,
     seed: Annotated[int | None, typer.Option(help="Repeat this draw.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
+    force: Force = False,
+    as_json: Json = False,
 ) -> None:
-    """Draw synthetic rows from a model and write NAME.synthetic.csv. Costs no privacy.
+    """Draw synthetic rows from a model and write NAME.synthetic.csv. Uses no privacy budget.
 
     Examples:
 
@@ -56,14 +57,14 @@ def sample(
 
     fitted = load(path)
     if output == "-":
-        for part in csv_chunks(fitted, n, seed, where or (), balance):
-            print(part, end="")
+        for chunk in csv_chunks(fitted, n, seed, where or (), balance):
+            print(chunk, end="")
         return
     check(target)
     drawn = (fitted, n, seed, where or (), balance)
     atomic_write(target, lambda file: write(file, target, frames(*drawn), csv_chunks(*drawn)), force=force)
     rows = fitted.rows if n is None else n
-    say(claim(fitted), quiet=as_json)
+    notify(claim(fitted), quiet=as_json)
     result(
         {"output": str(target), "rows": rows, "model": str(path), "claims": fitted.claims},
         f"Wrote {target}, {rows} rows.",

@@ -65,7 +65,12 @@ def check(
 @app.command("list")
 @guarded
 def list_(as_json: Json = False) -> None:
-    """List the bundled schemas."""
+    """List the bundled schemas.
+
+    Example:
+
+        medsynth schema list
+    """
     from medsynth.schema import bundled
 
     names = list(bundled())

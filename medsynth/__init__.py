@@ -43,7 +43,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Public names are imported when first used, so that `medsynth --help` need not wait for PyTorch."""
+    """Public names are imported when first used, so that the help need not wait for PyTorch."""
     if name not in _HOMES:
         raise AttributeError(f"module 'medsynth' has no attribute {name!r}")
     import importlib

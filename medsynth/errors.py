@@ -3,7 +3,7 @@
 MedsynthError          1   anything that went wrong for a reason a user can mend
 |-- TableError         1   a table file that cannot be read as a table
 |-- ArtifactError      1   a .medsynth file that is missing, foreign, truncated or tampered with
-|-- OutputExists       1   a file that would be overwritten without --force
+|-- OutputExists       1   a file that would be overwritten unless `force` is given
 |-- UsageError         2   an argument out of its range
 |-- BudgetError        3   a privacy budget too small for what was asked of it
 `-- SchemaError        4   a schema that is not one, or a table that does not meet it

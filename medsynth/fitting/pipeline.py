@@ -18,9 +18,11 @@ from .training import declared_or_measured_schema, encode_into_vault, seal, trai
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ..io.table import Table
+
 
 def fit(
-    table: Path | str | pd.DataFrame,
+    table: Path | str | pd.DataFrame | Table,
     *,
     epsilon: float | None = None,
     no_dp: bool = False,
@@ -66,20 +68,21 @@ def fit(
     return fit_by(options, table)
 
 
-def fit_by(options: FitOptions, table: Path | str | pd.DataFrame) -> Model:
+def fit_by(options: FitOptions, table: Path | str | pd.DataFrame | Table) -> Model:
     """The phases of a fit, one a line."""
     started = time.perf_counter()
-    opened = open_table(table, options.schema, options.target, options.notice)
-    codes = encode(opened.data, opened.declared.core) if opened.declared else None  # mistakes show before torch loads
+    private = open_table(table, options.schema, options.target, options.notice)
+    # A cell that the schema does not allow is reported before torch is loaded.
+    codes = encode(private.data, private.declared.core) if private.declared else None
     method = choose_method(options)
-    shown = None if options.public is None else open_public(options.public, opened.declared)
-    planned = plan_measurements(opened, options, method)
-    announce(opened, planned, shown)
-    releases, seed = open_releases(opened, planned, shown)
-    schema = declared_or_measured_schema(opened, planned, releases)
-    schema = with_hierarchy_levels(opened, planned, releases, schema)
-    vault = encode_into_vault(opened, planned, releases, schema, codes)
-    dtypes = opened.data.dtypes
-    del opened, codes  # the memory of the raw table
-    tensors = train(planned, vault, schema, seed, shown)
+    public_rows = None if options.public is None else open_public(options.public, private.declared)
+    planned = plan_measurements(private, options, method)
+    announce(private, planned, public_rows)
+    releases, seed = open_releases(private, planned, public_rows)
+    schema = declared_or_measured_schema(private, planned, releases)
+    schema = with_hierarchy_levels(private, planned, releases, schema)
+    vault = encode_into_vault(private, planned, releases, schema, codes)
+    dtypes = private.data.dtypes
+    del private, codes  # the memory of the raw table
+    tensors = train(planned, vault, schema, seed, public_rows)
     return seal(planned, schema, tensors, dtypes, time.perf_counter() - started)

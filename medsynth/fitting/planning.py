@@ -38,17 +38,17 @@ def plan_fit(
     check_budget(epsilon, delta)
     method = registry.settle(method, preset)
     registry.check_claim(method)
-    opened = None if isinstance(table, int) else open_table(table, schema, target, lambda text: None)
+    private = None if isinstance(table, int) else open_table(table, schema, target, lambda text: None)
     module = registry.module(method, preset)
     config = registry.configured(method, module, method_settings(settings, microbatches, public=public))
-    if opened is None:
+    if private is None:
         count, queries = int(table), partial(module.queries, columns=columns, epsilon=epsilon)  # type: ignore[arg-type]
     else:
-        columns = opened.columns
-        count = len(opened.capped(system_entropy())[0]) if rows is None else rows
-        queries = partial(opened.queries, module, epsilon)
+        columns = private.columns
+        count = len(private.bounded_rows(system_entropy())[0]) if rows is None else rows
+        queries = partial(private.queries, module, epsilon)
     if count < 2:
         raise UsageError("A plan needs two rows or more.")
-    max_rows = opened.most if opened else None
+    max_rows = private.max_rows if private else None
     plan = make_plan(queries(config, count), epsilon=epsilon, delta=delta, rows=count, max_rows=max_rows)
     return plan, module.seconds(config, count), module.notes(config, plan.equivalent_rows, columns, epsilon)

@@ -21,7 +21,6 @@ DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".gz", ".bz2", ".xz", ".zip")  # of tables
 KINDS = (".csv", ".parquet", ".csv.gz")  # under which a table is looked for by its name
 PARQUET, WORKBOOK = b"PAR1", b"\xd0\xcf\x11\xe0"
-PART = 1 << 20  # bytes decoded at once
 DAMAGED = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, gzip.BadGzipFile, RuntimeError)
 
 
@@ -33,7 +32,7 @@ class Form:
     delimiter: str
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """The form in words where it is not UTF-8 and commas, else nothing."""
         parts = [] if self.delimiter == "," else [f"separated by {DELIMITERS[self.delimiter]}, 1,5 read as 1.5"]
         parts += [] if self.encoding == "utf-8-sig" else [f"encoding {self.encoding}"]
@@ -100,37 +99,17 @@ def _only_member(file: BinaryIO, path: Path) -> BinaryIO:
     return cast(BinaryIO, archive.open(names[0]))
 
 
-def form(path: Path) -> Form:
-    """The encoding and delimiter of a text table: UTF-8 or UTF-16 by its bytes, else Windows-1252.
-
-    The delimiter is the one that cuts the first line into most fields, a comma where two do. Raises TableError for
-    what is no text, OSError for what cannot be read.
-    """
-    try:
-        with unpacked(path) as raw:
-            start = raw.read(2)
-        encodings = ["utf-16"] if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else ["utf-8-sig", "cp1252"]
-        encoding = next((name for name in encodings if _decodes(path, name)), None)
-        if encoding is None:
-            raise TableError(f"{path} is no text in UTF-8, UTF-16 or Windows-1252. Save it as 'CSV UTF-8'.")
-        with text(path, encoding) as file:
-            first = next((line for line in file if line.strip()), "")
-    except DAMAGED:
-        raise TableError(f"{path} is packed, and damaged. Copy it again, or pack it anew.") from None
-    outside = "".join(first.split('"')[::2])
-    return Form(encoding, max(DELIMITERS, key=outside.count))
-
-
-def _decodes(path: Path, encoding: str) -> bool:
-    decoder = codecs.getincrementaldecoder(encoding)()
+def encodings(path: Path) -> list[str]:
+    """The encodings to try on a text table, in order: UTF-16 where it begins so, else UTF-8, else Windows-1252."""
     with unpacked(path) as raw:
-        try:
-            while part := raw.read(PART):
-                decoder.decode(part)
-            decoder.decode(b"", final=True)
-        except UnicodeDecodeError:
-            return False
-    return True
+        start = raw.read(2)
+    return ["utf-16"] if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else ["utf-8-sig", "cp1252"]
+
+
+def delimiter_of(line: str) -> str:
+    """The delimiter that cuts a table's first line into most fields, a comma where two do; quotes hide delimiters."""
+    outside = "".join(line.split('"')[::2])
+    return max(DELIMITERS, key=outside.count)
 
 
 @contextmanager

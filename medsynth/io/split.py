@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,55 +11,48 @@ from numpy.typing import NDArray
 
 from .. import rng
 from ..errors import UsageError
-from . import formats
 from .atomic import atomic_write, refuse_existing
-from .table import records
+from .table import Table, check_rows
 
 
-def split(path: Path, fraction: float, train: Path, heldout: Path, *, force: bool, unit: str | None = None) -> None:
-    """Write each row of the table `path` to `heldout` with probability `fraction`, else to `train`, fields unchanged.
+def split(
+    table: Table, fraction: float, train: Path, heldout: Path, *, force: bool, unit: str | None = None
+) -> tuple[Table, Table]:
+    """Each row of a table that was read goes to `heldout` with probability `fraction`, else to `train`.
 
-    Parquet goes to Parquet, text to UTF-8 text with the same delimiter. With `unit`, the name of the patients' column,
-    one coin decides for all rows of a patient.
+    Returns both parts as tables and writes them as files: Parquet with its types, text as UTF-8 with its delimiter and
+    its fields as written. With `unit`, the name of the patients' column, one coin decides for all rows of a patient.
 
-    Both files hold real rows: they are readable by their owner alone. Raises UsageError or OutputExists. The
-    table must have been read by `tables.read` before, which finds what is wrong with it.
+    Both files contain real rows: they are readable by their owner alone. Raises UsageError, OutputExists, or TableError
+    where too few rows are left to learn from.
     """
-    check(fraction)
+    check_fraction(fraction)
     for output in (train, heldout):
         refuse_existing(output, force=force)
-    if formats.is_parquet(path):
-        frame = pd.read_parquet(path)
-        out = _coins(list(frame[unit].astype(str)) if unit in frame else None, len(frame), fraction)
-        for output, side in ((train, False), (heldout, True)):
-            part = frame[out == side].to_parquet(index=None if frame.index.names != [None] else False)
-            atomic_write(output, lambda file, part=part: file.write(part), force=force, private=True)  # type: ignore[misc]
-        return
-    form = formats.form(path)
-    with formats.text(path, form.encoding) as file:
-        header, *rows = records(file, form.delimiter)
-    names = [name.strip() for name in header]
-    who = [row[names.index(unit)].strip() for row in rows] if unit in names else None
-    out = _coins(who, len(rows), fraction)
-    for output, side in ((train, False), (heldout, True)):
-        text = io.StringIO()
-        writer = csv.writer(text, delimiter=form.delimiter, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows(row for row, coin in zip(rows, out, strict=True) if bool(coin) is side)
-        content = text.getvalue().encode()
-        atomic_write(output, lambda file, content=content: file.write(content), force=force, private=True)  # type: ignore[misc]
+    out = _coins(table.cells[unit] if unit in table.header else None, len(table.cells), fraction)
+    parts = _part(table, ~out, train, force=force), _part(table, out, heldout, force=force)
+    check_rows(len(parts[0].cells), str(train))
+    return parts
 
 
-def _coins(who: list[str] | None, rows: int, fraction: float) -> NDArray[np.bool_]:
-    """A secret coin a row, or one for all rows of each patient in `who`: (rows,)."""
+def _part(table: Table, rows: NDArray[np.bool_], output: Path, *, force: bool) -> Table:
+    """Some rows of a table, (rows,), written to `output`."""
+    written = table.written
+    if written is None:
+        raise ValueError("a table that was not read from a file cannot be written as it was")
+    content = written.content(table.cells, rows)
+    atomic_write(output, lambda file: file.write(content), force=force, private=True)
+    cells = table.cells[rows].reset_index(drop=True)
+    return replace(table, where=str(output), cells=cells, form=written.form, written=None)
+
+
+def _coins(patients: pd.Series | None, rows: int, fraction: float) -> NDArray[np.bool_]:
+    """A secret coin a row, or one for all rows of each of the `patients`: (rows,)."""
     out = rng.coins(rng.system_entropy(), rows, fraction)
-    if who is None:
-        return out
-    first: dict[str, int] = {}
-    return out[[first.setdefault(key, k) for k, key in enumerate(who)]]
+    return out if patients is None else out[pd.factorize(patients, use_na_sentinel=False)[0]]
 
 
-def check(fraction: float) -> None:
+def check_fraction(fraction: float) -> None:
     """Raises UsageError unless the fraction lies strictly between 0 and 1."""
     if not 0 < fraction < 1:
-        raise UsageError("--holdout must lie strictly between 0 and 1, such as 0.25.")
+        raise UsageError("`holdout` must lie strictly between 0 and 1, such as 0.25.")

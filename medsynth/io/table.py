@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from array import array
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TextIO
 
@@ -14,6 +15,7 @@ import pandas as pd
 
 from ..errors import TableError
 from . import formats
+from .written import Written, WrittenParquet, WrittenText
 
 Kind = Literal["int", "float", "text"]
 MISSING_TOKENS = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA>"})
@@ -24,9 +26,10 @@ _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+$")
 
 @dataclass(frozen=True)
 class Table:
-    """A table as text: `where` names it in messages; `cells` holds one stripped string a cell.
+    """A table as text: `where` names it in messages; `cells` has one stripped string a cell.
 
-    `dtypes` are those that a frame or a Parquet file had; `form` says how the file was written, if not as usual.
+    `dtypes` are those that a frame or a Parquet file had; `form` describes how the file was written, if not as usual;
+    `written` keeps what is needed to write some of its rows as they stood there.
     """
 
     where: str
@@ -34,86 +37,124 @@ class Table:
     cells: pd.DataFrame = field(repr=False)
     dtypes: dict[str, str] = field(default_factory=dict)
     form: str = ""
+    written: Written | None = field(default=None, repr=False)
 
 
 def read(path: Path | str) -> Table:
     """The table at `path`: Parquet, or text with one header line, packed or not; delimiter and encoding are found.
 
-    Raises TableError, naming the place and the cure and never a cell, for a file that is no such table.
+    The file is read once; text that is not UTF-8 a second time. Raises TableError, naming the place and the cure and
+    never a cell, for a file that is no such table.
     """
     path = Path(path)
     try:
-        if formats.is_parquet(path):
-            return from_frame(_parquet(path), str(path))
-        found = formats.form(path)
-        with formats.text(path, found.encoding) as file:
-            header = _check_structure(file, found.delimiter, str(path))
-        with formats.text(path, found.encoding) as file:
-            cells = pd.read_csv(file, sep=found.delimiter, dtype=str, keep_default_na=False, na_filter=False)
+        return _read_parquet(path) if formats.is_parquet(path) else _read_text(path)
     except FileNotFoundError:
         raise TableError(f"There is no file {path}. Check the name and the folder.") from None
     except IsADirectoryError:
         raise TableError(f"{path} is a folder. Name the table in it.") from None
-    except (csv.Error, pd.errors.ParserError):
+    except csv.Error:
         raise TableError(f"{path} is not a CSV table. Check that its quotes are closed.") from None
-    except UnicodeError:
-        raise TableError(f"{path} is no text in the encoding that it begins with. Save it as 'CSV UTF-8'.") from None
+    except formats.DAMAGED:
+        raise TableError(f"{path} is packed, and damaged. Copy it again, or pack it anew.") from None
     except OSError as error:
         raise TableError(f"{path} cannot be read ({error.strerror or 'damaged'}).") from None
-    cells.columns = pd.Index(header)
-    commas = found.delimiter in ";\t"
-    return Table(str(path), header, cells.apply(lambda column: _stripped(column, commas)), form=found.said)
 
 
-def _parquet(path: Path) -> pd.DataFrame:
+def _read_parquet(path: Path) -> Table:
     import pyarrow
 
     try:
         frame = pd.read_parquet(path)
     except (pyarrow.ArrowException, ValueError, KeyError):
         raise TableError(f"{path} begins as a Parquet file and is damaged. Copy it again.") from None
-    return frame.reset_index(drop=frame.index.names == [None])
+    table = from_frame(frame.reset_index(drop=frame.index.names == [None]), str(path))
+    return replace(table, written=WrittenParquet(frame))
 
 
-def _stripped(column: pd.Series, decimal_commas: bool) -> pd.Series:
-    """Cells without blanks around them, each distinct one once in memory; where commas may be decimal, 1,5 as 1.5."""
-    place, words = pd.factorize(column, use_na_sentinel=False)
-    clean = [word.strip() for word in words]
-    if decimal_commas:
-        clean = [word.replace(",", ".") if _DECIMAL_COMMA.match(word) else word for word in clean]
-    return pd.Series(np.array(clean, dtype=object)[place], index=column.index)
+def _read_text(path: Path) -> Table:
+    """The table in the first encoding that decodes the whole file."""
+    for encoding in formats.encodings(path):
+        try:
+            with formats.text(path, encoding) as file:
+                return _parsed(file, encoding, str(path))
+        except UnicodeError:
+            continue
+    raise TableError(f"{path} is no text in UTF-8, UTF-16 or Windows-1252. Save it as 'CSV UTF-8'.")
 
 
-def records(file: TextIO, delimiter: str = ",") -> Iterator[list[str]]:
-    """The records of an open CSV file, blank lines skipped, quotes strict."""
-    return (record for record in csv.reader(file, strict=True, delimiter=delimiter) if record)
-
-
-def _check_structure(file: TextIO, delimiter: str, where: str) -> tuple[str, ...]:
-    """The header, once every record has been seen to have its number of fields. pandas would pad in silence."""
-    reader = csv.reader(file, strict=True, delimiter=delimiter)
-    header: tuple[str, ...] | None = None
+def _parsed(file: TextIO, encoding: str, where: str) -> Table:
+    """The table in an open text file. Every record has as many fields as the header: none is padded."""
+    start = []
+    for line in file:
+        start.append(line)
+        if line.strip():
+            break
+    delimiter = formats.delimiter_of(start[-1] if start else "")
+    reader = csv.reader(itertools.chain(start, file), strict=True, delimiter=delimiter)
+    first = next((record for record in reader if record), None)
+    if first is None:
+        raise TableError(f"{where} is empty. Export the table again, with a header line.")
+    _check_text(first, where, reader.line_num)
+    header = _check_header(tuple(name.strip() for name in first), where)
+    columns = [_Column() for _ in header]
     rows = 0
     for record in reader:
-        if any("\0" in cell for cell in record):
-            raise TableError(f"{where}, line {reader.line_num}: binary content. This is not a CSV table.")
         if not record:
-            continue
-        if header is None:
-            header = _check_header(tuple(cell.strip() for cell in record), where)
             continue
         rows += 1
         if len(record) != len(header):
+            _check_text(record, where, reader.line_num)
             raise TableError(
                 f"{where}, row {rows} (line {reader.line_num}): this row has "
                 f"{'fewer' if len(record) < len(header) else 'more'} fields than the header's {len(header)}. "
                 "Mend that line: a delimiter inside a value needs quotes around the value."
             )
-    if header is None:
-        raise TableError(f"{where} is empty. Export the table again, with a header line.")
+        for column, field_ in zip(columns, record, strict=True):
+            if (code := column.index.get(field_)) is None:
+                _check_text([field_], where, reader.line_num)
+                code = column.index[field_] = len(column.index)
+            column.codes.append(code)
+    check_rows(rows, where)
+    return _table(columns, header, where, encoding, WrittenText(tuple(first), delimiter))
+
+
+class _Column:
+    """A column while it is read: each distinct field once, and the number of each row's field."""
+
+    def __init__(self) -> None:
+        self.index: dict[str, int] = {}
+        self.codes = array("i")
+
+    def of(self, texts: list[str]) -> pd.Series:
+        """The rows' texts, (rows,), given one for each distinct field."""
+        return pd.Series(np.array(texts, dtype=object)[np.frombuffer(self.codes, np.intc)])
+
+
+def _table(columns: list[_Column], header: tuple[str, ...], where: str, encoding: str, written: WrittenText) -> Table:
+    """The table of columns that were read: fields without blanks around them, decimal commas as points."""
+    cells, fields = {}, {}
+    for name, column in zip(header, columns, strict=True):
+        distinct = list(column.index)
+        texts = [text.strip() for text in distinct]
+        if written.delimiter in ";\t":  # where commas may be decimal, 1,5 is 1.5
+            texts = [text.replace(",", ".") if _DECIMAL_COMMA.match(text) else text for text in texts]
+        cells[name] = column.of(texts)
+        if texts != distinct:
+            fields[name] = column.of(distinct)
+    form = formats.Form(encoding, written.delimiter).description
+    return Table(where, header, pd.DataFrame(cells), form=form, written=replace(written, fields=fields))
+
+
+def _check_text(record: list[str], where: str, line: int) -> None:
+    if any("\0" in cell for cell in record):
+        raise TableError(f"{where}, line {line}: binary content. This is not a CSV table.")
+
+
+def check_rows(rows: int, where: str) -> None:
+    """Raises TableError for a table of fewer than two rows."""
     if rows < 2:
         raise TableError(f"{where} has a header but too few rows to learn from: at least two are needed.")
-    return header
 
 
 def _check_header(header: tuple[str, ...], where: str) -> tuple[str, ...]:
@@ -144,25 +185,31 @@ def from_frame(frame: pd.DataFrame, where: str = "table") -> Table:
 
 
 def _dtype_name(dtype: object) -> str:
-    """A name by which `codec.dtypes` finds the dtype again; a category's values do not stand in it."""
+    """A name by which `transforms.dtypes` finds the dtype again; without the values of a category."""
     if isinstance(dtype, pd.ArrowDtype):
         return f"arrow:{dtype.pyarrow_dtype}"
     return f"string[{dtype.storage}]" if isinstance(dtype, pd.StringDtype) else str(dtype)
 
 
 def _text(column: pd.Series) -> pd.Series:
-    """A column's values as text: missing as "", booleans in lower case, whole floats without a point."""
+    """A column's values as text: missing as "", booleans in lower case, whole floats without a point.
 
-    def one(value: object) -> str:
-        if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-            return str(int(value))
-        return str(value).lower() if isinstance(value, bool) else str(value).strip()
-
+    Each value by itself: equal values of several types (True and 1, 5 and a Decimal of 5.00) have texts of their own,
+    so that no row decides how another is written.
+    """
     values = column.astype(object).reset_index(drop=True)
-    missing = values.isna()
-    codes, uniques = pd.factorize(values.where(~missing, ""), use_na_sentinel=False)
-    words = pd.Series([one(value) for value in uniques], dtype=object)
-    return words.iloc[codes].reset_index(drop=True)
+    missing = values.isna().to_numpy()
+    texts = ["" if gone else _value_text(value) for value, gone in zip(values, missing, strict=True)]
+    known: dict[str, str] = {}  # each distinct text once in memory
+    return pd.Series([known.setdefault(text, text) for text in texts], dtype=object)
+
+
+def _value_text(value: object) -> str:
+    if isinstance(value, bool | np.bool_):
+        return str(value).lower()
+    if isinstance(value, float | np.floating) and float(value).is_integer() and abs(float(value)) < 1e15:
+        return str(int(value))
+    return str(value).strip()
 
 
 def dtypes(table: Table) -> dict[str, Kind]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..transforms.columns import Categorical
+from ..transforms.categorical import Categorical
 from ..transforms.hierarchies import Node, hierarchy
 from .accounting.calibration import Plan, Query
 

@@ -14,7 +14,7 @@ from ..errors import BudgetError
 from ..io import table as io_table
 from ..io.table import MISSING_TOKENS, Kind, Table
 from ..schema import Schema, inference
-from ..transforms.columns import Column
+from ..transforms.column import Column
 from .accounting.calibration import Query
 from .accounting.events import Event, Thresholded
 from .noise import Floats, noised

@@ -17,8 +17,7 @@ from ..artifact import Model
 from ..artifact import claim as sentence
 from ..errors import MedsynthError, UsageError
 from ..rng import numpy_stream
-from ..schema import Binary, Categorical, Identifier, Schema
-from ..transforms.columns import Column
+from ..schema import Schema
 from .data import tables as inputs
 from .data.records import Part
 from .data.review import Review, Thresholds
@@ -218,28 +217,13 @@ def _variables(
         if column is None:
             kind = "number" if pd.api.types.is_numeric_dtype(synthetic[name]) else "levels"
             row = ("", "not declared", "not declared", "")
-        elif isinstance(column, Identifier):
-            kind, row = column.kind, (f"fresh keys like {column.key(1)}", _whence(learned), "", "never modelled")
-        elif isinstance(column, Binary | Categorical):
-            kind, shown = column.kind, [str(level) for level in column.levels]
-            domain = ", ".join(shown[:8]) + (f" and {len(shown) - 8} more" if len(shown) > 8 else "")
-            row = (domain, _whence(learned), _gaps(column), "exact")
         else:
-            kind, unit = column.kind, f" {column.unit}" if column.unit else ""
-            ends = [f"{end:g}" if isinstance(end, int | float) else end.isoformat() for end in column.bounds]
-            domain = f"{ends[0]} to {ends[1]}{unit}, {column.scale} scale"
-            places = f"{column.places} decimals" if column.places else "whole numbers"
-            row = (domain, _whence(learned), _gaps(column), places)
+            kind, told = column.kind, column.describe()
+            row = (told.domain, _whence(learned), told.missing, told.precision)
         found.append(
             Variable(name=name, kind=kind, role=role, domain=row[0], whence=row[1], missing=row[2], precision=row[3])
         )
     return found
-
-
-def _gaps(column: Column) -> str:
-    if isinstance(column.missing, tuple):
-        return "missing values: " + ", ".join(word or "empty" for word in column.gap_words)
-    return "may be missing" if column.missing else "never missing"
 
 
 def _whence(learned: bool) -> str:

@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ..errors import SchemaError
-from ..transforms.columns import Binary, Categorical, Column, Date, Identifier
+from ..transforms.registry import AnyColumn
 from .constraints import Rule, parse
 from .yaml_text import parse_yaml
 
@@ -40,7 +40,7 @@ class Schema(BaseModel):
 
     name: str
     target: str | None = None
-    columns: dict[str, Column] = Field(min_length=1)
+    columns: dict[str, AnyColumn] = Field(min_length=1)
     rules: tuple[str, ...] = Field((), max_length=MOST_RULES)
     unit: str | None = None  # the identifier of patients, where one patient and not one row is the unit of privacy
     max_rows: int | None = Field(None, ge=1, le=MOST_ROWS)
@@ -51,11 +51,13 @@ class Schema(BaseModel):
         if self.target is not None and self.target not in self.columns:
             raise ValueError("target names no column")
         if (self.unit is None) != (self.max_rows is None):
-            raise ValueError("`unit` and `max_rows` come together: the patients' identifier, and their most rows")
-        if self.unit is not None and not isinstance(self.columns.get(self.unit), Identifier):
-            raise ValueError("`unit` must name a column of kind identifier")
+            raise ValueError(
+                'the schema keys "unit" and "max_rows" come together: the identifier of patients, and their most rows'
+            )
+        if self.unit is not None and (self.unit not in self.columns or self.columns[self.unit].modelled):
+            raise ValueError('the schema key "unit" must name a column of kind identifier')
         if self.constant and self.unit is None:
-            raise ValueError("`constant` names columns that stay the same over a patient's rows: it needs `unit`")
+            raise ValueError('`constant` names columns that stay the same over a patient\'s rows: it needs "unit"')
         if lost := [name for name in self.constant if name not in self.core.columns]:
             raise ValueError(f"`constant` names {lost[0]!r}, which is no column, a key or one that a rule defines")
         settled: set[str] = set()
@@ -69,21 +71,18 @@ class Schema(BaseModel):
                 raise ValueError(f"rule {rule.text!r}: what it reads may be missing, so {name!r} needs `missing: true`")
             settled.add(name)
         for name, column in self.columns.items():
-            if isinstance(column, Identifier) and name == self.target:
-                raise ValueError(f"the target {name!r} is an identifier")
-            anchor = self.columns.get(column.after) if isinstance(column, Date) and column.after else None
-            if isinstance(column, Date) and column.after and not (isinstance(anchor, Date) and anchor.after is None):
-                raise ValueError(f"column {name!r}: `after` must name a date column that has no `after` itself")
-            if anchor is not None and anchor.missing and not column.missing:
-                raise ValueError(f"column {name!r}: the date that it comes after may be missing: `missing: true`")
+            if name == self.target and not column.may_be_target:
+                raise ValueError(f"the target {name!r} is of kind {column.kind}")
+            try:
+                column.check_related(self.columns)
+            except ValueError as error:
+                raise ValueError(f"column {name!r}: {error}") from None
         return self
 
     @property
     def parsed_rules(self) -> tuple[Rule, ...]:
         """The rules, in order. Raises ValueError for a text that is no rule about these columns."""
-        numbers = {
-            n: not isinstance(c, Binary | Categorical) for n, c in self.columns.items() if c.kind != "identifier"
-        }
+        numbers = {name: not column.categorical for name, column in self.columns.items() if column.modelled}
         found = []
         for text in self.rules:
             try:
@@ -96,8 +95,7 @@ class Schema(BaseModel):
     def core(self) -> Schema:
         """What a model learns: this schema without its rules, the columns that they define, and identifiers."""
         defined = {rule.defines for rule in self.parsed_rules}
-        defined |= {name for name, column in self.columns.items() if isinstance(column, Identifier)}
-        columns = {name: c for name, c in self.columns.items() if name not in defined}
+        columns = {name: c for name, c in self.columns.items() if c.modelled and name not in defined}
         return self.model_copy(update={"columns": columns, "rules": (), "unit": None, "max_rows": None, "constant": ()})
 
     @property
@@ -113,7 +111,7 @@ class Schema(BaseModel):
 
     @classmethod
     def from_yaml(cls, text: str, where: str = "schema") -> Schema:
-        """The schema that `text` holds; `where` names it in messages.
+        """The schema in a YAML text; `where` names it in messages.
 
         Raises SchemaError for text that is no YAML, for unknown keys or kinds, and while a TODO is left.
         """
@@ -123,14 +121,14 @@ class Schema(BaseModel):
 
     @classmethod
     def from_dict(cls, content: object, where: str = "schema") -> Schema:
-        """The schema that a mapping holds. Raises SchemaError where it holds none."""
+        """The schema in a mapping. Raises SchemaError where it is none."""
         try:
             return cls.model_validate(content)
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False)[0]
             place = ".".join(str(part) for part in first["loc"]) or "top level"
             raise SchemaError(
-                f"{where}: at {place}: {first['msg']}. `medsynth schema show thyroid` prints a schema to copy from."
+                f"{where}: at {place}: {first['msg']}. Copy from a bundled schema, such as that of thyroid."
             ) from None
 
     @classmethod
@@ -139,7 +137,7 @@ class Schema(BaseModel):
         try:
             return cls.from_yaml(Path(path).read_text(encoding="utf-8"), str(path))
         except FileNotFoundError:
-            raise SchemaError(f"There is no schema file {path}. `medsynth schema draft TABLE` writes one.") from None
+            raise SchemaError(f"There is no schema file {path}. Draft a schema first.") from None
         except (OSError, UnicodeDecodeError):
             raise SchemaError(f"The schema {path} cannot be read as UTF-8 text.") from None
 

@@ -1,4 +1,4 @@
-"""Sampled columns in the dtypes of the frame that was fitted, where those hold them."""
+"""Sampled columns in the dtypes of the frame that was fitted, where these can represent them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import re
 import pandas as pd
 from pandas.api.types import pandas_dtype
 
-from ..schema import Binary, Categorical
-from .columns import Column
+from .column import Column
 
 _NUMBERS = r"u?int(8|16|32|64)|float|double|bool"
 # What an artifact may name: it may come from anywhere.
@@ -19,12 +18,12 @@ KNOWN = re.compile(
 
 
 def cast(values: pd.Series, dtype: str, column: Column) -> pd.Series:
-    """Values in the dtype of that name, or as they are where it is unknown or cannot hold them, as int no gaps."""
+    """Values in the dtype of that name, or as they are where it is unknown or cannot represent them all."""
     if not KNOWN.fullmatch(dtype):
         return values
     try:
         if dtype == "category":
-            return values.astype(_category(column))
+            return values.astype(column.category_dtype())
         if dtype == "object":
             return values.astype(object).mask(values.isna(), None)
         found = _arrow(dtype[6:]) if dtype.startswith("arrow:") else pandas_dtype(dtype)
@@ -32,14 +31,6 @@ def cast(values: pd.Series, dtype: str, column: Column) -> pd.Series:
         return (values.map(str, na_action="ignore") if words else values).astype(found)
     except (ValueError, TypeError):
         return values
-
-
-def _category(column: Column) -> pd.CategoricalDtype:
-    """The schema's levels as categories; of a column of anything else, whatever values there are."""
-    if isinstance(column, Binary | Categorical):
-        codes = list(column.missing) if isinstance(column.missing, tuple) else []
-        return pd.CategoricalDtype([*column.levels, *(c for c in codes if c != "")], column.kind == "ordinal")
-    return pd.CategoricalDtype()
 
 
 def _arrow(name: str) -> pd.ArrowDtype:

@@ -252,7 +252,7 @@ OPTIONS = {
     "shares beyond one": (2, ["less than 1"], *FIT, "--epsilon", "1", "--method", "dp-gan", "--set", "class_share=0.9"),
     "public rows by setting": (
         2,
-        ["--public TABLE"],
+        ["--public"],
         *FIT,
         "--epsilon",
         "1",

@@ -20,7 +20,7 @@ from medsynth.privacy.networks import Mlp
 from medsynth.privacy.release import Releases
 from medsynth.privacy.vault import Vault
 from medsynth.rng import NoNoise, SeededEntropy
-from medsynth.sampling.rejection import SIZES
+from medsynth.sampling.patients import ROWS_PER_PATIENT
 from medsynth.schema import Schema
 from medsynth.transforms.grid import Grid
 
@@ -170,7 +170,7 @@ def test_a_fit_per_patient(method, quick, tmp_path):
     sizes = drawn["patient"].value_counts()
     assert sizes.max() <= 3 and drawn["patient"].str.fullmatch(r"P\d{5}").all()
     shares = np.bincount(sizes, minlength=4)[1:] / len(sizes)
-    assert np.abs(shares - model.tensors[SIZES]).max() < 0.07
+    assert np.abs(shares - model.tensors[ROWS_PER_PATIENT]).max() < 0.07
 
 
 def test_a_patient_with_fifty_rows_counts_for_three(quick):

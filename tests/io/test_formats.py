@@ -5,6 +5,7 @@ import gzip
 import io
 import lzma
 import zipfile
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 
 import medsynth
 from medsynth.errors import TableError
+from medsynth.io import formats
 from medsynth.io import table as tables
 from medsynth.io.split import split
 from medsynth.io.table import from_frame
@@ -190,7 +192,7 @@ def test_rows_are_held_out_in_their_own_form(tmp_path, name):
         pd.read_csv(io.StringIO(many), sep=";", decimal=",").astype({"ward": "category"}).to_parquet(path)
     else:
         path.write_bytes(gzip.compress(many.encode()) if "gz" in name else many.encode("cp1252"))
-    split(path, 0.3, tmp_path / "a", tmp_path / "b", force=False)
+    split(tables.read(path), 0.3, tmp_path / "a", tmp_path / "b", force=False)
     whole, parts = tables.read(path), [tables.read(tmp_path / part) for part in "ab"]
     assert sum(len(part.cells) for part in parts) == 120
     both = pd.concat([part.cells for part in parts])
@@ -209,3 +211,80 @@ def test_a_fit_says_how_it_read(tmp_path, quick, monkeypatch):
     assert answer.exit_code == 0, answer.stderr
     assert "separated by semicolons" in answer.stderr and "cp1252" in answer.stderr
     assert (tmp_path / "w.medsynth").exists() and (tmp_path / "w.medsynth-ledger").exists()
+
+
+CELLS = [
+    True,
+    1,
+    1.0,
+    Decimal("1"),
+    Decimal("5.0000"),
+    5,
+    np.float32(1),
+    np.int8(1),
+    np.bool_(True),
+    -0.0,
+    0,
+    "1",
+    None,
+]
+
+
+@pytest.mark.parametrize(
+    "cell", [True, 1.0, Decimal("1.00"), Decimal("5.0"), np.bool_(False), np.float64(1), -0.0, "x"]
+)
+@pytest.mark.parametrize("at", [0, 7, len(CELLS)])
+def test_no_row_decides_how_another_row_is_written(cell, at):
+    """Neighbours: one row more, whose cell equals others and is of another type, leaves every other row's text."""
+
+    def texts(cells):
+        return from_frame(pd.DataFrame({"x": pd.Series(cells, dtype=object)})).cells["x"].tolist()
+
+    more = texts([*CELLS[:at], cell, *CELLS[at:]])
+    assert more[:at] + more[at + 1 :] == texts(CELLS)
+
+
+def test_values_of_every_type_have_their_text():
+    cells = from_frame(pd.DataFrame({"x": pd.Series(CELLS, dtype=object)})).cells["x"].tolist()
+    assert cells == ["true", "1", "1", "1", "5.0000", "5", "1", "1", "true", "0", "0", "1", ""]
+
+
+def test_a_held_out_file_keeps_its_fields_as_written(tmp_path):
+    text = 'age ; note;dose\n 41;"a;b";1,50\n52 ;" c";2\n' * 1 + '63;"say ""so""";0,5\n' * 30
+    (tmp_path / "t.csv").write_text(text)
+    split(tables.read(tmp_path / "t.csv"), 0.5, tmp_path / "a.csv", tmp_path / "b.csv", force=False)
+    parts = [(tmp_path / name).read_text().splitlines() for name in ("a.csv", "b.csv")]
+    assert parts[0][0] == parts[1][0] == "age ; note;dose"
+    assert sorted(parts[0][1:] + parts[1][1:]) == sorted(text.replace('" c"', " c").splitlines()[1:])
+
+
+def test_the_parts_are_the_tables_that_their_files_hold(tmp_path):
+    (tmp_path / "t.csv").write_bytes((SEMICOLONS + SEMICOLONS.split("\n", 1)[1] * 30).encode("cp1252"))
+    parts = split(tables.read(tmp_path / "t.csv"), 0.5, tmp_path / "a.csv", tmp_path / "b.csv", force=False)
+    for part, name in zip(parts, ("a.csv", "b.csv"), strict=True):
+        again = tables.read(tmp_path / name)
+        assert part.cells.equals(again.cells) and (part.where, part.header) == (again.where, again.header)
+        assert (part.dtypes, part.form) == (again.dtypes, again.form)
+
+
+def test_one_coin_decides_for_all_rows_of_a_patient(tmp_path):
+    path = tmp_path / "t.parquet"
+    pd.DataFrame({"who": np.repeat(np.arange(40), 5), "x": 1.5}).astype({"x": "float32"}).to_parquet(path)
+    train, heldout = split(tables.read(path), 0.5, tmp_path / "a", tmp_path / "b", force=False, unit="who")
+    assert not set(train.cells["who"]) & set(heldout.cells["who"])
+    assert train.cells.equals(tables.read(tmp_path / "a").cells)
+    assert train.dtypes["x"] == pd.read_parquet(tmp_path / "a")["x"].dtype == "float32"
+
+
+def test_a_file_is_read_once(tmp_path, monkeypatch, quick):
+    """A fit that holds rows out opens its table for its bytes once, and never the files that it wrote."""
+    monkeypatch.chdir(tmp_path)
+    frame().to_csv("t.csv", index=False)
+    told = Schema.from_dict({"name": "t", "target": "y", "columns": COLUMNS})
+    (tmp_path / "t.schema.yaml").write_text(told.to_yaml())
+    opened = []
+    unchanged = formats.text
+    monkeypatch.setattr(formats, "text", lambda path, encoding: opened.append(path.name) or unchanged(path, encoding))
+    answer = CliRunner().invoke(app, ["fit", "t.csv", "--epsilon", "3", "--rows", "60", "--holdout", "0.3"])
+    assert answer.exit_code == 0, answer.stderr
+    assert opened == ["t.csv"]

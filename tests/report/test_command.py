@@ -43,7 +43,7 @@ def test_bare_report(folder):
 def test_json_is_one_object_alone(folder):
     answer = run("report", "--json", "--output", "other.report.html")
     facts = json.loads(answer.stdout)
-    assert answer.stderr == "" and facts["report"] == "other.report.html" and len(facts["glance"]) >= 6
+    assert answer.stderr == "" and facts["report"] == "other.report.html" and len(facts["verdicts"]) >= 6
 
 
 def test_review_and_thresholds(folder):
@@ -54,7 +54,7 @@ def test_review_and_thresholds(folder):
     (folder / "lines.yaml").write_text("epsilon: {limit: 1, source: our board}\n")
     answer = run("report", "--review", "review.yaml", "--thresholds", "lines.yaml", "--output", "r.html", "--json")
     assert answer.exit_code == 0, answer.stderr
-    line = json.loads(answer.stdout)["glance"][0]
+    line = json.loads(answer.stdout)["verdicts"][0]
     assert line["met"] is False and line["source"] == "our board"
     html = (folder / "r.html").read_text()
     assert "teaching" in html and "quasi identifier" in html and "tsh_miu_l (per standard deviation)" in html
@@ -120,7 +120,7 @@ def test_a_fresh_sample_is_said(folder):
     ("words", "said"),
     [
         ("--method gs-wgan", "picked afresh and in secret"),
-        ("--preset public-turns", "answer in a public order"),
+        ("--preset public-order", "answer in a public order"),
         ("--method dp-gan", "Poisson sampling"),
         ("--method independent", None),
     ],

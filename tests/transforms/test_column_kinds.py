@@ -16,8 +16,7 @@ from medsynth.io.table import from_frame
 from medsynth.methods.shared.bins import Bins
 from medsynth.sampling import pipeline as sampling
 from medsynth.schema import Date, Schema
-from medsynth.transforms.dates import days
-from medsynth.transforms.table_codec import csv_cells, decode, encode
+from medsynth.transforms.table_codec import column_values, csv_cells, decode, encode
 
 COLUMNS = {
     "record": {"kind": "identifier", "shape": "MRN-####"},
@@ -160,7 +159,7 @@ def test_many_rows_are_drawn_in_parts_and_no_key_comes_twice(quick, monkeypatch)
 def test_days_are_absolute():
     told = schema().core
     codes = encode(from_frame(ward(3)), told)
-    gap = days(codes, told, "discharged") - days(codes, told, "admitted")
+    gap = column_values(codes, told, "discharged") - column_values(codes, told, "admitted")
     column = told.columns["discharged"]
     assert isinstance(column, Date)
     assert np.nanmax(gap) <= column.units[1]

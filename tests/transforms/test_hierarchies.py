@@ -14,7 +14,7 @@ from medsynth.io.table import from_frame
 from medsynth.privacy import hierarchy_selection as rollup
 from medsynth.schema import Categorical, Schema
 from medsynth.transforms.hierarchies import SYSTEMS, Branches
-from medsynth.transforms.table_codec import encode, places
+from medsynth.transforms.table_codec import encode, hierarchy_positions
 
 TREE = {"medicine": {"heart": ["infarct", "angina"], "kidney": []}, "surgery": ["hip", "knee"], "psychiatry": []}
 KNOWN = {**SYSTEMS, "tree": Branches(TREE)}
@@ -117,7 +117,7 @@ def test_levels_named_by_hand_cost_nothing(quick):
 
 def test_unknown_codes_and_missing_ones_have_places():
     columns = {n: c for n, c in schema().columns.items() if isinstance(c, Categorical)}
-    found = places(from_frame(table()), columns)
+    found = hierarchy_positions(from_frame(table()), columns)
     size = SYSTEMS["icd10"].size
     assert found[3, 0] == size and (found[table()["icd"] == "", 0] == size).all() and found[:, 0].max() == size
 

@@ -12,7 +12,7 @@ from medsynth.errors import SchemaError
 from medsynth.io.table import Table, from_frame
 from medsynth.schema import Binary, Categorical, Continuous, Count, Schema
 from medsynth.transforms.grid import grid
-from medsynth.transforms.table_codec import csv_cells, decode, encode, size
+from medsynth.transforms.table_codec import csv_cells, decode, encode
 
 words = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1, max_size=6)
 
@@ -100,7 +100,7 @@ def test_zero_is_a_cell_of_its_own_on_a_log_scale():
     column = Continuous(bounds=(0, 1), scale="log", decimals=5)
     cells = grid(column, 64)
     assert cells.cell_of(np.array([0, 1])).tolist() == [0, 1]
-    assert cells.edges[-1] == size(column)
+    assert cells.edges[-1] == column.size
 
 
 @pytest.mark.parametrize(

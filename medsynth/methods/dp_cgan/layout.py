@@ -1,11 +1,11 @@
-"""Where each column stands in the encoded row that networks see: every slice is computed here, once."""
+"""The slice of each column in the encoded row: every slice is computed here, once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from ...schema import Binary, Categorical, Schema
+from ...schema import Schema
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,13 +45,12 @@ class Layout:
         for index, (name, column) in enumerate(schema.columns.items()):
             if name == schema.target:
                 continue
-            match column:
-                case Binary():
-                    kind, wide = "binary", 1
-                case Categorical():
-                    kind, wide = "levels", len(column.levels)
-                case _:
-                    kind, wide = "number", 1
+            if not column.categorical:
+                kind, wide = "number", 1
+            elif column.size == 2:
+                kind, wide = "binary", 1
+            else:
+                kind, wide = "levels", column.size
             flag = at + wide if column.missing else None
             spans.append(Span(name=name, index=index, kind=kind, start=at, stop=at + wide, flag=flag))  # type: ignore[arg-type]
             at += wide + bool(column.missing)

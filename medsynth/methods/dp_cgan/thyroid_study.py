@@ -2,7 +2,7 @@
 
 Carvalho et al. (the thyroid study), after Torkzadehmahani, Kairouz, Paten 2019, algorithm 1. Kept: generator
 103-128-21 with tanh outputs, critic 24-128-1 with ReLU, B = 32, C = 1.1, critic SGD 0.15 falling to 0.052,
-generator Adam 1e-3, 5894 steps, real and fake gradients clipped apart and added. Mended: Poisson lots; labels of
+generator Adam 1e-3, 5894 steps, real and fake gradients clipped apart and added. Corrected: Poisson lots; labels of
 generated rows and of the sample from noised class counts, never from the real batch; scaling by public bounds and
 the schema's scale, not by the column's maximum; division by the expected lot; the noise multiplier calibrated to the
 whole budget.
@@ -10,44 +10,40 @@ whole budget.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 
-from ...errors import SchemaError, UsageError
+from ...errors import SchemaError
 from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.clipping import clipped_gradient_sum
 from ...privacy.networks import Mlp
 from ...privacy.vault import Codes, Vault
 from ...rng import numpy_stream, torch_stream
-from ...schema import Binary, Categorical, Schema
+from ...schema import Schema
 from ...transforms.grid import grid
-from ...transforms.table_codec import size
+from ..protocol import Arrays, Progress
+from ..settings import Count, MethodConfig, Positive, Rate
+from ..shared.labels import CLASSES, CRITIC_GRADIENTS
+from ..shared.losses import generated_loss, real_loss
 from ..shared.marginals import cleaned
 from .layout import Layout
-from .method import CLASSES, GRADIENTS, Arrays, Progress
 
-CLASS_WEIGHT = 5.0  # noise of the class counts: about a hundredth of the privacy loss
+CLASS_WEIGHT = 5.0  # noise of the class marginal: about a hundredth of the privacy loss
 
 
-@dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(MethodConfig):
     """The study's settings."""
 
-    lot: int = 32
-    steps: int = 5894
-    clip: float = 1.1
-    microbatches: int | None = None
-    latent: int = 100
-    width: int = 128
-    critic_rate: tuple[float, float] = (0.15, 0.052)
-    generator_rate: float = 1e-3
-
-    def __post_init__(self) -> None:
-        if self.microbatches is not None and self.microbatches < 1:
-            raise UsageError("--microbatches must be one or more.")
+    lot: Count = Field(default=32, description="expected rows of a lot")
+    steps: Count = Field(default=5894, description="noised gradient sums of the critic")
+    clip: Positive = Field(default=1.1, description="clipping norm of a row's gradient")
+    microbatches: int | None = Field(default=None, ge=1, description="groups a lot, whose means are clipped; else rows")
+    latent: Count = Field(default=100, description="numbers that a generated row starts from")
+    width: Count = Field(default=128, description="hidden units of each network")
+    critic_rate: tuple[Rate, Rate] = Field(default=(0.15, 0.052), description="critic's first and last learning rate")
+    generator_rate: Rate = Field(default=1e-3, description="generator's learning rate")
 
     def sampling_rate(self, rows: int) -> float:
         """The Poisson rate at a declared number of rows."""
@@ -55,10 +51,10 @@ class Config:
 
 
 def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Query]:
-    """Noised class counts once, then one noised critic gradient a step."""
+    """The class marginal once, then one noised gradient sum of the critic a step."""
     return [
         Query(label=CLASSES, weight=CLASS_WEIGHT),
-        Query(label=GRADIENTS, weight=1.0, rate=config.sampling_rate(rows), times=config.steps),
+        Query(label=CRITIC_GRADIENTS, weight=1.0, rate=config.sampling_rate(rows), times=config.steps),
     ]
 
 
@@ -83,13 +79,13 @@ class _Scaled:
         self.spans = Layout.of(schema).spans
         self.columns = [schema.columns[span.name] for span in self.spans]
         target = schema.columns[schema.target] if schema.target else None
-        if target is None or not isinstance(target, Binary | Categorical) or target.missing:
+        if target is None or not target.categorical or target.missing:
             raise SchemaError("The preset thyroid-study needs a target of named levels without missing values.")
-        if any(column.missing or isinstance(column, Categorical) for column in self.columns):
+        if any(column.missing or (column.categorical and column.size != 2) for column in self.columns):
             raise SchemaError("The preset thyroid-study takes binary and numeric columns without missing values only.")
         self.index, self.classes = schema.names.index(schema.target or ""), len(target.levels)
-        self.top = np.array([size(column) - 1 for column in self.columns], np.float64)
-        self.log = np.array([getattr(column, "scale", "linear") == "log" for column in self.columns])
+        self.top = np.array([column.size - 1 for column in self.columns], np.float64)
+        self.log = np.array([column.scale == "log" for column in self.columns])
         self.map = grid(target, self.classes)
 
     def encode(self, codes: Codes) -> Tensor:
@@ -121,7 +117,7 @@ def train(
     adam = torch.optim.Adam(net.parameters(), config.generator_rate)
     latent, shares = torch_stream(seed, "latent", device), torch.tensor(prior, device=device)
     lot = config.sampling_rate(plan.equivalent_rows) * plan.rows
-    # Microbatches are means: a lot's sum holds m of them and not its rows.
+    # Microbatches are means: a lot's sum has m terms and not one a row.
     divisor = lot if config.microbatches is None else float(config.microbatches)
     first, last = config.critic_rate
     for step in range(config.steps):
@@ -129,15 +125,20 @@ def train(
         fake = _forward(net, labels, config, rows.classes, latent)
         # Lines 5-9: real gradients clipped and noised, generated ones clipped apart from them, both added.
         real_sum = vault.measure_gradient_sum(
-            GRADIENTS, critic, says_real, lambda codes: rows.encode(codes).to(device), config.clip, config.microbatches
+            CRITIC_GRADIENTS,
+            critic,
+            real_loss,
+            lambda codes: rows.encode(codes).to(device),
+            config.clip,
+            config.microbatches,
         )
-        fake_sum = clipped_gradient_sum(critic, says_fake, fake.detach(), config.clip).tensors
-        speed = first + (last - first) * step / config.steps
+        fake_sum = clipped_gradient_sum(critic, generated_loss, fake.detach(), config.clip).tensors
+        rate = first + (last - first) * step / config.steps
         with torch.no_grad():
             for p, real, made in zip(critic.parameters(), real_sum, fake_sum, strict=True):
-                p.sub_(speed * (real / divisor + made / config.lot))
+                p.sub_(rate * (real / divisor + made / config.lot))
         # Lines 10-11: the generator follows the noised critic.
-        loss = says_real(critic(_forward(net, labels, config, rows.classes, latent))).mean()
+        loss = real_loss(critic(_forward(net, labels, config, rows.classes, latent))).mean()
         adam.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         adam.step()
@@ -168,13 +169,3 @@ def _forward(net: Mlp, labels: Tensor, config: Config, classes: int, stream: tor
     latent = torch.randn(len(labels), config.latent, generator=stream, device=labels.device)
     hot = torch.nn.functional.one_hot(labels, classes).to(latent)
     return torch.cat([torch.tanh(net(torch.cat([latent, hot], 1))), hot], 1)
-
-
-def says_real(answer: Tensor) -> Tensor:
-    """Cross-entropy of the critic's answer against "real"."""
-    return torch.nn.functional.softplus(-answer[:, 0])
-
-
-def says_fake(answer: Tensor) -> Tensor:
-    """Cross-entropy of the critic's answer against "generated"."""
-    return torch.nn.functional.softplus(answer[:, 0])

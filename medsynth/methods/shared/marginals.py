@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from ...schema import Binary, Categorical, Schema
-from ...transforms.columns import Column
+from ...schema import Column, Schema
 from ...transforms.grid import Grid, grid
 
 Floats = NDArray[np.float64]
@@ -99,7 +98,7 @@ class Condition:
         if schema.target is None:
             return cls(None, None, np.empty(0), 1)
         marginal, index = marginals[schema.target], schema.names.index(schema.target)
-        if isinstance(marginal.column, Binary | Categorical):
+        if marginal.column.categorical:
             return cls(index, marginal, np.empty(0), marginal.grid.cells)
         inner = np.interp(np.linspace(0, 1, NUMERIC_CLASSES + 1)[1:-1], marginal.cdf, marginal.grid.edges)
         cuts = np.unique(np.ceil(inner))
@@ -114,7 +113,7 @@ class Condition:
         """Class of each code of the target column, shape (rows,)."""
         if self.marginal is None:
             return np.zeros(len(codes), np.int32)
-        if not len(self.cuts) and isinstance(self.marginal.column, Binary | Categorical):
+        if not len(self.cuts) and self.marginal.column.categorical:
             return codes
         gap = codes - self.marginal.grid.edges[-1]
         found = np.where(gap >= 0, len(self.cuts) + 1 + gap, np.searchsorted(self.cuts, codes, side="right"))
@@ -122,7 +121,7 @@ class Condition:
 
     def allowed(self, first: int, last: int) -> Floats:
         """The share of each class whose target code lies from `first` to `last`: (classes,)."""
-        if self.marginal is None or isinstance(self.marginal.column, Binary | Categorical):
+        if self.marginal is None or self.marginal.column.categorical:
             place = np.arange(self.classes)
             return np.asarray((place >= first) & (place <= last), np.float64)
         whole, part = self._ranks(), self._ranks((first, last))
@@ -140,7 +139,7 @@ class Condition:
 
     def codes(self, classes: Codes, uniforms: Floats, span: tuple[int, int] | None = None) -> Codes:
         """Target codes of `classes`: the level itself, or a draw inside the bin, and `span`, by the noisy histogram."""
-        if self.marginal is None or isinstance(self.marginal.column, Binary | Categorical):
+        if self.marginal is None or self.marginal.column.categorical:
             return classes
         edges = self.marginal.grid.edges
         low, high = self._ranks(span)
@@ -151,8 +150,8 @@ class Condition:
         return np.where(gap >= 0, edges[-1] + gap, codes).astype(np.int32)
 
 
-def without_ghosts(counts: Floats, target: Column | None, std: float) -> Floats:
-    """Noisy class counts in which a missing target that does not rise above three `std` of its noise is none."""
+def without_spurious_missing(counts: Floats, target: Column | None, std: float) -> Floats:
+    """Noisy class counts, (classes,): a missing target whose count is below three `std` of its noise is set to zero."""
     found, gaps = counts.copy(), target.gaps if target else 0
     found[len(found) - gaps :] *= found[len(found) - gaps :] >= 3 * std
     return found

@@ -13,11 +13,8 @@ from numpy.typing import NDArray
 from ...errors import SchemaError, TableError
 from ...io import table as io_table
 from ...rng import Stream
-from ...schema import Binary, Categorical, Date, Identifier, Schema
-from ...transforms.dates import ordinal
-from ...transforms.table_codec import gap, level_of
+from ...schema import Schema
 
-DAYS = 365.2425  # of a year
 MOST_ROWS = 50_000  # a larger table is represented by so many of its rows, drawn uniformly
 FEW_NUMBERS = 20  # a whole-number target with more values than this is predicted as a number
 
@@ -110,32 +107,23 @@ def dated(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """A table as `readable`, its dates as years and their parts."""
     made = readable(frame, schema)
     for name, column in schema.columns.items():
-        if isinstance(column, Date) and name in made and not pd.api.types.is_numeric_dtype(made[name]):
-            made[name] = day_numbers(made[name], column) / DAYS
+        if name in made:
+            made[name] = column.compared(made[name])
     return made
-
-
-def day_numbers(dates: pd.Series, column: Date) -> NDArray[np.float64]:
-    """The day number of each date, NaN for what is none: (rows,)."""
-    place, found = pd.factorize(dates, use_na_sentinel=False)
-    return np.array([np.nan if pd.isna(cell) else ordinal(str(cell), column.format) for cell in found])[place]
 
 
 def readable(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """Without identifiers, which are compared with nothing; codes in hierarchies at the model's levels; codes of
     missing values as missing, with a column beside that tells several kinds apart.
     """
-    made = frame.drop(columns=[n for n, c in schema.columns.items() if isinstance(c, Identifier) and n in frame])
+    made = frame.drop(columns=[n for n, c in schema.columns.items() if not c.modelled and n in frame])
     for name, column in schema.columns.items():
         if name not in made:
             continue
-        if isinstance(column, Categorical) and column.hierarchy and column.levels:
-            place, found = pd.factorize(made[name])
-            rolled = np.array([*level_of(np.array(found, dtype=object), column), None], dtype=object)
-            made[name] = pd.Series(rolled[place], index=made.index, dtype=object)
+        made[name] = column.at_levels(made[name])
         if isinstance(column.missing, tuple):
             place, found = pd.factorize(made[name], use_na_sentinel=False)
-            kind = np.array([gap("" if pd.isna(cell) else str(cell), column) for cell in found])[place]
+            kind = column.gaps_of(["" if pd.isna(cell) else str(cell) for cell in found])[place]
             made[name] = made[name].mask(kind >= 0)
             if column.gaps > 1:
                 labels = np.array([*(word or "empty" for word in column.gap_words), "known"], dtype=object)
@@ -158,7 +146,7 @@ def _columns(real: pd.DataFrame, synthetic: pd.DataFrame, target: str, notes: li
 
 def _is_number(column: pd.Series, name: str, schema: Schema | None) -> bool:
     if schema is not None and name in schema.columns:
-        return not isinstance(schema.columns[name], Binary | Categorical)
+        return not schema.columns[name].categorical
     return pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
 
 

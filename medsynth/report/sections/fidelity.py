@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ...rng import Stream
-from ...schema import Binary, Categorical, Schema
+from ...schema import Schema
 from ..data.cells import Coding
 from ..data.protocol import features
 from ..data.records import Figure, Part
@@ -108,7 +108,7 @@ def column_summaries(frame: pd.DataFrame, schema: Schema | None) -> list[tuple[s
     found = []
     for name in map(str, frame.columns):
         column = schema.columns.get(name) if schema else None
-        number = not isinstance(column, Binary | Categorical) if column else pd.api.types.is_numeric_dtype(frame[name])
+        number = not column.categorical if column else pd.api.types.is_numeric_dtype(frame[name])
         values = pd.to_numeric(frame[name], errors="coerce") if number else frame[name]
         labels, shares = (_bars if number else _levels)(values, values)
         found.append((name, labels, np.round(shares[0], 5).tolist(), float(frame[name].isna().mean())))

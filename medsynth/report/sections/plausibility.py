@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from ...schema import Binary, Categorical, Date, Identifier, Schema
+from ...schema import Column, Schema
 from ...schema.constraints import Rule as Between
-from ...schema.constraints import evaluate, level_text
-from ...transforms.columns import Column
+from ...schema.constraints import evaluate
 from ..data.records import Part
-from ..data.tables import day_numbers, readable, words
+from ..data.tables import readable
 
 BETWEEN = "between columns"
 CLOSE = 0.02  # of a computed value: real rows are measured, so a definition holds in them nearly
@@ -38,8 +36,6 @@ def plausibility(schema: Schema, real: pd.DataFrame | None, synthetic: pd.DataFr
     real, synthetic = None if real is None else readable(real, schema), readable(synthetic, schema)
     rules = []
     for name, column in schema.columns.items():
-        if isinstance(column, Date | Identifier):
-            continue  # dates come as parts of years; what holds between them stands in the schema's rules
         if name in synthetic.columns and (real is None or name in real.columns):
             sides = [None if t is None else _broken(column, t[name]) for t in (real, synthetic)]
             for rule, made in (sides[1] or {}).items():
@@ -54,36 +50,17 @@ def plausibility(schema: Schema, real: pd.DataFrame | None, synthetic: pd.DataFr
 
 def _between(rule: Between, schema: Schema, table: pd.DataFrame) -> float:
     """The share of rows that break a constraint, or are further than 2 % and a last decimal from a definition."""
-    values: dict[str, NDArray[np.float64] | NDArray[np.object_]] = {}
-    for name in rule.columns | ({rule.defines} if rule.defines else set()):
-        if isinstance(column := schema.columns[name], Binary | Categorical):
-            level = {str(level): level_text(level) for level in column.levels}
-            values[name] = np.array([None if pd.isna(w) else level.get(w, w) for w in words(table[name])], dtype=object)
-        elif isinstance(column, Date):
-            values[name] = day_numbers(table[name], column)
-        else:
-            values[name] = pd.to_numeric(table[name], errors="coerce").to_numpy(np.float64)
+    names = rule.columns | ({rule.defines} if rule.defines else set())
+    values = {name: schema.columns[name].cell_values(table[name]) for name in names}
     if not (rule.defines and rule.formula):
         return float(rule.broken(values).mean())
     column, stated = schema.columns[rule.defines], values[rule.defines].astype(np.float64)
-    assert not isinstance(column, Binary | Categorical)
-    computed = np.clip(np.asarray(evaluate(rule.formula, values), np.float64), *column.bounds)
+    low, high = (end / 10**column.places for end in column.units)
+    computed = np.clip(np.asarray(evaluate(rule.formula, values), np.float64), low, high)
     with np.errstate(invalid="ignore"):
         return float((np.abs(stated - computed) > CLOSE * np.abs(computed) + 10.0**-column.places).mean())
 
 
 def _broken(column: Column, values: pd.Series) -> dict[str, float]:
     """The share of rows that breaks each rule of a column."""
-    found = {} if column.missing else {"not missing": float(values.isna().mean())}
-    known = values.dropna()
-    if isinstance(column, Binary | Categorical):
-        declared = {str(level) for level in column.levels} | {str(level).lower() for level in column.levels}
-        return {"a declared level": float((~words(known).isin(declared)).sum() / max(len(values), 1)), **found}
-    number = pd.to_numeric(known, errors="coerce").to_numpy(np.float64)
-    low, high = column.bounds
-    outside = (number < low) | (number > high) | np.isnan(number)
-    units = number * 10.0**column.places
-    finer = np.abs(units - np.round(units)) > 1e-6 * (1 + np.abs(units))
-    places = f"at most {column.places} decimals" if column.places else "a whole number"
-    share = {f"within {low:g} to {high:g}": outside, places: finer}
-    return {rule: float(hit.sum() / max(len(values), 1)) for rule, hit in share.items()} | found
+    return {rule: float(hit.sum() / max(len(values), 1)) for rule, hit in column.validate_cells(values).items()}

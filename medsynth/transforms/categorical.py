@@ -1,0 +1,236 @@
+"""Columns of named levels: binary, categorical and ordinal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from ..io.table import Kind
+from .column import (
+    UNREADABLE,
+    Codes,
+    Column,
+    Description,
+    Fault,
+    Floats,
+    Ints,
+    Level,
+    Mask,
+    Reading,
+    Texts,
+    Values,
+    canonical,
+    undeclared_gaps,
+)
+from .hierarchies import SYSTEMS, CodePattern, System, hierarchy
+
+MAX_LEVELS, DEEPEST = 10_000, 10
+SHOWN = 20  # levels in a message
+DESCRIBED = 8  # levels in a description
+
+
+def level_text(level: object) -> str:
+    """A level as constraints and CSV files write it: booleans in lower case."""
+    return str(level).lower() if isinstance(level, bool) else str(level)
+
+
+class Levels(Column):
+    """What columns of named levels share. The code of a level is its place among the levels."""
+
+    categorical: ClassVar[bool] = True
+    bounds: ClassVar[tuple[None, None]] = (None, None)
+    scale: ClassVar[Literal["linear"]] = "linear"
+
+    unknown: Level | None = None
+
+    @property
+    def size(self) -> int:
+        """How many levels there are."""
+        return len(self.levels)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether neighbouring levels are alike."""
+        return False
+
+    def read_values(self, texts: Texts) -> Reading:
+        """Level numbers of texts; UNREADABLE for one that is no level and has nowhere to go."""
+        index = {canonical(str(level), level): k for k, level in enumerate(self.levels)}
+        other = UNREADABLE if self.unknown is None else self.levels.index(self.unknown)
+        first = self.levels[0]
+        codes = np.array([index.get(canonical(text, first), index.get(text, other)) for text in texts], np.int64)
+        cure = "Add the level to the schema or mend the cell."
+        return Reading(codes, (Fault(codes == UNREADABLE, "a level that the schema does not name", cure),))
+
+    def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
+        """The levels: booleans bool (boolean where some may be missing), whole numbers int64 (Int64), words object."""
+        missing = codes >= self.size
+        levels = pd.Series([self.levels[k] for k in np.where(missing, 0, codes)], dtype=object)
+        if all(isinstance(level, bool) for level in self.levels):
+            return levels.astype("boolean").mask(missing) if self.missing else levels.astype(bool)
+        if all(isinstance(level, int) and not isinstance(level, bool) for level in self.levels):
+            return levels.astype("Int64").mask(missing) if self.missing else levels.astype("int64")
+        return levels.mask(missing, None) if self.missing else levels
+
+    def value_text(self, code: int) -> str:
+        """The level as text."""
+        return level_text(self.levels[code])
+
+    def category_dtype(self) -> pd.CategoricalDtype:
+        """The levels as categories, codes of missing values after them."""
+        codes = list(self.missing) if isinstance(self.missing, tuple) else []
+        return pd.CategoricalDtype([*self.levels, *(code for code in codes if code != "")], self.ordered)
+
+    def values(self, codes: Codes, related: Mapping[str, Values]) -> Values:
+        """The levels as text, None for a missing one."""
+        levels = np.array([*map(level_text, self.levels), None], dtype=object)
+        return levels[np.minimum(codes, len(levels) - 1)]
+
+    def cell_values(self, cells: pd.Series) -> Values:
+        """A table's levels as text, None for a missing one."""
+        written = {str(level): level_text(level) for level in self.levels}
+        texts = (None if pd.isna(cell) else _cell_text(cell) for cell in cells)
+        return np.array([None if text is None else written.get(text, text) for text in texts], dtype=object)
+
+    def code_computed(self, result: Floats, related: Mapping[str, Values]) -> Codes:
+        """No level is computed: constraints define columns of numbers alone."""
+        raise ValueError("a level is not computed")
+
+    def value_range(self, text: str) -> tuple[int, int]:
+        """The level of that name."""
+        names = [str(level) for level in self.levels]
+        if text not in names:
+            raise ValueError(f"no such level. The levels are: {', '.join(names[:SHOWN])}.")
+        return names.index(text), names.index(text)
+
+    def validate_cells(self, cells: pd.Series) -> dict[str, Mask]:
+        """Cells that are no declared level."""
+        declared = {str(level) for level in self.levels} | {str(level).lower() for level in self.levels}
+        strange = [not pd.isna(cell) and _cell_text(cell) not in declared for cell in cells]
+        return {"a declared level": np.array(strange, np.bool_), **undeclared_gaps(self, cells)}
+
+    def describe(self) -> Description:
+        """The first levels by name."""
+        names = [str(level) for level in self.levels]
+        more = f" and {len(names) - DESCRIBED} more" if len(names) > DESCRIBED else ""
+        return Description(", ".join(names[:DESCRIBED]) + more, self.describe_missing(), "exact")
+
+
+class Binary(Levels):
+    """A column of exactly two levels, such as 0/1, yes/no or M/F. `unknown` as for Categorical.
+
+    >>> Binary(levels=("F", "M")).levels
+    ('F', 'M')
+    """
+
+    kind: Literal["binary"] = "binary"
+    levels: tuple[Level, Level]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _check_levels(self.levels, self.unknown, self.gap_words)
+        return self
+
+
+class Categorical(Levels):
+    """A column of named levels. `unknown` names the level that an undeclared value goes to; without it, an error.
+
+    Of kind ordinal, the levels are in their order: neighbours are taken to be alike. With a `hierarchy` of codes a
+    value goes to the finest of the levels that it belongs to, else to `unknown`; levels that are not given are chosen
+    by noisy counts, as fine as these can carry.
+    """
+
+    drafts: ClassVar[Mapping[Kind, str]] = {
+        "text": "{kind: categorical, levels: [TODO]}  # or {kind: binary, levels: [F, M]}"
+    }
+
+    kind: Literal["categorical", "ordinal"] = "categorical"
+    levels: tuple[Level, ...] = Field((), max_length=MAX_LEVELS)
+    hierarchy: System | dict[str, Any] | None = None
+
+    @property
+    def ordered(self) -> bool:
+        """Whether neighbouring levels are alike: those of kind ordinal."""
+        return self.kind == "ordinal"
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.hierarchy is None and not self.levels:
+            raise ValueError("levels are needed, or a hierarchy: " + ", ".join(SYSTEMS) + " or a tree")
+        if self.hierarchy is not None:
+            _check_tree(self.hierarchy)
+            if self.kind == "ordinal" or not isinstance(self.unknown, str):
+                raise ValueError("a hierarchy needs `unknown`, a word for codes that it does not know, and no order")
+            if not self.levels:
+                _check_levels((self.unknown,), None, self.gap_words)
+                return self
+        _check_levels(self.levels, self.unknown, self.gap_words)
+        return self
+
+    def read_values(self, texts: Texts) -> Reading:
+        """Level numbers of texts; of a code in a hierarchy, the finest level that it belongs to."""
+        return super().read_values(texts) if self.hierarchy is None else Reading(self._rolled_up(texts), ())
+
+    def _rolled_up(self, texts: Texts) -> Ints:
+        """Level numbers of codes: the finest level that each belongs to, else `unknown`; zero while none are chosen."""
+        if not self.levels:
+            return np.zeros(len(texts), np.int64)
+        index, known = {str(level): k for k, level in enumerate(self.levels)}, hierarchy(self.hierarchy or "")
+        other = index[str(self.unknown)]
+        chains = ([node.label for node in reversed(known.chain(str(text)))] for text in texts)
+        return np.array([next((index[c] for c in chain if c in index), other) for chain in chains], np.int64)
+
+    def at_levels(self, cells: pd.Series) -> pd.Series:
+        """Codes in a hierarchy brought to the levels that they belong to; a code of a missing value stays as it is."""
+        if self.hierarchy is None or not self.levels:
+            return cells
+        place, found = pd.factorize(cells)
+        texts = np.array(found, dtype=object)
+        levels = np.array([str(level) for level in self.levels], dtype=object)[self._rolled_up(texts)]
+        rolled = np.array([*np.where(self.gaps_of(texts) >= 0, texts, levels), None], dtype=object)
+        return pd.Series(rolled[place], index=cells.index, dtype=object)
+
+    def hierarchy_positions(self, cells: pd.Series) -> NDArray[np.int32]:
+        """The position of each cell's code in the hierarchy, (rows,); the one past all for an unknown code."""
+        known = hierarchy(self.hierarchy or "")
+        place, texts = pd.factorize(cells, use_na_sentinel=False)
+        chains = [known.chain(str(text)) for text in texts]
+        return np.array([chain[-1].start if chain else known.size for chain in chains], np.int32)[place]
+
+
+def without_levels(columns: Mapping[str, Column]) -> dict[str, Categorical]:
+    """The columns of codes in a hierarchy whose levels are still to be chosen."""
+    return {name: c for name, c in columns.items() if isinstance(c, Categorical) and not c.levels}
+
+
+def _cell_text(cell: object) -> str:
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
+
+
+def _check_tree(tree: str | dict[str, Any]) -> None:
+    """Raises ValueError unless all names of a tree are words, each once, and it is neither too deep nor too large."""
+    try:
+        whole = hierarchy(tree)
+        known = isinstance(whole, CodePattern) or (whole.depth <= DEEPEST and 0 < whole.size <= MAX_LEVELS)
+    except (TypeError, AttributeError, RecursionError):
+        known = False
+    if not known:
+        raise ValueError(
+            f"a tree is made of groups and lists of words, at most {DEEPEST} deep, {MAX_LEVELS} words in all"
+        )
+
+
+def _check_levels(levels: tuple[Level, ...], unknown: Level | None, gap_words: tuple[str, ...]) -> None:
+    if {str(level) for level in levels} & set(gap_words):
+        raise ValueError("a level is also a code of missing values")
+    if len({str(level) for level in levels}) != len(levels):
+        raise ValueError("levels must differ from one another")
+    if any(isinstance(level, str) and level != level.strip() for level in levels):
+        raise ValueError("levels must not begin or end with blanks")
+    if unknown is not None and unknown not in levels:
+        raise ValueError("unknown must name one of the levels")

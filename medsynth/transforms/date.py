@@ -1,0 +1,177 @@
+"""Columns of calendar days: since the day before 0001-01-01, or after another date column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, datetime
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+import pandas as pd
+from pydantic import StrictInt, model_validator
+
+from ..io.table import MISSING_TOKENS
+from .column import Codes, Column, Floats, Ints, Mask, Reading, Texts, Values
+from .number import Quantity, check_apart
+
+DAYS_OF_YEAR = 365.2425
+
+
+class Date(Quantity):
+    """A calendar day, between two public days; or, with `after`, so many days after the date column of that name.
+
+    `format` is that of the cells, in the codes of strptime. `bounds` are days as YYYY-MM-DD, or whole numbers of days
+    with `after`.
+
+    >>> Date(bounds=("2020-01-01", "2020-12-31")).size
+    366
+    """
+
+    kind: Literal["date"] = "date"
+    bounds: tuple[date, date] | tuple[StrictInt, StrictInt]
+    format: str = "%Y-%m-%d"
+    after: str | None = None
+    scale: ClassVar[Literal["linear"]] = "linear"
+
+    @property
+    def units(self) -> tuple[int, int]:
+        """The bounds in days: since the day before 0001-01-01, or after the other date."""
+        first, last = (b.toordinal() if isinstance(b, date) else b for b in self.bounds)
+        return first, last
+
+    @property
+    def unit(self) -> str | None:
+        """What a bound counts, with `after`."""
+        return f"days after {self.after}" if self.after else None
+
+    @property
+    def depends_on(self) -> tuple[str, ...]:
+        """The date that it comes after."""
+        return (self.after,) if self.after else ()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if isinstance(self.bounds[0], date) == (self.after is not None):
+            raise ValueError("bounds are two days as YYYY-MM-DD, or two whole numbers of days with `after`")
+        if self.units[0] >= self.units[1]:
+            raise ValueError("bounds must be two days, the earlier one first")
+        check_apart(self.gap_words, *self.units)
+        sample = date(2003, 12, 31)
+        try:
+            if datetime.strptime(sample.strftime(self.format), self.format).date() != sample:
+                raise ValueError
+        except ValueError:
+            raise ValueError("format must have a day, a month and a year, as %d.%m.%Y does") from None
+        return self
+
+    def check_related(self, columns: Mapping[str, Column]) -> None:
+        """Raises ValueError unless `after` names a date of its own that is missing only where this one may be."""
+        if self.after is None:
+            return
+        anchor = columns.get(self.after)
+        if not isinstance(anchor, Date) or anchor.after is not None:
+            raise ValueError("`after` must name a date column that has no `after` itself")
+        if anchor.missing and not self.missing:
+            raise ValueError("the date that it comes after may be missing: `missing: true`")
+
+    def unreadable(self) -> tuple[str, str]:
+        """What is wrong with a text that is no date, and the cure."""
+        return f"not a date in the form {self.format}", "Mend the cell, or the schema's format."
+
+    def read_values(self, texts: Texts) -> Reading:
+        """The codes of texts that are dates."""
+        return self.coded(np.array([ordinal(str(text), self.format) for text in texts], np.float64))
+
+    def read_rows(self, cells: pd.Series, related: Mapping[str, tuple[Column, pd.Series]]) -> tuple[Ints, Reading]:
+        """As every kind; with `after`, the days since the other date, missing where that one is."""
+        if self.after is None:
+            return super().read_rows(cells, related)
+        place, texts = pd.factorize(cells, use_na_sentinel=False)
+        gaps, undeclared = self.missing_in(np.asarray(texts, dtype=object))
+        anchor, starts = related[self.after]
+        own, start = _days(self.cell_values(cells)), _days(anchor.cell_values(starts))
+        lost = ~np.isnan(own) & np.isnan(start)
+        gaps = np.where(lost, 0 if self.gaps else -1, gaps[place])
+        undeclared = undeclared[place] | (lost & (self.gaps == 0))
+        read = self.coded((own - start)[(gaps < 0) & ~undeclared])
+        return np.arange(len(cells)), self.joined(gaps, undeclared, read)
+
+    def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
+        """Timestamps; or texts in the column's format, where the fitted frame had another dtype."""
+        days = self._absolute(codes, related)
+        if dtype is not None and not dtype.startswith("datetime64"):
+            return self._texts(days).mask(np.isnan(days), None)
+        iso = pd.Series([None if np.isnan(d) else date.fromordinal(int(d)).isoformat() for d in days], dtype=object)
+        return pd.to_datetime(iso, errors="coerce")  # days beyond those of timestamps are missing
+
+    def csv_cells(self, codes: Codes, related: Mapping[str, Values]) -> pd.Series:
+        """Dates in the column's format, missing ones as declared."""
+        known, gone = self._texts(self._absolute(codes, related)), codes - self.size
+        for kind, word in enumerate(self.gap_words):  # the date that it comes after may be missing too
+            known = known.mask((gone == kind) | ((gone < 0) & (known == "") & (kind == 0)), word)
+        return known
+
+    def value_text(self, code: int) -> str:
+        """The date; with `after`, the number of days."""
+        return super().value_text(code) if self.after else _text(code + self.units[0], self.format)
+
+    def values(self, codes: Codes, related: Mapping[str, Values]) -> Values:
+        """The absolute day numbers, NaN for a missing one."""
+        return self._absolute(codes, related)
+
+    def cell_values(self, cells: pd.Series) -> Values:
+        """The absolute day number of each cell, NaN for what is no date."""
+        place, found = pd.factorize(cells, use_na_sentinel=False)
+        gone = MISSING_TOKENS | set(self.gap_words)
+        texts = ["" if pd.isna(cell) else str(cell) for cell in found]
+        return np.array([np.nan if t in gone else ordinal(t, self.format) for t in texts], np.float64)[place]
+
+    def code_computed(self, result: Floats, related: Mapping[str, Values]) -> Codes:
+        """The nearest codes of computed day numbers."""
+        start = _days(related[self.after]) if self.after else 0.0
+        return super().code_computed(result - start, related)
+
+    def value_range(self, text: str) -> tuple[int, int]:
+        """The codes of the days from FIRST to LAST in "FIRST..LAST", or of one day; with `after`, numbers of days."""
+        if self.after is None:
+            text = "..".join(f"{ordinal(part, self.format):.0f}" for part in text.split(".."))
+        return super().value_range(text)
+
+    def compared(self, cells: pd.Series) -> pd.Series:
+        """Dates as years and their parts."""
+        if pd.api.types.is_numeric_dtype(cells):
+            return cells
+        return pd.Series(_days(self.cell_values(cells)) / DAYS_OF_YEAR, index=cells.index)
+
+    def validate_cells(self, cells: pd.Series) -> dict[str, Mask]:
+        """None: what relates dates to one another is declared as the schema's rules."""
+        return {}
+
+    def _absolute(self, codes: Codes, related: Mapping[str, Values]) -> Floats:
+        own = np.where(codes >= self.size, np.nan, codes.astype(np.float64) + self.units[0])
+        return own if self.after is None else np.clip(own + _days(related[self.after]), 1, date.max.toordinal())
+
+    def _texts(self, days: Floats) -> pd.Series:
+        """Day numbers as texts in the column's format, missing ones empty."""
+        distinct, place = np.unique(np.nan_to_num(days), return_inverse=True)
+        return pd.Series(np.array([_text(int(d), self.format) for d in distinct], dtype=object)[place])
+
+
+def _days(values: Values) -> Floats:
+    return values.astype(np.float64)
+
+
+def _text(day: int, form: str) -> str:
+    return "" if day < 1 else date.fromordinal(day).strftime(form)
+
+
+def ordinal(word: str, form: str) -> float:
+    """A date's day number, by its format or as ISO writes it; NaN for what is no date."""
+    try:
+        return float(datetime.strptime(word, form).toordinal())
+    except ValueError:
+        pass
+    try:
+        return float(datetime.fromisoformat(word).toordinal())
+    except ValueError:
+        return float("nan")

@@ -1,0 +1,105 @@
+"""Columns of keys, such as record numbers: never modelled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+import pandas as pd
+from pydantic import model_validator
+
+from ..errors import UsageError
+from .column import Codes, Column, Description, Floats, Level, Mask, Reading, Texts, Values
+
+
+class Identifier(Column):
+    """A key such as a record number: never modelled. Sampled rows get fresh keys of `shape`, or none with `drop`.
+
+    Each # of the shape is a digit.
+
+    >>> Identifier(shape="MRN-######").key(7)
+    'MRN-000007'
+    """
+
+    modelled: ClassVar[bool] = False
+    may_be_target: ClassVar[bool] = False
+    levels: ClassVar[tuple[Level, ...]] = ()
+    bounds: ClassVar[tuple[None, None]] = (None, None)
+    scale: ClassVar[Literal["linear"]] = "linear"
+
+    kind: Literal["identifier"] = "identifier"
+    shape: str = "########"
+    drop: bool = False
+
+    @property
+    def size(self) -> int:
+        """How many keys have the shape."""
+        return int(10 ** self.shape.count("#"))
+
+    @property
+    def ordered(self) -> bool:
+        """Neighbouring keys are not alike."""
+        return False
+
+    @property
+    def written(self) -> bool:
+        """Whether sampled rows get keys."""
+        return not self.drop
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not 1 <= self.shape.count("#") <= 9:
+            raise ValueError("shape must have one to nine #, each a digit of the fresh key")
+        return self
+
+    def key(self, number: int) -> str:
+        """The key of that number."""
+        digits = iter(str(number).zfill(self.shape.count("#")))
+        return "".join(next(digits) if mark == "#" else mark for mark in self.shape)
+
+    def fresh(self, first: int, count: int) -> Codes:
+        """The numbers of `count` keys after the `first`: (count,). Raises UsageError where the shape has too few."""
+        if first + count >= self.size:
+            raise UsageError(f"the shape {self.shape} has too few keys for {first + count} rows. Give it more #.")
+        return first + np.arange(1, count + 1, dtype=np.int32)
+
+    def read(self, texts: Texts) -> Reading:
+        """A real key is never coded: each text is allowed, and read as the key of number zero."""
+        return self.read_values(texts)
+
+    def read_values(self, texts: Texts) -> Reading:
+        """As `read`."""
+        return Reading(np.zeros(len(texts), np.int64), ())
+
+    def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
+        """The keys as words."""
+        return pd.Series([self.key(int(code)) for code in codes], dtype=object)
+
+    def value_text(self, code: int) -> str:
+        """The key of that number."""
+        return self.key(code)
+
+    def values(self, codes: Codes, related: Mapping[str, Values]) -> Values:
+        """The keys as words."""
+        return np.array([self.key(int(code)) for code in codes], dtype=object)
+
+    def cell_values(self, cells: pd.Series) -> Values:
+        """The cells as they are."""
+        return cells.to_numpy(object)
+
+    def code_computed(self, result: Floats, related: Mapping[str, Values]) -> Codes:
+        """No key is computed."""
+        raise ValueError("a key is not computed")
+
+    def value_range(self, text: str) -> tuple[int, int]:
+        """No key can be asked for."""
+        raise ValueError("an identifier is made fresh and cannot be asked for.")
+
+    def validate_cells(self, cells: pd.Series) -> dict[str, Mask]:
+        """None: keys are compared with nothing."""
+        return {}
+
+    def describe(self) -> Description:
+        """A key as an example."""
+        return Description(f"fresh keys like {self.key(1)}", "", "never modelled")

@@ -1,0 +1,237 @@
+"""Columns of numbers within public bounds: measurements and counts."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Annotated, ClassVar, Literal, Self
+
+import numpy as np
+import pandas as pd
+from pydantic import Field, StrictInt, model_validator
+
+from ..io.table import Kind
+from .column import (
+    MAX_CODES,
+    UNREADABLE,
+    Codes,
+    Column,
+    Description,
+    Fault,
+    Floats,
+    Level,
+    Mask,
+    Policy,
+    Reading,
+    Texts,
+    Values,
+    undeclared_gaps,
+)
+
+SIGNIFICANT = 5  # digits of the bounds' width that are kept where the schema gives no decimals
+
+
+class Quantity(Column):
+    """What columns of numbers share. A code is the distance from the lower bound in units of the last decimal place."""
+
+    levels: ClassVar[tuple[Level, ...]] = ()
+
+    out_of_range: Policy = "clip"
+
+    @property
+    @abstractmethod
+    def units(self) -> tuple[int, int]:
+        """The bounds in whole units of the last decimal place."""
+
+    @property
+    def size(self) -> int:
+        """How many values lie within the bounds."""
+        low, high = self.units
+        return high - low + 1
+
+    def unreadable(self) -> tuple[str, str]:
+        """What is wrong with a text that is no value, and the cure."""
+        return "not a number", "Mend the cell, or declare the column categorical."
+
+    def read_values(self, texts: Texts) -> Reading:
+        """The codes of texts that are numbers."""
+        numbers = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce")
+        return self.coded(numbers.to_numpy(np.float64))
+
+    def coded(self, numbers: Floats) -> Reading:
+        """The codes of numbers, UNREADABLE for one that is not finite; those beyond the bounds are cut to them.
+
+        The unit is the nearest to the decimal that was written, so 0.1 is one tenth and not its binary neighbour.
+        """
+        finite, (low, high) = np.isfinite(numbers), self.units
+        scaled = np.rint(np.where(finite, numbers, 0.0) * 10.0**self.places)
+        units = np.clip(scaled, low - 1, high + 1).astype(np.int64)
+        inside = np.clip(units, low, high)
+        faults = [Fault(~finite, *self.unreadable())]
+        if self.out_of_range == "error":
+            cure = "Widen the bounds, mend the cell, or set `out_of_range: clip`."
+            faults.append(Fault(finite & (inside != units), "a value outside the schema's bounds", cure))
+        return Reading(np.where(finite, inside - low, UNREADABLE), tuple(faults))
+
+    def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
+        """Whole numbers: int64, Int64 where values may be missing."""
+        whole = pd.Series(codes.astype(np.int64) + self.units[0])
+        return whole.astype("Int64").mask(codes >= self.size) if self.missing else whole
+
+    def value_text(self, code: int) -> str:
+        """The exact decimal without trailing zeros."""
+        text = format(Decimal(code + self.units[0]).scaleb(-self.places), "f")
+        return text.rstrip("0").rstrip(".") if "." in text else text
+
+    def values(self, codes: Codes, related: Mapping[str, Values]) -> Values:
+        """The numbers, NaN for a missing one."""
+        numbers = (codes.astype(np.int64) + self.units[0]) / 10.0**self.places
+        return np.where(codes >= self.size, np.nan, numbers)
+
+    def cell_values(self, cells: pd.Series) -> Values:
+        """A table's numbers, NaN for what is none."""
+        return pd.to_numeric(cells, errors="coerce").to_numpy(np.float64)
+
+    def code_computed(self, result: Floats, related: Mapping[str, Values]) -> Codes:
+        """The nearest codes of computed numbers; one that is not finite is missing, or the lower bound."""
+        low, high = self.units
+        units = np.clip(np.rint(np.where(np.isfinite(result), result, 0.0) * 10.0**self.places), low, high)
+        code = np.where(np.isfinite(result), units - low, self.size if self.missing else 0)
+        return code.astype(np.int32)
+
+    def value_range(self, text: str) -> tuple[int, int]:
+        """The codes of the numbers from LOW to HIGH in "LOW..HIGH", or of one number."""
+        low, high = self.units
+        try:
+            parts = text.split("..") if ".." in text else [text, text]
+            ends = [Decimal(part) * 10**self.places for part in parts]
+            first, last = math.ceil(ends[0]), math.floor(ends[-1])
+        except (InvalidOperation, ValueError, OverflowError):
+            raise ValueError("not a number, nor LOW..HIGH, such as 40..60.") from None
+        if len(ends) != 2 or first > last or last < low or first > high:
+            raise ValueError(f"no value of the column lies there. Its bounds are {self._ends()}.")
+        return max(first, low) - low, min(last, high) - low
+
+    def validate_cells(self, cells: pd.Series) -> dict[str, Mask]:
+        """Cells beyond the bounds, and cells with more decimals than are declared."""
+        number = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64)
+        low, high = (end / 10**self.places for end in self.units)
+        outside = (number < low) | (number > high) | np.isnan(number)
+        units = number * 10.0**self.places
+        finer = np.abs(units - np.round(units)) > 1e-6 * (1 + np.abs(units))
+        known = cells.notna().to_numpy(np.bool_)
+        places = f"at most {self.places} decimals" if self.places else "a whole number"
+        return {f"within {self._ends()}": known & outside, places: known & finer, **undeclared_gaps(self, cells)}
+
+    def describe(self) -> Description:
+        """The bounds, their unit and the scale."""
+        unit = getattr(self, "unit", None)
+        domain = f"{self._ends()}{f' {unit}' if unit else ''}, {self.scale} scale"
+        precision = f"{self.places} decimals" if self.places else "whole numbers"
+        return Description(domain, self.describe_missing(), precision)
+
+    def _ends(self) -> str:
+        return " to ".join(f"{end:g}" if isinstance(end, int | float) else str(end) for end in self.bounds)
+
+
+class Continuous(Quantity):
+    """A measurement with public bounds, kept to `decimals` places; on a log scale zero is a cell of its own.
+
+    Without `decimals`, as many are kept as show five significant digits of the bounds' width.
+
+    >>> Continuous(bounds=(0, 1), scale="log", decimals=5).places
+    5
+    """
+
+    drafts: ClassVar[Mapping[Kind, str]] = {
+        "float": "{kind: continuous, bounds: [TODO, TODO], decimals: TODO, unit: TODO}  # scale: log for skewed assays"
+    }
+
+    kind: Literal["continuous"] = "continuous"
+    bounds: tuple[float, float]
+    scale: Literal["linear", "log"] = "linear"
+    decimals: Annotated[int, Field(ge=0, le=12)] | None = None
+    unit: str | None = None
+
+    @property
+    def places(self) -> int:
+        """Decimals kept, declared or derived from the bounds."""
+        if self.decimals is not None:
+            return self.decimals
+        width = self.bounds[1] - self.bounds[0]
+        return min(12, max(0, SIGNIFICANT - 1 - math.floor(math.log10(width))))
+
+    @property
+    def units(self) -> tuple[int, int]:
+        """The bounds in whole units of the last decimal place."""
+        return round(self.bounds[0] * 10**self.places), round(self.bounds[1] * 10**self.places)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _check_range(self.bounds, self.scale)
+        check_apart(self.gap_words, *self.bounds)
+        low, high = self.units
+        if high == low:
+            raise ValueError("bounds are equal at this number of decimals: give more decimals")
+        if high - low >= MAX_CODES:
+            raise ValueError("too many decimals for these bounds: give fewer decimals or narrower bounds")
+        return self
+
+    def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
+        """Measurements: float64."""
+        missing, scale = codes >= self.size, 10**self.places
+        distinct, place = np.unique(np.where(missing, 0, codes), return_inverse=True)
+        # Division by a power of ten rounds to the nearest float: the one that the decimal text reads as.
+        numbers = np.array([(int(code) + self.units[0]) / scale for code in distinct])[place]
+        return pd.Series(np.where(missing, np.nan, numbers))
+
+
+class Count(Quantity):
+    """A whole number with public bounds.
+
+    >>> Count(bounds=(0, 50)).size
+    51
+    """
+
+    drafts: ClassVar[Mapping[Kind, str]] = {
+        "int": "{kind: count, bounds: [TODO, TODO]}  # or {kind: binary, levels: [0, 1]}, or categorical"
+    }
+
+    kind: Literal["count"] = "count"
+    bounds: tuple[StrictInt, StrictInt]
+    scale: Literal["linear", "log"] = "linear"
+    unit: str | None = None
+
+    @property
+    def units(self) -> tuple[int, int]:
+        """The bounds."""
+        return self.bounds
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _check_range(self.bounds, self.scale)
+        check_apart(self.gap_words, *self.bounds)
+        if self.bounds[1] - self.bounds[0] >= MAX_CODES:
+            raise ValueError("bounds are too far apart for a count: declare it continuous with decimals: 0")
+        return self
+
+
+def check_apart(words: tuple[str, ...], low: float, high: float) -> None:
+    """Raises ValueError where a code of missing values could be a value."""
+    for word in words:
+        try:
+            inside = low <= float(word or "nan") <= high
+        except ValueError:
+            continue
+        if inside:
+            raise ValueError("a code of missing values lies within the bounds: it could be a value")
+
+
+def _check_range(bounds: tuple[float, float], scale: str) -> None:
+    low, high = bounds
+    if not (math.isfinite(low) and math.isfinite(high)) or low >= high:
+        raise ValueError("bounds must be two finite numbers, the lower one first")
+    if scale == "log" and low < 0:
+        raise ValueError("a log scale needs bounds of zero or more")

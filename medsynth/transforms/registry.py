@@ -1,0 +1,50 @@
+"""The kinds of column by name. A kind is its class and its line here."""
+
+from __future__ import annotations
+
+from typing import Annotated, get_args
+
+from pydantic import BeforeValidator, SerializeAsAny
+from pydantic_core import PydanticCustomError
+
+from .categorical import Binary, Categorical
+from .column import Column
+from .date import Date
+from .identifier import Identifier
+from .number import Continuous, Count
+
+KINDS: dict[str, type[Column]] = {}
+
+
+def register(kind: type[Column]) -> type[Column]:
+    """Make a kind known under the names that its `kind` allows; may decorate its class."""
+    for name in get_args(kind.model_fields["kind"].annotation):
+        KINDS[name] = kind
+    return kind
+
+
+for _kind in (Binary, Categorical, Continuous, Count, Date, Identifier):
+    register(_kind)
+
+
+def parse_column(declared: object) -> object:
+    """The column that a mapping with a `kind` declares; a column is returned as it is.
+
+    Raises pydantic's errors, with their places, for what declares none.
+    """
+    if isinstance(declared, Column):
+        return declared
+    kinds = ", ".join(KINDS)
+    if not isinstance(declared, dict):
+        raise PydanticCustomError("column", f"a column is a mapping with a kind, one of: {kinds}")
+    kind = declared.get("kind")
+    if kind is None:
+        raise PydanticCustomError("column", f"a column needs a kind, one of: {kinds}")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise PydanticCustomError(
+            "column", "there is no kind {kind}; the kinds are: {kinds}", {"kind": repr(kind), "kinds": kinds}
+        )
+    return KINDS[kind].model_validate(declared)
+
+
+AnyColumn = Annotated[SerializeAsAny[Column], BeforeValidator(parse_column)]

@@ -1,0 +1,101 @@
+"""The library names parameters and the command line names flags; one table translates."""
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+from medsynth_cli.flags import COMMANDS, QUOTED, flags, hints, translated
+
+import medsynth
+
+ROOT = Path(__file__).parents[2] / "medsynth"
+# Every room, by name, so that a failure names the room's owner.
+ROOMS = sorted({path.relative_to(ROOT).parts[0] for path in ROOT.rglob("*.py")})
+FLAG = re.compile(r"(^|[\s(`>'\"])--[a-z]|`medsynth \w")
+# Parameters that no command offers: the command line fills them in itself.
+PYTHON_ONLY = {"checkpoint", "notice", "progress", "columns", "title", "commands", "notes", "step"}
+
+
+def texts(room):
+    """(place, text, whether it is a docstring) of every string literal of a room."""
+    place = ROOT / room
+    for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+        tree = ast.parse(path.read_text())
+        bodies = [node.body for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)]
+        docs = {id(body[0].value) for body in bodies if body and isinstance(body[0], ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield f"{path.relative_to(ROOT)}:{node.lineno}", node.value, id(node) in docs
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_library_names_no_flag_and_no_command(room):
+    found = [f"{place}: {text.strip()[:90]}" for place, text, _ in texts(room) if FLAG.search(text)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("template", sorted(ROOT.rglob("templates/*.html")), ids=lambda path: path.name)
+def test_the_page_names_no_flag(template):
+    text = re.sub(r"<style>.*?</style>|style=\"[^\"]*\"|\{#.*?#\}", "", template.read_text(), flags=re.DOTALL)
+    assert not re.findall(r"[\s>(]--[a-z][a-z-]+(?![a-z-]*\s*:)", text)
+
+
+def schema_keys():
+    """The keys that a person writes in a schema, a review or thresholds."""
+    from medsynth.report.data.review import Review, Thresholds
+    from medsynth.schema import Schema
+    from medsynth.transforms.registry import KINDS
+
+    models = [Schema, Review, Thresholds, *KINDS.values()]
+    return {key for model in models for key in model.model_fields}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_what_messages_quote_is_a_parameter_or_a_schema_key(room):
+    known = set(flags()) | schema_keys()
+    strange = [
+        f"{place}: `{name}`"
+        for place, text, is_doc in texts(room)
+        if not is_doc
+        for name, _ in QUOTED.findall(text)
+        if name not in known
+    ]
+    assert not strange, "\n".join(strange)
+
+
+@pytest.mark.parametrize("verb", ["fit", "sample", "plan_fit", "build"])
+def test_every_parameter_of_the_library_has_a_flag(verb):
+    from medsynth.fitting.pipeline import plan_fit
+    from medsynth.report.build import build
+
+    function = {"plan_fit": plan_fit, "build": build}.get(verb) or getattr(medsynth, verb)
+    assert set(inspect.signature(function).parameters) - PYTHON_ONLY <= set(flags())
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_every_hint_answers_words_that_the_library_says(words):
+    said = [text for room in ROOMS for _, text, is_doc in texts(room) if not is_doc]
+    assert any(words.lower() in text.lower() for text in said)
+
+
+@pytest.mark.parametrize(
+    ("text", "typed"),
+    [
+        ("Give a larger `epsilon`.", "Give a larger --epsilon."),
+        ("Zero does not switch it off; `no_dp` does.", "Zero does not switch it off; --no-dp does."),
+        ('Use `device="cpu"`.', "Use --device cpu."),
+        ("Offered with `no_dp=True` alone.", "Offered with --no-dp alone."),
+        ("`settings` lots", "--set lots"),
+        ("`groups` and `n`", "--subgroup and -n"),
+        ("`table` and `nothing`", "TABLE and `nothing`"),
+    ],
+)
+def test_messages_are_translated(text, typed):
+    assert translated(text) == typed
+
+
+def test_hints_name_the_table():
+    assert hints("No schema. Draft a schema.", "t.csv") == ["Draft a schema: medsynth schema draft t.csv"]
+    assert hints("Nothing to do.", "t.csv") == []

@@ -1,0 +1,87 @@
+"""The registry: settings are bounded by their fields, facts need no torch, and what is not declared is not offered."""
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import medsynth
+from medsynth.errors import ArtifactError, UsageError
+from medsynth.methods import registry
+from medsynth.methods.protocol import Method, Preset
+from medsynth.methods.settings import bounds, descriptions, restored_settings
+
+PAGE = Path(__file__).parent / "settings_page.py"
+CODES = [(name, None) for name in registry.METHODS] + [(m.name, preset) for preset, m in registry.presets().items()]
+
+
+def test_the_registry_imports_no_torch():
+    program = "import sys, medsynth.methods.registry; assert not {'torch', 'opacus'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("method, preset", CODES)
+def test_every_setting_is_described_and_survives_a_file(method, preset):
+    config = registry.module(method, preset).Config
+    assert all(field.description for field in config.model_fields.values()) and descriptions(config)
+    made = config()
+    assert restored_settings(config, made.model_dump(mode="json")) == made
+    assert ("microbatches" in config.model_fields) == registry.METHODS[method].microbatches
+    with pytest.raises(ArtifactError):
+        restored_settings(config, {**made.model_dump(mode="json"), "other": 1})
+
+
+@pytest.mark.parametrize("method, preset", CODES)
+def test_every_module_follows_the_protocol(method, preset):
+    module, facts = registry.module(method, preset), registry.METHODS[method]
+    config = module.Config()
+    assert all(query.weight > 0 for query in module.queries(config, 3000, 20, 3.7))
+    assert module.seconds(config, 3000) > 0 and isinstance(module.notes(config, 3000, 20, 3.7), list)
+    takes = {"where", "balance", "fixed"} if facts.conditional_sampling else set()
+    assert {"where", "balance", "fixed"} & set(inspect.signature(module.generate).parameters) == takes
+    assert ("public" in inspect.signature(module.train).parameters) == facts.public_rows
+
+
+@pytest.mark.parametrize("method, preset", CODES)
+@pytest.mark.parametrize("wrong", [-1, float("nan"), float("inf"), "many"])
+def test_no_number_goes_beyond_its_bounds(method, preset, wrong):
+    module = registry.module(method, preset)
+    for name, default in module.Config():
+        if isinstance(default, int | float) and not isinstance(default, bool):
+            with pytest.raises(UsageError, match=name):
+                registry.configured(method, module, {name: wrong})
+
+
+def test_shares_leave_a_rest_and_bounds_are_told_in_words():
+    module = registry.module("dp-gan")
+    with pytest.raises(UsageError, match="less than 1"):
+        registry.configured("dp-gan", module, {"class_share": 0.9})
+    with pytest.raises(UsageError, match="a share above 0 and below 1"):
+        registry.configured("dp-gan", module, {"class_share": 0})
+    assert bounds(module.Config, "rate") == "above 0 and at most 1"
+
+
+def test_the_page_of_settings_is_current():
+    page = Path(__file__).parent.parent.parent / "docs" / "methods" / "settings.md"
+    made = subprocess.run([sys.executable, PAGE], check=True, capture_output=True, text=True).stdout
+    assert page.read_text() == made, "python tests/methods/settings_page.py > docs/methods/settings.md"
+
+
+def test_names_are_taken_once(monkeypatch):
+    monkeypatch.setattr(registry, "METHODS", dict(registry.METHODS))
+    with pytest.raises(UsageError, match="already"):
+        registry.register(Method(name="dp-cgan", summary="another", module="nowhere"))
+    again = {"thyroid-study": Preset(summary="another", module="nowhere")}
+    with pytest.raises(UsageError, match="already"):
+        registry.register(Method(name="another", summary="another", module="nowhere", presets=again))
+
+
+def test_what_a_method_does_not_declare_is_refused():
+    with pytest.raises(UsageError, match="`microbatches` belongs to dp-cgan"):
+        registry.configured("gs-wgan", registry.module("gs-wgan"), {"microbatches": 4})
+    with pytest.raises(UsageError, match="`public` belongs to dp-gan"):
+        registry.configured("gs-wgan", registry.module("gs-wgan"), {"public": True})
+    with pytest.raises(medsynth.MedsynthError, match="no method"):
+        registry.find("magic")

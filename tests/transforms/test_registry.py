@@ -1,0 +1,146 @@
+"""A kind of column is one class: what a test registers alone is read, coded, modelled, sampled and described."""
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import medsynth
+from medsynth.errors import SchemaError
+from medsynth.io.table import from_frame
+from medsynth.report.sections.plausibility import plausibility
+from medsynth.schema import Schema
+from medsynth.schema.template import draft
+from medsynth.transforms.column import Column, Description, Reading
+from medsynth.transforms.number import Quantity
+from medsynth.transforms.registry import KINDS, register
+from medsynth.transforms.table_codec import csv_cells, decode, encode
+
+
+class Clock(Quantity):
+    """A time of day to the minute, such as 07:45."""
+
+    kind: Literal["clock"] = "clock"
+    bounds: ClassVar[tuple[int, int]] = (0, 24 * 60 - 1)
+    scale: ClassVar[Literal["linear"]] = "linear"
+
+    @property
+    def units(self) -> tuple[int, int]:
+        """Minutes after midnight."""
+        return self.bounds
+
+    def read_values(self, texts) -> Reading:
+        """Minutes after midnight."""
+        parts = [text.split(":") for text in texts]
+        return self.coded(np.array([60 * int(p[0]) + int(p[1]) if len(p) == 2 else np.nan for p in parts], float))
+
+    def decode_values(self, codes, related, dtype) -> pd.Series:
+        """Texts."""
+        words = pd.Series([self.value_text(int(code)) for code in codes], dtype=object)
+        return words.mask(codes >= self.size, None)
+
+    def value_text(self, code) -> str:
+        """A time as a text."""
+        return f"{code // 60:02}:{code % 60:02}"
+
+    def cell_values(self, cells):
+        """Minutes after midnight."""
+        return np.array([60 * int(cell[:2]) + int(cell[3:]) for cell in cells], float)
+
+    def compared(self, cells) -> pd.Series:
+        """Hours."""
+        return pd.Series(self.cell_values(cells) / 60, index=cells.index)
+
+    def validate_cells(self, cells):
+        """Nothing to break."""
+        return {}
+
+    def describe(self) -> Description:
+        """In words."""
+        return Description("a time of day", self.describe_missing(), "minutes")
+
+
+@pytest.fixture
+def clock():
+    register(Clock)
+    yield Clock
+    del KINDS["clock"]
+
+
+COLUMNS: Mapping[str, object] = {
+    "taken": {"kind": "clock"},
+    "age": {"kind": "count", "bounds": [0, 99]},
+    "sick": {"kind": "binary", "levels": ["no", "yes"]},
+}
+
+
+def declared():
+    return Schema.from_dict({"name": "t", "target": "sick", "columns": COLUMNS, "rules": ["taken < 1200"]})
+
+
+def visits(rows=400):
+    rng = np.random.default_rng(0)
+    minutes = rng.integers(300, 1100, rows)
+    return pd.DataFrame({
+        "taken": [f"{m // 60:02}:{m % 60:02}" for m in minutes],
+        "age": rng.integers(0, 99, rows),
+        "sick": np.where(rng.random(rows) < 0.5, "yes", "no"),
+    })  # fmt: skip
+
+
+def test_a_kind_comes_by_its_registration_alone(clock, quick):
+    schema, frame = declared(), visits()
+    assert Schema.from_yaml(schema.to_yaml()) == schema
+    codes = encode(from_frame(frame), schema.core)
+    assert csv_cells(codes, schema.core)["taken"].tolist() == frame["taken"].tolist()
+    assert decode(codes, schema.core)["taken"].tolist() == frame["taken"].tolist()
+    model = medsynth.fit(frame, epsilon=5, schema=schema, rows=400)
+    drawn = medsynth.sample(model, 200, where=["taken=600..660"])
+    assert drawn["taken"].between("10:00", "11:00").all()
+    assert plausibility(schema, None, drawn).broken == 0
+    with pytest.raises(SchemaError, match="'taken', row 2: not a number"):
+        encode(from_frame(frame.assign(taken=["07:45", "noon", *frame["taken"][2:]])), schema.core)
+
+
+def test_an_unknown_kind_is_one_error_that_names_the_known_ones():
+    with pytest.raises(
+        SchemaError, match="columns.taken: there is no kind 'clock'; the kinds are: binary, categorical"
+    ):
+        declared()
+    for told, said in (({}, "needs a kind"), ("count", "mapping with a kind"), ({"kind": ["count"]}, "no kind")):
+        with pytest.raises(SchemaError, match=rf"columns\.x: .*{said}"):
+            Schema.from_dict({"name": "t", "columns": {"x": told}})
+
+
+def test_what_is_wrong_inside_a_column_is_named_by_its_place():
+    with pytest.raises(SchemaError, match=r"columns\.x\.bounds: Field required"):
+        Schema.from_dict({"name": "t", "columns": {"x": {"kind": "count"}}})
+
+
+def test_every_kind_declares_its_facts():
+    from medsynth.schema import Binary, Categorical, Continuous, Count, Date, Identifier
+
+    examples: list[Column] = [
+        Binary(levels=(0, 1)),
+        Categorical(levels=("a", "b", "c")),
+        Categorical(kind="ordinal", levels=("a", "b")),
+        Continuous(bounds=(0, 1), decimals=2),
+        Count(bounds=(3, 9)),
+        Date(bounds=("2020-01-01", "2020-12-31")),
+        Identifier(),
+    ]
+    for column in examples:
+        low, high = column.units
+        assert high - low + 1 == column.size and column.gaps == 0
+        assert column.categorical == bool(column.levels) and column.scale == "linear"
+        assert column.modelled == column.may_be_target == (column.kind != "identifier")
+        assert len(column.bounds) == 2 and isinstance(column.describe(), Description)
+        assert column.places == (2 if column.kind == "continuous" else 0)
+        assert column.ordered == (column.kind in ("ordinal", "continuous", "count", "date"))
+
+
+def test_a_draft_offers_a_kind_for_every_kind_of_text():
+    text = draft("t", {"a": "int", "b": "float", "c": "text"})
+    assert "a: {kind: count" in text and "b: {kind: continuous" in text and "c: {kind: categorical" in text
