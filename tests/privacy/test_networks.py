@@ -1,9 +1,9 @@
-"""The networks: linear layers with public activations, and exponentially averaged weights."""
+"""The networks: linear layers with public activations."""
 
 import pytest
 import torch
 
-from medsynth.privacy.networks import ACTIVATIONS, Averaged, Mlp
+from medsynth.privacy.networks import ACTIVATIONS, Mlp
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
@@ -22,20 +22,3 @@ def test_weights_start_within_their_bounds_and_repeat_with_their_stream():
     assert all(torch.equal(p, q) for p, q in zip(one.parameters(), two.parameters(), strict=True))
     for layer, fan_in in zip(one.layers, (9, 5), strict=True):
         assert all(p.abs().max() <= fan_in**-0.5 for p in layer.parameters())
-
-
-def test_averaged_weights_are_the_exponential_average():
-    net = Mlp([2, 1], bias=False)
-    (weight,) = net.parameters()
-    values = [1.0, 3.0, -2.0, 5.0]
-    with torch.no_grad():
-        weight.fill_(values[0])
-    averaged, expected = Averaged(net, 0.75), values[0]
-    for value in values[1:]:
-        with torch.no_grad():
-            weight.fill_(value)
-        averaged.keep()
-        expected = 0.75 * expected + 0.25 * value
-        assert (weight == value).all()  # the network trains on undisturbed
-    averaged.settle()
-    assert torch.allclose(weight, torch.full((1, 2), expected))
