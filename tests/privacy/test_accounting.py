@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from medsynth.errors import ArtifactError, BudgetError, UsageError
-from medsynth.privacy.accounting import accountant, calibration
+from medsynth.privacy.accounting import accountant, calibration, events
 from medsynth.privacy.accounting.calibration import Query, make_plan
 from medsynth.privacy.accounting.events import Gaussian, SubsampledGaussian, Thresholded
 from medsynth.privacy.accounting.ledger import Ledger
@@ -232,3 +232,26 @@ def test_charges_of_one_kind_are_one_entry():
         ledger.charge("h", Gaussian(multiplier=1.0), sensitivity)
     assert [(entry.count, entry.sensitivity) for entry in ledger.entries] == [(2, 1.0), (1, 2.0), (1, 1.0)]
     assert ledger.times_measured("h") == 4 and ledger.times_measured("g") == 0
+
+
+def test_a_patient_is_named_in_the_relation_and_read_back():
+    ledger = make_plan(NEEDS, epsilon=3.7, delta=DELTA, rows=100, max_rows=3).ledger("x")
+    assert (
+        "one patient, at most 3" in ledger.relation
+        and "one row's"
+        in Ledger.from_json(make_plan(NEEDS, epsilon=3.7, delta=DELTA, rows=100).ledger("x").to_json()).relation
+    )
+    assert Ledger.from_json(ledger.to_json()).max_rows == 3
+    content = ledger.to_json()
+    del content["max_rows_per_patient"]
+    with pytest.raises(ArtifactError):
+        Ledger.from_json(content)
+
+
+def test_first_order_losses_are_rates_over_multipliers():
+    """Of a public order: each of K shards is measured once in K times, so that a row's part is a K-th."""
+    loss = events.first_order_loss
+    assert loss(Gaussian(multiplier=2.0)) == loss(Thresholded(multiplier=2.0, delta=1e-6)) == 0.25
+    assert loss(SubsampledGaussian(multiplier=2.0, rate=0.1)) == pytest.approx(0.0025)
+    assert loss(events.ShardSampledGaussian(multiplier=2.0, shards=10)) == pytest.approx(0.0025)
+    assert loss(events.PublicOrderGaussian(multiplier=2.0, shards=10)) == pytest.approx(0.025)

@@ -254,3 +254,9 @@ def test_counts_below_a_bound_are_noised_and_charged():
     assert ledger.entries[0].sensitivity == 0.5 and ledger.entries[0].count == 9
     with pytest.raises(BudgetError):
         room.measure_norms_below("b", Mlp([2, 1]), loss, features, torch.zeros(4, 2), groups)
+
+
+def test_no_pairs_have_no_gradients():
+    critic, real, fake, mix = make(rows=0)
+    found = pair_gradients(critic, loss, real, fake, mix)
+    assert found.shape == (0, sum(p.numel() for p in critic.parameters()))

@@ -119,6 +119,7 @@ def test_a_raw_table_shows_nothing_and_is_measured_once(frame):
         with pytest.raises(TypeError):
             attempt(raw)
     assert {name for name in dir(raw) if not name.startswith("_")} == {"measure_schema"}
+    assert repr(raw) == "RawTable(private rows)"
     raw.measure_schema("t", table.header[-1])
     with pytest.raises(BudgetError):
         raw.measure_schema("t", table.header[-1])
