@@ -53,7 +53,7 @@ def plan(
 
         medsynth plan patients.csv --epsilon 1
     """
-    from medsynth.fitting.pipeline import plan_fit
+    from medsynth.fitting.planning import plan_fit
     from medsynth.methods.registry import settle
 
     source = int(table) if table.isdigit() else Path(table)
@@ -70,7 +70,7 @@ def plan(
         "method": settle(method, preset),
         "preset": preset,
         "accountant": made.accountant,
-        "steps": made.events[made.repeated][1],
+        "steps": made.events[made.most_frequent][1],
         "seconds": round(seconds, 1),
         "notes": notes,
         "measurements": measurements,

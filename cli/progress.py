@@ -44,9 +44,9 @@ def fit_progress(show: bool) -> Iterator[Callable[[Plan, str, int, int, int], No
         def advance(plan: Plan, device: str, done: int, total: int, lots: int) -> None:
             if not show:
                 return
-            event, _ = plan.events[plan.repeated]
+            event, _ = plan.events[plan.most_frequent]
             if not table:
-                table.extend(plan.spent_table())
+                table.extend(plan.epsilon_by_release())
             elapsed = bar.tasks[0].elapsed or 0.0
             rows = lots * plan.rows * getattr(event, "rate", 1.0) / elapsed if elapsed else 0
             epsilon = next((epsilon for steps, epsilon in table if lots <= steps), plan.epsilon)

@@ -19,8 +19,8 @@ from .io.atomic import atomic_write
 from .privacy.accounting.ledger import Ledger
 from .schema import Schema
 
-FORMAT = 2
-LARGEST = 1 << 30  # bytes: a file beyond this is no model of ours
+FORMAT = 3
+MAX_BYTES = 1 << 30  # a file beyond this is no model of ours
 FIELDS: dict[str, type | UnionType] = {
     "format": int,
     "name": str,
@@ -47,7 +47,7 @@ class Model:
 
     Fitted without noise it has no epsilon and makes no claim.
 
-    `rows` is the public row count; `tensors` hold the generator and the ledgered answers that decode its rows;
+    `rows` is the public row count; `tensors` hold the generator and the noisy measurements that decode its rows;
     `dtypes` are those that a data frame had, by column, which count as public.
     """
 
@@ -103,17 +103,17 @@ def load(path: Path | str) -> Model:
     """
     path = Path(path)
     try:
-        if path.stat().st_size > LARGEST:
+        if path.stat().st_size > MAX_BYTES:
             raise ArtifactError(f"{path} is too large for a medsynth model.")
         content = path.read_bytes()
     except OSError:
-        raise ArtifactError(f"There is no readable model {path}. `medsynth fit TABLE --epsilon E` makes one.") from None
+        raise ArtifactError(f"There is no readable model {path}. Fit a model first.") from None
     try:
         return _parse(content)
     except MedsynthError as error:
         raise ArtifactError(f"{path}: {error}") from None
     except Exception:  # whatever a hostile file provokes in a parser is one thing to the user
-        raise ArtifactError(f"{path} is not a medsynth model, or it is damaged. Copy it again or refit.") from None
+        raise ArtifactError(f"{path} is not a medsynth model, or it is damaged. Copy it again, or fit again.") from None
 
 
 def _parse(content: bytes) -> Model:
@@ -124,15 +124,15 @@ def _parse(content: bytes) -> Model:
     body = metadata["medsynth"]
     fields = json.loads(body)
     if fields["format"] != FORMAT:
-        raise ArtifactError("it was written by another version of medsynth. Upgrade, or refit.")
+        raise ArtifactError("it was written by another version of medsynth. Install that version, or fit again.")
     tensors = load_tensors(content)
     if _digest(body, tensors) != metadata["sha256"] or set(fields) != set(FIELDS):
-        raise ArtifactError("it was altered after it was written. Copy it again or refit.")
+        raise ArtifactError("it was altered after it was written. Copy it again, or fit again.")
     if not all(t.dtype == np.float32 and np.isfinite(t).all() for t in tensors.values()):
         raise ArtifactError("it holds tensors of the wrong kind.")
-    words = [*fields["dtypes"].items(), *fields["versions"].items()]
+    texts = [*fields["dtypes"].items(), *fields["versions"].items()]
     if not all(isinstance(fields[k], kind) for k, kind in FIELDS.items()) or not all(
-        isinstance(w, str) for _, w in words
+        isinstance(text, str) for _, text in texts
     ):
         raise ArtifactError("it holds fields of the wrong kind.")
     if not (fields["rows"] > 0 and math.isfinite(fields["epsilon"] or 0.0)):
@@ -145,7 +145,7 @@ def _parse(content: bytes) -> Model:
 def claim(model: Model) -> str:
     """The claim in one sentence."""
     if model.epsilon is None:
-        return "NOT DIFFERENTIALLY PRIVATE: fitted without noise (--no-dp). Share neither this model nor its rows."
+        return "NOT DIFFERENTIALLY PRIVATE: fitted without noise (`no_dp`). Share neither this model nor its rows."
     if not model.claims:
         return "This model makes NO privacy claim: its noise did not come from the operating system."
     return (

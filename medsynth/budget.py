@@ -1,4 +1,4 @@
-"""What all fits on one table have spent together: a file beside the table, one line a fit, no cell in it."""
+"""The budget of a table: what all fits on it cost together. A file beside the table, one line a fit, no cell in it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from .artifact import Model
+from .artifact import FORMAT, Model
 from .errors import ArtifactError, MedsynthError
 from .io.atomic import atomic_write
 from .io.formats import beside
@@ -19,8 +19,8 @@ SUFFIX = ".medsynth-ledger"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spent:
-    """All fits on a table. `epsilon` holds at `delta` for all of them together, by whichever bound is the smaller.
+class TotalBudget:
+    """The sum over all fits on a table. `epsilon` holds at `delta` for all together, by whichever bound is the smaller.
 
     `unprotected`: how many were fitted without noise, and are bounded by nothing.
     """
@@ -41,14 +41,15 @@ class Spent:
 
 
 def place(table: Path) -> Path:
-    """Where the sum of a table stands."""
+    """The path of a table's budget file."""
     return beside(table, SUFFIX)
 
 
 def record(table: Path, model: Model, output: Path) -> None:
-    """Add a fit to its table's sum. Call it before the model is written: what is not on file was not released."""
+    """Add a fit to its table's budget. Call it before the model is written: what is not on file was not released."""
     path = place(table)
     line = {
+        "format": FORMAT,
         "model": output.name,
         "fitted": datetime.now(UTC).isoformat(timespec="seconds"),
         "method": model.method,
@@ -59,27 +60,33 @@ def record(table: Path, model: Model, output: Path) -> None:
     atomic_write(path, lambda file: file.write(("\n".join(lines) + "\n").encode()), force=True, private=True)
 
 
-def read(table: Path) -> Spent:
-    """The sum of a table. Raises MedsynthError where no fit is on file, ArtifactError for a broken file."""
+def read(table: Path) -> TotalBudget:
+    """The budget of a table.
+
+    Raises MedsynthError where no fit is on file, ArtifactError for a file that is broken or of another version.
+    """
     path = place(table)
     if not path.exists():
-        raise MedsynthError(f"There is no {path}: no fit on {table} is on file. `medsynth fit` writes it.")
+        raise MedsynthError(f"There is no {path}: no fit on {table} is on file. Fit a model first.")
     try:
         fits = [json.loads(line) for line in _lines(path)]
-        ledgers = [Ledger.from_json(fit["ledger"]) for fit in fits]
+        foreign = any("ledger" in fit and fit.get("format") != FORMAT for fit in fits)
+        ledgers = [] if foreign else [Ledger.from_json(fit["ledger"]) for fit in fits]
         spent = [fit["epsilon"] for fit in fits]
         named = [{key: str(fit[key]) for key in ("model", "fitted", "method")} for fit in fits]
     except (ValueError, KeyError, TypeError):
         raise ArtifactError(f"{path} is damaged. Restore it from a copy: it is the only record of the total.") from None
+    if foreign:
+        raise ArtifactError(f"{path} was written by another version of medsynth, which alone reads it. Keep the file.")
     shown: list[dict[str, object]] = [{**n, "epsilon": e} for n, e in zip(named, spent, strict=True)]
     known = [float(e) for e in spent if e is not None]
     if len(known) < len(spent) or not known:
-        return Spent(fits=shown, epsilon=math.inf, delta=1.0, unprotected=len(spent) - len(known))
+        return TotalBudget(fits=shown, epsilon=math.inf, delta=1.0, unprotected=len(spent) - len(known))
     # Plain sums hold for any mechanisms; Renyi composition at the summed delta is tighter once there are several.
     delta = min(sum(ledger.delta for ledger in ledgers), 0.999)
     events = [event for ledger in ledgers for event in ledger.composition()]
     together = accountant.epsilon(events, delta, "rdp")
-    return Spent(fits=shown, epsilon=min(sum(known), together), delta=delta, unprotected=0)
+    return TotalBudget(fits=shown, epsilon=min(sum(known), together), delta=delta, unprotected=0)
 
 
 def _lines(path: Path) -> list[str]:

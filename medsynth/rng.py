@@ -43,7 +43,7 @@ class SystemEntropy:
 
 
 class NoNoise(SystemEntropy):
-    """What a fit without privacy takes (`no_dp`): lots are drawn as ever, noise is not added."""
+    """The entropy of a fit without privacy (`no_dp`): lots are drawn as ever, noise is not added."""
 
     source = "none: NOT DIFFERENTIALLY PRIVATE, no noise was added"
 

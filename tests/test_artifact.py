@@ -73,7 +73,7 @@ def test_every_kind_of_damage_is_one_error(content, tmp_path):
 
 
 def test_a_missing_model_says_how_to_make_one(tmp_path):
-    with pytest.raises(ArtifactError, match="medsynth fit"):
+    with pytest.raises(ArtifactError, match="Fit a model first"):
         medsynth.load(tmp_path / "none.medsynth")
 
 

@@ -60,6 +60,16 @@ def test_a_broken_file_is_one_error_and_is_kept(patients, content):
     assert done.exit_code == 1 and "Restore" in done.stderr and "Traceback" not in done.stderr
 
 
+def test_a_file_of_another_version_is_one_error_and_is_kept(patients):
+    assert run("fit", "patients.csv", "--epsilon", "1").exit_code == 0
+    line = json.loads(place(patients).read_text())
+    del line["format"]  # as before there was one
+    place(patients).write_text(json.dumps(line))
+    done = run("ledger", "--table", "patients.csv")
+    assert done.exit_code == 1 and "another version" in done.stderr and "Restore" not in done.stderr
+    assert json.loads(place(patients).read_text()) == line
+
+
 def test_no_fit_and_mixed_options(patients):
     assert "no fit" in run("ledger", "--table", "patients.csv").stderr
     assert run("ledger", "--table", "patients.csv", "--verify").exit_code == 2

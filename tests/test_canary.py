@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from medsynth_cli.app import app
+from scipy import stats
 from typer.testing import CliRunner
 
 import medsynth
@@ -35,12 +36,15 @@ CANARY = re.compile(r"CANARY|7431|Q74|1874|31\.0[78]")
 
 
 def cage(seed, rows=90):
-    """Rows of canaries: words, numbers beyond bounds, codes and dates of nobody else."""
+    """Rows of canaries: words, numbers beyond bounds, codes and dates of nobody else.
+
+    So few rows have a code of Q74 that its noisy counts pass the thresholds of two levels with a chance below 1e-6.
+    """
     rng = np.random.default_rng(seed)
     return pd.DataFrame({
         "who": [f"CANARY{k // 2}" for k in range(rows)],
         "note": [f"CANARY{k}" for k in rng.integers(0, 999, rows)],
-        "icd": rng.choice(["Q74.1", "CANARY", "Q743"], rows),
+        "icd": rng.choice(["Q74.1", "CANARY", "Q743"], rows, p=[0.05, 0.9, 0.05]),
         "seen": rng.choice(["1874-07-31", "1874-08-31"], rows),
         "dose": [f"7431.{k:02}" for k in rng.integers(0, 99, rows)],
         "visits": 743_100 + rng.integers(0, 99, rows),
@@ -139,9 +143,29 @@ def test_a_bug_shows_no_cell_in_its_traceback(quick, folder, monkeypatch):
     clean("".join(text))
 
 
+WORDS_OF = {"note": 3, "icd": 1, "visits": 1}  # how many rows hold a word, by column
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_learned_schema_holds_no_word_of_few(quick, folder, seed):
-    """A word that fewer rows hold than the threshold passes with a chance of at most delta."""
-    frame = cage(seed).drop(columns=["who", "seen"]).assign(y=["left", "right"] * 45)
-    model = medsynth.fit(frame, epsilon=3, rows=90, method="independent")
+    """A word of m rows is released with chance Phi((m - threshold) / std): false-alarm rate, for all words, below 1e-4.
+
+    The threshold and its noise stand in the ledger, and the rate is computed from them. The target's two levels, of 60
+    rows each, are missed with a chance below 1e-7.
+    """
+    drawn, rows = np.random.default_rng(seed), 120
+    words = {name: drawn.permutation(90) // few for name, few in WORDS_OF.items()}
+    frame = pd.DataFrame({
+        "note": [f"CANARY{k}" for k in words["note"]] + [""] * 30,
+        "icd": [f"Q74.{k}" for k in words["icd"]] + [""] * 30,
+        "dose": [f"7431.{k:02}" for k in drawn.integers(0, 99, rows)],
+        "visits": [str(743_100 + k) for k in words["visits"]] + [""] * 30,
+        "y": ["left", "right"] * 60,
+    })  # fmt: skip
+    model = medsynth.fit(frame, epsilon=3, rows=rows, method="independent")
     clean(re.sub(r"\d+\.\d+", "", model.schema.to_yaml()))
+    (entry,) = [entry for entry in model.ledger.entries if entry.label == "schema: levels"]
+    std, columns = entry.event.multiplier * entry.sensitivity, len(WORDS_OF)
+    threshold = 1 + std * stats.norm.isf(entry.event.delta / columns)
+    rate = sum(90 / few * stats.norm.sf((threshold - few) / std) for few in WORDS_OF.values())
+    assert rate < 1e-4

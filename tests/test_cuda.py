@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import medsynth
-from medsynth.fitting.pipeline import choose_device
+from medsynth.fitting.environment import choose_device
 from medsynth.methods.registry import CLAIMING
 from medsynth.privacy.clipping import clipped_gradient_sum
 from medsynth.privacy.networks import Mlp

@@ -13,8 +13,7 @@ import pytest
 import medsynth
 from medsynth import rng
 from medsynth.methods.registry import CLAIMING
-from medsynth.privacy import partition_selection as discovery
-from medsynth.privacy import shards, vault
+from medsynth.privacy import partition_selection, shards, vault
 from medsynth.sampling.pipeline import sample_csv
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -40,7 +39,7 @@ def fixed_entropy(monkeypatch):
 
 @pytest.fixture
 def blind(monkeypatch, fixed_entropy):
-    for room in (vault, shards, discovery):
+    for room in (vault, shards, partition_selection):
         true = room.noised
         monkeypatch.setattr(
             room, "noised", lambda values, std, entropy, true=true: true(np.zeros_like(values), std, entropy)

@@ -1,5 +1,6 @@
 """The verb fit: from a private table to an artifact."""
 
-from .pipeline import fit, plan_fit
+from .pipeline import fit
+from .planning import plan_fit
 
 __all__ = ["fit", "plan_fit"]

@@ -1,4 +1,4 @@
-"""Opening a private table: its text, the schema it is read by, and what is public of it."""
+"""A private table: its text, the schema it is read by, and what is public of it."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from ..io import table as io_table
 from ..methods.protocol import MethodModule
 from ..privacy import hierarchy_selection, partition_selection
 from ..privacy.accounting.calibration import Query
-from ..privacy.contribution import Units, capped
+from ..privacy.contribution import PrivacyUnits, bound_contributions
 from ..rng import Entropy
 from ..schema import Schema, bundled_for
 from ..transforms.categorical import Categorical, without_levels
 from ..transforms.table_codec import check_header, encode
 
 Notice = Callable[[str], None]
-FINE, POINTS, COPIES = 60, 128, 10  # bins of a number, latent points, copies of a step in memory
-HEAVY = 2.0  # GiB of which a person is warned
-PATIENTS, PATIENTS_SHARE = "rows a patient", 0.02
+BINS_OF_A_NUMBER, LATENT_POINTS, STEP_COPIES = 60, 128, 10  # roughly: a generator step's arrays in memory
+MUCH_MEMORY_GIB = 2.0  # of which a person is warned
+ROWS_PER_PATIENT_LABEL, ROWS_PER_PATIENT_SHARE = "rows per patient", 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
-class Opened:
+class PrivateTable:
     """A private table and what is public of it: its schema or, where none is declared, the kinds of its columns."""
 
     data: io_table.Table
@@ -40,34 +40,34 @@ class Opened:
     kinds: dict[str, io_table.Kind]
 
     def queries(self, module: MethodModule, epsilon: float, config: Any, rows: int) -> list[Query]:
-        """All that a fit asks: the learning of a schema where there is none, then the method's own answers."""
+        """All measurements of a fit: those that learn a schema where none is declared, then the method's own."""
         learning = partition_selection.queries(self.kinds, self.target) if self.kinds else []
-        learning += [Query(label=PATIENTS, weight=PATIENTS_SHARE**-0.5)] if self.most else []
-        learning += hierarchy_selection.queries(self.unrolled)
-        return [*learning, *module.queries(config, max(1, rows // (self.most or 1)), self.columns, epsilon)]
+        learning += [Query(label=ROWS_PER_PATIENT_LABEL, weight=ROWS_PER_PATIENT_SHARE**-0.5)] if self.max_rows else []
+        learning += hierarchy_selection.queries(self.columns_without_levels)
+        return [*learning, *module.queries(config, max(1, rows // (self.max_rows or 1)), self.columns, epsilon)]
 
-    def capped(self, entropy: Entropy) -> tuple[NDArray[np.int64], Units | None]:
-        """The rows that are learned from, and their patients where those are the unit of privacy.
+    def bounded_rows(self, entropy: Entropy) -> tuple[NDArray[np.int64], PrivacyUnits | None]:
+        """The rows that are learned from, and their patients where these are the privacy unit.
 
         Raises SchemaError for a row without a patient.
         """
         if self.declared is None or not (self.declared.unit and self.declared.max_rows):
             return np.arange(len(self.data.cells)), None
-        return capped(patients(self.data, self.declared.unit), self.declared.max_rows, entropy)
+        return bound_contributions(patients(self.data, self.declared.unit), self.declared.max_rows, entropy)
 
     def facts(self) -> dict[str, object]:
-        """What tells this table and schema from others: for the private checkpoint alone."""
+        """What identifies this table and schema: for the private checkpoint alone."""
         digest = hashlib.sha256("\x1f".join(self.data.header).encode())
         digest.update(pd.util.hash_pandas_object(self.data.cells, index=False).to_numpy().tobytes())
         return {"table": digest.hexdigest(), "schema": self.declared.to_dict() if self.declared else None}
 
     @property
-    def most(self) -> int | None:
-        """Rows of a patient, where the patient is the unit of privacy."""
+    def max_rows(self) -> int | None:
+        """The most rows of a patient, where the patient is the privacy unit."""
         return self.declared.max_rows if self.declared else None
 
     @property
-    def unrolled(self) -> dict[str, Categorical]:
+    def columns_without_levels(self) -> dict[str, Categorical]:
         """The columns of codes in a hierarchy whose levels are still to be chosen."""
         return without_levels(self.declared.core.columns) if self.declared else {}
 
@@ -78,7 +78,7 @@ class Opened:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
+class PublicRows:
     """Rows that the user declared public. `digest`: SHA-256 of their file's bytes."""
 
     data: io_table.Table = field(repr=False)
@@ -86,22 +86,22 @@ class Shown:
 
     @property
     def note(self) -> str:
-        """What the ledger says of them."""
+        """The note of them in the ledger."""
         return f"{len(self.data.cells)} rows were declared public by the user: a file of SHA-256 {self.digest}."
 
 
-def open_public(path: Path | str, schema: Schema | None) -> Shown:
+def open_public(path: Path | str, schema: Schema | None) -> PublicRows:
     """A table that the user declares public, read by the schema of the private one.
 
     Raises UsageError where that has no schema, TableError or SchemaError, naming no cell, where the file does not meet
     it.
     """
     if schema is None:
-        raise UsageError("--public needs a declared schema: public rows are read by it. `medsynth schema draft` helps.")
+        raise UsageError("`public` needs a declared schema, by which its rows are read. Draft a schema first.")
     data = read_table(path)
     check_header(data, schema)
     encode(data, schema.core)
-    return Shown(data=data, digest=hashlib.sha256(Path(path).read_bytes()).hexdigest())
+    return PublicRows(data=data, digest=hashlib.sha256(Path(path).read_bytes()).hexdigest())
 
 
 def read_table(path: Path | str) -> io_table.Table:
@@ -117,7 +117,7 @@ def open_table(
     schema: Schema | Path | str | None,
     target: str | None,
     notice: Notice,
-) -> Opened:
+) -> PrivateTable:
     """A table at a path, in a frame or read before, with the schema that a fit of it takes.
 
     Raises TableError or SchemaError.
@@ -134,11 +134,11 @@ def open_table(
         declared = settle_target(declared, target, notice)
         if declared.unit:
             patients(data, declared.unit)  # a row without one is found before anything else is done
-    goal = target or data.header[-1]
-    if goal not in data.header:
-        raise SchemaError(f"The target {goal!r} is no column. The columns are: {', '.join(data.header)}.")
-    kinds = io_table.dtypes(data) if declared is None else {}
-    return Opened(data=data, declared=declared, target=goal, kinds=kinds)
+    chosen = target or data.header[-1]
+    if chosen not in data.header:
+        raise SchemaError(f"The target {chosen!r} is no column. The columns are: {', '.join(data.header)}.")
+    kinds = partition_selection.column_types(data) if declared is None else {}
+    return PrivateTable(data=data, declared=declared, target=chosen, kinds=kinds)
 
 
 def patients(data: io_table.Table, unit: str) -> pd.Series:
@@ -146,7 +146,10 @@ def patients(data: io_table.Table, unit: str) -> pd.Series:
     empty = data.cells[unit].isin(list(io_table.MISSING_TOKENS)).to_numpy()
     if empty.any():
         row = int(empty.argmax()) + 1
-        raise SchemaError(f"{data.where}, column {unit!r}, row {row}: no patient: whose privacy is kept is not told.")
+        raise SchemaError(
+            f"{data.where}, column {unit!r}, row {row}: no patient, so that the row has no privacy unit. Fill the cell "
+            "or take the row out."
+        )
     return data.cells[unit]
 
 
@@ -182,10 +185,10 @@ def choose_schema(
 
 
 def settle_target(schema: Schema, target: str | None, notice: Notice) -> Schema:
-    """The schema with the target asked for, else its own, else the last column. Raises SchemaError for no column."""
+    """The schema with the target given, else its own, else the last column. Raises SchemaError for no column."""
     if target is None and schema.target is None:
         target = schema.names[-1]
-        notice(f"Target: the last column, {target!r}. --target names another.")
+        notice(f"Target: the last column, {target!r}. `target` names another.")
     return schema.with_target(target) if target else schema
 
 
@@ -195,20 +198,20 @@ def check_target(schema: Schema) -> None:
     if column.categorical and not column.levels:
         raise SchemaError(f"The target {schema.target!r} is in a hierarchy: name the levels to tell apart in `levels`.")
     if column.categorical and column.size < 2:
-        raise SchemaError(f"The target {schema.target!r} has one class: there is nothing to tell apart.")
+        raise SchemaError(f"The target {schema.target!r} has one class: there is nothing to predict.")
     if len(schema.columns) < 2:
         raise SchemaError("The table has no column beside its target.")
 
 
-def weight(schema: Schema) -> float:
+def fit_memory_gib(schema: Schema) -> float:
     """Roughly the GiB that a generator of such a table takes while it is fitted: classes by levels by latent points."""
-    levels = {n: c.size if c.categorical else FINE for n, c in schema.columns.items()}
-    return 4 * POINTS * COPIES * levels.get(schema.target or "", 1) * sum(levels.values()) / 2**30
+    levels = {n: c.size if c.categorical else BINS_OF_A_NUMBER for n, c in schema.columns.items()}
+    return 4 * LATENT_POINTS * STEP_COPIES * levels.get(schema.target or "", 1) * sum(levels.values()) / 2**30
 
 
 def table_kinds(path: Path) -> dict[str, io_table.Kind]:
     """A table's header and dtypes, which count as public."""
-    return io_table.dtypes(read_table(path))
+    return partition_selection.column_types(read_table(path))
 
 
 def check_schema(path: Path, schema: Path | None) -> Schema:
@@ -216,7 +219,7 @@ def check_schema(path: Path, schema: Path | None) -> Schema:
     data = read_table(path)
     found = choose_schema(data, schema, path, lambda text: None)
     if found is None:
-        raise SchemaError(f"{path}: no schema. `medsynth schema draft {path}` writes one to finish, or give --schema.")
+        raise SchemaError(f"{path}: no schema. Draft a schema and finish it, or give `schema`.")
     encode(data, found)
     if found.unit:
         patients(data, found.unit)

@@ -13,9 +13,9 @@ from ..errors import MedsynthError, OutputExists
 
 
 def refuse_existing(path: Path, *, force: bool) -> None:
-    """Raises OutputExists if something stands at `path` and `force` is not set."""
+    """Raises OutputExists if there is something at `path` and `force` is not set."""
     if path.exists() and not force:
-        raise OutputExists(f"{path} exists already. Give --force to replace it, or --output to write elsewhere.")
+        raise OutputExists(f"{path} exists already. `force` replaces it; another `output` leaves it.")
 
 
 def atomic_write(
@@ -38,7 +38,7 @@ def atomic_write(
         os.replace(temporary, path)
     except OSError as error:
         raise MedsynthError(
-            f"{path} could not be written ({error.strerror}). Free some space or choose another --output; "
+            f"{path} could not be written ({error.strerror}). Free some space or choose another `output`; "
             "what was there before is unchanged."
         ) from None
     finally:

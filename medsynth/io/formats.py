@@ -32,7 +32,7 @@ class Form:
     delimiter: str
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """The form in words where it is not UTF-8 and commas, else nothing."""
         parts = [] if self.delimiter == "," else [f"separated by {DELIMITERS[self.delimiter]}, 1,5 read as 1.5"]
         parts += [] if self.encoding == "utf-8-sig" else [f"encoding {self.encoding}"]

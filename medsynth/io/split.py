@@ -23,7 +23,7 @@ def split(
     Returns both parts as tables and writes them as files: Parquet with its types, text as UTF-8 with its delimiter and
     its fields as written. With `unit`, the name of the patients' column, one coin decides for all rows of a patient.
 
-    Both files hold real rows: they are readable by their owner alone. Raises UsageError, OutputExists, or TableError
+    Both files contain real rows: they are readable by their owner alone. Raises UsageError, OutputExists, or TableError
     where too few rows are left to learn from.
     """
     check_fraction(fraction)

@@ -26,9 +26,9 @@ _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+$")
 
 @dataclass(frozen=True)
 class Table:
-    """A table as text: `where` names it in messages; `cells` holds one stripped string a cell.
+    """A table as text: `where` names it in messages; `cells` has one stripped string a cell.
 
-    `dtypes` are those that a frame or a Parquet file had; `form` says how the file was written, if not as usual;
+    `dtypes` are those that a frame or a Parquet file had; `form` describes how the file was written, if not as usual;
     `written` keeps what is needed to write some of its rows as they stood there.
     """
 
@@ -142,7 +142,7 @@ def _table(columns: list[_Column], header: tuple[str, ...], where: str, encoding
         cells[name] = column.of(texts)
         if texts != distinct:
             fields[name] = column.of(distinct)
-    form = formats.Form(encoding, written.delimiter).said
+    form = formats.Form(encoding, written.delimiter).description
     return Table(where, header, pd.DataFrame(cells), form=form, written=replace(written, fields=fields))
 
 
@@ -185,7 +185,7 @@ def from_frame(frame: pd.DataFrame, where: str = "table") -> Table:
 
 
 def _dtype_name(dtype: object) -> str:
-    """A name by which `transforms.dtypes` finds the dtype again; a category's values do not stand in it."""
+    """A name by which `transforms.dtypes` finds the dtype again; without the values of a category."""
     if isinstance(dtype, pd.ArrowDtype):
         return f"arrow:{dtype.pyarrow_dtype}"
     return f"string[{dtype.storage}]" if isinstance(dtype, pd.StringDtype) else str(dtype)

@@ -28,7 +28,7 @@ def check(path: Path) -> None:
 def write(file: BinaryIO, path: Path, frames: Iterable[pd.DataFrame], texts: Iterable[str]) -> None:
     """Fill the open `file` in the form that the name `path` asks for, part by part, in constant memory.
 
-    Parquet is written from `frames`, CSV from `texts`: only the one that is needed is drawn.
+    Parquet is written from `frames`, CSV from `texts`: only the one that is needed is sampled.
     """
     suffix = path.suffix.lower()
     if suffix in (".parquet", ".pq"):
@@ -55,13 +55,13 @@ def _parquet(file: BinaryIO, parts: Iterable[pd.DataFrame]) -> None:
 
 
 def _storable(frame: pd.DataFrame) -> pd.DataFrame:
-    """Columns in which numbers stand beside codes that are words become words: Parquet's columns have one type."""
+    """Columns of numbers beside codes that are words become words: Parquet's columns have one type."""
     mixed = [name for name in frame if frame[name].dtype == object and frame[name].dropna().map(type).nunique() > 1]
     return frame.assign(**{str(name): frame[name].map(str, na_action="ignore") for name in mixed})
 
 
 def _settled(schema: pyarrow.Schema) -> pyarrow.Schema:
-    """The first part's types; a column in which all is missing there may hold words later."""
+    """The first part's types; a column that is all missing there may have words later."""
     import pyarrow
 
     fields = [f.with_type(pyarrow.string()) if pyarrow.types.is_null(f.type) else f for f in schema]

@@ -44,7 +44,7 @@ class WrittenText:
     @property
     def form(self) -> str:
         """That of UTF-8 text with this delimiter."""
-        return Form("utf-8-sig", self.delimiter).said
+        return Form("utf-8-sig", self.delimiter).description
 
     def content(self, cells: pd.DataFrame, rows: Mask) -> bytes:
         """UTF-8 text with the same delimiter, fields as they were written."""

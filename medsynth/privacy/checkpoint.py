@@ -1,7 +1,8 @@
-"""The checkpoint of a fit: its noisy answers, kept before they are used, so that a killed fit never draws one twice.
+"""The checkpoint of a fit: its releases, stored before they are used, so that a killed fit never draws one twice.
 
-An answer is on disk, whole, before anything is done with it. What a crash leaves half-written was seen by nobody and is
-cut off. The file is private: it tells of an unfinished fit. Whoever has saved the model removes it.
+A record is on disk, whole, before anything is done with it. A record that a crash left half-written was used by nobody
+and is cut off. The file is private: it holds the releases of an unfinished fit, and the secret placement of rows in
+shards. It is to be removed once the model is saved.
 """
 
 from __future__ import annotations
@@ -19,20 +20,21 @@ from numpy.typing import NDArray
 from ..errors import MedsynthError, UsageError
 
 Floats = NDArray[np.float64]
-HEAD = struct.Struct("<Q32s")  # length and checksum of a record
-LARGEST = 1 << 32  # bytes of a record
+FORMAT = 2  # of the file
+RECORD_HEAD = struct.Struct("<Q32s")  # length and checksum of a record
+MAX_RECORD_BYTES = 1 << 32
 
 
 class Checkpoint:
-    """Answers of one fit at `path`, in order. `facts` say which fit it is: plan, schema, settings, table.
+    """The records of one fit at `path`, in order. `facts` identify the fit: plan, schema, settings, table.
 
-    With `resume` the answers on file are recalled first. Raises UsageError where they are another fit's.
+    With `resume` the records on file are replayed first. Raises UsageError where they are another fit's.
     """
 
     def __init__(self, path: Path, facts: dict[str, Any], *, resume: bool) -> None:
-        self.path, self._facts = path, json.dumps(facts)
-        self._kept: list[tuple[str, list[Floats], str]] = []
-        # Of public streams, where the fit was given none: a resume repeats it.
+        self.path, self._facts = path, json.dumps({"format": FORMAT, **facts})
+        self._records: list[tuple[str, list[Floats], list[str]]] = []
+        # Of public streams, where the fit was given none: a resumed fit repeats it.
         self.seed = int.from_bytes(os.urandom(7))
         whole = self._read() if resume and path.exists() else 0
         try:
@@ -41,30 +43,30 @@ class Checkpoint:
             else:
                 path.unlink(missing_ok=True)
         except OSError as error:
-            raise MedsynthError(f"{path}, where a fit keeps answers, cannot be written ({error.strerror}).") from None
+            raise MedsynthError(f"The checkpoint {path} cannot be written ({error.strerror}).") from None
 
     @property
-    def answers(self) -> int:
-        """How many answers on file are still to be recalled."""
-        return len(self._kept)
+    def remaining(self) -> int:
+        """How many records on file are still to be replayed."""
+        return len(self._records)
 
-    def recall(self, label: str) -> tuple[list[Floats], str] | None:
-        """The next answer on file, numbers and text, or None where all were recalled.
+    def replay(self, label: str) -> tuple[list[Floats], list[str]] | None:
+        """The next record on file, its numbers and names, or None where all were replayed.
 
-        Raises MedsynthError if it is another's.
+        Raises MedsynthError if it has another label.
         """
-        if not self._kept:
+        if not self._records:
             return None
-        found, arrays, text = self._kept.pop(0)
+        found, arrays, names = self._records.pop(0)
         if found != label:
-            raise MedsynthError(f"{self.path} does not fit this version's plan. Start anew without --resume.")
-        return arrays, text
+            raise MedsynthError(f"{self.path} does not fit this version's plan. Start anew without `resume`.")
+        return arrays, names
 
-    def keep(self, label: str, arrays: list[Floats], text: str = "") -> None:
-        """Put an answer on disk, whole, before it is used. The file begins with the first one."""
+    def store(self, label: str, arrays: list[Floats], names: list[str]) -> None:
+        """Put a record on disk, whole, before it is used. The file begins with the first one."""
         if not self.path.exists():
             self._write({"facts": self._facts, "seed": str(self.seed)}, [])
-        self._write({"label": label, "text": text}, arrays)
+        self._write({"label": label, "names": json.dumps(names)}, arrays)
 
     def _write(self, metadata: dict[str, str], arrays: list[Floats]) -> None:
         from safetensors.numpy import save
@@ -72,33 +74,36 @@ class Checkpoint:
         body = save({str(k): np.array(a, np.float64, order="C") for k, a in enumerate(arrays)}, metadata)
         try:
             with os.fdopen(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
-                file.write(HEAD.pack(len(body), hashlib.sha256(body).digest()) + body)
+                file.write(RECORD_HEAD.pack(len(body), hashlib.sha256(body).digest()) + body)
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise MedsynthError(f"{self.path}: {error.strerror}. Free some space, then fit with --resume.") from None
+            raise MedsynthError(
+                f"{self.path}: {error.strerror}. Free some space, then fit again with `resume`."
+            ) from None
 
     def _read(self) -> int:
-        """Take up the whole records. Returns the length of the file that they fill."""
+        """Read the whole records. Returns the length of the file that they fill."""
         from safetensors.numpy import load
 
         content, place = self.path.read_bytes(), 0
-        while place + HEAD.size <= len(content):
-            length, digest = HEAD.unpack_from(content, place)
-            body = content[place + HEAD.size : place + HEAD.size + min(length, LARGEST)]
+        while place + RECORD_HEAD.size <= len(content):
+            length, digest = RECORD_HEAD.unpack_from(content, place)
+            body = content[place + RECORD_HEAD.size : place + RECORD_HEAD.size + min(length, MAX_RECORD_BYTES)]
             if len(body) < length or hashlib.sha256(body).digest() != digest:
-                break  # what a crash left half-written, and nobody saw
+                break  # half-written at a crash, and used by nobody
             (size,) = struct.unpack_from("<Q", body)
-            told = json.loads(body[8 : 8 + size])["__metadata__"]
+            metadata = json.loads(body[8 : 8 + size])["__metadata__"]
             if place:
                 tensors = load(body)
-                self._kept.append((told["label"], [tensors[str(k)] for k in range(len(tensors))], told["text"]))
-            elif told["facts"] != self._facts:
+                arrays = [tensors[str(k)] for k in range(len(tensors))]
+                self._records.append((metadata["label"], arrays, json.loads(metadata["names"])))
+            elif metadata["facts"] != self._facts:
                 raise UsageError(
-                    f"{self.path} is of another fit: table, schema or settings differ. Run the command that it was "
-                    "begun with, or start anew without --resume."
+                    f"{self.path} is of another fit: table, schema, settings or version differ. Fit as it was begun, "
+                    "or start anew without `resume`."
                 )
             else:
-                self.seed = int(told["seed"])
-            place += HEAD.size + length
+                self.seed = int(metadata["seed"])
+            place += RECORD_HEAD.size + length
         return place

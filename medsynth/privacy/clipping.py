@@ -16,7 +16,7 @@ from torch import Tensor
 from ..errors import BudgetError
 from .networks import Mlp
 
-Loss = Callable[[Tensor], Tensor]  # critic answers (rows, 1) to losses (rows,), each row's from its own answer
+Loss = Callable[[Tensor], Tensor]  # critic outputs (rows, 1) to losses (rows,), each row's from its own output
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class ClippedSum:
 
 
 @dataclass(frozen=True)
-class _Taped:
+class _Recorded:
     """Inputs a and output gradients d of each linear layer, both (rows, features)."""
 
     inputs: list[Tensor]
@@ -63,7 +63,7 @@ class _Taped:
         return squares.clamp(min=0).sqrt()
 
 
-def _tape(critic: Mlp, loss: Loss, rows: Tensor) -> _Taped:
+def _record(critic: Mlp, loss: Loss, rows: Tensor) -> _Recorded:
     """One forward and one backward pass that keep each layer's input and output gradient; bad rows become zero."""
     finite = torch.isfinite(rows).all(1)
     x = torch.where(finite[:, None], rows, 0.0)
@@ -77,7 +77,7 @@ def _tape(critic: Mlp, loss: Loss, rows: Tensor) -> _Taped:
         grads = torch.autograd.grad(loss(x).sum(), outputs)
     bias = critic.layers[0].bias is not None
     good = finite & torch.stack([torch.isfinite(d).all(1) for d in grads]).all(0)
-    return _Taped(inputs, [torch.where(good[:, None], d, 0.0) for d in grads], bias)
+    return _Recorded(inputs, [torch.where(good[:, None], d, 0.0) for d in grads], bias)
 
 
 def factors(norms: Tensor, bound: float) -> Tensor:
@@ -98,9 +98,9 @@ def clipped_gradient_sum(
     """
     if not bound > 0:
         raise BudgetError("The clipping norm must be positive.")
-    tape = _tape(critic, loss, rows)
+    recorded = _record(critic, loss, rows)
     if groups is None:
-        return ClippedSum(tape.weighted(factors(tape.norms(), bound)), bound)
+        return ClippedSum(recorded.weighted(factors(recorded.norms(), bound)), bound)
     sizes = torch.bincount(groups, minlength=group_count).clamp(min=1).to(rows.dtype)
-    weights = factors(tape.group_norms(groups, group_count) / sizes, bound) / sizes
-    return ClippedSum(tape.weighted(weights[groups]), 2 * bound)
+    weights = factors(recorded.group_norms(groups, group_count) / sizes, bound) / sizes
+    return ClippedSum(recorded.weighted(weights[groups]), 2 * bound)

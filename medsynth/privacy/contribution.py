@@ -1,4 +1,4 @@
-"""Whose privacy is kept: one row's, or one patient's with at most so many rows."""
+"""Contribution bounding: the unit of privacy is one row, or one patient with at most so many rows."""
 
 from __future__ import annotations
 
@@ -12,26 +12,28 @@ from ..rng import Entropy
 
 
 @dataclass(frozen=True)
-class Units:
+class PrivacyUnits:
     """The patient of each row, (rows,), numbered from zero, and how many rows a patient may have at most."""
 
-    of: NDArray[np.int64]
-    most: int
+    of_row: NDArray[np.int64]
+    max_rows: int
 
     @property
     def count(self) -> int:
         """How many patients there are."""
-        return int(self.of.max()) + 1 if len(self.of) else 0
+        return int(self.of_row.max()) + 1 if len(self.of_row) else 0
 
 
-def capped(keys: pd.Series, most: int, entropy: Entropy) -> tuple[NDArray[np.int64], Units]:
-    """Which rows stay, in their order, when each patient keeps at most `most`, and their patients.
+def bound_contributions(keys: pd.Series, max_rows: int, entropy: Entropy) -> tuple[NDArray[np.int64], PrivacyUnits]:
+    """The positions of the rows that stay, ascending, when each patient keeps at most `max_rows`, and their patients.
 
-    The rows that stay are drawn by numbers of their own: one patient's rows decide nothing about another's.
+    The rows that stay are drawn by numbers of their own: one patient's rows decide nothing about another's. Patients
+    are numbered by their first row in `keys`, not by the draw: a resumed fit, which draws anew, numbers them alike.
+    That it draws anew is sound: each measurement's sensitivity is about all rows of a patient, whichever stay.
     """
     patient = pd.factorize(keys)[0].astype(np.int64)
     draw = np.frombuffer(entropy.bytes(8 * len(patient)), dtype=np.uint64)
     order = np.lexsort((draw, patient))
     first = np.searchsorted(patient[order], patient[order])
-    stay = np.sort(order[np.arange(len(order)) - first < most])
-    return stay, Units(pd.factorize(patient[stay])[0].astype(np.int64), most)
+    stay = np.sort(order[np.arange(len(order)) - first < max_rows])
+    return stay, PrivacyUnits(patient[stay], max_rows)

@@ -1,16 +1,15 @@
 """How fine a hierarchy of codes may stand in the table: chosen level by level from noisy counts, each charged.
 
-A node that holds clearly more rows than its noise is kept and its children are asked next; the rest of its rows stay
-with it. Every node asked for is public, so plain Gaussian noise on all counts is enough (the descent of a trie for
+A node that holds clearly more rows than its noise is kept and its children are counted next; the rest of its rows stay
+with it. Every node counted is public, so plain Gaussian noise on all counts is enough (the descent of a trie for
 heavy hitters; Bassily et al. 2017, here in the central model).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,20 +18,17 @@ from ..transforms.categorical import Categorical
 from ..transforms.hierarchies import Node, hierarchy
 from .accounting.calibration import Plan, Query
 
-if TYPE_CHECKING:
-    from .vault import Vault
-
 Codes = NDArray[np.int32]
 
 SHARE = 0.06  # of the privacy loss, over all levels
-SURE = 4.0  # standard deviations of its noise that a node's count must exceed
-SMALL = 0.004  # of the rows: a node with fewer is left with its parent
-MOST = 100  # levels of a column
+THRESHOLD_STDS = 4.0  # standard deviations of its noise that a node's count must exceed
+MIN_SHARE = 0.004  # of the rows: a node with fewer is left with its parent
+MAX_LEVELS = 100  # of a column
 
 
 @dataclass(frozen=True)
-class Nodes:
-    """A map from places to the nodes that hold them, which do not overlap; the last cell is any other place."""
+class NodeCells:
+    """A map from places to the nodes that contain them, which do not overlap; the last cell is any other place."""
 
     nodes: list[Node]
 
@@ -50,8 +46,11 @@ class Nodes:
         return np.where((at >= 0) & (codes < stops[at]), at, len(self.nodes))
 
 
+Measure = Callable[[str, Mapping[str, NodeCells]], Mapping[str, NDArray[np.float64]]]  # Vault.measure_histograms
+
+
 def _label(depth: int) -> str:
-    return f"codes, level {depth}"
+    return f"hierarchy level {depth}"
 
 
 def _depth(columns: Mapping[str, Categorical]) -> int:
@@ -59,27 +58,31 @@ def _depth(columns: Mapping[str, Categorical]) -> int:
 
 
 def queries(columns: Mapping[str, Categorical]) -> list[Query]:
-    """What choosing the levels of these columns asks: one answer for each level of the deepest hierarchy."""
+    """The queries that choose the levels of these columns: one for each level of the deepest hierarchy."""
     depth = _depth(columns)
     return [Query(label=_label(d), weight=(SHARE / depth) ** -0.5) for d in range(1, depth + 1)]
 
 
-def chosen(columns: Mapping[str, Categorical], vault: Vault, plan: Plan) -> dict[str, Categorical]:
-    """The columns with the levels that the noisy counts carry, `unknown` among them. The vault holds their places."""
+def select_levels(columns: Mapping[str, Categorical], measure: Measure, plan: Plan) -> dict[str, Categorical]:
+    """The columns with the levels whose noisy counts pass the threshold, `unknown` among them.
+
+    `measure` releases noisy histograms of the columns' places: `measure_histograms` of the vault that holds them.
+    """
     kept: dict[str, list[Node]] = {name: [] for name in columns}
-    asked = {name: hierarchy(c.hierarchy or "").children(None) for name, c in columns.items()}
+    candidates = {name: hierarchy(c.hierarchy or "").children(None) for name, c in columns.items()}
     for depth in range(1, _depth(columns) + 1):
-        counts = vault.measure_histograms(_label(depth), {name: Nodes(nodes) for name, nodes in asked.items()})
-        least = max(SURE * plan.noise(_label(depth)) * math.sqrt(len(columns)), SMALL * plan.rows)
-        for name, nodes in asked.items():
-            order = np.argsort(-counts[name][:-1], kind="stable")[: max(0, MOST - len(kept[name]))]
-            large = [nodes[k] for k in sorted(order) if counts[name][k] > least]
+        counts = measure(_label(depth), {name: NodeCells(nodes) for name, nodes in candidates.items()})
+        noise = plan.noise(_label(depth)) * math.sqrt(len(columns))
+        threshold = max(THRESHOLD_STDS * noise, MIN_SHARE * plan.rows)
+        for name, nodes in candidates.items():
+            order = np.argsort(-counts[name][:-1], kind="stable")[: max(0, MAX_LEVELS - len(kept[name]))]
+            large = [nodes[k] for k in sorted(order) if counts[name][k] > threshold]
             kept[name] += large
             known = hierarchy(columns[name].hierarchy or "")
-            asked[name] = [child for node in large for child in known.children(node)]
-    return {name: _settled(column, kept[name]) for name, column in columns.items()}
+            candidates[name] = [child for node in large for child in known.children(node)]
+    return {name: _with_levels(column, kept[name]) for name, column in columns.items()}
 
 
-def _settled(column: Categorical, nodes: list[Node]) -> Categorical:
+def _with_levels(column: Categorical, nodes: list[Node]) -> Categorical:
     names = sorted({node.label for node in nodes} - {str(column.unknown)})
     return column.model_copy(update={"levels": (*names, column.unknown)})

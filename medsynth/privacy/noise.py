@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..rng import Entropy, NoNoise
 
 Floats = NDArray[np.float64]
-GRID_BITS = 16  # answers are whole multiples of 2^-16 of the noise's own scale
+GRID_BITS = 16  # releases are whole multiples of 2^-16 of the noise's own scale
 
 
 def _uniform(count: int, entropy: Entropy) -> Floats:
@@ -35,7 +35,7 @@ def gaussian(shape: tuple[int, ...], std: float, entropy: Entropy) -> Floats:
 def noised(values: Floats, std: float, entropy: Entropy) -> Floats:
     """`values` with Gaussian noise, rounded to a public grid that depends on `std` alone.
 
-    Rounding after the noise is post-processing; it removes the low-order bits that betray an unrounded sum
+    Rounding after the noise is post-processing; it removes the low-order bits that reveal an unrounded sum
     (Mironov 2012). Under `NoNoise` they come back as they are, and the ledger makes no claim.
     """
     if isinstance(entropy, NoNoise):

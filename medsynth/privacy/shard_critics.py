@@ -1,8 +1,8 @@
 """Many small critics in one tensor program: Wasserstein critics with gradient penalty, each with its own everything.
 
 Gulrajani et al. 2017. Weights are stacked, (critics, out, in), and every product is batched over the critics, so that
-none reads another's rows, weights, gradients or moments. There is no sum over the stack but that of the losses, whose
-gradient at one critic's weights is that critic's own; Adam works entry by entry. No norm layer, no global clip.
+none depends on another's rows, weights, gradients or moments. There is no sum over the stack but that of the losses,
+whose gradient at one critic's weights is that critic's own; Adam works entry by entry. No norm layer, no global clip.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from torch.nn import functional
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shape:
-    """Sizes and rates of a critic: they cost time, not privacy, for no critic is ever seen."""
+class CriticConfig:
+    """Sizes and rates of a critic: they cost time, not privacy, for no critic is ever released."""
 
     width: int = 32  # of its hidden layer
     batch: int = 4  # real rows a step, and as many generated ones
-    rate: float = 2e-3  # Adam
+    rate: float = 2e-3  # learning rate of Adam
     betas: tuple[float, float] = (0.5, 0.9)
     penalty: float = 10.0
 
@@ -31,51 +31,51 @@ class Critics:
     Weights start uniform in +-1/sqrt(fan_in), drawn from `stream`, which is private.
     """
 
-    def __init__(self, count: int, inputs: int, shape: Shape, stream: torch.Generator) -> None:
-        self.shape, self._stream = shape, stream
-        sizes = [(count, shape.width, inputs), (count, shape.width, 1), (count, 1, shape.width)]
-        bounds = [inputs**-0.5, inputs**-0.5, shape.width**-0.5]
+    def __init__(self, count: int, inputs: int, config: CriticConfig, stream: torch.Generator) -> None:
+        self.config, self._stream = config, stream
+        sizes = [(count, config.width, inputs), (count, config.width, 1), (count, 1, config.width)]
+        bounds = [inputs**-0.5, inputs**-0.5, config.width**-0.5]
         # The last layer has no bias: it would cancel in every difference and every gradient.
         self.parameters = [
             ((2 * torch.rand(size, generator=stream, device=stream.device) - 1) * bound).requires_grad_()
             for size, bound in zip(sizes, bounds, strict=True)
         ]
-        self._adam = torch.optim.Adam(self.parameters, lr=shape.rate, betas=shape.betas)
+        self._adam = torch.optim.Adam(self.parameters, lr=config.rate, betas=config.betas)
 
     def __call__(self, rows: Tensor) -> Tensor:
         """(critics, rows, inputs) to (critics, rows)."""
-        return judged(self.parameters, rows)
+        return scores(self.parameters, rows)
 
     def step(self, real: Tensor, fake: Tensor, weights: Tensor) -> None:
         """One step of every critic on its own rows: real and fake (critics, rows, inputs), weights (critics, rows).
 
-        Row j of a critic's fakes stands against row j of its real ones, and both are interpolated for the penalty.
+        Row j of a critic's fakes is compared with row j of its real ones, and both are interpolated for the penalty.
         """
         mix = torch.rand(weights.shape, generator=self._stream, device=real.device)[..., None]
         between = (mix * real + (1 - mix) * fake).detach().requires_grad_()
-        answers = self(torch.cat([real, fake, between], 1))
+        outputs = self(torch.cat([real, fake, between], 1))
         rows = real.shape[1]
-        (slope,) = torch.autograd.grad(answers[:, 2 * rows :].sum(), between, create_graph=True)
+        (slope,) = torch.autograd.grad(outputs[:, 2 * rows :].sum(), between, create_graph=True)
         penalty = (slope.square().sum(-1).clamp(min=1e-12).sqrt() - 1).square()
-        losses = answers[:, rows : 2 * rows] - answers[:, :rows] + self.shape.penalty * penalty
+        losses = outputs[:, rows : 2 * rows] - outputs[:, :rows] + self.config.penalty * penalty
         self._adam.zero_grad()
         (weights * losses).sum().backward()  # type: ignore[no-untyped-call]
         self._adam.step()
 
-    def slope(self, which: Tensor, rows: Tensor) -> Tensor:
-        """The gradient of the generator's loss, minus the answer of critic `which`, (rows,), at each of `rows`.
+    def generator_gradient(self, which: Tensor, rows: Tensor) -> Tensor:
+        """The gradient of the generator's loss, minus the output of critic `which`, (rows,), at each of `rows`.
 
-        rows: (rows, inputs), as are the gradients; where one is no finite number it is zero.
+        rows: (rows, inputs), as are the gradients; one that is not finite becomes zero.
         """
         at = rows.detach()[:, None].requires_grad_()
         own = [p.detach()[which] for p in self.parameters]
         with torch.enable_grad():
-            (found,) = torch.autograd.grad(-judged(own, at).sum(), at)
+            (found,) = torch.autograd.grad(-scores(own, at).sum(), at)
         return torch.where(torch.isfinite(found).all(2, keepdim=True), found, 0.0)[:, 0]
 
 
-def judged(parameters: list[Tensor], rows: Tensor) -> Tensor:
-    """Answers of stacked critics: (critics, rows, inputs) to (critics, rows)."""
+def scores(parameters: list[Tensor], rows: Tensor) -> Tensor:
+    """Outputs of stacked critics: (critics, rows, inputs) to (critics, rows)."""
     first, bias, last = parameters
     hidden = functional.leaky_relu(torch.baddbmm(bias.transpose(1, 2), rows, first.transpose(1, 2)), 0.2)
     return torch.bmm(hidden, last.transpose(1, 2))[..., 0]

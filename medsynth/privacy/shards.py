@@ -1,19 +1,24 @@
-"""Rows and critics of many parties behind noise: whoever reads this file has read every way in which they can speak.
+"""Rows and critics of many shards behind noise: whoever reads this file has read every way in which they influence it.
 
 GS-WGAN (Chen, Orekondy, Fritz 2020): critics train freely on their own shard's rows, and are as private as these. What
-leaves is one tensor: the clipped, noised gradient of one critic, picked afresh and in secret, at generated rows.
+leaves is one tensor: the clipped, noised gradient of one critic, sampled afresh and in secret, at generated rows.
 
-Why the pick amplifies: fix which row is in which shard and the critics' private seeds, neither of which depends on what
-the rows hold. Then at every step a critic is a function of its own rows and of what was released before, since all
-critics train at every step and none hears of a pick. One unit's rows are in one shard: neighbouring tables are K
-such records of which one differs, and one of K is drawn at each step. A critic that trained only when picked would
-carry the history of picks into its answers, and the bound would fail (tests/dp/test_wor.py).
+Why the sampling amplifies: fix which row is in which shard and the critics' private seeds, neither of which depends on
+what the rows contain. Then at every step a critic is a function of its own rows and of earlier releases, since all
+critics train at every step and no training depends on which was sampled. One unit's rows are in one shard: neighbouring
+tables are K such records of which one differs, and one of K is sampled at each step. A critic that trained only when
+sampled would carry the history of the sampling into its gradients, and the bound would fail
+(tests/privacy/test_without_replacement.py).
+
+Why a resumed fit keeps the placement of rows: in a public order a unit is charged for its own shard's measurements
+alone. Placed anew after a kill, it could be measured in a second shard. For secretly sampled shards each step's bound
+holds under whatever placement, but one rule is easier to trust than two. The critics' seed is drawn anew, which is
+sound in both cases: given earlier releases, a critic stays a function of its own rows and of draws that no row changes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NoReturn
 
 import numpy as np
@@ -22,56 +27,49 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import BudgetError
-from ..rng import Entropy, torch_secret
-from .accounting.events import Event, TurnGaussian
-from .noise import Floats, noised
-from .shard_critics import Critics, Shape
-
-Answer = list[Floats]
-Ask = Callable[[str, float, Callable[[Event], Answer]], Answer]  # charge, recall or draw, keep: Vault's own
+from ..rng import torch_secret
+from .accounting.events import Event, PublicOrderGaussian
+from .noise import noised
+from .release import Release, Releases
+from .shard_critics import CriticConfig, Critics
 
 
 class Shards:
     """Encoded rows, (rows, width), in `count` shards with a critic each.
 
-    place: (rows,) shard of each row. The last `classes` columns of a row say its class, and what stands before them is
-    what a generator sets. A shard's critic is one network a class: shared layers told every class the loudest one's
-    direction, and a class's row weighs alike whatever else its shard holds.
+    place: (rows,) shard of each row. The last `classes` columns of a row indicate its class; the columns before them
+    are those that a generator sets. A shard's critic is one network a class: in shared layers the class with the
+    largest gradients dominated the others. A class's row weighs alike whatever else is in its shard.
     """
 
-    __slots__ = (
-        "__ask",
-        "__critics",
-        "__entropy",
-        "__rows",
-        "__sizes",
-        "__starts",
-        "__stream",
-        "_answered",
-        "_classes",
-        "_count",
-    )
+    __slots__ = ("__critics", "__releases", "__rows", "__sizes", "__starts", "__stream", "_classes", "_count", "_steps")
 
     def __init__(
-        self, rows: Tensor, place: NDArray[np.int64], count: int, classes: int, shape: Shape, ask: Ask, entropy: Entropy
+        self,
+        rows: Tensor,
+        place: NDArray[np.int64],
+        count: int,
+        classes: int,
+        config: CriticConfig,
+        releases: Releases,
     ) -> None:
-        self._count, self._classes, self.__ask, self.__entropy = count, classes, ask, entropy
-        self._answered = 0
-        self.__stream = torch_secret(entropy, str(rows.device))
-        self.__critics = Critics(count * classes, rows.shape[1] - classes, shape, self.__stream)
+        self._count, self._classes, self.__releases = count, classes, releases
+        self._steps = 0  # measurements so far
+        self.__stream = torch_secret(releases.entropy, str(rows.device))
+        self.__critics = Critics(count * classes, rows.shape[1] - classes, config, self.__stream)
         group = torch.from_numpy(place).to(rows.device) * classes + rows[:, -classes:].argmax(1)
         self.__sizes = torch.bincount(group, minlength=count * classes)
         self.__starts = self.__sizes.cumsum(0) - self.__sizes
-        # Side by side, and not padded: nothing of another shard is ever looked at. Empty groups look at zeros.
+        # Side by side and not padded: no index reaches another shard's rows. Empty groups read the row of zeros.
         kept = rows[torch.argsort(group, stable=True), :-classes]
         self.__rows = torch.cat([kept, rows.new_zeros(1, kept.shape[1])])
 
     def train(self, fakes: Tensor) -> None:
         """One step of every critic on its own rows, against generated rows of the same classes.
 
-        fakes: (classes, rows, width), public; the same for all critics. Says nothing.
+        fakes: (classes, rows, width), public; the same for all critics. Releases nothing.
         """
-        rows, groups = self.__critics.shape.batch, len(self.__sizes)
+        rows, groups = self.__critics.config.batch, len(self.__sizes)
         chance = torch.rand(2, groups, rows, generator=self.__stream, device=fakes.device, dtype=torch.float64)
         index = self.__starts[:, None] + (chance[0] * self.__sizes[:, None]).long()
         filled = (self.__sizes > 0)[:, None].expand(-1, rows)
@@ -81,36 +79,36 @@ class Shards:
         self.__critics.step(real, chosen, filled.to(real) / rows)
 
     def measure_upstream_gradient(self, label: str, fakes: Tensor, bound: float, *, joint: bool = False) -> Tensor:
-        """The noised gradient of one critic, picked in secret, at generated rows: what goes back to the generator.
+        """The noised gradient of one critic, sampled in secret, at generated rows: what the generator learns from.
 
-        Where the plan holds turns, critics answer one after another, in a public order that depends on nothing.
+        Where the plan holds a public order, critics follow one another in an order that depends on nothing.
 
-        fakes: (rows, width), public. Returns (rows, width - classes), the gradient of minus the critic's answers. Each
-        row of it is clipped to `bound`, or all together with `joint`; where the picked shard holds no row of
-        a generated row's class it is zero before the noise. Any two parties' answers differ by at most the
+        fakes: (rows, width), public. Returns (rows, width - classes), the gradient of minus the critic's outputs. Each
+        row of it is clipped to `bound`, or all together with `joint`; where the sampled shard has no row of
+        a generated row's class it is zero before the noise. Any two shards' gradients differ by at most the
         sensitivity, 2 bound sqrt(rows), or 2 bound with `joint`, whatever their rows.
-        Raises BudgetError if the plan does not hold the answer, or for a bound that is not positive.
+        Raises BudgetError if the plan does not hold the measurement, or for a bound that is not positive.
         """
         if not bound > 0:
             raise BudgetError("The clipping norm must be positive.")
         sensitivity = 2 * bound * (1.0 if joint else math.sqrt(len(fakes)))
-        turn, self._answered = self._answered % self._count, self._answered + 1
+        in_order, self._steps = self._steps % self._count, self._steps + 1
 
-        def draw(event: Event) -> Answer:
-            picked = turn if isinstance(event, TurnGaussian) else self.__pick()
-            answer = clipped(self.__asked(picked, fakes), bound, joint)
-            return [noised(answer.double().cpu().numpy(), event.multiplier * sensitivity, self.__entropy)]
+        def draw(event: Event) -> Release:
+            shard = in_order if isinstance(event, PublicOrderGaussian) else self.__sample_shard()
+            gradient = clipped(self.__gradient(shard, fakes), bound, joint).double().cpu().numpy()
+            return Release([noised(gradient, event.multiplier * sensitivity, self.__releases.entropy)])
 
-        return torch.from_numpy(self.__ask(label, sensitivity, draw)[0]).to(fakes)
+        return torch.from_numpy(self.__releases.release(label, sensitivity, draw).arrays[0]).to(fakes)
 
-    def __pick(self) -> int:
+    def __sample_shard(self) -> int:
         """Fresh and even but for 2^-128, from the system's entropy: never seeded, never written down."""
-        return int.from_bytes(self.__entropy.bytes(16)) % self._count
+        return int.from_bytes(self.__releases.entropy.bytes(16)) % self._count
 
-    def __asked(self, picked: int, fakes: Tensor) -> Tensor:
-        """The picked critic's gradients at generated rows, where its shard holds rows of their classes."""
-        own = picked * self._classes + fakes[:, -self._classes :].argmax(1)
-        found = self.__critics.slope(own, fakes[:, : -self._classes])
+    def __gradient(self, shard: int, fakes: Tensor) -> Tensor:
+        """The gradients of a shard's critic at generated rows, where the shard has rows of their classes."""
+        own = shard * self._classes + fakes[:, -self._classes :].argmax(1)
+        found = self.__critics.generator_gradient(own, fakes[:, : -self._classes])
         return torch.where((self.__sizes[own] > 0)[:, None], found, 0.0)
 
     def __repr__(self) -> str:

@@ -1,6 +1,7 @@
-"""Private rows behind noise: whoever reads this file has read every way in which a coded row can speak.
+"""Coded rows behind noise: whoever reads this file has read every way in which a coded row influences the output.
 
-Each answer is charged, then drawn, in the same function. There is no getter, no length, no iteration, no pickle.
+Each measurement is charged, drawn and put on file by `Releases.release`. A vault has no getter, no length, no
+iteration and no pickle.
 """
 
 from __future__ import annotations
@@ -15,17 +16,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import BudgetError
-from ..rng import Entropy, coins
+from ..rng import coins
 from .accounting.events import Event, SubsampledGaussian
-from .accounting.ledger import Ledger
-from .checkpoint import Checkpoint
 from .clipping import Loss, clipped_gradient_sum
-from .contribution import Units
+from .contribution import PrivacyUnits
 from .networks import Mlp
 from .noise import noised
 from .pair_clipping import Groups, PairLoss, clipped_pair_sum, halves_below
-from .shard_critics import Shape
-from .shards import Answer, Shards
+from .release import Release, Releases
+from .shard_critics import CriticConfig
+from .shards import Shards
 
 Codes = NDArray[np.int32]
 
@@ -41,73 +41,63 @@ class CellMap(Protocol):
         """The cell of each code."""
 
 
-PART = 8192  # rows whose gradients are summed at once
+CHUNK = 8192  # rows whose gradients are summed at once
 Axes = Sequence[tuple[str, CellMap]]  # the axes of a contingency table: column and map each; "" is any column
 
 
 class Vault:
-    """Coded rows, (rows, columns), and the ledger that every answer is written to first.
+    """Coded rows, (rows, columns), of columns called `names`; nothing else is known of the rows outside.
 
-    `names` are the columns' names; nothing else is known of the rows outside. With `units` the patient is the unit of
-    privacy: what one row can change, a patient's rows can change so many times over, and patients join lots whole. A
-    `journal` keeps every answer before it is used, and gives back those of a fit that was killed.
+    Every measurement is a release of `releases`. With `units` the patient is the unit of privacy: sensitivities are
+    those of a row times the rows that a patient may have, and patients join lots whole.
     """
 
-    __slots__ = ("__codes", "__entropy", "__units", "_journal", "_ledger", "_most", "_names")
+    __slots__ = ("__codes", "__releases", "__units", "_max_rows", "_names")
 
     def __init__(
-        self,
-        codes: Codes,
-        names: tuple[str, ...],
-        ledger: Ledger,
-        entropy: Entropy,
-        units: Units | None = None,
-        journal: Checkpoint | None = None,
+        self, codes: Codes, names: tuple[str, ...], releases: Releases, units: PrivacyUnits | None = None
     ) -> None:
-        if (units.most if units else None) != ledger.most or (units and np.bincount(units.of).max() > units.most):
+        bounded = units is None or len(codes) == 0 or np.bincount(units.of_row).max() <= units.max_rows
+        if (units.max_rows if units else None) != releases.max_rows or not bounded:
             raise BudgetError("The rows of patients differ from what the ledger says of them.")
-        self.__units = units
-        self._journal = journal
-        self._most = units.most if units else 1
-        self.__codes = codes
-        self.__entropy = entropy
+        self.__codes, self.__units, self.__releases = codes, units, releases
+        self._max_rows = units.max_rows if units else 1
         self._names = names
-        self._ledger = ledger
 
     def measure_histograms(self, label: str, maps: Mapping[str, CellMap]) -> dict[str, NDArray[np.float64]]:
         """Noisy counts over the cells of each named column: tables of one axis. A map named "" counts rows."""
         return self.measure_marginals(label, {name: [(name, cells)] for name, cells in maps.items()})
 
-    def measure_marginals(self, label: str, asked: Mapping[str, Axes]) -> dict[str, NDArray[np.float64]]:
-        """Noisy contingency tables, all in one answer: one axis a named column, of its map's cells.
+    def measure_marginals(self, label: str, tables: Mapping[str, Axes]) -> dict[str, NDArray[np.float64]]:
+        """Noisy contingency tables, all in one release: one axis a named column, of its map's cells.
 
         A row adds one to one cell of each of the k tables: L2 sensitivity sqrt(k), times the most rows of a patient.
-        Raises BudgetError if the plan does not hold the answer.
+        Raises BudgetError if the plan does not hold the measurement.
         """
-        sensitivity = self._most * math.sqrt(len(asked))
+        sensitivity = self._max_rows * math.sqrt(len(tables))
 
-        def draw(event: Event) -> Answer:
+        def draw(event: Event) -> Release:
             std = event.multiplier * sensitivity
-            return [noised(self.__counts(axes), std, self.__entropy) for axes in asked.values()]
+            return Release([self.__noised(self.__counts(axes), std) for axes in tables.values()])
 
-        return dict(zip(asked, self._answer(label, sensitivity, draw), strict=True))
+        return dict(zip(tables, self.__releases.release(label, sensitivity, draw).arrays, strict=True))
 
     def measure_distances(
-        self, label: str, asked: Mapping[str, Axes], guesses: Mapping[str, NDArray[np.float64]]
+        self, label: str, tables: Mapping[str, Axes], guesses: Mapping[str, NDArray[np.float64]]
     ) -> dict[str, float]:
-        """Noisy L1 distances between the tables asked for and public guesses of them, all in one answer.
+        """Noisy L1 distances between contingency tables and public guesses of them, all in one release.
 
         A row changes one cell of each of the k tables by one, so each distance by at most one: L2 sensitivity sqrt(k),
         times the most rows of a patient.
-        Raises BudgetError if the plan does not hold the answer.
+        Raises BudgetError if the plan does not hold the measurement.
         """
-        sensitivity = self._most * math.sqrt(len(asked))
+        sensitivity = self._max_rows * math.sqrt(len(tables))
 
-        def draw(event: Event) -> Answer:
-            exact = np.array([np.abs(self.__counts(axes) - guesses[key]).sum() for key, axes in asked.items()])
-            return [noised(exact, event.multiplier * sensitivity, self.__entropy)]
+        def draw(event: Event) -> Release:
+            exact = np.array([np.abs(self.__counts(axes) - guesses[key]).sum() for key, axes in tables.items()])
+            return Release([self.__noised(exact, event.multiplier * sensitivity)])
 
-        return dict(zip(asked, self._answer(label, sensitivity, draw)[0].tolist(), strict=True))
+        return dict(zip(tables, self.__releases.release(label, sensitivity, draw).arrays[0].tolist(), strict=True))
 
     def measure_gradient_sum(
         self,
@@ -125,21 +115,22 @@ class Vault:
         charged like any other; the caller divides by the expected lot. Sensitivity: `bound`, or twice that with
         microbatches, times the most rows of a patient. Raises BudgetError if the plan does not hold another step.
         """
+        sensitivity = self._max_rows * (bound if microbatches is None else 2 * bound)
 
-        def draw(event: Event) -> Answer:
+        def draw(event: Event) -> Release:
             lot = self.__lot(event)
             if microbatches is not None:
                 groups = self.__groups(len(lot), microbatches)
                 sums = [clipped_gradient_sum(critic, loss, features(lot), bound, groups, microbatches)]
-            else:  # a sum over rows, so over parts of the lot: what is in memory at once is bounded
-                parts = [lot[k : k + PART] for k in range(0, max(len(lot), 1), PART)]
-                sums = [clipped_gradient_sum(critic, loss, features(part), bound) for part in parts]
-            std = event.multiplier * self._most * sums[0].l2
+            else:  # a sum over rows, so over chunks of the lot: what is in memory at once is bounded
+                chunks = [lot[k : k + CHUNK] for k in range(0, max(len(lot), 1), CHUNK)]
+                sums = [clipped_gradient_sum(critic, loss, features(chunk), bound) for chunk in chunks]
+            std = event.multiplier * self._max_rows * sums[0].l2
             total = [torch.stack(tensors).sum(0) for tensors in zip(*(s.tensors for s in sums), strict=True)]
-            return [noised(t.double().cpu().numpy(), std, self.__entropy) for t in total]
+            return Release([self.__noised(t.double().cpu().numpy(), std) for t in total])
 
-        found = self._answer(label, self._most * (bound if microbatches is None else 2 * bound), draw)
-        return tuple(torch.from_numpy(a).to(p) for a, p in zip(found, critic.parameters(), strict=True))
+        arrays = self.__releases.release(label, sensitivity, draw).arrays
+        return tuple(torch.from_numpy(a).to(p) for a, p in zip(arrays, critic.parameters(), strict=True))
 
     def measure_pair_gradient_sum(
         self,
@@ -152,24 +143,25 @@ class Vault:
     ) -> tuple[Tensor, ...]:
         """The noised sum of the critic's clipped gradients of pairs over a fresh Poisson lot, one tensor a parameter.
 
-        Each row of the lot meets a row of the public `pool`, (pool, features), and a coefficient in [0, 1), both drawn
-        here in secret: nothing outside advances by the size of a lot. Sensitivity, with each group of parameters
-        divided by its bound: sqrt(groups), times the most rows of a patient. The noise is added once, to the sum.
+        Each row of the lot is paired with a row of the public `pool`, (pool, features), and a coefficient in [0, 1),
+        both drawn here in secret: no public stream advances by the size of a lot. Sensitivity, with each group of
+        parameters divided by its bound: sqrt(groups), times the most rows of a patient. The noise is added once, to
+        the sum.
         Raises BudgetError if the plan does not hold another step.
         """
-        sensitivity = self._most * groups.sensitivity
+        sensitivity = self._max_rows * groups.sensitivity
 
-        def draw(event: Event) -> Answer:
+        def draw(event: Event) -> Release:
             pairs = self.__pairs(event, features, pool)
             total = clipped_pair_sum(critic, loss, *pairs, groups).double().cpu().numpy()
             of = groups.of.cpu().numpy()
             for j, bound in enumerate(groups.bounds):
                 std = event.multiplier * sensitivity * bound
-                total[of == j] = noised(total[of == j], std, self.__entropy)
-            return [total]
+                total[of == j] = self.__noised(total[of == j], std)
+            return Release([total])
 
-        (found,) = self._answer(label, sensitivity, draw)
-        parts = np.split(found, np.cumsum([p.numel() for p in critic.parameters()])[:-1])
+        (total,) = self.__releases.release(label, sensitivity, draw).arrays
+        parts = np.split(total, np.cumsum([p.numel() for p in critic.parameters()])[:-1])
         return tuple(
             torch.from_numpy(part).reshape(p.shape).to(p) for part, p in zip(parts, critic.parameters(), strict=True)
         )
@@ -183,75 +175,74 @@ class Vault:
         pool: Tensor,
         groups: Groups,
     ) -> NDArray[np.float64]:
-        """For each group, noised: half the pairs of a fresh Poisson lot whose norm keeps its bound, less half the rest.
+        """For each group, noised: half the pairs of a fresh Poisson lot within the group's bound, less half the rest.
 
-        Over the expected lot it is, beside a half, the share of rows that clipping leaves whole. Sensitivity of the k
-        numbers together: sqrt(k) / 2, times the most rows of a patient. Raises BudgetError if the plan lacks it.
+        Over the expected lot it is, beside a half, the share of rows that clipping leaves unchanged. Sensitivity of
+        the k numbers together: sqrt(k) / 2, times the most rows of a patient. Raises BudgetError if the plan lacks it.
         """
-        sensitivity = self._most * groups.sensitivity / 2
+        sensitivity = self._max_rows * groups.sensitivity / 2
 
-        def draw(event: Event) -> Answer:
+        def draw(event: Event) -> Release:
             exact = halves_below(critic, loss, *self.__pairs(event, features, pool), groups)
-            return [noised(exact.double().cpu().numpy(), event.multiplier * sensitivity, self.__entropy)]
+            return Release([self.__noised(exact.double().cpu().numpy(), event.multiplier * sensitivity)])
 
-        return self._answer(label, sensitivity, draw)[0]
+        return self.__releases.release(label, sensitivity, draw).arrays[0]
 
     def measure_rows_per_patient(self, label: str) -> NDArray[np.float64]:
-        """Noisy counts of patients with one, two, ... rows, (most,). A patient adds one to one cell: sensitivity 1.
+        """Noisy counts of patients with one, two, ... rows, (max_rows,). A patient adds one to one cell: sensitivity 1.
 
-        Raises BudgetError where the row is the unit, or if the plan does not hold the answer.
+        Raises BudgetError where the row is the unit, or if the plan does not hold the measurement.
         """
         if self.__units is None:
             raise BudgetError("The row is the unit of privacy: there are no patients to count.")
-        counts = np.bincount(np.bincount(self.__units.of), minlength=self._most + 1)[1:].astype(np.float64)
-        return self._answer(label, 1.0, lambda event: [noised(counts, event.multiplier, self.__entropy)])[0]
+        counts = np.bincount(np.bincount(self.__units.of_row), minlength=self._max_rows + 1)[1:].astype(np.float64)
 
-    def split_into_shards(self, count: int, features: Callable[[Codes], Tensor], classes: int, shape: Shape) -> Shards:
-        """The rows in `count` shards, each with a critic, behind a door of their own.
+        def draw(event: Event) -> Release:
+            return Release([self.__noised(counts, event.multiplier)])
 
-        Rows, or patients with all of their rows, join shards by independent draws. `features` is a public, row-by-row
-        map from codes to indicators, those of `classes` classes last; see `Shards`. Nothing is asked yet: each answer
-        of the shards is charged to this vault's ledger.
+        return self.__releases.release(label, 1.0, draw).arrays[0]
+
+    def split_into_shards(
+        self, count: int, features: Callable[[Codes], Tensor], classes: int, config: CriticConfig
+    ) -> Shards:
+        """The rows in `count` shards, each with a critic, behind a boundary of their own.
+
+        Rows, or patients with all of their rows, join shards by independent draws, which are kept in the checkpoint:
+        `Shards` says why. `features` is a public, row-by-row map from codes to indicators, those of `classes` classes
+        last. Nothing is measured yet; each measurement of the shards is a release of this vault's fit.
         """
-        units = self.__units
-        draws = np.frombuffer(self.__entropy.bytes(8 * (units.count if units else len(self.__codes))), dtype=np.uint64)
-        place = (draws % np.uint64(count)).astype(np.int64)  # which shard decides nothing: the draws need not be even
-        place = place[units.of] if units else place
-        return Shards(features(self.__codes), place, count, classes, shape, self._answer, self.__entropy)
+        units, entropy = self.__units, self.__releases.entropy
 
-    def _answer(self, label: str, sensitivity: float, draw: Callable[[Event], Answer]) -> Answer:
-        """Charge, then recall what a killed fit has on file, or else draw, and keep it before it is used."""
-        if label not in self._ledger.allowance:
-            raise BudgetError(f"The plan holds no answer called {label!r}.")
-        event = self._ledger.allowance[label][0]
-        self._ledger.charge(label, event, sensitivity)
-        kept = self._journal.recall(label) if self._journal else None
-        if kept is not None:
-            return kept[0]
-        answer = draw(event)
-        if self._journal:
-            self._journal.keep(label, answer)
-        return answer
+        def draw() -> NDArray[np.float64]:
+            draws = np.frombuffer(entropy.bytes(8 * (units.count if units else len(self.__codes))), dtype=np.uint64)
+            return (draws % np.uint64(count)).astype(np.float64)  # nothing rests on how even the draws are
+
+        place = self.__releases.draw_once("shards", draw).astype(np.int64)
+        place = place[units.of_row] if units else place
+        return Shards(features(self.__codes), place, count, classes, config, self.__releases)
+
+    def __noised(self, values: NDArray[np.float64], std: float) -> NDArray[np.float64]:
+        return noised(values, std, self.__releases.entropy)
 
     def __lot(self, event: Event) -> Codes:
         """A fresh Poisson lot at the event's rate; patients join it whole."""
         rate = event.rate if isinstance(event, SubsampledGaussian) else 1.0
-        tossed = coins(self.__entropy, self.__units.count if self.__units else len(self.__codes), rate)
-        return self.__codes[tossed[self.__units.of] if self.__units else tossed]
+        tossed = coins(self.__releases.entropy, self.__units.count if self.__units else len(self.__codes), rate)
+        return self.__codes[tossed[self.__units.of_row] if self.__units else tossed]
 
     def __pairs(self, event: Event, features: Callable[[Codes], Tensor], pool: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """A fresh lot's rows, a row of the pool for each, and coefficients, all by each row's own secret draws."""
         lot = self.__lot(event)
-        draws = np.frombuffer(self.__entropy.bytes(16 * len(lot)), dtype=np.uint64).reshape(-1, 2)
-        chosen = torch.from_numpy((draws[:, 0] % np.uint64(len(pool))).astype(np.int64)).to(pool.device)
+        draws = np.frombuffer(self.__releases.entropy.bytes(16 * len(lot)), dtype=np.uint64).reshape(-1, 2)
+        partner = torch.from_numpy((draws[:, 0] % np.uint64(len(pool))).astype(np.int64)).to(pool.device)
         mix = torch.from_numpy((draws[:, 1] >> np.uint64(11)).astype(np.float64) * 2.0**-53).to(pool)
-        return features(lot).to(pool), pool[chosen], mix
+        return features(lot).to(pool), pool[partner], mix
 
     def __column(self, name: str) -> Codes:
         return self.__codes[:, self._names.index(name) if name else 0]
 
     def __counts(self, axes: Axes) -> NDArray[np.float64]:
-        """The exact contingency table of some columns: (cells of the first, cells of the second, ...)."""
+        """The exact contingency table of some columns, (cells of the first, cells of the second, ...)."""
         shape = tuple(cells.cells for _, cells in axes)
         places = [cells.cell_of(self.__column(name)) for name, cells in axes]
         flat = np.ravel_multi_index(places, shape)
@@ -259,7 +250,7 @@ class Vault:
 
     def __groups(self, rows: int, count: int) -> Tensor:
         """A uniform group for each row by its own draw: 64 bits modulo `count` are off by less than count/2^64."""
-        draws = np.frombuffer(self.__entropy.bytes(8 * rows), dtype=np.uint64)
+        draws = np.frombuffer(self.__releases.entropy.bytes(8 * rows), dtype=np.uint64)
         return torch.from_numpy((draws % np.uint64(count)).astype(np.int64))
 
     def __repr__(self) -> str:

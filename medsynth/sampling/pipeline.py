@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ..artifact import Model, load
 from ..errors import ArtifactError, MedsynthError, UsageError
@@ -16,9 +17,10 @@ from ..methods.settings import restored_settings
 from ..rng import stream_seed
 from ..transforms.conditions import parse
 from ..transforms.table_codec import csv_cells, decode
-from .rejection import SIZES, held
+from .patients import ROWS_PER_PATIENT, assign_patients, fresh_columns
+from .rejection import Codes, Sampler, rejection_sample
 
-CHUNK = 100_000  # rows in memory at once where they are written to a file
+CHUNK = 100_000  # rows in memory at once while a file is written
 
 
 def sample_codes(
@@ -28,36 +30,62 @@ def sample_codes(
     where: Sequence[str] = (),
     balance: bool = False,
     first: int = 0,
-) -> NDArray[np.int32]:
-    """`n` synthetic rows as codes, (n, columns); `first` rows were drawn before, whose keys are not used again.
+) -> Codes:
+    """`n` synthetic rows as codes, (n, columns); `first` rows were sampled before, whose keys are not used again.
 
-    Raises UsageError unless n is positive and `where` can be met.
+    Raises UsageError unless n is positive and `where` can be met, ArtifactError for a broken model.
     """
     count = model.rows if n is None else n
     if count < 1:
-        raise UsageError("-n must be one or more.")
-    method = registry.find(model.method, model.preset)
-    module = method.load(model.preset)
-    config = restored_settings(module.Config, model.config)
-    core = model.schema.core
-    options = {"where": parse(where, core), "balance": balance} if where or balance else {}
-    if options and not method.conditional_sampling:
+        raise UsageError("`n` must be one or more.")
+    schema = model.schema
+    sampler = _method_sampler(model, _conditions(model, where, balance))
+    fresh = fresh_columns(schema, first, count)
+    with _broken_model():
+        codes = rejection_sample(sampler, schema, count, seed)
+        for name, keys in fresh.items():
+            codes[:, schema.names.index(name)] = keys  # after all rejection: no key comes twice
+        if schema.unit is not None:
+            shares = model.tensors[ROWS_PER_PATIENT].astype(np.float64)
+            assign_patients(codes, sampler, schema, seed, shares, first)
+    return codes
+
+
+def _conditions(model: Model, where: Sequence[str], balance: bool) -> dict[str, Any]:
+    """The arguments of conditional sampling. Raises UsageError for conditions that the model's method cannot meet."""
+    if not where and not balance:
+        return {}
+    conditions = {"where": parse(where, model.schema.core), "balance": balance}
+    if not registry.find(model.method, model.preset).conditional_sampling:
         takers = ", ".join(name for name, other in registry.METHODS.items() if other.conditional_sampling)
         raise UsageError(f"`where` and `balance` need a model of {takers}; this is one of {model.method}.")
+    return conditions
 
-    def draw(rows: int, seed: int | None, fixed: dict[str, NDArray[np.int32]] | None = None) -> NDArray[np.int32]:
-        given = {**options, "fixed": fixed} if fixed and method.conditional_sampling else options
-        codes: NDArray[np.int32] = module.generate(model.tensors, config, core, model.rows, rows, seed, **given)
+
+def _method_sampler(model: Model, conditions: dict[str, Any]) -> Sampler:
+    """The method's generator as a function of rows, seed and given columns, which are put into its rows."""
+    method = registry.find(model.method, model.preset)
+    module, core = method.load(model.preset), model.schema.core
+    config = restored_settings(module.Config, model.config)
+
+    def sampler(rows: int, seed: int | None, fixed: dict[str, Codes] | None = None) -> Codes:
+        given = {**conditions, "fixed": fixed} if fixed and method.conditional_sampling else conditions
+        codes: Codes = module.generate(model.tensors, config, core, model.rows, rows, seed, **given)
         for name, own in (fixed or {}).items():
             codes[:, core.names.index(name)] = own
         return codes
 
+    return sampler
+
+
+@contextmanager
+def _broken_model() -> Iterator[None]:
+    """Whatever a hostile file provokes is one error to the user."""
     try:
-        sizes = model.tensors[SIZES].astype(np.float64) if model.schema.unit else None
-        return held(draw, model.schema, count, seed, sizes, first)
+        yield
     except MedsynthError:
         raise
-    except Exception as error:  # whatever a hostile file provokes is one thing to the user
+    except Exception as error:
         raise ArtifactError("This model's tensors do not fit its schema. Refit it.") from error
 
 
@@ -70,7 +98,7 @@ def sample(
 ) -> pd.DataFrame:
     """`n` synthetic rows (by default as many as the model's public row count), in the original's columns and dtypes.
 
-    `seed` repeats the draw. `where` holds conditions such as "sex=F" or "age=40..60"; `balance` draws classes evenly.
+    `seed` repeats the sample. `where`: conditions such as "sex=F" or "age=40..60"; `balance`: as many rows a class.
     Raises UsageError unless n is positive and the conditions can be met, ArtifactError for a broken model.
     """
     model = model if isinstance(model, Model) else load(model)
@@ -87,8 +115,8 @@ def sample_csv(
 def csv_chunks(
     model: Model, n: int | None = None, seed: int | None = None, where: Sequence[str] = (), balance: bool = False
 ) -> Iterator[str]:
-    """That text in parts, so that any number of rows is drawn in constant memory."""
-    for k, codes in enumerate(_parts(model, n, seed, where, balance)):
+    """That text in chunks, so that any number of rows is sampled in constant memory."""
+    for k, codes in enumerate(_chunks(model, n, seed, where, balance)):
         text: str = csv_cells(codes, model.schema).to_csv(index=False, header=k == 0, lineterminator="\n")
         yield text
 
@@ -96,13 +124,11 @@ def csv_chunks(
 def frames(
     model: Model, n: int | None = None, seed: int | None = None, where: Sequence[str] = (), balance: bool = False
 ) -> Iterator[pd.DataFrame]:
-    """The same rows as frames, part by part."""
-    return (decode(codes, model.schema, model.dtypes) for codes in _parts(model, n, seed, where, balance))
+    """The same rows as frames, chunk by chunk."""
+    return (decode(codes, model.schema, model.dtypes) for codes in _chunks(model, n, seed, where, balance))
 
 
-def _parts(
-    model: Model, n: int | None, seed: int | None, where: Sequence[str], balance: bool
-) -> Iterator[NDArray[np.int32]]:
+def _chunks(model: Model, n: int | None, seed: int | None, where: Sequence[str], balance: bool) -> Iterator[Codes]:
     count = model.rows if n is None else n
     for start in range(0, max(count, 1), CHUNK):
         own = seed if start == 0 or seed is None else stream_seed(seed, f"rows from {start}")

@@ -2,9 +2,9 @@
 
     t4u = tt4 / fti / 10               a definition: the column is computed, not sampled
     systolic > diastolic               a constraint
-    pregnant = 1 implies sex = F       a constraint where a condition holds; conditions are joined by `and`
+    pregnant = 1 implies sex = F       a constraint under a condition; conditions are joined by `and`
 
-Names with blanks stand in backquotes, levels that are no plain word or number in quotes. What is missing
+Names with blanks are written in backquotes, levels that are no plain word or number in quotes. What is missing
 breaks no rule.
 """
 
@@ -164,7 +164,7 @@ class _Parser:
         if kind == "name" and value not in self.columns:
             raise ValueError(f"no column {value!r}")
         if kind == "sign":
-            raise ValueError(f"{value!r} stands where a column or a number should")
+            raise ValueError(f"{value!r} is where a column or a number is expected")
         return Word(value, kind != "text" and value in self.columns)
 
     def chain(self, signs: tuple[str, ...], inner: Callable[[], Expression]) -> Expression:
@@ -194,7 +194,7 @@ class _Parser:
             self.take()
 
     def _check(self, found: Comparison) -> None:
-        """Levels are compared with levels, by = and !=; in sums stand numbers alone."""
+        """Levels are compared with levels, by = and !=; sums are of numbers alone."""
         words = [side for side in (found.left, found.right) if isinstance(side, Word)]
         levels = [w for w in words if not w.column or not self.columns[w.name]]
         if levels and found.sign not in ("=", "!="):
@@ -214,7 +214,7 @@ class _Parser:
 
 
 def parse(text: str, columns: Mapping[str, bool]) -> Rule:
-    """The rule that `text` states. `columns` tells of each column whether it holds numbers.
+    """The rule that `text` states. `columns`: whether each column is one of numbers.
 
     Raises ValueError, with a message that names no data, for text that is no rule.
 
@@ -231,7 +231,7 @@ def parse(text: str, columns: Mapping[str, bool]) -> Rule:
         parser.take()
         premise, found = found, parser.comparisons()
     if parser.at < len(parser.tokens):
-        raise ValueError(f"{parser.tokens[parser.at][1]!r} stands where the rule should end")
+        raise ValueError(f"{parser.tokens[parser.at][1]!r} is where the rule should end")
     first = found[0]
     if not premise and len(found) == 1 and first.sign == "=" and isinstance(first.left, Word) and first.left.column:
         name = first.left.name

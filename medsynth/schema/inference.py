@@ -1,4 +1,4 @@
-"""Columns from noisy answers: the public half of learning a schema. Nothing here sees a row."""
+"""Columns from noisy measurements: post-processing, which reads no row."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def magnitude_cell(values: Floats) -> NDArray[np.int64]:
 
 
 def bounds(counts: Floats, std: float) -> tuple[float, float]:
-    """Bounds that hold every cell whose noisy count rises clearly above the noise.
+    """Bounds around every cell whose noisy count rises clearly above the noise.
 
     The threshold is one that noise alone passes in any cell with a chance of at most 5 %.
     """
-    held = np.nonzero(counts[:-1] > std * math.sqrt(2 * math.log(MAGNITUDES / 0.05)))[0]
-    if not len(held):
+    clear = np.nonzero(counts[:-1] > std * math.sqrt(2 * math.log(MAGNITUDES / 0.05)))[0]
+    if not len(clear):
         return 0.0, 1.0
-    return _edge(int(held[0]), upper=False), _edge(int(held[-1]), upper=True)
+    return _edge(int(clear[0]), upper=False), _edge(int(clear[-1]), upper=True)
 
 
 def _edge(cell: int, *, upper: bool) -> float:
@@ -88,7 +88,7 @@ def number(counts: Floats, std: float, decimals: Floats | None) -> Column:
     low, high = (low, high) if high > low else (low, low + 1.0)
     share = np.cumsum(np.clip(decimals, 0, None))
     places = int(np.searchsorted(share, NEARLY_ALL * max(share[-1], 1e-9)))
-    # At least two codes, and no more than 32 bits hold.
+    # At least two codes, and no more than fit into 32 bits.
     fewest = max(0, math.ceil(-math.log10(high - low)))
     most = max(fewest, math.floor(8 - math.log10(high - low)))
     return Continuous(
@@ -103,7 +103,7 @@ def levels(kept: Mapping[str, float], rest: float, noise: float, *, whole: bool,
     """A column of the surviving levels. `rest`: noisy mass of rows without one; `noise`: its standard deviation.
 
     None for whole numbers that are better read as a count. Where clear mass is left over, a level "other" takes
-    it; otherwise a stray value goes to the most frequent level. Levels stand in sorted order.
+    it; otherwise a stray value goes to the most frequent level. Levels are sorted.
     """
     total = sum(kept.values())
     if whole and (not kept or len(kept) > FEW_LEVELS or total < NEARLY_ALL * (total + max(rest, 0.0))):

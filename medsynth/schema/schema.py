@@ -51,11 +51,13 @@ class Schema(BaseModel):
         if self.target is not None and self.target not in self.columns:
             raise ValueError("target names no column")
         if (self.unit is None) != (self.max_rows is None):
-            raise ValueError("`unit` and `max_rows` come together: the patients' identifier, and their most rows")
+            raise ValueError(
+                'the schema keys "unit" and "max_rows" come together: the identifier of patients, and their most rows'
+            )
         if self.unit is not None and (self.unit not in self.columns or self.columns[self.unit].modelled):
-            raise ValueError("`unit` must name a column of kind identifier")
+            raise ValueError('the schema key "unit" must name a column of kind identifier')
         if self.constant and self.unit is None:
-            raise ValueError("`constant` names columns that stay the same over a patient's rows: it needs `unit`")
+            raise ValueError('`constant` names columns that stay the same over a patient\'s rows: it needs "unit"')
         if lost := [name for name in self.constant if name not in self.core.columns]:
             raise ValueError(f"`constant` names {lost[0]!r}, which is no column, a key or one that a rule defines")
         settled: set[str] = set()
@@ -109,7 +111,7 @@ class Schema(BaseModel):
 
     @classmethod
     def from_yaml(cls, text: str, where: str = "schema") -> Schema:
-        """The schema that `text` holds; `where` names it in messages.
+        """The schema in a YAML text; `where` names it in messages.
 
         Raises SchemaError for text that is no YAML, for unknown keys or kinds, and while a TODO is left.
         """
@@ -119,14 +121,14 @@ class Schema(BaseModel):
 
     @classmethod
     def from_dict(cls, content: object, where: str = "schema") -> Schema:
-        """The schema that a mapping holds. Raises SchemaError where it holds none."""
+        """The schema in a mapping. Raises SchemaError where it is none."""
         try:
             return cls.model_validate(content)
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False)[0]
             place = ".".join(str(part) for part in first["loc"]) or "top level"
             raise SchemaError(
-                f"{where}: at {place}: {first['msg']}. `medsynth schema show thyroid` prints a schema to copy from."
+                f"{where}: at {place}: {first['msg']}. Copy from a bundled schema, such as that of thyroid."
             ) from None
 
     @classmethod
@@ -135,7 +137,7 @@ class Schema(BaseModel):
         try:
             return cls.from_yaml(Path(path).read_text(encoding="utf-8"), str(path))
         except FileNotFoundError:
-            raise SchemaError(f"There is no schema file {path}. `medsynth schema draft TABLE` writes one.") from None
+            raise SchemaError(f"There is no schema file {path}. Draft a schema first.") from None
         except (OSError, UnicodeDecodeError):
             raise SchemaError(f"The schema {path} cannot be read as UTF-8 text.") from None
 

@@ -1,4 +1,4 @@
-"""A schema drafted from the header and the columns' dtypes alone: no cell of the table stands in it."""
+"""A schema drafted from the header and the columns' dtypes alone: it contains no cell of the table."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
     keys = [loader.construct_object(key) for key, _ in node.value]
     for key in keys:
         if keys.count(key) > 1:
-            raise yaml.constructor.ConstructorError(None, None, f"{key!r} stands twice", node.start_mark)
+            raise yaml.constructor.ConstructorError(None, None, f"{key!r} is given twice", node.start_mark)
     return loader.construct_mapping(node, deep=True)
 
 

@@ -140,7 +140,7 @@ class Binary(Levels):
 class Categorical(Levels):
     """A column of named levels. `unknown` names the level that an undeclared value goes to; without it, an error.
 
-    Of kind ordinal, the levels stand in their order: neighbours are taken to be alike. With a `hierarchy` of codes a
+    Of kind ordinal, the levels are in their order: neighbours are taken to be alike. With a `hierarchy` of codes a
     value goes to the finest of the levels that it belongs to, else to `unknown`; levels that are not given are chosen
     by noisy counts, as fine as these can carry.
     """
@@ -186,7 +186,7 @@ class Categorical(Levels):
         return np.array([next((index[c] for c in chain if c in index), other) for chain in chains], np.int64)
 
     def at_levels(self, cells: pd.Series) -> pd.Series:
-        """Codes in a hierarchy brought to the levels that they go to; a code of a missing value stays as it is."""
+        """Codes in a hierarchy brought to the levels that they belong to; a code of a missing value stays as it is."""
         if self.hierarchy is None or not self.levels:
             return cells
         place, found = pd.factorize(cells)
@@ -196,7 +196,7 @@ class Categorical(Levels):
         return pd.Series(rolled[place], index=cells.index, dtype=object)
 
     def hierarchy_positions(self, cells: pd.Series) -> NDArray[np.int32]:
-        """The position of each cell's code in the hierarchy, (rows,); the one past all stands for an unknown code."""
+        """The position of each cell's code in the hierarchy, (rows,); the one past all for an unknown code."""
         known = hierarchy(self.hierarchy or "")
         place, texts = pd.factorize(cells, use_na_sentinel=False)
         chains = [known.chain(str(text)) for text in texts]

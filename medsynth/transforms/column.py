@@ -22,7 +22,7 @@ Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Values = Floats | Texts  # of a column, as constraints compare them: numbers with NaN, or levels as text with None
-MAX_CODES = 2**31 - 2  # codes are 32-bit; one more stands for a missing value
+MAX_CODES = 2**31 - 2  # codes are 32-bit; one more is for a missing value
 UNREADABLE = np.iinfo(np.int64).min
 
 
@@ -152,7 +152,7 @@ class Column(BaseModel, ABC):
         """The codes of distinct texts, none of them a missing value."""
 
     def gaps_of(self, texts: Sequence[object] | Texts) -> Ints:
-        """The number of the kind of missing value that each text stands for, or -1. -9.0 stands for -9."""
+        """The number of the kind of missing value that each text is, or -1. -9.0 is read as -9."""
         codes = self.missing if isinstance(self.missing, tuple) else self.gap_words
         declared = {str(level) for level in self.levels}
         return np.array([-1 if str(text) in declared else self._gap_of(str(text), codes) for text in texts], np.int64)
@@ -164,7 +164,7 @@ class Column(BaseModel, ABC):
         return -1
 
     def missing_in(self, texts: Texts) -> tuple[Ints, Mask]:
-        """Which kind of missing value each text stands for, -1 for none, and which are missing values undeclared."""
+        """Which kind of missing value each text is, -1 for none, and which are missing values undeclared."""
         gaps, declared = self.gaps_of(texts), {str(level) for level in self.levels}
         tokens = np.array([text in MISSING_TOKENS and text not in declared for text in texts], np.bool_)
         return gaps, tokens & (gaps < 0)

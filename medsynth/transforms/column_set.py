@@ -1,4 +1,4 @@
-"""What the code of a table needs of a schema, which stands above it: columns by name."""
+"""What the table codec needs of a schema, a room above: columns by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .column import Column
 
 
 class ColumnSet(Protocol):
-    """Columns by name, in a table's order, as a schema holds them."""
+    """Columns by name, in a table's order, as a schema declares them."""
 
     @property
     def name(self) -> str:

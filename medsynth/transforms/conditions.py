@@ -13,7 +13,7 @@ Ranges = dict[str, tuple[int, int]]  # of codes, both ends included
 def parse(words: Sequence[str], schema: ColumnSet) -> Ranges:
     """The codes that each condition allows. A range includes both ends; nothing after the sign means missing.
 
-    Raises UsageError for words that are no condition, unknown columns or levels, and ranges that hold no value.
+    Raises UsageError for words that are no condition, unknown columns or levels, and ranges without a value.
 
     >>> from medsynth.schema import Schema
     >>> schema = Schema.from_dict({"name": "t", "columns": {"age": {"kind": "count", "bounds": [18, 99]}}})

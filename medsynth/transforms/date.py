@@ -61,7 +61,7 @@ class Date(Quantity):
             if datetime.strptime(sample.strftime(self.format), self.format).date() != sample:
                 raise ValueError
         except ValueError:
-            raise ValueError("format must hold a day, a month and a year, as %d.%m.%Y does") from None
+            raise ValueError("format must have a day, a month and a year, as %d.%m.%Y does") from None
         return self
 
     def check_related(self, columns: Mapping[str, Column]) -> None:
@@ -97,12 +97,12 @@ class Date(Quantity):
         return np.arange(len(cells)), self.joined(gaps, undeclared, read)
 
     def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
-        """Timestamps; or texts in the column's format, where the fitted frame held something else."""
+        """Timestamps; or texts in the column's format, where the fitted frame had another dtype."""
         days = self._absolute(codes, related)
         if dtype is not None and not dtype.startswith("datetime64"):
             return self._texts(days).mask(np.isnan(days), None)
         iso = pd.Series([None if np.isnan(d) else date.fromordinal(int(d)).isoformat() for d in days], dtype=object)
-        return pd.to_datetime(iso, errors="coerce")  # days that timestamps cannot hold are missing
+        return pd.to_datetime(iso, errors="coerce")  # days beyond those of timestamps are missing
 
     def csv_cells(self, codes: Codes, related: Mapping[str, Values]) -> pd.Series:
         """Dates in the column's format, missing ones as declared."""
@@ -144,7 +144,7 @@ class Date(Quantity):
         return pd.Series(_days(self.cell_values(cells)) / DAYS_OF_YEAR, index=cells.index)
 
     def validate_cells(self, cells: pd.Series) -> dict[str, Mask]:
-        """None: what holds between dates stands in the schema's rules."""
+        """None: what relates dates to one another is declared as the schema's rules."""
         return {}
 
     def _absolute(self, codes: Codes, related: Mapping[str, Values]) -> Floats:

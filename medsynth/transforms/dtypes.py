@@ -1,4 +1,4 @@
-"""Sampled columns in the dtypes of the frame that was fitted, where those hold them."""
+"""Sampled columns in the dtypes of the frame that was fitted, where these can represent them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KNOWN = re.compile(
 
 
 def cast(values: pd.Series, dtype: str, column: Column) -> pd.Series:
-    """Values in the dtype of that name, or as they are where it is unknown or cannot hold them, as int no gaps."""
+    """Values in the dtype of that name, or as they are where it is unknown or cannot represent them all."""
     if not KNOWN.fullmatch(dtype):
         return values
     try:

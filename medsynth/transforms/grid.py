@@ -12,7 +12,7 @@ from .column import Column
 
 @dataclass(frozen=True)
 class Grid:
-    """Cell i holds the codes edges[i] to edges[i+1] - 1; then comes a cell for each kind of missing value."""
+    """Cell i has the codes edges[i] to edges[i+1] - 1; then comes a cell for each kind of missing value."""
 
     edges: NDArray[np.int64]
     gaps: int
@@ -24,7 +24,7 @@ class Grid:
 
     @property
     def ends(self) -> NDArray[np.int64]:
-        """The edges of all cells, those of missing values, which hold one code each, included: (cells + 1,)."""
+        """The edges of all cells, those of missing values, one code each, included: (cells + 1,)."""
         return np.append(self.edges, self.edges[-1] + 1 + np.arange(self.gaps))
 
     def cell_of(self, codes: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -47,7 +47,7 @@ def grid(column: Column, cells: int) -> Grid:
         few = count < 8 * cells
         edges = np.append(np.arange(0, count, -(-count // cells)), count) if few else np.linspace(0, count, cells + 1)
     else:
-        start = max(low, 1)  # in units; zero, if the bounds hold it, is cut off below
+        start = max(low, 1)  # in units; zero, if within the bounds, is cut off below
         edges = np.geomspace(start, high + 1, cells + (low > 0)) - low
         edges = np.concatenate([[0], edges]) if low == 0 else edges
     return Grid(np.unique(np.round(edges).astype(np.int64)), column.gaps)

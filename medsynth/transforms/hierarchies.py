@@ -1,6 +1,6 @@
-"""Hierarchies of codes: ICD-10 and ATC by their shapes, others as trees that a schema holds. All of it is public.
+"""Hierarchies of codes: ICD-10 and ATC by their shapes, others as trees declared in a schema. All of it is public.
 
-Every code is a place in one long line on which each node of the hierarchy is an interval, its children inside it.
+Every code has a position on one line, on which each node of the hierarchy is an interval that contains its children.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Tree = Mapping[str, Any]  # of a group's name to such a tree, or to a list of co
 
 @dataclass(frozen=True)
 class Node:
-    """A code or a group of codes: places `start` to `stop` - 1. `depth` counts from one."""
+    """A code or a group of codes: positions `start` to `stop` - 1. `depth` counts from one."""
 
     label: str
     start: int
@@ -27,11 +27,11 @@ class Node:
 
 
 class Hierarchy(Protocol):
-    """What a hierarchy of any kind can tell."""
+    """What every hierarchy offers."""
 
     @property
     def size(self) -> int:
-        """How many places there are."""
+        """How many positions there are."""
 
     @property
     def depth(self) -> int:
@@ -46,9 +46,9 @@ class Hierarchy(Protocol):
 
 @dataclass(frozen=True)
 class CodePattern:
-    """Codes of a fixed shape: `pattern` finds their parts, each one of `options`; `joint` stands before the third.
+    """Codes of a fixed shape: `pattern` finds their parts, each one of `options`; `joint` is written before the third.
 
-    A code may end early: then it stands at its node's own first place, and no child has that place.
+    A code may end early: its position is then the first one of its node, which no child has.
     """
 
     pattern: re.Pattern[str]
@@ -57,7 +57,7 @@ class CodePattern:
 
     @property
     def size(self) -> int:
-        """How many places there are."""
+        """How many positions there are."""
         return len(self.options[0]) * self._inside(1)
 
     @property
@@ -66,7 +66,7 @@ class CodePattern:
         return len(self.options)
 
     def _inside(self, depth: int) -> int:
-        """How many places a node of that depth has."""
+        """How many positions a node of that depth has."""
         return math.prod(len(some) + 1 for some in self.options[depth:])
 
     def _below(self, node: Node | None, option: int) -> Node:
@@ -103,7 +103,7 @@ _LETTERS = tuple(string.ascii_uppercase)
 _ANY = tuple(string.digits + string.ascii_uppercase)
 _PAIRS = tuple(f"{k:02}" for k in range(100))
 _CATEGORY = tuple(a + b for a in string.digits for b in _ANY)
-# What follows the first place after the dot, a fifth character or a mark, is left out: a coarsening in public.
+# What follows the first character after the dot, a fifth character or a mark, is left out: a coarsening in public.
 _ICD = re.compile(r"([A-Z])(?:([0-9][0-9A-Z])(?:\.?([0-9A-Z])[0-9A-Z]{0,4})?[*+!#]?)?$")
 _ATC = re.compile(r"([A-Z])(?:(\d\d)(?:([A-Z])(?:([A-Z])(\d\d)?)?)?)?$")
 SYSTEMS: dict[str, CodePattern] = {
@@ -114,7 +114,7 @@ SYSTEMS: dict[str, CodePattern] = {
 
 
 class Branches:
-    """A tree as a schema holds it: groups by name, of groups or of lists of codes. A group's name is a code as well.
+    """A tree as a schema declares it: groups by name, of groups or of lists of codes. A group's name is a code as well.
 
     >>> [node.label for node in Branches({"medicine": ["heart", "kidney"], "surgery": []}).chain("kidney")]
     ['medicine', 'kidney']
@@ -127,13 +127,13 @@ class Branches:
         self.size = self._grow(tree, None, (), 0)
 
     def _grow(self, tree: Tree | Sequence[str], parent: Node | None, above: tuple[Node, ...], at: int) -> int:
-        """Give places to all below `parent`, from place `at`; returns the place after them."""
+        """Give positions to all below `parent`, from `at`; returns the position after them."""
         if not isinstance(tree, Mapping | list | tuple) or not all(isinstance(name, str) for name in tree):
             raise TypeError("a tree is made of groups and lists of words")
         below = []
         for name in tree:
             if name in self._chains:
-                raise ValueError(f"{name!r} stands twice in the hierarchy")
+                raise ValueError(f"{name!r} is in the hierarchy twice")
             inner = tree[name] if isinstance(tree, Mapping) else ()
             self._chains[name] = ()
             node = Node(name, at, at + 1 + _count(inner), len(above) + 1)
@@ -158,6 +158,6 @@ def _count(tree: Tree | Sequence[str]) -> int:
     return sum(1 + (_count(tree[name]) if isinstance(tree, Mapping) else 0) for name in tree)
 
 
-def hierarchy(told: str | Tree) -> Hierarchy:
-    """The hierarchy that a schema names or holds. Raises ValueError for a name that stands twice in it."""
-    return SYSTEMS[told] if isinstance(told, str) else Branches(told)
+def hierarchy(declared: str | Tree) -> Hierarchy:
+    """The hierarchy that a schema names or declares as a tree. Raises ValueError for a name that occurs twice in it."""
+    return SYSTEMS[declared] if isinstance(declared, str) else Branches(declared)

@@ -50,7 +50,7 @@ class Identifier(Column):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if not 1 <= self.shape.count("#") <= 9:
-            raise ValueError("shape must hold one to nine #, each a digit of the fresh key")
+            raise ValueError("shape must have one to nine #, each a digit of the fresh key")
         return self
 
     def key(self, number: int) -> str:

@@ -1,4 +1,4 @@
-"""A table's cells of text to whole-number codes and back, column by column. Messages never hold a cell."""
+"""A table's cells of text to whole-number codes and back, column by column. Messages never contain a cell."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ def related_values(codes: Codes, schema: ColumnSet, name: str) -> dict[str, Valu
 
 
 def decode(codes: Codes, schema: ColumnSet, dtypes: Mapping[str, str] | None = None) -> pd.DataFrame:
-    """The table that codes, (rows, columns) in the schema's order, stand for, each column in its dtype.
+    """The table of codes, (rows, columns) in the schema's order, each column in its dtype.
 
     Whole-number levels and counts are int64 (Int64 where values may be missing), booleans bool (boolean),
-    measurements float64, words object. Codes of missing values stand among the numbers where all are whole numbers;
-    where one is a word, the column's dtype is object. `dtypes`, those of the frame that was fitted, are taken up where
-    they hold the values.
+    measurements float64, words object. Codes of missing values are numbers among the others where all are whole;
+    where one is a word, the column's dtype is object. `dtypes`, those of the frame that was fitted, are used where
+    they can represent the values.
     """
     made = {}
     for k, (name, column) in enumerate(schema.columns.items()):

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.stats import binom, norm
 
 from medsynth.privacy.accounting import accountant
-from medsynth.privacy.accounting.events import PickedGaussian, TurnGaussian
+from medsynth.privacy.accounting.events import PublicOrderGaussian, ShardSampledGaussian
 
 CRITICS, SIGMA, ROWS, STEPS, DELTA = 1000, 1.07, 32, 20_000, 1e-5
 
@@ -35,11 +35,11 @@ def least(noise: float) -> float:
 
 def main() -> None:
     """Print the table."""
-    each = [(PickedGaussian(multiplier=SIGMA, shards=CRITICS), STEPS * ROWS)]
-    halved = [(PickedGaussian(multiplier=SIGMA / 2, shards=CRITICS), STEPS * ROWS)]
+    each = [(ShardSampledGaussian(multiplier=SIGMA, shards=CRITICS), STEPS * ROWS)]
+    halved = [(ShardSampledGaussian(multiplier=SIGMA / 2, shards=CRITICS), STEPS * ROWS)]
     noise = SIGMA / (2 * math.sqrt(ROWS))
-    due = [(PickedGaussian(multiplier=noise, shards=CRITICS), STEPS)]
-    turns = [(TurnGaussian(multiplier=noise, shards=CRITICS), STEPS)]
+    due = [(ShardSampledGaussian(multiplier=noise, shards=CRITICS), STEPS)]
+    turns = [(PublicOrderGaussian(multiplier=noise, shards=CRITICS), STEPS)]
     lines = [
         ("the paper's claim", 10.0),
         ("its public accountant: a pick for each generated row, sensitivity C", accountant.epsilon(each, DELTA, "rdp")),

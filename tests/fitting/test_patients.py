@@ -1,5 +1,6 @@
 """The patient as the unit of privacy: at most so many rows each, noise for all of them, one coin for all of them."""
 
+import functools
 import json
 
 import numpy as np
@@ -14,11 +15,12 @@ from medsynth.methods.registry import CLAIMING
 from medsynth.privacy.accounting.calibration import Query, make_plan
 from medsynth.privacy.accounting.events import Gaussian
 from medsynth.privacy.accounting.ledger import Ledger
-from medsynth.privacy.contribution import Units, capped
+from medsynth.privacy.contribution import PrivacyUnits, bound_contributions
 from medsynth.privacy.networks import Mlp
+from medsynth.privacy.release import Releases
 from medsynth.privacy.vault import Vault
 from medsynth.rng import NoNoise, SeededEntropy
-from medsynth.sampling.rejection import SIZES
+from medsynth.sampling.patients import ROWS_PER_PATIENT
 from medsynth.schema import Schema
 from medsynth.transforms.grid import Grid
 
@@ -46,15 +48,19 @@ def visits(patients=150):
 
 def test_no_patient_keeps_more_than_the_cap_and_choices_are_free_of_one_another():
     keys = visits()["patient"].reset_index(drop=True)
-    stay, units = capped(keys, 3, SeededEntropy(1))
-    assert keys[stay].value_counts().max() == 3 and units.most == 3
-    assert (np.bincount(units.of) == np.minimum(keys.value_counts(sort=False), 3)[keys[stay].unique()]).all()
+    stay, units = bound_contributions(keys, 3, SeededEntropy(1))
+    assert keys[stay].value_counts().max() == 3 and units.max_rows == 3
+    assert (np.bincount(units.of_row) == np.minimum(keys.value_counts(sort=False), 3)[keys.unique()]).all()
     assert keys[stay].nunique() == keys.nunique() == units.count
+    # Patients are numbered by their first row, whichever rows a resumed fit's own draw keeps.
+    for seed in range(2, 12):
+        kept, numbered = bound_contributions(keys, 3, SeededEntropy(seed))
+        assert (pd.factorize(keys)[0][kept] == numbered.of_row).all()
     # With another patient's rows in the same places, the rows that everybody else keeps are the same.
     other = keys.copy()
     mine = np.flatnonzero(keys == "P7")
     other[mine] = [f"new{k}" for k in range(len(mine))]
-    again, _ = capped(other, 3, SeededEntropy(1))
+    again, _ = bound_contributions(other, 3, SeededEntropy(1))
     assert set(stay) - set(mine) == set(again) - set(mine)
 
 
@@ -62,20 +68,25 @@ def test_every_row_of_a_patient_may_stay_equally_often():
     keys = pd.Series(["x"] * 5 + ["y"])
     kept = np.zeros(6)
     for seed in range(3000):
-        kept[capped(keys, 2, SeededEntropy(seed))[0]] += 1
+        kept[bound_contributions(keys, 2, SeededEntropy(seed))[0]] += 1
     assert kept[5] == 3000 and np.abs(kept[:5] / 3000 - 0.4).max() < 0.04  # 4.5 standard errors
 
 
-def build(codes, units, epsilon=3.0, entropy=None, rate=0.4):
+@functools.cache
+def planned(rows, max_rows, epsilon, rate):
     queries = [
         Query(label="h", weight=1.0),
         Query(label="s", weight=1.0),
         Query(label="g", weight=1.0, rate=rate, times=3),
     ]
-    plan = make_plan(queries, epsilon=epsilon, delta=1e-5, rows=len(codes), most=units.most)
+    return make_plan(queries, epsilon=epsilon, delta=1e-5, rows=rows, max_rows=max_rows)
+
+
+def build(codes, units, epsilon=3.0, entropy=None, rate=0.4):
+    plan = planned(len(codes), units.max_rows, epsilon, rate)
     entropy = entropy or NoNoise()
     ledger = plan.ledger(entropy.source)
-    return Vault(codes, ("a", "b"), ledger, entropy, units), ledger, plan
+    return Vault(codes, ("a", "b"), Releases(ledger, entropy), units), ledger, plan
 
 
 def test_sensitivities_bound_what_a_patient_can_change():
@@ -89,12 +100,12 @@ def test_sensitivities_bound_what_a_patient_can_change():
     critic = Mlp([2, 1], bias=False)
     answers = []
     for table, patients in ((codes, of), (others, of[:60])):
-        full, ledger, _ = build(table, Units(patients, 4))
-        distances = build(table, Units(patients, 4))[0].measure_distances("h", asked, guess)
-        sums = build(table, Units(patients, 4), rate=1.0)[0].measure_gradient_sum(
+        full, ledger, _ = build(table, PrivacyUnits(patients, 4))
+        distances = build(table, PrivacyUnits(patients, 4))[0].measure_distances("h", asked, guess)
+        sums = build(table, PrivacyUnits(patients, 4), rate=1.0)[0].measure_gradient_sum(
             "g", critic, lambda out: -out[:, 0], lambda c: 5.0 * __import__("torch").from_numpy(c).float(), 0.5
         )
-        answers.append((full.tables("h", asked), distances, sums[0].numpy()))
+        answers.append((full.measure_marginals("h", asked), distances, sums[0].numpy()))
     change = np.sqrt(sum(((answers[0][0][k] - answers[1][0][k]) ** 2).sum() for k in asked))
     assert change == pytest.approx(4 * np.sqrt(3)) and ledger.entries[0].sensitivity == pytest.approx(change)
     moved = np.sqrt(sum((answers[0][1][k] - answers[1][1][k]) ** 2 for k in asked))
@@ -108,7 +119,7 @@ def test_noise_is_as_large_as_the_patient():
     from scipy import stats
 
     codes = np.zeros((40, 2), np.int32)
-    vault, _, plan = build(codes, Units(np.arange(40) // 4, 4), entropy=SeededEntropy(0))
+    vault, _, plan = build(codes, PrivacyUnits(np.arange(40) // 4, 4), entropy=SeededEntropy(0))
     noise = vault.measure_marginals("h", {"a": [("a", Grid(np.arange(3002), False))]})["a"][1:]
     assert stats.kstest(noise / plan.noise("h"), "norm").pvalue > 1e-4
     assert plan.noise("h") == pytest.approx(4 * make_plan(
@@ -118,7 +129,7 @@ def test_noise_is_as_large_as_the_patient():
 
 def test_patients_join_lots_whole():
     codes = np.column_stack([np.arange(400) // 4, np.zeros(400)]).astype(np.int32)
-    vault, *_ = build(codes, Units(np.arange(400) // 4, 4))
+    vault, *_ = build(codes, PrivacyUnits(np.arange(400) // 4, 4))
     seen = []
 
     def features(rows):
@@ -132,34 +143,34 @@ def test_patients_join_lots_whole():
 
 
 def test_sizes_are_counted_and_charged_once_a_patient():
-    vault, ledger, _ = build(np.zeros((7, 2), np.int32), Units(np.array([0, 0, 0, 1, 2, 3, 3]), 3))
+    vault, ledger, _ = build(np.zeros((7, 2), np.int32), PrivacyUnits(np.array([0, 0, 0, 1, 2, 3, 3]), 3))
     assert vault.measure_rows_per_patient("s").tolist() == [2, 1, 1] and ledger.entries[0].sensitivity == 1.0
 
 
 def test_a_vault_refuses_units_that_the_ledger_does_not_tell_of():
     codes = np.zeros((6, 2), np.int32)
     with pytest.raises(BudgetError):
-        build(codes, Units(np.zeros(6, np.int64), 3))  # six rows of a patient who may have three
+        build(codes, PrivacyUnits(np.zeros(6, np.int64), 3))  # six rows of a patient who may have three
     plan = make_plan([Query(label="h", weight=1.0)], epsilon=1, delta=1e-5, rows=6)
     with pytest.raises(BudgetError):
-        Vault(codes, ("a", "b"), plan.ledger("x"), NoNoise(), Units(np.arange(6), 1))
+        Vault(codes, ("a", "b"), Releases(plan.ledger("x"), NoNoise()), PrivacyUnits(np.arange(6), 1))
 
 
 @pytest.mark.parametrize("method", CLAIMING)
 def test_a_fit_per_patient(method, quick, tmp_path):
     model = medsynth.fit(visits(), epsilon=4, schema=SCHEMA, method=method)
-    assert model.ledger.complete and model.ledger.most == 3 and model.epsilon <= 4
+    assert model.ledger.complete and model.ledger.max_rows == 3 and model.epsilon <= 4
     again = medsynth.load(model.save(tmp_path / "m.medsynth"))
     assert again.ledger.relation == model.ledger.relation and "one patient" in model.ledger.relation
     assert model.rows == visits()["patient"].value_counts().clip(upper=3).sum()
     labels = {e.label: e.sensitivity for e in again.ledger.entries}
     assert labels.pop("gradients below their bounds", 1.5) == 1.5  # a row counts a half
-    assert labels.pop("rows a patient") == 1.0 and min(labels.values()) >= 3 * 0.999
+    assert labels.pop("rows per patient") == 1.0 and min(labels.values()) >= 3 * 0.999
     drawn = medsynth.sample(again, 2000)
     sizes = drawn["patient"].value_counts()
     assert sizes.max() <= 3 and drawn["patient"].str.fullmatch(r"P\d{5}").all()
     shares = np.bincount(sizes, minlength=4)[1:] / len(sizes)
-    assert np.abs(shares - model.tensors[SIZES]).max() < 0.07
+    assert np.abs(shares - model.tensors[ROWS_PER_PATIENT]).max() < 0.07
 
 
 def test_a_patient_with_fifty_rows_counts_for_three(quick):
@@ -185,13 +196,13 @@ def test_what_cannot_be_declared(change):
 
 def test_a_forged_relation_is_refused():
     ledger = Ledger(
-        delta=1e-5, accountant="prv", random_source="x", allowance={"h": (Gaussian(multiplier=1.0), 1)}, most=3
+        delta=1e-5, accountant="prv", random_source="x", allowance={"h": (Gaussian(multiplier=1.0), 1)}, max_rows=3
     )
     told = ledger.to_json()
-    assert Ledger.from_json(told).most == 3
+    assert Ledger.from_json(told).max_rows == 3
     for most in (None, 2, "3", -1):
         with pytest.raises(ArtifactError):
-            Ledger.from_json({**told, "most_rows_a_patient": most})
+            Ledger.from_json({**told, "max_rows_per_patient": most})
 
 
 def test_hold_out_by_patient_and_say_so_everywhere(quick, tmp_path, monkeypatch):

@@ -2,61 +2,18 @@
 
 import random
 import runpy
-import stat
 from pathlib import Path
 
-import numpy as np
 import pytest
 from medsynth_cli.app import app
 from typer.testing import CliRunner
 
 import medsynth
-from medsynth.errors import MedsynthError, UsageError
+from medsynth.errors import UsageError
+from medsynth.methods import registry
 from medsynth.methods.registry import CLAIMING
-from medsynth.privacy import shards, vault
+from medsynth.privacy import partition_selection, shards, vault
 from medsynth.privacy.checkpoint import Checkpoint
-
-FACTS = {"plan": {"h": [1.5, 2]}, "table": "abc"}
-
-
-def test_answers_come_back_bit_for_bit_and_in_order(tmp_path):
-    path = tmp_path / "x.medsynth-checkpoint"
-    first = Checkpoint(path, FACTS, resume=False)
-    arrays = [np.random.default_rng(0).normal(size=(3, 4)), np.array(2.5)]
-    first.keep("h", arrays)
-    first.keep("g", [], "text")
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    again = Checkpoint(path, FACTS, resume=True)
-    assert again.seed == first.seed and again.answers == 2
-    found, _ = again.recall("h")
-    assert all((a == b).all() and a.shape == b.shape for a, b in zip(found, arrays, strict=True))
-    assert again.recall("g") == ([], "text") and again.recall("h") is None
-
-
-def test_any_half_written_tail_is_cut_off(tmp_path):
-    path = tmp_path / "x"
-    journal = Checkpoint(path, FACTS, resume=False)
-    ends = []
-    for k in range(4):
-        journal.keep("h", [np.full(5, float(k))])
-        ends.append(path.stat().st_size)
-    content = path.read_bytes()
-    for length in range(0, len(content) + 1, 7):
-        path.write_bytes(content[:length])
-        again = Checkpoint(path, FACTS, resume=True)
-        assert again.answers == sum(end <= length for end in ends)
-        if length >= ends[0]:
-            assert path.stat().st_size == max(end for end in ends if end <= length)
-
-
-def test_another_fits_answers_are_refused(tmp_path):
-    Checkpoint(tmp_path / "x", FACTS, resume=False).keep("h", [])
-    with pytest.raises(UsageError, match="another fit"):
-        Checkpoint(tmp_path / "x", {**FACTS, "table": "other"}, resume=True)
-    journal = Checkpoint(tmp_path / "x", FACTS, resume=False)
-    journal.keep("h", [np.zeros(2)])
-    with pytest.raises(MedsynthError, match="plan"):
-        Checkpoint(tmp_path / "x", FACTS, resume=True).recall("g")
 
 
 class Killed(BaseException):
@@ -71,15 +28,15 @@ def test_a_resumed_fit_draws_no_answer_twice_and_ends_in_the_same_model(
     """Killed after every second answer until it is done. All that was drawn is what one whole fit draws."""
     path, real, drawn = tmp_path / "c", vault.noised, []
     options = {"epsilon": 40, "schema": clinic if declared else None, "method": method, "rows": 300, "checkpoint": path}
-    keep = Checkpoint.keep
+    store = Checkpoint.store
 
-    def keeping(self, label, arrays, text=""):
-        keep(self, label, arrays, text)
-        drawn.append([a.copy() for a in arrays])
+    def storing(self, label, arrays, names):
+        store(self, label, arrays, names)
+        drawn.append(label)
         if len(drawn) % 2 == 0 and len(drawn) < 13:
             raise Killed
 
-    monkeypatch.setattr(Checkpoint, "keep", keeping)
+    monkeypatch.setattr(Checkpoint, "store", storing)
     for turn in range(40):
         try:
             model = medsynth.fit(cohort, resume=turn > 0, **options)
@@ -87,20 +44,51 @@ def test_a_resumed_fit_draws_no_answer_twice_and_ends_in_the_same_model(
         except Killed:
             continue
     assert turn > 0 and model.ledger.complete and model.epsilon <= 40
-    answers = sum(e.count for e in model.ledger.entries if not e.label.startswith("schema"))
-    assert len(drawn) == answers + (not declared)
+    charged = [entry.label for entry in model.ledger.entries for _ in range(entry.count)]
+    assert [label for label in drawn if not label.startswith("secret")] == charged
     # The same answers again, from the file alone, make the same model: nothing else random went into it.
-    monkeypatch.setattr(Checkpoint, "keep", keep)
-    for room in (vault, shards):
-        monkeypatch.setattr(room, "noised", lambda *args: pytest.fail("an answer was drawn twice"))
+    monkeypatch.setattr(Checkpoint, "store", store)
+    for room in (vault, shards, partition_selection):
+        monkeypatch.setattr(room, "noised", lambda *args: pytest.fail("a release was drawn twice"))
     same = medsynth.fit(cohort, resume=True, **options)
     assert real is not vault.noised
     assert all((same.tensors[name] == tensor).all() for name, tensor in model.tensors.items())
 
 
+@pytest.mark.parametrize("in_order", [True, False], ids=["public order", "sampled in secret"])
+def test_a_resumed_fit_leaves_every_row_in_its_shard(in_order, quick, tmp_path, cohort, clinic, monkeypatch):
+    """In a public order a row is charged for one shard's releases: placed anew, it would be in two of them."""
+    preset = next(name for name in registry.PRESETS if name.startswith("public")) if in_order else None
+    places, stored, store, kills = [], [], Checkpoint.store, [2, 5]
+
+    class Watched(shards.Shards):
+        def __init__(self, rows, place, *more):
+            places.append(place)
+            super().__init__(rows, place, *more)
+
+    def storing(self, label, arrays, names):
+        store(self, label, arrays, names)
+        stored.append(label)
+        if kills and stored.count("upstream gradients") == kills[0]:
+            kills.pop(0)
+            raise Killed
+
+    monkeypatch.setattr(Checkpoint, "store", storing)
+    monkeypatch.setattr(vault, "Shards", Watched)
+    options = {"epsilon": 40, "schema": clinic, "method": "gs-wgan", "preset": preset, "rows": 300}
+    for _ in range(2):
+        with pytest.raises(Killed):
+            medsynth.fit(cohort, resume=True, checkpoint=tmp_path / "c", **options)
+    model = medsynth.fit(cohort, resume=True, checkpoint=tmp_path / "c", **options)
+    assert model.ledger.complete and len(places) == 3
+    assert (places[0] == places[1]).all() and (places[0] == places[2]).all()
+    medsynth.fit(cohort, **options)
+    assert (places[0] != places[3]).any()  # the same draw twice has a chance of 4^-300
+
+
 def test_answers_without_noise_are_never_taken_for_private_ones(quick, tmp_path, cohort, clinic):
     """A fit with --no-dp follows the plan of some epsilon: its file must not serve a fit that makes a claim."""
-    from medsynth.fitting.pipeline import NO_DP_BUDGET
+    from medsynth.fitting.options import NO_DP_BUDGET
 
     options = {"schema": clinic, "rows": 300, "checkpoint": tmp_path / "c", "method": "independent"}
     medsynth.fit(cohort, no_dp=True, **options)

@@ -272,6 +272,7 @@ def test_one_coin_decides_for_all_rows_of_a_patient(tmp_path):
     pd.DataFrame({"who": np.repeat(np.arange(40), 5), "x": 1.5}).astype({"x": "float32"}).to_parquet(path)
     train, heldout = split(tables.read(path), 0.5, tmp_path / "a", tmp_path / "b", force=False, unit="who")
     assert not set(train.cells["who"]) & set(heldout.cells["who"])
+    assert train.cells.equals(tables.read(tmp_path / "a").cells)
     assert train.dtypes["x"] == pd.read_parquet(tmp_path / "a")["x"].dtype == "float32"
 
 

@@ -9,6 +9,7 @@ from medsynth.methods.shared.digit_preference import Grain, grains, held_in, on_
 from medsynth.methods.shared.marginals import cleaned
 from medsynth.methods.warm_dp_cgan.class_marginals import Counts
 from medsynth.privacy.accounting.calibration import Query, make_plan
+from medsynth.privacy.release import Releases
 from medsynth.privacy.vault import Vault
 from medsynth.rng import SeededEntropy
 from medsynth.schema import Continuous, Count, Schema
@@ -90,7 +91,7 @@ def test_a_telling_column_is_asked_again_and_both_answers_count(rng):
     errors, claimed = [], []
     for seed in range(40):
         entropy = SeededEntropy(seed)
-        vault = Vault(codes, ("y", "x"), plan.ledger(entropy.source), entropy)
+        vault = Vault(codes, ("y", "x"), Releases(plan.ledger(entropy.source), entropy))
         first = Counts.of(bins, {"x": true + rng.normal(0, std, true.shape)}, {"x": std}, np.array([1000.0, 1000.0]))
         both = first.refined(vault, "again", std, ("y", classes))
         now = both.bins["x"]

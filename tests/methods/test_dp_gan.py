@@ -12,7 +12,7 @@ import torch
 import medsynth
 from medsynth import rng
 from medsynth.errors import SchemaError, TableError, UsageError
-from medsynth.fitting.pipeline import plan_fit
+from medsynth.fitting.planning import plan_fit
 from medsynth.methods.dp_gan import grouping
 from medsynth.methods.dp_gan import method as dp_gan
 from medsynth.methods.registry import configured
@@ -20,6 +20,7 @@ from medsynth.methods.shared.training_loop import Stage
 from medsynth.privacy.accounting import accountant
 from medsynth.privacy.accounting.calibration import make_plan
 from medsynth.privacy.networks import Mlp
+from medsynth.privacy.release import Releases
 from medsynth.privacy.vault import Vault
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -50,7 +51,8 @@ def test_every_grouping_keeps_its_plan(groups, bounds, cohort, clinic, other_def
     assert told["critic gradients"].sensitivity == pytest.approx(math.sqrt(k))
     if bounds == "quantile":
         assert told["gradients below their bounds"].sensitivity == pytest.approx(math.sqrt(k) / 2)
-        assert model.ledger.asked("gradients below their bounds") == model.ledger.asked("critic gradients") == 5
+        measured = model.ledger.times_measured
+        assert measured("gradients below their bounds") == measured("critic gradients") == 5
 
 
 def test_grouping_does_not_cheapen_the_noise():
@@ -99,7 +101,7 @@ def game(clinic, cohort):
 
     plan = make_plan(dp_gan.queries(dp_gan.Config(), 300, 9, 50.0), epsilon=50.0, delta=1e-5, rows=300)
     codes = encode(from_frame(cohort), clinic.core)
-    vault = Vault(codes, clinic.core.names, plan.ledger("x"), rng.SeededEntropy(0))
+    vault = Vault(codes, clinic.core.names, Releases(plan.ledger("x"), rng.SeededEntropy(0)))
     stage = Stage.ask(clinic.core, vault, plan, 0, "cpu")
     return dp_gan._Game(stage, 0), stage.encode(codes)
 

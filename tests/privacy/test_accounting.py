@@ -1,5 +1,6 @@
 """Epsilon against closed forms and independent accountants; plans and ledgers that cannot overspend."""
 
+import json
 import math
 
 import pytest
@@ -7,7 +8,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from medsynth.errors import ArtifactError, BudgetError, UsageError
-from medsynth.privacy.accounting import accountant
+from medsynth.privacy.accounting import accountant, calibration
 from medsynth.privacy.accounting.calibration import Query, make_plan
 from medsynth.privacy.accounting.events import Gaussian, SubsampledGaussian, Thresholded
 from medsynth.privacy.accounting.ledger import Ledger
@@ -48,7 +49,7 @@ def test_figures_of_the_thyroid_study():
 def test_folding_is_exact():
     many = [(Gaussian(multiplier=z), 1) for z in (2.0, 3.0, 4.0)]
     together = (1 / 4 + 1 / 9 + 1 / 16) ** -0.5
-    assert accountant.folded(many) == [(pytest.approx(together), 1.0, 1)]
+    assert accountant.as_sampled_gaussians(many) == [(pytest.approx(together), 1.0, 1)]
 
 
 def test_key_discovery_uses_its_delta():
@@ -98,7 +99,7 @@ def test_a_budget_too_small_is_refused():
 
 def test_the_spent_table_rises_to_the_plan():
     plan = make_plan(NEEDS, epsilon=3.7, delta=DELTA, rows=100)
-    steps, spent = zip(*plan.spent_table(), strict=True)
+    steps, spent = zip(*plan.epsilon_by_release(), strict=True)
     assert list(spent) == sorted(spent) and steps[-1] == 50 and spent[-1] == plan.epsilon
 
 
@@ -140,3 +141,94 @@ def test_a_broken_ledger_is_one_error(key):
     content[key] = {"events": [{"mechanism": "Magic"}], "delta": "much"}.get(key, "none")
     with pytest.raises(ArtifactError):
         Ledger.from_json(content)
+
+
+def test_no_measurement_costs_nothing():
+    assert accountant.epsilon([], DELTA) == 0.0 and accountant.profile([], [DELTA]) == []
+
+
+def test_where_an_accountant_finds_no_bound_it_says_so(monkeypatch):
+    monkeypatch.setattr(accountant, "_rdp", lambda *args, **options: math.inf)
+    with pytest.raises(BudgetError, match="RDP accountant finds no bound"):
+        accountant.epsilon([(Gaussian(multiplier=1.0), 1)], DELTA, "rdp")
+
+
+@pytest.mark.parametrize("by", ["prv", "rdp"])
+def test_a_profile_lies_above_the_exact_curve_and_leaves_out_deltas_without_a_bound(by, monkeypatch):
+    """Deltas that partition selection has used up, and those at which the accountant fails, have no epsilon."""
+    events = [(Gaussian(multiplier=2.0), 1), (Thresholded(multiplier=2.0, delta=1e-6), 1)]
+    together = 2.0 / math.sqrt(2)
+    found = {delta: eps for eps, delta in accountant.profile(events, [1e-2, 1e-5, 5e-7], by)}
+    assert set(found) == {1e-5, 1e-2}
+    for delta in (1e-5, 1e-2):
+        exact = exact_gaussian(together, delta - 1e-6)
+        assert exact <= found[delta] <= (1.05 if by == "prv" else 1.6) * exact
+    monkeypatch.setattr(accountant, "_prv", lambda history, delta, error: math.nan)
+    monkeypatch.setattr(accountant, "_rdp", lambda history, delta: math.inf)
+    assert accountant.profile(events, [1e-5], by) == []
+
+
+def test_a_failing_accountant_leaves_its_deltas_out(monkeypatch):
+    def failing(history, delta, error):
+        raise ValueError("as in Opacus issue 601")
+
+    monkeypatch.setattr(accountant, "_prv", failing)
+    assert accountant.profile([(Gaussian(multiplier=2.0), 1)], [1e-5]) == []
+
+
+@pytest.mark.parametrize(
+    "kind, wrong",
+    [
+        (Gaussian, {"multiplier": 0.0}),
+        (Gaussian, {"multiplier": math.inf}),
+        (SubsampledGaussian, {"multiplier": 1.0, "rate": 0.0}),
+        (SubsampledGaussian, {"multiplier": 1.0, "rate": 1.1}),
+        (Thresholded, {"multiplier": 1.0, "delta": 0.0}),
+        (Thresholded, {"multiplier": 1.0, "delta": 1.0}),
+    ],
+)
+def test_an_event_out_of_range_is_refused(kind, wrong):
+    with pytest.raises(BudgetError):
+        kind(**wrong)
+
+
+def test_a_full_lot_is_a_plain_measurement():
+    full, plain = SubsampledGaussian(multiplier=2.0, rate=1.0), Gaussian(multiplier=2.0)
+    assert accountant.as_sampled_gaussians([(full, 3)]) == accountant.as_sampled_gaussians([(plain, 3)])
+    sampled = [(SubsampledGaussian(multiplier=2.0, rate=0.1), n) for n in (2, 3)]
+    assert accountant.as_sampled_gaussians(sampled) == [(2.0, 0.1, 5)]
+
+
+def test_the_least_scale_is_found_for_any_falling_cost():
+    """Smooth, stepped, infinite and zero costs: the scale found meets the budget, a slightly smaller one does not."""
+    costs = {
+        "smooth": lambda z: 1 / z,
+        "steep": lambda z: math.exp(3 / z) - 1,
+        "infinite below two": lambda z: math.inf if z < 2 else 1 / z,
+        "stepped": lambda z: float(math.ceil(4 / z)) / 4,
+        "nothing above one": lambda z: 0.0 if z > 1 else 5.0,
+    }
+    for name, cost in costs.items():
+        calls = []
+        found = calibration._least(lambda z, cost=cost, calls=calls: calls.append(z) or cost(z), 0.01, 100.0, 0.3)
+        assert cost(found) <= 0.3, name
+        assert cost(found) >= 0.3 * (1 - calibration.TOLERANCE) or cost(found * 0.999) > 0.3, name
+        assert len(calls) < 60, name
+
+
+def test_a_plan_says_what_is_measured_most_and_what_it_is():
+    plan = make_plan(NEEDS, epsilon=3.7, delta=DELTA, rows=100, max_rows=4)
+    assert plan.most_frequent == "steps" and plan.equivalent_rows == 25
+    assert plan.noise("counts") == 4 * plan.events["counts"][0].multiplier
+    assert list(plan.to_json()) == ["counts", "steps"] and plan.to_json() == json.loads(json.dumps(plan.to_json()))
+    assert plan.to_json() != make_plan(NEEDS, epsilon=3.6, delta=DELTA, rows=100).to_json()
+    few = make_plan([Query(label="once", weight=1.0)], epsilon=1.0, delta=DELTA, rows=100)
+    assert few.epsilon_by_release() == [(1, few.epsilon)]
+
+
+def test_charges_of_one_kind_are_one_entry():
+    ledger = Ledger(delta=DELTA, accountant="prv", random_source="t", allowance={"h": (Gaussian(multiplier=1.0), 4)})
+    for sensitivity in (1.0, 1.0, 2.0, 1.0):
+        ledger.charge("h", Gaussian(multiplier=1.0), sensitivity)
+    assert [(entry.count, entry.sensitivity) for entry in ledger.entries] == [(2, 1.0), (1, 2.0), (1, 1.0)]
+    assert ledger.times_measured("h") == 4 and ledger.times_measured("g") == 0

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from opacus import GradSampleModule
 
 from medsynth.errors import BudgetError
-from medsynth.privacy.clipping import _tape, clipped_gradient_sum
+from medsynth.privacy.clipping import _record, clipped_gradient_sum
 from medsynth.privacy.networks import Mlp
 
 
@@ -117,7 +117,7 @@ def test_other_rows_are_bit_identical_when_one_is_perturbed():
     y = x.clone()
     y[11] += 3
     others = torch.arange(32) != 11
-    one, two = _tape(critic, bce, x), _tape(critic, bce, y)
+    one, two = _record(critic, bce, x), _record(critic, bce, y)
     assert torch.equal(one.norms()[others], two.norms()[others])
     for a, b in zip(one.inputs + one.grads, two.inputs + two.grads, strict=True):
         assert torch.equal(a[others], b[others])

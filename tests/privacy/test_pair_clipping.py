@@ -13,9 +13,10 @@ from medsynth.privacy import pair_clipping as pairclip
 from medsynth.privacy.accounting import accountant
 from medsynth.privacy.accounting.calibration import Query, make_plan
 from medsynth.privacy.accounting.events import SubsampledGaussian
-from medsynth.privacy.contribution import Units
+from medsynth.privacy.contribution import PrivacyUnits
 from medsynth.privacy.networks import Mlp
 from medsynth.privacy.pair_clipping import Groups, clipped_pair_sum, halves_below, pair_gradients
+from medsynth.privacy.release import Releases
 from medsynth.privacy.vault import Vault
 from medsynth.rng import SeededEntropy
 
@@ -57,7 +58,7 @@ def grouped(kind, case):
 @pytest.mark.parametrize("kind", BOUNDS)
 @pytest.mark.parametrize("activation", ["tanh", "leaky_relu"])
 def test_equals_the_loop_over_pairs(kind, activation, monkeypatch):
-    monkeypatch.setattr(pairclip, "LARGEST", 300)  # so that the rows come in several parts
+    monkeypatch.setattr(pairclip, "CHUNK_NUMBERS", 300)  # so that the rows come in several chunks
     case = make(activation=activation)
     each, groups = looped(*case), grouped(kind, case)
     assert torch.allclose(pair_gradients(case[0], loss, *case[1:]), each, atol=1e-5)
@@ -164,10 +165,10 @@ class Counting(SeededEntropy):
 
 def vault(codes, units=None, seed=0):
     queries = [Query(label="g", weight=1.0, rate=RATE, times=9), Query(label="b", weight=1.0, rate=RATE, times=9)]
-    plan = make_plan(queries, epsilon=3.7, delta=1e-5, rows=ROWS, most=units.most if units else None)
+    plan = make_plan(queries, epsilon=3.7, delta=1e-5, rows=ROWS, max_rows=units.max_rows if units else None)
     entropy = Counting(seed)
     ledger = plan.ledger(entropy.source)
-    return Vault(codes, ("a", "b"), ledger, entropy, units), ledger, entropy, plan
+    return Vault(codes, ("a", "b"), Releases(ledger, entropy), units), ledger, entropy, plan
 
 
 def features(codes):
@@ -177,9 +178,9 @@ def features(codes):
 @pytest.mark.parametrize("most", [None, 3])
 def test_the_noise_of_a_group_is_multiplier_times_root_k_times_its_bound(most):
     """An empty table answers with noise alone, drawn once for the sum."""
-    units = Units(np.arange(0), most) if most else None
+    units = PrivacyUnits(np.arange(0), most) if most else None
     if units:
-        units = Units(np.zeros(1, np.int64), most)
+        units = PrivacyUnits(np.zeros(1, np.int64), most)
     codes = np.zeros((1 if most else 0, 2), np.int32)
     room, ledger, entropy, plan = vault(codes, units)
     critic = Mlp([2, 6000, 1])
@@ -232,8 +233,8 @@ def test_patients_join_lots_whole():
         seen.append(codes[:, 0])
         return features(codes)
 
-    units = Units(np.repeat(np.arange(40), 3), 3)
-    codes = np.stack([units.of, units.of], 1).astype(np.int32)
+    units = PrivacyUnits(np.repeat(np.arange(40), 3), 3)
+    codes = np.stack([units.of_row, units.of_row], 1).astype(np.int32)
     room, *_ = vault(codes, units)
     groups = Groups(torch.zeros(3, dtype=torch.int64), (1.0,))
     for _ in range(9):

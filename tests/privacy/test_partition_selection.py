@@ -9,11 +9,13 @@ from scipy import stats
 
 import medsynth
 from medsynth.errors import BudgetError
-from medsynth.io.table import dtypes, from_frame
-from medsynth.privacy import partition_selection as discovery
+from medsynth.io.table import from_frame
+from medsynth.privacy import partition_selection as selection
 from medsynth.privacy.accounting.calibration import make_plan
 from medsynth.privacy.accounting.events import Thresholded
 from medsynth.privacy.accounting.ledger import Ledger
+from medsynth.privacy.partition_selection import RawTable, column_types
+from medsynth.privacy.release import Releases
 from medsynth.rng import SeededEntropy
 from medsynth.schema import Binary, Categorical, Continuous, Count
 from medsynth.schema import inference as learned
@@ -22,10 +24,12 @@ from medsynth.transforms.table_codec import encode
 
 def learn(frame, *, epsilon=3.7, delta=1e-5, seed=0, rows=None):
     table = from_frame(frame)
-    kinds, entropy = dtypes(table), SeededEntropy(seed)
-    plan = make_plan(discovery.queries(kinds, table.header[-1]), epsilon=epsilon, delta=delta, rows=rows or len(frame))
+    types, entropy = column_types(table), SeededEntropy(seed)
+    plan = make_plan(selection.queries(types, table.header[-1]), epsilon=epsilon, delta=delta, rows=rows or len(frame))
     ledger = plan.ledger(entropy.source)
-    schema = discovery.Extract(table, kinds, rows or len(frame), ledger, entropy).schema("learned", table.header[-1])
+    schema = RawTable(table, types, rows or len(frame), Releases(ledger, entropy)).measure_schema(
+        "learned", table.header[-1]
+    )
     assert ledger.complete
     encode(table, schema)  # never refuses a cell of its own table
     return schema, ledger
@@ -81,9 +85,11 @@ def test_false_release_rate_of_a_key_of_one_row():
         table, released = from_frame(frame), 0
         for _ in range(runs):
             event = Thresholded(multiplier=2.0, delta=delta)
-            allowance = dict.fromkeys((discovery.LEVELS, discovery.FORMATS), (event, 1))
+            allowance = dict.fromkeys((selection.LEVELS, selection.FORMATS), (event, 1))
             ledger = Ledger(delta=1.0, accountant="prv", random_source="t", allowance=allowance)
-            schema = discovery.Extract(table, dtypes(table), 2, ledger, entropy).schema("t", table.header[-1])
+            schema = RawTable(table, column_types(table), 2, Releases(ledger, entropy)).measure_schema(
+                "t", table.header[-1]
+            )
             released += sum("lone" in schema.columns[f"c{k}"].levels for k in range(columns))
         assert stats.binomtest(released, runs * columns, delta / columns).pvalue > 1e-4
 
@@ -93,7 +99,7 @@ def test_neighbours_charge_the_same(frame):
     other.loc[3, ["sex", "site", "age"]] = ["M", "a", 33]
     ledgers = [learn(f, rows=4000)[1].to_json() for f in (frame, other)]
     assert ledgers[0] == ledgers[1]
-    assert [e["label"] for e in ledgers[0]["events"]] == [discovery.TARGET, discovery.LEVELS, discovery.FORMATS]
+    assert [e["label"] for e in ledgers[0]["events"]] == [selection.TARGET, selection.LEVELS, selection.FORMATS]
     assert ledgers[0]["events"][0]["mechanism"] == "Thresholded" and ledgers[0]["events"][0]["delta"] == pytest.approx(
         1e-6
     )
@@ -104,18 +110,18 @@ def test_tiny_tables_still_have_a_schema(frame, rows):
     learn(frame.head(rows))
 
 
-def test_the_extract_shows_nothing_and_asks_only_once(frame):
+def test_a_raw_table_shows_nothing_and_is_measured_once(frame):
     table = from_frame(frame)
-    kinds = dtypes(table)
-    ledger = make_plan(discovery.queries(kinds, table.header[-1]), epsilon=1.0, delta=1e-5, rows=4000).ledger("t")
-    extract = discovery.Extract(table, kinds, 4000, ledger, SeededEntropy(0))
+    types = column_types(table)
+    ledger = make_plan(selection.queries(types, table.header[-1]), epsilon=1.0, delta=1e-5, rows=4000).ledger("t")
+    raw = RawTable(table, types, 4000, Releases(ledger, SeededEntropy(0)))
     for attempt in (len, iter, copy.copy):
         with pytest.raises(TypeError):
-            attempt(extract)
-    assert {name for name in dir(extract) if not name.startswith("_")} == {"schema"}
-    extract.schema("t", table.header[-1])
+            attempt(raw)
+    assert {name for name in dir(raw) if not name.startswith("_")} == {"measure_schema"}
+    raw.measure_schema("t", table.header[-1])
     with pytest.raises(BudgetError):
-        extract.schema("t", table.header[-1])
+        raw.measure_schema("t", table.header[-1])
 
 
 @pytest.mark.parametrize("value", [-1e9, -3.0, -0.01, 0.0, 0.01, 1.0, 36.6, 5e8])
@@ -132,7 +138,7 @@ def test_fit_without_a_schema(frame):
     model = medsynth.fit(frame, epsilon=3.7, target="sex", notice=said.append)
     assert model.epsilon <= 3.7 and model.ledger.epsilon() == model.epsilon
     assert any("learned privately" in text for text in said)
-    assert {discovery.TARGET, discovery.LEVELS, discovery.FORMATS} <= {entry.label for entry in model.ledger.entries}
+    assert {selection.TARGET, selection.LEVELS, selection.FORMATS} <= {entry.label for entry in model.ledger.entries}
     assert "id17" not in model.schema.to_yaml()
     drawn = medsynth.sample(model, 100, seed=0)
     assert list(drawn.columns) == list(frame.columns)

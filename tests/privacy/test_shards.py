@@ -14,14 +14,15 @@ from torch.nn import functional
 from medsynth.errors import BudgetError
 from medsynth.privacy import shards as door
 from medsynth.privacy.accounting.calibration import Query, make_plan
-from medsynth.privacy.contribution import Units
-from medsynth.privacy.shard_critics import Critics, Shape, judged
+from medsynth.privacy.contribution import PrivacyUnits
+from medsynth.privacy.release import Releases
+from medsynth.privacy.shard_critics import CriticConfig, Critics, scores
 from medsynth.privacy.shards import clipped
 from medsynth.privacy.vault import Vault
 from medsynth.rng import NoNoise, SeededEntropy, SystemEntropy
 
 K, FREE, CLASSES, WIDTH = 5, 6, 3, 9
-SMALL = Shape(width=8, batch=4)
+SMALL = CriticConfig(width=8, batch=4)
 
 
 def features(codes):
@@ -37,7 +38,7 @@ def some(rows=60, seed=0):
 @functools.cache
 def planned(count, steps, most):
     return make_plan([Query(label="u", weight=1.0, times=steps, shards=count)],
-                     epsilon=3.7, delta=1e-5, rows=60, most=most)  # fmt: skip
+                     epsilon=3.7, delta=1e-5, rows=60, max_rows=most)  # fmt: skip
 
 
 class EntropyByCall(SeededEntropy):
@@ -53,11 +54,11 @@ class EntropyByCall(SeededEntropy):
 def build(codes=None, *, entropy=None, count=K, steps=400, place=None, monkeypatch=None, units=None):
     """A vault's shards, its ledger and plan; `place` fixes the shard of each row."""
     codes = some() if codes is None else codes
-    most = units.most if units else None
+    most = units.max_rows if units else None
     plan = planned(count, steps, most)
     entropy = entropy or SeededEntropy(0)
     ledger = plan.ledger(entropy.source)
-    vault = Vault(codes, ("a", "b", "c"), ledger, entropy, units)
+    vault = Vault(codes, ("a", "b", "c"), Releases(ledger, entropy), units)
     if place is not None:
         true = np.frombuffer
         drawn = [np.asarray(place, np.uint64)]
@@ -88,7 +89,7 @@ def test_without_noise_an_update_through_the_boundary_is_plain_training(monkeypa
     shards, *_ = build(entropy=NoNoise())
     for _ in range(20):
         shards.train(pool())
-    monkeypatch.setattr(door.Shards, "_Shards__pick", lambda self: 3)
+    monkeypatch.setattr(door.Shards, "_Shards__sample_shard", lambda self: 3)
     generator = torch.nn.Linear(4, FREE)
     latent, label = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)), fakes()[:, FREE:]
 
@@ -102,7 +103,7 @@ def test_without_noise_an_update_through_the_boundary_is_plain_training(monkeypa
     which = 3 * CLASSES + label.argmax(1)
     assert (shards._Shards__sizes[which] > 0).all()
     own = [p[which] for p in critics_of(shards).parameters]
-    (-judged(own, drawn()[:, None, :FREE]).sum()).backward()
+    (-scores(own, drawn()[:, None, :FREE]).sum()).backward()
     for one, p in zip(found, generator.parameters(), strict=True):
         assert torch.allclose(one, p.grad, atol=1e-6) and p.grad.abs().max() > 1e-3
 
@@ -142,7 +143,7 @@ def test_stacked_critics_are_separate_critics_one_by_one(doubles):
             (answer(fake[k]) - answer(real[k]) + penalty).mean().backward()
             adams[k].step()
     rows = features(some(K))[:, :FREE]
-    slopes = stack.slope(torch.arange(K), rows)
+    slopes = stack.generator_gradient(torch.arange(K), rows)
     for k in range(K):
         for p, own in zip(stack.parameters, alone[k], strict=True):
             assert torch.allclose(p[k], own, atol=1e-9)
@@ -195,7 +196,9 @@ def test_every_critic_trains_at_every_step_and_none_hears_of_a_pick():
 def test_picks_are_even_and_no_public_seed_repeats_them(monkeypatch):
     """False-alarm rate 1e-4 for the counts, 5^-60 for the repetition."""
     seen = []
-    monkeypatch.setattr(Critics, "slope", lambda self, which, rows: seen.append(int(which[0]) // CLASSES) or 0 * rows)
+    monkeypatch.setattr(
+        Critics, "generator_gradient", lambda self, which, rows: seen.append(int(which[0]) // CLASSES) or 0 * rows
+    )
     runs = []
     for _ in range(2):
         torch.manual_seed(0)
@@ -250,7 +253,7 @@ def test_rows_join_shards_by_draws_of_their_own(monkeypatch):
     together = (table[:, 0] == table[:, 1]).sum()
     assert stats.binomtest(int(together), 100, 1 / K).pvalue > 1e-4
     places.clear()
-    build(units=Units(np.arange(60) // 3, 3))
+    build(units=PrivacyUnits(np.arange(60) // 3, 3))
     assert (places[0].reshape(20, 3) == places[0][::3, None]).all()
 
 
@@ -304,7 +307,7 @@ def test_no_number_is_no_answer():
 def test_what_the_plan_lacks_is_refused_before_anything_is_drawn():
     shards, ledger, _ = build(steps=1)
     shards.measure_upstream_gradient("u", fakes(), 1.0)
-    entropy = shards._Shards__entropy
+    entropy = shards._Shards__releases.entropy
     state = copy.deepcopy(entropy._generator.bit_generator.state)
     for label in ("u", "unplanned"):
         with pytest.raises(BudgetError):
@@ -320,7 +323,7 @@ def test_nothing_else_can_be_had():
         with pytest.raises(TypeError):
             attempt(shards)
     assert not hasattr(shards, "__dict__")
-    assert {name for name in dir(shards) if not name.startswith("_")} == {"train", "upstream"}
+    assert {name for name in dir(shards) if not name.startswith("_")} == {"train", "measure_upstream_gradient"}
 
 
 def test_a_canary_is_in_no_word_of_it(capsys, caplog):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import medsynth
 from medsynth.errors import SchemaError, UsageError
 from medsynth.report.sections.plausibility import plausibility
-from medsynth.sampling.rejection import broken, complete, held, values
+from medsynth.sampling.rejection import broken, complete, rejection_sample, values
 from medsynth.schema import Schema
 from medsynth.schema.constraints import parse
 
@@ -90,7 +90,7 @@ def test_rows_keep_every_rule_and_defined_columns_are_computed(seed):
         columns = [rng.integers(0, c.size + c.missing, count) for c in core.columns.values()]
         return np.column_stack(columns).astype(np.int32)
 
-    codes = held(draw, table, 200, seed)
+    codes = rejection_sample(draw, table, 200, seed)
     assert not broken(codes, table).any()
     seen = values(codes, table, set(table.names))
     assert (seen["systolic"] > seen["diastolic"]).all()
@@ -108,8 +108,8 @@ def test_rules_that_no_row_can_keep_end_in_one_error_and_rare_ones_in_copies():
         return codes
 
     with pytest.raises(UsageError, match="rules"):
-        held(draw, schema(["systolic > 250"]), 50, 1)
-    codes = held(draw, schema(["systolic = 57 and weight > 0"]), 5000, 1)
+        rejection_sample(draw, schema(["systolic > 250"]), 50, 1)
+    codes = rejection_sample(draw, schema(["systolic = 57 and weight > 0"]), 5000, 1)
     assert set(values(codes, schema(), {"systolic"})["systolic"]) == {57.0}
 
 

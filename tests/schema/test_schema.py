@@ -62,5 +62,5 @@ def test_a_draft_is_refused_until_it_is_finished(kinds):
 
 
 def test_a_missing_schema_file_says_how_to_make_one(tmp_path):
-    with pytest.raises(SchemaError, match="schema draft"):
+    with pytest.raises(SchemaError, match="Draft a schema"):
         Schema.load(tmp_path / "none.yaml")

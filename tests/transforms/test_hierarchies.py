@@ -83,7 +83,7 @@ def test_levels_are_chosen_as_fine_as_the_counts_carry(quick):
     assert {"A10BA02", "C09AA05", "C09AA", "other"} <= set(drug)
     assert {"infarct", "angina", "hip", "medicine", "elsewhere"} <= set(ward) and "knee" not in ward
     labels = [entry.label for entry in model.ledger.entries]
-    assert [f"codes, level {d}" for d in range(1, 6)] == [label for label in labels if label.startswith("codes")]
+    assert [f"hierarchy level {d}" for d in range(1, 6)] == [label for label in labels if label.startswith("hierarchy")]
     entry = model.ledger.entries[0]
     assert entry.sensitivity == pytest.approx(math.sqrt(3)) and model.ledger.complete and model.epsilon <= 8
     drawn = medsynth.sample(model, 2000, seed=0)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.networks import Averaged, Mlp
-from ...privacy.pair_clipping import Answer, Groups, pair_gradients
+from ...privacy.pair_clipping import Groups, RowCritic, pair_gradients
 from ...privacy.vault import Codes, Vault
 from ...rng import torch_stream
 from ...schema import Schema
@@ -107,7 +107,7 @@ class _Game:
         shares = torch.tensor(stage.prior, dtype=torch.float32, device=stage.device).clamp(min=shape.rarest)
         self.weights = (shares.min() / shares).sqrt()
 
-    def loss(self, answer: Answer, real: Tensor, fake: Tensor, mix: Tensor) -> Tensor:
+    def loss(self, answer: RowCritic, real: Tensor, fake: Tensor, mix: Tensor) -> Tensor:
         """A pair's Wasserstein loss with its own penalty, at its own point between its two rows.
 
         `fake` holds a generated row of every class, (classes * features,): the real row meets the one of its own. The

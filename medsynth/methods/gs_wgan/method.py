@@ -18,7 +18,7 @@ from pydantic import Field
 from ...privacy import shard_critics as critics
 from ...privacy.accounting import accountant
 from ...privacy.accounting.calibration import Plan, Query, make_plan
-from ...privacy.accounting.events import TurnGaussian
+from ...privacy.accounting.events import PublicOrderGaussian
 from ...privacy.vault import Vault
 from ...rng import torch_stream
 from ...schema import Schema
@@ -65,7 +65,7 @@ class Shape:
     pool: int = 32  # generated rows a class that critics choose from
     step: float = 1.5  # of a logit at the end, for each standard deviation that its gradients' sum stands out
     sure: float = 2.0  # standard deviations of noise that do not count
-    critic: critics.Shape = critics.Shape()
+    critic: critics.CriticConfig = critics.CriticConfig()
 
 
 def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Query]:
@@ -75,7 +75,7 @@ def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Que
     asked = stage_queries(config.histogram_share, config.class_share)
     worth = math.sqrt(shards) if config.turns else shards  # by how much shards lower one answer's cost, to first order
     weight = math.sqrt(times / rest) / worth
-    return [*asked, Query(label=GRADIENTS, weight=weight, times=times, shards=shards, turns=config.turns)]
+    return [*asked, Query(label=GRADIENTS, weight=weight, times=times, shards=shards, public_order=config.turns)]
 
 
 def seconds(config: Config, rows: int) -> float:
@@ -90,7 +90,7 @@ def federated(config: Config, rows: int, columns: int, epsilon: float, delta: fl
     and no other shard's (parallel composition).
     """
     plan = make_plan(queries(config, rows, columns, epsilon), epsilon=epsilon, delta=delta, rows=rows)
-    turns = TurnGaussian(multiplier=plan.events[GRADIENTS][0].multiplier, shards=config.parties(rows))
+    turns = PublicOrderGaussian(multiplier=plan.events[GRADIENTS][0].multiplier, shards=config.parties(rows))
     others = [pair for label, pair in plan.events.items() if label != GRADIENTS]
     return accountant.epsilon([*others, (turns, config.asked)], delta)
 

@@ -11,7 +11,7 @@ import math
 from pydantic import Field
 
 from ...privacy.accounting import accountant
-from ...privacy.accounting.events import TurnGaussian
+from ...privacy.accounting.events import PublicOrderGaussian
 from . import method as gs_wgan
 
 queries, seconds, train, generate = gs_wgan.queries, gs_wgan.seconds, gs_wgan.train, gs_wgan.generate
@@ -27,7 +27,7 @@ class Config(gs_wgan.Config):
 def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
     """What a person should know of the plan: the epsilon of the paper's own settings among it."""
     parties, asked = config.parties(rows), config.asked
-    step = TurnGaussian(multiplier=PAPER["noise"] / (2 * math.sqrt(PAPER["rows"])), shards=int(PAPER["shards"]))
+    step = PublicOrderGaussian(multiplier=PAPER["noise"] / (2 * math.sqrt(PAPER["rows"])), shards=int(PAPER["shards"]))
     paper = accountant.epsilon([(step, int(PAPER["steps"]))], PAPER["delta"], "rdp")
     return [
         f"{parties} critics answer in a public order, {math.ceil(asked / parties)} times each: nothing is amplified, "

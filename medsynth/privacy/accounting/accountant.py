@@ -1,9 +1,9 @@
 """From events to epsilon, on the safe side.
 
-Gaussian answers and Poisson-sampled Gaussian steps compose together in Opacus' PRV accountant (Gopi, Lee,
+Gaussian measurements and Poisson-sampled Gaussian steps compose together in Opacus' PRV accountant (Gopi, Lee,
 Wutschitz 2021), whose upper bound is taken. Where it fails (it can, for extreme parameters), the plan falls back
-to Renyi DP (Mironov 2017), says so, and stays there: the choice is made before a row is read. Answers of a secretly
-picked party join both: `picks` has their privacy loss, `wor` their Renyi bound.
+to Renyi DP (Mironov 2017), says so, and stays there: the choice is made before a row is read. Measurements of
+a secretly sampled shard join both: `shard_sampling` has their privacy loss, `without_replacement` their Renyi bound.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Literal
 import numpy as np
 
 from ...errors import BudgetError
-from . import picked_shards, without_replacement
-from .events import Event, PickedGaussian, SubsampledGaussian, Thresholded, TurnGaussian
+from . import shard_sampling, without_replacement
+from .events import Event, PublicOrderGaussian, ShardSampledGaussian, SubsampledGaussian, Thresholded
 
 Accountant = Literal["prv", "rdp"]
 Composition = Iterable[tuple[Event, int]]
-History = tuple[list[tuple[float, float, int]], list[tuple[PickedGaussian, int]]]  # what `folded` and `picked` find
+History = tuple[list[tuple[float, float, int]], list[tuple[ShardSampledGaussian, int]]]  # as below
 RELATIVE_ERROR = 0.003  # of epsilon: how far PRV's upper bound may lie above the truth
 SMALL, SMALL_ERROR = 0.3, 0.01  # below such an epsilon a mesh that fine takes minutes: a coarser one, still above
 MESH = 1e-4  # of the independent accountant's losses
@@ -31,54 +31,54 @@ MESH = 1e-4  # of the independent accountant's losses
 ORDERS = [1 + x / 10 for x in range(1, 100)] + list(range(11, 64)) + [2.0**k for k in range(6, 13)]
 
 
-def folded(events: Composition) -> list[tuple[float, float, int]]:
-    """Rows (multiplier, rate, count) for an accountant, all plain Gaussian answers folded into one.
+def as_sampled_gaussians(events: Composition) -> list[tuple[float, float, int]]:
+    """Rows (multiplier, rate, count) for an accountant, all plain Gaussian measurements composed into one.
 
-    k Gaussian answers of multipliers z_i are exactly one of multiplier (sum of z_i^-2)^(-1/2): the same curve at
-    a fraction of the time. Parties that take turns are so many plain answers as one of them gives. Answers of picked
-    parties are not among them: see `picked`.
+    k Gaussian measurements of multipliers z_i are exactly one of multiplier (sum of z_i^-2)^(-1/2): the same curve at
+    a fraction of the time. Shards in a public order count as the plain measurements of one of them. Sampled
+    shards are not among them: see `shard_sampled`.
 
     >>> from .events import Gaussian
-    >>> folded([(Gaussian(multiplier=2.0), 4)])
+    >>> as_sampled_gaussians([(Gaussian(multiplier=2.0), 4)])
     [(1.0, 1.0, 1)]
     """
-    precision, turns = 0.0, Counter[TurnGaussian]()
+    precision, in_order = 0.0, Counter[PublicOrderGaussian]()
     sampled: dict[tuple[float, float], int] = {}
     for event, count in events:
-        if isinstance(event, PickedGaussian):
+        if isinstance(event, ShardSampledGaussian):
             continue
-        if isinstance(event, TurnGaussian):
-            turns[event] += count
+        if isinstance(event, PublicOrderGaussian):
+            in_order[event] += count
         elif isinstance(event, SubsampledGaussian) and event.rate < 1:
             key = (event.multiplier, event.rate)
             sampled[key] = sampled.get(key, 0) + count
         else:
             precision += count / event.multiplier**2
-    precision += sum(math.ceil(count / event.shards) / event.multiplier**2 for event, count in turns.items())
+    precision += sum(math.ceil(count / event.shards) / event.multiplier**2 for event, count in in_order.items())
     plain = [(1 / math.sqrt(precision), 1.0, 1)] if precision else []
     return plain + [(z, rate, count) for (z, rate), count in sampled.items() if count]
 
 
-def picked(events: Composition) -> list[tuple[PickedGaussian, int]]:
-    """The answers of picked parties, with their counts."""
-    return [(event, count) for event, count in events if isinstance(event, PickedGaussian) and count]
+def shard_sampled(events: Composition) -> list[tuple[ShardSampledGaussian, int]]:
+    """The measurements of secretly sampled shards, with their counts."""
+    return [(event, count) for event, count in events if isinstance(event, ShardSampledGaussian) and count]
 
 
-def discovery_delta(events: Composition) -> float:
-    """The part of delta that key discovery has used."""
+def partition_selection_delta(events: Composition) -> float:
+    """The part of delta that partition selection has used."""
     return sum(count * event.delta for event, count in events if isinstance(event, Thresholded))
 
 
 def epsilon(events: Composition, delta: float, accountant: Accountant = "prv") -> float:
     """An upper bound on the epsilon that `events`, each with how often it happened, cost at `delta`.
 
-    Raises BudgetError where key discovery alone uses up delta, or where the accountant finds no bound.
+    Raises BudgetError where partition selection alone uses up delta, or where the accountant finds no bound.
     """
     events = list(events)
-    rest = delta - discovery_delta(events)
+    rest = delta - partition_selection_delta(events)
     if rest <= 0:
-        raise BudgetError("Key discovery alone uses up delta. Give a larger --delta or declare a schema.")
-    history = folded(events), picked(events)
+        raise BudgetError("Partition selection alone uses up delta. Give a larger `delta` or declare a schema.")
+    history = as_sampled_gaussians(events), shard_sampled(events)
     if not any(history):
         return 0.0
     with warnings.catch_warnings():
@@ -90,12 +90,12 @@ def epsilon(events: Composition, delta: float, accountant: Accountant = "prv") -
 
 
 def profile(events: Composition, deltas: Iterable[float], accountant: Accountant = "prv") -> list[tuple[float, float]]:
-    """(epsilon, delta) pairs that `events` all meet at once, for trade-off curves. Deltas without a bound are left out.
+    """(epsilon, delta) pairs that `events` all satisfy at once, for trade-off curves. No bound, no pair.
 
-    One mesh serves all deltas, fine against the epsilon at the smallest: larger ones would ask for a finer one.
+    One mesh serves all deltas, fine against the epsilon at the smallest: larger ones would need a finer one.
     """
     events, deltas = list(events), sorted(deltas)
-    used, history = discovery_delta(events), (folded(events), picked(events))
+    used, history = partition_selection_delta(events), (as_sampled_gaussians(events), shard_sampled(events))
     if not any(history):
         return []
     found = []
@@ -112,14 +112,14 @@ def profile(events: Composition, deltas: Iterable[float], accountant: Accountant
 
 
 def _rdp(history: History, delta: float, *, reach: bool = False) -> float:
-    """Epsilon by Renyi DP; or how far a sum of losses may `reach`, by the picked pair's own divergences."""
+    """Epsilon by Renyi DP; or how far a sum of losses may `reach`, by the sampled pair's own divergences."""
     from opacus.accountants.analysis import rdp
 
     total = np.zeros(len(ORDERS))
     for multiplier, rate, count in history[0]:
         total += rdp.compute_rdp(q=rate, noise_multiplier=multiplier, steps=count, orders=ORDERS)
     for event, count in history[1]:
-        own = picked_shards.PickedLoss(event.multiplier, event.rate)
+        own = shard_sampling.ShardSamplingLoss(event.multiplier, event.rate)
         total += count * (own.rdp(ORDERS) if reach else without_replacement.rdp(event.multiplier, event.shards, ORDERS))
     return float(rdp.get_privacy_spent(orders=ORDERS, rdp=total, delta=delta)[0])
 
@@ -132,19 +132,19 @@ def _prv(history: History, delta: float, error: float | None = None) -> float:
         above = min(_rdp(history, delta, reach=True), 300.0 if history[1] else 20.0)
         error = max(1e-5, above * (RELATIVE_ERROR if above > SMALL else SMALL_ERROR))
     if history[1]:
-        return _prv_with_picks(history, delta, error)
+        return _prv_with_shards(history, delta, error)
     ledger = PRVAccountant()
     ledger.history = history[0]
     return float(ledger.get_epsilon(delta, eps_error=error, delta_error=delta / 1000))
 
 
-def _prv_with_picks(history: History, delta: float, error: float) -> float:
-    """As Opacus' PRVAccountant goes about it, with the loss of picked parties among the others."""
+def _prv_with_shards(history: History, delta: float, error: float) -> float:
+    """As Opacus' PRVAccountant goes about it, with the loss of sampled shards among the others."""
     from opacus.accountants.analysis import prv
 
     slack = delta / 1000
     losses = [prv.PoissonSubsampledGaussianPRV(rate, z) for z, rate, _ in history[0]]
-    losses += [picked_shards.PickedLoss(event.multiplier, event.rate) for event, _ in history[1]]
+    losses += [shard_sampling.ShardSamplingLoss(event.multiplier, event.rate) for event, _ in history[1]]
     counts = [count for *_, count in history[0]] + [count for _, count in history[1]]
     # A domain that the sum leaves, and any single loss, with a chance that slack covers (Gopi et al., remark 5.6).
     one: list[History] = [([(z, rate, 1)], []) for z, rate, _ in history[0]]
@@ -167,11 +167,11 @@ def cross_check(events: Composition, delta: float) -> float:
 
     events = list(events)
     total = privacy_loss_distribution.identity(MESH)
-    for multiplier, rate, count in folded(events):
+    for multiplier, rate, count in as_sampled_gaussians(events):
         one = privacy_loss_distribution.from_gaussian_mechanism(
             multiplier, value_discretization_interval=MESH, sampling_prob=rate
         )
         total = total.compose(one.self_compose(count))
-    for event, count in picked(events):
-        total = total.compose(picked_shards.independent(event.multiplier, event.rate, MESH).self_compose(count))
-    return float(total.get_epsilon_for_delta(delta - discovery_delta(events)))
+    for event, count in shard_sampled(events):
+        total = total.compose(shard_sampling.independent(event.multiplier, event.rate, MESH).self_compose(count))
+    return float(total.get_epsilon_for_delta(delta - partition_selection_delta(events)))

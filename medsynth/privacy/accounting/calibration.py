@@ -10,37 +10,47 @@ from dataclasses import dataclass
 
 from ...errors import BudgetError, UsageError
 from . import accountant
-from .events import Event, Gaussian, PickedGaussian, SubsampledGaussian, Thresholded, TurnGaussian, to_json, weight
+from .events import (
+    Event,
+    Gaussian,
+    PublicOrderGaussian,
+    ShardSampledGaussian,
+    SubsampledGaussian,
+    Thresholded,
+    first_order_loss,
+    to_json,
+)
 from .ledger import Ledger
 
 TOLERANCE = 0.004  # the plan spends at least this close to the budget, relatively
 SMALLEST, LARGEST = 1e-2, 1e4  # scales of noise between which a plan is sought
 PRV_FAILURES = (BudgetError, ValueError, RuntimeError, FloatingPointError, MemoryError)  # Opacus issue 601
-DISCOVERY_DELTA = 0.1  # share of delta that key discovery may use
+PARTITION_SELECTION_DELTA = 0.1  # share of delta that partition selection may use
 
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """One kind of answer a method asks for: `weight` is its noise multiplier relative to the other queries'.
+    """One kind of measurement of a fit: `weight` is its noise multiplier relative to the other queries'.
 
-    `rate` below 1 makes it a Poisson-sampled step; `discovery` makes it a thresholded one; `shards` makes it a step
-    that one of so many parties answers, picked in secret, or in public `turns`.
+    `rate` below 1: of a Poisson lot. `thresholded`: partition selection. `shards`: of one of so many shards, sampled
+    in secret or, with `public_order`, one after another.
     """
 
     label: str
     weight: float
     rate: float = 1.0
     times: int = 1
-    discovery: bool = False
+    thresholded: bool = False
     shards: int | None = None
-    turns: bool = False
+    public_order: bool = False
 
     def event(self, scale: float, delta: float) -> Event:
         """The event at noise `scale`."""
-        if self.discovery:
-            return Thresholded(multiplier=self.weight * scale, delta=DISCOVERY_DELTA * delta)
+        if self.thresholded:
+            return Thresholded(multiplier=self.weight * scale, delta=PARTITION_SELECTION_DELTA * delta)
         if self.shards is not None:
-            return (TurnGaussian if self.turns else PickedGaussian)(multiplier=self.weight * scale, shards=self.shards)
+            kind = PublicOrderGaussian if self.public_order else ShardSampledGaussian
+            return kind(multiplier=self.weight * scale, shards=self.shards)
         if self.rate < 1:
             return SubsampledGaussian(multiplier=self.weight * scale, rate=self.rate)
         return Gaussian(multiplier=self.weight * scale)
@@ -48,7 +58,7 @@ class Query:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What will be asked, with which noise, and what it costs. Nothing in it depends on a row."""
+    """What will be measured, with which noise, and what it costs. Nothing in it depends on a row."""
 
     epsilon_asked: float
     epsilon: float
@@ -56,20 +66,22 @@ class Plan:
     rows: int
     accountant: accountant.Accountant
     events: dict[str, tuple[Event, int]]
-    most: int | None = None  # rows of a patient, where the patient is the unit of privacy
+    max_rows: int | None = None  # per patient, where the patient is the unit of privacy
 
     def noise(self, label: str) -> float:
-        """The noise of the answer called `label`, for each unit of what one row can change in it.
+        """The standard deviation of the noise of the measurement `label` over its sensitivity to one row.
 
-        A patient's rows are all in one shard, whose whole answer the sensitivity of a picked one is about.
+        A patient's rows are all in one shard, and the sensitivity of a shard's measurement is about its whole value.
         """
         event = self.events[label][0]
-        return event.multiplier * (1 if isinstance(event, PickedGaussian | TurnGaussian) else self.most or 1)
+        return event.multiplier * (
+            1 if isinstance(event, ShardSampledGaussian | PublicOrderGaussian) else self.max_rows or 1
+        )
 
     @property
     def equivalent_rows(self) -> int:
-        """So many rows with the row as the unit would meet the same noise: what rules on rows read."""
-        return max(1, self.rows // (self.most or 1))
+        """So many rows with the row as the unit would get the same noise: the row count that budget rules take."""
+        return max(1, self.rows // (self.max_rows or 1))
 
     def ledger(self, random_source: str) -> Ledger:
         """An empty ledger that admits exactly this plan."""
@@ -78,48 +90,52 @@ class Plan:
             accountant=self.accountant,
             random_source=random_source,
             allowance=dict(self.events),
-            most=self.most,
+            max_rows=self.max_rows,
         )
 
     def to_json(self) -> dict[str, object]:
-        """Plain data that tells this plan from another."""
+        """Plain data that identifies this plan."""
         return {label: [to_json(event), times] for label, (event, times) in self.events.items()}
 
     def shares(self) -> dict[str, float]:
         """Each label's part of the privacy loss, as its share of the sum of rate^2 times / multiplier^2.
 
-        Epsilon is not additive; this is the field's common first-order figure for who spends it.
+        Epsilon is not additive; this is the usual first-order figure for how it is divided.
         """
-        parts = {label: times * weight(event) for label, (event, times) in self.events.items()}
+        parts = {label: times * first_order_loss(event) for label, (event, times) in self.events.items()}
         return {label: part / sum(parts.values()) for label, part in parts.items()}
 
     @property
-    def repeated(self) -> str:
-        """The answer that is asked most often."""
+    def most_frequent(self) -> str:
+        """The label of the measurement that is made most often."""
         return max(self.events, key=lambda label: self.events[label][1])
 
-    def spent_table(self, points: int = 8) -> list[tuple[int, float]]:
-        """(times the most repeated answer was asked, epsilon spent by then, all else included), for progress bars."""
-        label = self.repeated
+    def epsilon_by_release(self, points: int = 8) -> list[tuple[int, float]]:
+        """(times of the most frequent measurement, epsilon of these and all others), for progress bars."""
+        label = self.most_frequent
         event, times = self.events[label]
         others = [pair for name, pair in self.events.items() if name != label]
         steps = sorted({round(times * k / points) for k in range(1, points)})
-        table = [(n, accountant.epsilon([*others, (event, n)], self.delta, self.accountant)) for n in steps if n]
+        table = [
+            (n, accountant.epsilon([*others, (event, n)], self.delta, self.accountant)) for n in steps if 0 < n < times
+        ]
         return [*table, (times, self.epsilon)]
 
 
 def check_budget(epsilon: float, delta: float) -> None:
     """Raises UsageError unless epsilon is positive and finite and delta lies in (0, 1)."""
     if not (math.isfinite(epsilon) and epsilon > 0):
-        raise UsageError("epsilon must be a positive, finite number. Zero does not switch privacy off; --no-dp does.")
+        raise UsageError("`epsilon` must be a positive, finite number. Zero does not switch privacy off; `no_dp` does.")
     if not (math.isfinite(delta) and 0 < delta < 1):
-        raise UsageError("delta must lie strictly between 0 and 1; 1e-5 is usual.")
+        raise UsageError("`delta` must lie strictly between 0 and 1; 1e-5 is usual.")
 
 
-def make_plan(queries: Sequence[Query], *, epsilon: float, delta: float, rows: int, most: int | None = None) -> Plan:
+def make_plan(
+    queries: Sequence[Query], *, epsilon: float, delta: float, rows: int, max_rows: int | None = None
+) -> Plan:
     """The least noise, in the proportions of `queries`, whose total stays at or below `epsilon`.
 
-    `most`: rows of a patient, where the patient is the unit of privacy.
+    `max_rows`: of a patient, where the patient is the unit of privacy.
 
     Raises UsageError for a budget out of range and BudgetError where no usable noise meets it.
     """
@@ -131,36 +147,38 @@ def make_plan(queries: Sequence[Query], *, epsilon: float, delta: float, rows: i
 
     if cost(LARGEST, "rdp") > epsilon:
         raise BudgetError(
-            f"epsilon {epsilon:g} at delta {delta:g} is too small for this method. Give a larger --epsilon."
+            f"epsilon {epsilon:g} at delta {delta:g} is too small for this method. Give a larger `epsilon`."
         )
     # RDP is quick and lies above PRV: it finds a scale that is safe under both, PRV then lowers it.
     chosen: accountant.Accountant = "rdp"
     scale = _least(lambda z: cost(z, "rdp"), SMALLEST, LARGEST, epsilon)
     with contextlib.suppress(*PRV_FAILURES):
         if cost(scale, "prv") <= epsilon:
-            low = scale / (1.6 if all(query.shards is None for query in queries) else 2.2)  # `picks` says why
+            low = scale / (
+                1.6 if all(query.shards is None for query in queries) else 2.2
+            )  # the Renyi bound of sampled shards is looser
             scale, chosen = _least(lambda z: cost(z, "prv"), low, scale, epsilon), "prv"
     return Plan(
         epsilon_asked=epsilon,
         epsilon=cost(scale, chosen),
         delta=delta,
         rows=rows,
-        most=most,
+        max_rows=max_rows,
         accountant=chosen,
         events={query.label: (query.event(scale, delta), query.times) for query in queries},
     )
 
 
 def _least(cost: Callable[[float], float], low: float, high: float, epsilon: float) -> float:
-    """The least scale in [low, high], nearly, that costs at most `epsilon`. `high` must; the answer always does.
+    """The least scale in [low, high], nearly, that costs at most `epsilon`. `high` must; what is returned always does.
 
     The logarithm of the cost is nearly linear in that of the scale, so secants query few calls of a slow accountant;
     where one leaves the bracket, or has tried thrice, the bracket is halved instead.
     """
     goal, slope = (1 - TOLERANCE / 2) * epsilon, -1.0
     at, value = high, cost(high)
-    spent, tries = value, 0
-    while spent < (1 - TOLERANCE) * epsilon and high / low > 1 + TOLERANCE / 10:
+    reached, tries = value, 0
+    while reached < (1 - TOLERANCE) * epsilon and high / low > 1 + TOLERANCE / 10:
         tries += 1
         guess = at * math.exp(math.log(goal / value) / slope) if 0 < value < math.inf and tries % 4 else 0.0
         new = guess if low < guess < high else math.sqrt(low * high)
@@ -168,7 +186,7 @@ def _least(cost: Callable[[float], float], low: float, high: float, epsilon: flo
         if 0 < value < math.inf and 0 < was[1] < math.inf and value != was[1]:
             slope = min(-0.2, math.log(value / was[1]) / math.log(at / was[0]))
         if value <= epsilon:
-            high, spent = at, value
+            high, reached = at, value
         else:
             low = at
     return high

@@ -1,4 +1,4 @@
-"""What was asked of private rows, as frozen facts. Accounting reads nothing else.
+"""What was measured on private rows, as frozen facts: the mechanisms that accounting knows. It reads nothing else.
 
 All events stand under one neighbouring relation: zero-out (one unit's record is replaced by an empty one that
 contributes nothing; sensitivities are those of add-or-remove-one).
@@ -14,11 +14,11 @@ from ...errors import BudgetError
 RELATION = "zero-out: one row's record is replaced by an empty one that contributes nothing"
 
 
-def relation(most: int | None) -> str:
-    """The neighbouring relation in words: of a row, or of a patient with at most `most` rows."""
-    if most is None:
+def relation(max_rows: int | None) -> str:
+    """The neighbouring relation in words: of a row, or of a patient with at most `max_rows` rows."""
+    if max_rows is None:
         return RELATION
-    return f"zero-out: all rows of one patient, at most {most}, are replaced by empty ones that contribute nothing"
+    return f"zero-out: all rows of one patient, at most {max_rows}, are replaced by empty ones that contribute nothing"
 
 
 def _positive(value: float, what: str) -> None:
@@ -33,7 +33,7 @@ def _whole(value: int, what: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Gaussian:
-    """One answer with Gaussian noise of `multiplier` times its L2 sensitivity."""
+    """One measurement with Gaussian noise of `multiplier` times its L2 sensitivity."""
 
     multiplier: float
 
@@ -43,7 +43,7 @@ class Gaussian:
 
 @dataclass(frozen=True, kw_only=True)
 class SubsampledGaussian:
-    """A Gaussian answer on a Poisson lot: each row is in it by an independent coin of probability `rate`."""
+    """A Gaussian measurement of a Poisson lot: each row is in it by an independent coin of probability `rate`."""
 
     multiplier: float
     rate: float
@@ -56,9 +56,9 @@ class SubsampledGaussian:
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholded:
-    """Noisy counts of which only those above a threshold are released, each with its key.
+    """Partition selection: noisy counts, of which only those above a threshold are released, each with its key.
 
-    Beside the Gaussian noise it costs `delta`: the chance that a key held by one row alone is released.
+    Beside the Gaussian noise it costs `delta`: the chance that a key of one row alone is released.
     """
 
     multiplier: float
@@ -67,15 +67,15 @@ class Thresholded:
     def __post_init__(self) -> None:
         _positive(self.multiplier, "noise multiplier")
         if not 0 < self.delta < 1:
-            raise BudgetError("The delta of key discovery must lie in (0, 1).")
+            raise BudgetError("The delta of partition selection must lie in (0, 1).")
 
 
 @dataclass(frozen=True, kw_only=True)
-class PickedGaussian:
-    """One of `shards` parties, picked afresh, evenly and in secret, answers with Gaussian noise.
+class ShardSampledGaussian:
+    """A Gaussian measurement of one of `shards` shards, sampled afresh, evenly and in secret.
 
-    `multiplier` is the noise over the L2 distance that any two parties' whole answers can have: what one unit changes
-    is the answer of its own party, in whatever way.
+    `multiplier` is the noise over the L2 distance that any two shards' whole values can have: what one unit changes
+    is the value of its own shard, in whatever way.
     """
 
     multiplier: float
@@ -87,16 +87,16 @@ class PickedGaussian:
 
     @property
     def rate(self) -> float:
-        """The chance that a given party is the one that answers."""
+        """The chance that a given shard is the one that is sampled."""
         return 1 / self.shards
 
 
 @dataclass(frozen=True, kw_only=True)
-class TurnGaussian:
-    """The next of `shards` parties, which take turns in a public order, answers with Gaussian noise.
+class PublicOrderGaussian:
+    """A Gaussian measurement of the next of `shards` shards, which follow one another in a public order.
 
-    A unit is in one party, which answers at most ceil(n / shards) of n times; other parties' answers say nothing of it
-    that was not released before (parallel composition). `multiplier` as for a picked party.
+    A unit is in one shard, which is measured at most ceil(n / shards) of n times; measurements of other shards depend
+    on it through earlier releases alone (parallel composition). `multiplier` as for a sampled shard.
     """
 
     multiplier: float
@@ -107,15 +107,15 @@ class TurnGaussian:
         _whole(self.shards, "number of shards")
 
 
-Event = Gaussian | SubsampledGaussian | Thresholded | PickedGaussian | TurnGaussian
-_ALL: tuple[type[Event], ...] = (Gaussian, SubsampledGaussian, Thresholded, PickedGaussian, TurnGaussian)
+Event = Gaussian | SubsampledGaussian | Thresholded | ShardSampledGaussian | PublicOrderGaussian
+_ALL: tuple[type[Event], ...] = (Gaussian, SubsampledGaussian, Thresholded, ShardSampledGaussian, PublicOrderGaussian)
 KINDS: dict[str, type[Event]] = {k.__name__: k for k in _ALL}
 WHOLE = ("shards",)  # fields that hold whole numbers
 
 
-def weight(event: Event) -> float:
-    """One answer's part of the privacy loss, to first order: (rate / multiplier)^2; of turns, over all parties."""
-    if isinstance(event, TurnGaussian):
+def first_order_loss(event: Event) -> float:
+    """The privacy loss of one measurement, to first order: (rate / multiplier)^2; in public order, over all shards."""
+    if isinstance(event, PublicOrderGaussian):
         return 1 / (event.shards * event.multiplier**2)
     return float((getattr(event, "rate", 1.0) / event.multiplier) ** 2)
 

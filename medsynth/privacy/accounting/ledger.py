@@ -22,7 +22,7 @@ class Entry:
 
 @dataclass(kw_only=True)
 class Ledger:
-    """The record of every answer. `allowance` is the plan: label to event and how often it may be asked.
+    """The record of every release. `allowance` is the plan: label to event and how often it may be measured.
 
     A charge beyond the allowance raises BudgetError before anything is drawn, so the total never exceeds the plan.
     """
@@ -31,19 +31,19 @@ class Ledger:
     accountant: accountant.Accountant
     random_source: str
     allowance: dict[str, tuple[Event, int]]
-    most: int | None = None  # rows of a patient, where the patient is the unit of privacy
+    max_rows: int | None = None  # per patient, where the patient is the unit of privacy
     notes: list[str] = field(default_factory=list)
     _entries: list[Entry] = field(default_factory=list)
 
     @property
     def relation(self) -> str:
         """What neighbouring tables differ in."""
-        return relation(self.most)
+        return relation(self.max_rows)
 
     @property
     def protects(self) -> str:
         """Whom one change of neighbouring tables is about."""
-        return "one row" if self.most is None else f"one patient with up to {self.most} rows"
+        return "one row" if self.max_rows is None else f"one patient with up to {self.max_rows} rows"
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -56,10 +56,12 @@ class Ledger:
         return self.random_source == "operating system" and bool(self._entries)
 
     def charge(self, label: str, event: Event, sensitivity: float) -> None:
-        """Write one answer down. Call it before the answer is drawn. Raises BudgetError if the plan lacks it."""
+        """Charge one measurement, before it is drawn. `Releases.release` alone calls it.
+
+        Raises BudgetError if the plan lacks the measurement.
+        """
         planned, times = self.allowance.get(label, (None, 0))
-        spent = sum(entry.count for entry in self._entries if entry.label == label)
-        if planned != event or spent >= times:
+        if planned != event or self.times_measured(label) >= times:
             raise BudgetError(f"The plan does not hold another {label!r} with this noise: refused before drawing.")
         last = self._entries[-1] if self._entries else None
         if last and (last.label, last.event, last.sensitivity) == (label, event, sensitivity):
@@ -77,12 +79,12 @@ class Ledger:
 
     @property
     def complete(self) -> bool:
-        """Whether exactly what was planned has been asked."""
-        asked = {entry.label: self.asked(entry.label) for entry in self._entries}
-        return asked == {label: times for label, (_, times) in self.allowance.items()}
+        """Whether exactly what was planned has been measured."""
+        measured = {entry.label: self.times_measured(entry.label) for entry in self._entries}
+        return measured == {label: times for label, (_, times) in self.allowance.items()}
 
-    def asked(self, label: str) -> int:
-        """How often the answer called `label` has been charged."""
+    def times_measured(self, label: str) -> int:
+        """How often the measurement called `label` has been charged."""
         return sum(entry.count for entry in self._entries if entry.label == label)
 
     def to_json(self) -> dict[str, Any]:
@@ -92,7 +94,7 @@ class Ledger:
             "accountant": self.accountant,
             "random_source": self.random_source,
             "relation": self.relation,
-            "most_rows_a_patient": self.most,
+            "max_rows_per_patient": self.max_rows,
             "notes": list(self.notes),
             "events": [
                 {"label": e.label, "count": e.count, "sensitivity": e.sensitivity, **to_json(e.event)}
@@ -104,9 +106,9 @@ class Ledger:
     def from_json(cls, content: dict[str, Any]) -> Ledger:
         """The ledger that `content` holds, closed to further charges. Raises ArtifactError where it holds none."""
         try:
-            most = content.get("most_rows_a_patient")
-            known = most is None or (isinstance(most, int) and most > 0)
-            if not known or content["relation"] != relation(most) or content["accountant"] not in ("prv", "rdp"):
+            max_rows = content["max_rows_per_patient"]
+            known = max_rows is None or (isinstance(max_rows, int) and max_rows > 0)
+            if not known or content["relation"] != relation(max_rows) or content["accountant"] not in ("prv", "rdp"):
                 raise ArtifactError("The ledger stands under a relation or accountant that this version does not know.")
             entries = [
                 Entry(
@@ -121,7 +123,7 @@ class Ledger:
                 delta=float(content["delta"]),
                 accountant=content["accountant"],
                 random_source=str(content["random_source"]),
-                most=most,
+                max_rows=max_rows,
                 notes=[str(note) for note in content["notes"]],
                 allowance={},
                 _entries=entries,

@@ -1,4 +1,4 @@
-"""Renyi DP of a Gaussian answer by one of n parties, picked evenly and in secret.
+"""Renyi DP of a Gaussian measurement of one of n shards, sampled evenly and in secret.
 
 Sampling without replacement of one record of n, where one record may be replaced by any other: Wang, Balle and
 Kasiviswanathan 2019, theorem 9, with theorem 27's sharper terms for a Gaussian. Bounds hold at whole orders; between
@@ -15,19 +15,22 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 SHARP = 64  # moments up to this order by quadrature; beyond, the bound 2 exp((j - 1) rdp(j)), which lies above
-STEP, TAIL = 0.25, 25.0  # of the quadrature, in standard deviations; it is exact to rounding (tests/dp/test_wor.py)
+STEP, TAIL = (
+    0.25,
+    25.0,
+)  # of the quadrature, in standard deviations; it is exact to rounding (tests/privacy/test_without_replacement.py)
 ROUNDING = 1e-9  # added to logarithms of moments: their rounding must not fall below the truth
 
 
-def rdp(multiplier: float, parties: int, orders: Sequence[float]) -> Floats:
-    """Renyi divergence bounds of one answer at `orders`, each above 1: shape (orders,).
+def rdp(multiplier: float, shards: int, orders: Sequence[float]) -> Floats:
+    """Renyi divergence bounds of one measurement at `orders`, each above 1: shape (orders,).
 
-    `multiplier`: standard deviation of the noise over the largest L2 distance of two parties' answers.
+    `multiplier`: standard deviation of the noise over the largest L2 distance of two shards' values.
     """
-    if parties == 1:
+    if shards == 1:
         return np.asarray([order / (2 * multiplier**2) for order in orders])
     whole = sorted({k for order in orders for k in (math.floor(order), math.ceil(order)) if k > 1})
-    terms = _terms(multiplier, parties, whole[-1])
+    terms = _terms(multiplier, shards, whole[-1])
     known = {1: 0.0} | {order: _log_moment(terms, order) for order in whole}
     found = []
     for order in orders:
@@ -45,7 +48,7 @@ def _log_moment(terms: Floats, order: int) -> float:
     return top + math.log(math.exp(-top) + float(np.exp(values - top).sum()))
 
 
-def _terms(multiplier: float, parties: int, highest: int) -> Floats:
+def _terms(multiplier: float, shards: int, highest: int) -> Floats:
     """Logarithms of what stands beside each binomial coefficient, indexed by j; entries 0 and 1 are unused."""
     j = np.arange(highest + 1, dtype=np.float64)
     plain = math.log(2) + j * (j - 1) / (2 * multiplier**2)  # 2 exp((j - 1) rdp(j))
@@ -54,7 +57,7 @@ def _terms(multiplier: float, parties: int, highest: int) -> Floats:
     for k in range(2, min(highest, SHARP - 1) + 1):
         # For odd j, Cauchy and Schwarz between the even moments beside it.
         sharp[k] = math.log(4) + (even[k // 2 - 1] + even[(k + 1) // 2 - 1]) / 2
-    return np.asarray(np.minimum(plain, sharp) - j * math.log(parties))
+    return np.asarray(np.minimum(plain, sharp) - j * math.log(shards))
 
 
 def _even_moments(multiplier: float) -> Floats:

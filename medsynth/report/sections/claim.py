@@ -8,7 +8,7 @@ import numpy as np
 
 from ...artifact import Model, claim
 from ...privacy.accounting import accountant
-from ...privacy.accounting.events import weight
+from ...privacy.accounting.events import first_order_loss
 from ..data.records import Part
 
 POINTS = 41  # of the trade-off curve
@@ -62,7 +62,7 @@ def privacy(model: Model) -> Claim | None:
     events, delta = ledger.composition(), ledger.delta
     pairs = _pairs(model)
     curve = [(float(x), _power(float(x), pairs)) for x in np.linspace(0, 1, POINTS)]
-    parts = [e.count * weight(e.event) for e in ledger.entries]
+    parts = [e.count * first_order_loss(e.event) for e in ledger.entries]
     try:
         pld = accountant.cross_check(events, delta)
     except ImportError:

@@ -1,16 +1,17 @@
-"""The privacy loss of a Gaussian answer by one of n parties, picked evenly and in secret: for Opacus' PRV accountant.
+"""The privacy loss of a Gaussian measurement of one of n shards, sampled in secret: for Opacus' PRV accountant.
 
-Let h(e) be the hockey-stick curve, at e >= 0, of (1 - 1/n) N(0, s^2) + N(1, s^2) / n against N(0, s^2). The answers
-under any two tables that differ in one party lie below h in both directions (Balle, Barthe, Gaboardi 2018, theorem 9:
+Let h(e) be the hockey-stick curve, at e >= 0, of (1 - 1/n) N(0, s^2) + N(1, s^2) / n against N(0, s^2). The outputs
+under any two tables that differ in one shard lie below h in both directions (Balle, Barthe, Gaboardi 2018, theorem 9:
 replacing a record, sampling without replacement). Zhu, Dong, Wang 2022 (proposition 30): a pair of distributions has
-exactly that curve, h above zero and its mirror image below, and such pairs compose by adding their losses, answers
-chosen adaptively too. The loss L of that pair has, with x(e) where the likelihood ratio is exp(e),
+exactly that curve, h above zero and its mirror image below, and such pairs compose by adding their losses,
+adaptively too. The loss L of that pair has, with x(e) where the likelihood ratio is exp(e),
 
     Pr[L > e] = (1 - 1/n) Phi(-x(e) / s) + Phi((1 - x(e)) / s) / n     for e >= 0
     Pr[L <= -e] = Phi(-x(e) / s)                                     for e > 0
 
 and an atom at zero holds the rest. It stands between Poisson sampling's curves and theorem 9 of Wang, Balle,
-Kasiviswanathan 2019 (`wor`), which loses up to a factor of two in noise (tests/dp/test_wor.py).
+Kasiviswanathan 2019 (`without_replacement`), which loses up to a factor of two in noise
+(tests/privacy/test_without_replacement.py).
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ TAIL = 9.0  # standard deviations; what lies beyond counts as infinite loss
 
 
 @dataclass(frozen=True)
-class PickedLoss:
-    """The loss of one answer; `noise_multiplier` over the largest distance of two parties' answers, chance 1/n each."""
+class ShardSamplingLoss:
+    """The loss of one measurement; `noise_multiplier` over the largest distance of two shards' values, rate 1/n."""
 
     noise_multiplier: float
     sample_rate: float
@@ -50,10 +51,10 @@ class PickedLoss:
     def rdp(self, orders: Sequence[float]) -> Floats:
         """Renyi divergences of the pair at `orders`, from above by a mesh; infinite where it does not reach.
 
-        They bound how far sums of losses go, nearly exactly where `wor` is far too careful.
+        They bound how far sums of losses go, nearly exactly where `without_replacement` is far too careful.
         """
         s, rate = self.noise_multiplier, self.sample_rate
-        top = REACH / s + 0.5 / s**2  # of the loss of an answer that is not sampled; then of this one
+        top = REACH / s + 0.5 / s**2  # of the loss without sampling; then of this one
         top = top + math.log(rate) if top > 500 else math.log1p(rate * math.expm1(top))
         edges = np.linspace(-top, top, POINTS)
         mass = np.maximum(np.diff(self.cdf(edges)), 1e-300)

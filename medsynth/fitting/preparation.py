@@ -1,0 +1,126 @@
+"""The phases of a fit before its first measurement: method, plan, announcements, the way out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import rng
+from ..methods import registry
+from ..methods.protocol import MethodModule
+from ..privacy.accounting.calibration import Plan, make_plan
+from ..privacy.accounting.ledger import Ledger
+from ..privacy.checkpoint import Checkpoint
+from ..privacy.contribution import PrivacyUnits
+from ..privacy.release import Releases
+from .environment import choose_device
+from .options import FitOptions, method_settings
+from .private_table import PrivateTable, PublicRows
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChosenMethod:
+    """A method, its code and configuration, and the device that it trains on."""
+
+    name: str
+    module: MethodModule
+    config: Any
+    device: str
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The configuration as plain data."""
+        found: dict[str, Any] = self.config.model_dump(mode="json")
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedFit:
+    """What all phases after the planning share: the plan and its ledger, and which rows of which patients are used."""
+
+    options: FitOptions
+    method: ChosenMethod
+    plan: Plan
+    ledger: Ledger
+    entropy: rng.Entropy
+    stay: NDArray[np.int64]
+    units: PrivacyUnits | None
+
+
+def choose_method(options: FitOptions) -> ChosenMethod:
+    """The method that the options name, configured, and its device."""
+    name = registry.settle(options.method, options.preset)
+    module = registry.module(name, options.preset)
+    if not options.no_dp:
+        registry.check_claim(name)
+    own = method_settings(options.settings, options.microbatches, public=options.public is not None)
+    config = registry.configured(name, module, own)
+    return ChosenMethod(name=name, module=module, config=config, device=choose_device(options.device))
+
+
+def plan_measurements(private: PrivateTable, options: FitOptions, method: ChosenMethod) -> PlannedFit:
+    """Bound contributions, and plan every measurement with its noise. Nothing is measured yet."""
+    entropy = rng.NoNoise() if options.no_dp else rng.system_entropy()
+    stay, units = private.bounded_rows(entropy)
+    rows = len(stay) if options.rows is None else options.rows
+    queries = private.queries(method.module, options.budget, method.config, rows)
+    plan = make_plan(queries, epsilon=options.budget, delta=options.delta, rows=rows, max_rows=private.max_rows)
+    ledger = plan.ledger(entropy.source)
+    return PlannedFit(options=options, method=method, plan=plan, ledger=ledger, entropy=entropy, stay=stay, units=units)
+
+
+def announce(private: PrivateTable, planned: PlannedFit, public_rows: PublicRows | None) -> None:
+    """Say what is taken as public: in notices to the person, and in notes of the ledger."""
+    notice, options, plan, note = planned.options.notice, planned.options, planned.plan, planned.ledger.notes.append
+    if private.declared is not None:
+        note("The header, the columns' types and the schema are public by declaration.")
+    else:
+        note("The header and the columns' types are taken as public; levels and bounds were learned from noisy counts.")
+        notice(
+            "No schema: levels and bounds are learned privately, for part of the budget. A declared schema does better."
+        )
+    if public_rows is not None:
+        note(public_rows.note)
+        notice("The rows of `public` are public because you say so. No claim covers them.")
+    if options.rows is None:
+        note("The row count was not declared: the table's own was taken as public.")
+        notice(f"The table's row count, {plan.rows}, is taken as public. `rows` declares another.")
+    else:
+        note("The row count is public by declaration.")
+    if plan.delta > 1 / (10 * plan.rows):
+        notice(f"`delta` {plan.delta:g} is large for {plan.rows} rows: below {1 / (10 * plan.rows):.1g} is advised.")
+    for text in planned.method.module.notes(
+        planned.method.config, plan.equivalent_rows, private.columns, options.budget
+    ):
+        notice(text)
+    if options.no_dp:
+        notice("`no_dp`: NOT DIFFERENTIALLY PRIVATE. The model and its rows may give patients away. Share neither.")
+
+
+def open_releases(
+    private: PrivateTable, planned: PlannedFit, public_rows: PublicRows | None
+) -> tuple[Releases, int | None]:
+    """The one way out of the private side, with the checkpoint where one is kept; and the seed of public streams."""
+    options, seed = planned.options, planned.options.seed
+    if options.checkpoint is None:
+        return Releases(planned.ledger, planned.entropy), seed
+    facts = {
+        "method": planned.method.name,
+        "preset": options.preset,
+        "config": planned.method.settings,
+        "seed": seed,
+        "rows": planned.plan.rows,
+        "delta": planned.plan.delta,
+        "noise": planned.entropy.source,
+        "plan": planned.plan.to_json(),
+        **private.facts(),
+        "public": public_rows.digest if public_rows else None,
+    }
+    checkpoint = Checkpoint(options.checkpoint, facts, resume=options.resume)
+    if checkpoint.remaining:
+        options.notice(f"Resuming: {checkpoint.remaining} records of the fit that was killed are used again.")
+    releases = Releases(planned.ledger, planned.entropy, checkpoint)
+    return releases, checkpoint.seed if seed is None else seed

@@ -1,0 +1,116 @@
+"""The phases of a fit that measure private rows, and the sealing of the model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..artifact import Arrays, Model
+from ..errors import MedsynthError
+from ..methods.shared.marginals import cleaned
+from ..privacy.hierarchy_selection import select_levels
+from ..privacy.partition_selection import RawTable
+from ..privacy.release import Releases
+from ..sampling.patients import ROWS_PER_PATIENT
+from ..schema import Schema
+from ..transforms.table_codec import encode, hierarchy_positions
+from .environment import one_thread, versions
+from .preparation import PlannedFit
+from .private_table import (
+    MUCH_MEMORY_GIB,
+    ROWS_PER_PATIENT_LABEL,
+    PrivateTable,
+    PublicRows,
+    check_target,
+    fit_memory_gib,
+)
+
+if TYPE_CHECKING:
+    from ..privacy.vault import Codes, Vault
+
+
+def declared_or_measured_schema(private: PrivateTable, planned: PlannedFit, releases: Releases) -> Schema:
+    """The declared schema, or one learned from noisy measurements. Raises SchemaError for a target of one class."""
+    schema, notice = private.declared, planned.options.notice
+    if schema is None:
+        raw = RawTable(private.data, private.kinds, planned.plan.rows, releases)
+        schema = raw.measure_schema("learned", private.target)
+        notice(f"Target: {private.target!r}. `target` names another.")
+        notice(f"Learned from noisy counts:\n{schema.to_yaml()}")
+    check_target(schema)
+    return schema
+
+
+def with_hierarchy_levels(private: PrivateTable, planned: PlannedFit, releases: Releases, schema: Schema) -> Schema:
+    """The schema with the levels of its hierarchies, chosen by noisy counts where it does not name them."""
+    from ..privacy.vault import Vault
+
+    columns = private.columns_without_levels
+    if not columns:
+        return schema
+    vault = Vault(hierarchy_positions(private.data, columns)[planned.stay], tuple(columns), releases, planned.units)
+    found = select_levels(columns, vault.measure_histograms, planned.plan)
+    counts = "; ".join(f"{name}, {len(column.levels)}" for name, column in found.items())
+    planned.options.notice(f"Levels of codes, chosen by noisy counts: {counts}")
+    planned.ledger.notes.append("Levels of codes were chosen by noisy counts of public hierarchies.")
+    return schema.model_copy(update={"columns": schema.columns | found})
+
+
+def encode_into_vault(
+    private: PrivateTable, planned: PlannedFit, releases: Releases, schema: Schema, codes: Codes | None
+) -> Vault:
+    """The rows that stay, as codes of the schema, behind the vault. `codes`: those of a schema declared in full."""
+    from ..privacy.vault import Vault
+
+    core = schema.core
+    if codes is None or private.columns_without_levels:
+        codes = encode(private.data, core)
+    if (heavy := fit_memory_gib(core)) > MUCH_MEMORY_GIB:
+        planned.options.notice(
+            f"So many levels take about {heavy:.0f} GiB of memory. Fewer, or a hierarchy, take less (docs/schema.md)."
+        )
+    return Vault(codes[planned.stay], core.names, releases, planned.units)
+
+
+def train(
+    planned: PlannedFit, vault: Vault, schema: Schema, seed: int | None, public_rows: PublicRows | None
+) -> Arrays:
+    """Train the method's generator. Returns its tensors, and where patients have several rows the shares of sizes."""
+    plan, method, ledger, options = planned.plan, planned.method, planned.ledger, planned.options
+    sizes: Arrays = {}
+    if planned.units is not None:
+        counts = vault.measure_rows_per_patient(ROWS_PER_PATIENT_LABEL)
+        sizes[ROWS_PER_PATIENT] = cleaned(counts, counts.clip(min=0).sum()).astype(np.float32)
+
+    def progress(done: int, total: int) -> None:
+        options.progress(plan, method.device, done, total, ledger.times_measured(plan.most_frequent))
+
+    public = {} if public_rows is None else {"public": encode(public_rows.data, schema.core)}
+    with one_thread():
+        tensors = method.module.train(method.config, schema.core, vault, plan, seed, method.device, progress, **public)
+    return {**tensors, **sizes}
+
+
+def seal(planned: PlannedFit, schema: Schema, tensors: Arrays, dtypes: dict[str, str], seconds: float) -> Model:
+    """The artifact. Raises MedsynthError where the ledger is not exactly the plan."""
+    if not planned.ledger.complete:
+        raise MedsynthError("The ledger differs from the plan. Nothing was released; please report this.")
+    options, plan, method = planned.options, planned.plan, planned.method
+    return Model(
+        name=schema.name,
+        method=method.name,
+        preset=options.preset,
+        config=method.settings,
+        schema=schema,
+        ledger=planned.ledger,
+        epsilon=None if options.no_dp else plan.epsilon,
+        epsilon_asked=options.epsilon,
+        rows=plan.rows,
+        rows_declared=options.rows is not None,
+        device=method.device,
+        seconds=round(seconds, 2),
+        versions=versions(),
+        tensors=tensors,
+        dtypes=dtypes,
+    )

@@ -1,0 +1,79 @@
+"""The one way out: every release of a fit is charged, drawn and put on file by `Releases.release`, in this order.
+
+Vaults, shards and raw tables differ in what they measure; none of them charges the ledger or draws a release elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from ..errors import BudgetError
+from ..rng import Entropy
+from .accounting.events import Event
+from .accounting.ledger import Ledger
+from .checkpoint import Checkpoint
+from .noise import Floats
+
+
+@dataclass(frozen=True)
+class Release:
+    """The outcome of one measurement: noisy numbers and, from partition selection, the names that it releases."""
+
+    arrays: list[Floats]
+    names: list[str] = field(default_factory=list)
+
+
+class Releases:
+    """The ledger, the secret entropy and the checkpoint of one fit, shared by all that measure its rows.
+
+    A checkpoint stores every release before it is used, and replays those of a fit that was killed.
+    """
+
+    __slots__ = ("__checkpoint", "__ledger", "entropy")
+
+    def __init__(self, ledger: Ledger, entropy: Entropy, checkpoint: Checkpoint | None = None) -> None:
+        self.__ledger, self.__checkpoint = ledger, checkpoint
+        self.entropy = entropy
+
+    @property
+    def max_rows(self) -> int | None:
+        """Rows of a patient, where the ledger's unit of privacy is the patient."""
+        return self.__ledger.max_rows
+
+    def event(self, label: str) -> Event:
+        """The planned event of the measurement `label`. Raises BudgetError where the plan does not hold it."""
+        if label not in self.__ledger.allowance:
+            raise BudgetError(f"The plan holds no measurement called {label!r}.")
+        return self.__ledger.allowance[label][0]
+
+    def release(self, label: str, sensitivity: float, draw: Callable[[Event], Release]) -> Release:
+        """Charge the measurement `label` at its L2 `sensitivity`, then replay it from the checkpoint or draw it.
+
+        `draw` takes the planned event, whose noise it adds. Raises BudgetError, before anything is drawn, where the
+        plan does not hold the measurement.
+        """
+        event = self.event(label)
+        self.__ledger.charge(label, event, sensitivity)
+        return self._on_file(label, lambda: draw(event))
+
+    def draw_once(self, label: str, draw: Callable[[], Floats]) -> Floats:
+        """A secret draw that is never released, and that a resumed fit must not draw anew: it is kept on file alone."""
+        return self._on_file(f"secret: {label}", lambda: Release([draw()])).arrays[0]
+
+    def _on_file(self, label: str, draw: Callable[[], Release]) -> Release:
+        if self.__checkpoint is None:
+            return draw()
+        stored = self.__checkpoint.replay(label)
+        if stored is not None:
+            return Release(*stored)
+        drawn = draw()
+        self.__checkpoint.store(label, drawn.arrays, drawn.names)
+        return drawn
+
+    def __repr__(self) -> str:
+        return "Releases(ledger, entropy and checkpoint of a fit)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Releases cannot be pickled or copied.")

@@ -1,0 +1,90 @@
+"""The options of a fit are checked before the table is opened; messages name parameters, and no flag."""
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import medsynth
+from medsynth.errors import MedsynthError, UsageError
+from medsynth.fitting import environment, plan_fit
+from medsynth.fitting.options import NO_DP_BUDGET, method_settings
+
+ROOT = Path(__file__).parents[2] / "medsynth"
+OWN = [*(ROOT / "privacy").rglob("*.py"), ROOT / "artifact.py", ROOT / "budget.py", ROOT / "rng.py"]
+OWN += [p for p in (ROOT / "fitting").glob("*.py") if p.name != "private_table.py"]
+
+
+@pytest.mark.parametrize(
+    "options, parameter",
+    [
+        ({}, "epsilon"),
+        ({"epsilon": 1.0, "no_dp": True}, "no_dp"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"epsilon": 1.0, "delta": 0.0}, "delta"),
+        ({"epsilon": 1.0, "rows": 1}, "rows"),
+        ({"epsilon": 1.0, "device": "tpu"}, "device"),
+        ({"epsilon": 1.0, "method": "magic"}, None),
+    ],
+)
+def test_what_is_out_of_range_is_refused_before_the_table_is_opened(options, parameter):
+    with pytest.raises(UsageError) as error:
+        medsynth.fit("no such table.csv", **options)
+    assert parameter is None or f"`{parameter}`" in str(error.value)
+
+
+@pytest.mark.parametrize("path", OWN, ids=lambda path: path.name)
+def test_no_string_names_a_flag(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            assert " --" not in f" {node.value}", node.lineno
+
+
+def test_settings_of_a_method():
+    assert method_settings(None, None, public=False) == {}
+    assert method_settings({"lots": 3}, 4, public=True) == {"lots": 3, "microbatches": 4, "public": True}
+    with pytest.raises(UsageError, match="`public`"):
+        method_settings({"public": True}, None, public=False)
+
+
+def test_a_plan_is_the_one_that_a_fit_follows(quick, cohort, clinic, tmp_path):
+    cohort.to_csv(tmp_path / "t.csv", index=False)
+    plan, seconds, notes = plan_fit(tmp_path / "t.csv", epsilon=2.0, schema=clinic, method="independent", rows=300)
+    model = medsynth.fit(cohort, epsilon=2.0, schema=clinic, method="independent", rows=300)
+    charged = {entry.label: (entry.event, entry.count) for entry in model.ledger.entries}
+    assert charged == plan.events and model.epsilon == plan.epsilon and seconds > 0 and isinstance(notes, list)
+    without = plan_fit(300, epsilon=2.0, method="independent", columns=len(cohort.columns))[0]
+    assert without.events == plan.events
+    with pytest.raises(UsageError, match="two rows"):
+        plan_fit(1, epsilon=2.0, method="independent")
+
+
+def test_a_large_delta_is_pointed_out_and_the_public_count_is_named(quick):
+    frame = pd.DataFrame({"a": np.arange(200) % 3, "y": np.where(np.arange(200) % 2, "no", "yes")})
+    notices = []
+    medsynth.fit(frame, no_dp=True, delta=1e-2, method="independent", notice=notices.append)
+    text = "\n".join(notices)
+    assert "`delta` 0.01 is large for 200 rows" in text and "row count, 200, is taken as public" in text
+    assert "NOT DIFFERENTIALLY PRIVATE" in text and NO_DP_BUDGET > 100
+
+
+def test_a_device_that_is_absent_is_named(monkeypatch):
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert environment.choose_device("auto") == environment.choose_device("cpu") == "cpu"
+    with pytest.raises(MedsynthError, match="`device`"):
+        environment.choose_device("cuda")
+
+
+def test_threads_are_given_back():
+    import torch
+
+    before = torch.get_num_threads()
+    with pytest.raises(ZeroDivisionError), environment.one_thread():
+        assert torch.get_num_threads() == 1
+        raise ZeroDivisionError
+    assert torch.get_num_threads() == before
+    assert set(environment.versions()) == {"python", *environment.PACKAGES}

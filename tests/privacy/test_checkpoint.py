@@ -1,0 +1,63 @@
+"""The checkpoint: records whole or not at all, in order, of one fit alone."""
+
+import stat
+
+import numpy as np
+import pytest
+
+from medsynth.errors import MedsynthError, UsageError
+from medsynth.privacy.checkpoint import Checkpoint
+
+FACTS = {"plan": {"h": [1.5, 2]}, "table": "abc"}
+
+
+def test_records_come_back_bit_for_bit_and_in_order(tmp_path):
+    path = tmp_path / "x.medsynth-checkpoint"
+    first = Checkpoint(path, FACTS, resume=False)
+    arrays = [np.random.default_rng(0).normal(size=(3, 4)), np.array(2.5)]
+    first.store("h", arrays, [])
+    first.store("g", [np.zeros(0)], ["ward", 'é, "x"'])
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    again = Checkpoint(path, FACTS, resume=True)
+    assert again.seed == first.seed and again.remaining == 2
+    found, _ = again.replay("h")
+    assert all((a == b).all() and a.shape == b.shape for a, b in zip(found, arrays, strict=True))
+    (none,), names = again.replay("g")
+    assert none.shape == (0,) and names == ["ward", 'é, "x"']
+    assert again.replay("h") is None
+
+
+def test_any_half_written_tail_is_cut_off(tmp_path):
+    path = tmp_path / "x"
+    checkpoint = Checkpoint(path, FACTS, resume=False)
+    ends = []
+    for k in range(4):
+        checkpoint.store("h", [np.full(5, float(k))], [])
+        ends.append(path.stat().st_size)
+    content = path.read_bytes()
+    for length in range(0, len(content) + 1, 7):
+        path.write_bytes(content[:length])
+        again = Checkpoint(path, FACTS, resume=True)
+        assert again.remaining == sum(end <= length for end in ends)
+        if length >= ends[0]:
+            assert path.stat().st_size == max(end for end in ends if end <= length)
+
+
+def test_another_fits_records_are_refused(tmp_path):
+    Checkpoint(tmp_path / "x", FACTS, resume=False).store("h", [], [])
+    with pytest.raises(UsageError, match="another fit"):
+        Checkpoint(tmp_path / "x", {**FACTS, "table": "other"}, resume=True)
+    checkpoint = Checkpoint(tmp_path / "x", FACTS, resume=False)
+    checkpoint.store("h", [np.zeros(2)], [])
+    with pytest.raises(MedsynthError, match="plan"):
+        Checkpoint(tmp_path / "x", FACTS, resume=True).replay("g")
+
+
+def test_a_file_that_cannot_be_written_is_one_error(tmp_path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(MedsynthError, match="cannot be written"):
+        Checkpoint(tmp_path / "folder", FACTS, resume=False)
+
+
+def test_without_a_file_there_is_nothing_to_resume(tmp_path):
+    assert Checkpoint(tmp_path / "x", FACTS, resume=True).remaining == 0 and not (tmp_path / "x").exists()
