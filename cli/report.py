@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from medsynth.artifact import Model
-    from medsynth.report.build import Report
+    from medsynth.report.document import Report
 
 
 class Inputs(NamedTuple):
@@ -155,8 +155,8 @@ def _command_line() -> list[str]:
 
 
 def _print(made: Report, output: Path, shareable: bool, as_json: bool) -> None:
-    verdicts, twin = made.glance, output.with_suffix(".json")
-    lines = [f"{'-' if v.met is None else 'ok' if v.met else 'NO':<3} {v.question:<50} {_shown(v.figure.value)}"
+    verdicts, twin = made.verdicts, output.with_suffix(".json")
+    lines = [f"{'-' if v.met is None else 'ok' if v.met else 'NO':<3} {v.question:<50} {_shown(v.estimate.value)}"
              for v in verdicts]  # fmt: skip
     facts = {
         "report": str(output),

@@ -81,18 +81,18 @@ def quick(monkeypatch, other_defaults):
     from medsynth.methods.warm_dp_cgan import method as warm_dp_cgan
 
     monkeypatch.setattr(warm_dp_cgan, "STEPS", 5)
-    some = budget_rule.Pairing(count=3, steps=10, critic=0.1, features=8)
-    none = budget_rule.Pairing(count=0)
-    monkeypatch.setattr(warm_dp_cgan, "pairing", lambda rows, columns, epsilon: some if columns > 3 else none)
+    some = budget_rule.Allocation(count=3, steps=10, critic_share=0.1, critic_features=8)
+    none = budget_rule.Allocation(count=0)
+    monkeypatch.setattr(warm_dp_cgan, "allocate", lambda rows, columns, epsilon: some if columns > 3 else none)
     other_defaults(warm_dp_cgan, candidates=6)
     other_defaults(dp_cgan, lots=5, features=16)
     other_defaults(thyroid_study, steps=40)
     for module in (gs_wgan, public_order):
-        other_defaults(module, shards=4, steps=3, answers=2)
+        other_defaults(module, shards=4, steps=3, gradients=2)
     for module in (dp_gan, loss_noise):
         other_defaults(module, lots=5, rate=0.5)
-    monkeypatch.setattr(dp_cgan, "Shape", partial(dp_cgan.Shape, steps=10))
-    monkeypatch.setattr(gs_wgan, "Shape", partial(gs_wgan.Shape, warm=2))
+    monkeypatch.setattr(dp_cgan, "DpCganSize", partial(dp_cgan.DpCganSize, steps=10))
+    monkeypatch.setattr(gs_wgan, "GsWganSize", partial(gs_wgan.GsWganSize, warm=2))
 
 
 @pytest.fixture

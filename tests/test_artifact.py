@@ -54,7 +54,7 @@ def test_it_holds_only_what_may_leave(content):
     kinds = {name.split(".")[0] for name in model.tensors}
     assert kinds == {"generator", "latent", "base", "prior", "histogram", "place"}
     asked = {entry.label for entry in model.ledger.entries}
-    assert asked == {"column histograms", "class-by-bin counts", "finer class counts"}
+    assert asked == {"one-way marginals", "class-by-bin marginals", "re-measured class marginals"}
 
 
 def test_every_kind_of_damage_is_one_error(content, tmp_path):

@@ -130,7 +130,7 @@ register(
 register(
     Method(
         name="loss-noise",
-        summary="noise on the loss as published; it keeps nobody's privacy and is offered for comparison",
+        summary="noise on the loss as published; it protects nobody and is offered for comparison",
         module=f"{_HERE}.loss_noise.method",
         conditional_sampling=True,
         no_claim="its noise never reaches the released parameters",

@@ -41,8 +41,11 @@ def share_names(config: type[MethodConfig]) -> list[str]:
 
 
 def descriptions(config: type[MethodConfig]) -> dict[str, str]:
-    """What each setting is, by name: its description and its default, for help and documents."""
-    return {name: f"{field.description} [{field.default}]" for name, field in config.model_fields.items()}
+    """What each setting is, by name: its description and its default if it has one, for help and documents."""
+    return {
+        name: str(field.description) + ("" if field.default is None else f" [{field.default}]")
+        for name, field in config.model_fields.items()
+    }
 
 
 def read_settings(method: str, config: type[MethodConfig], settings: Mapping[str, object]) -> MethodConfig:
@@ -55,7 +58,7 @@ def read_settings(method: str, config: type[MethodConfig], settings: Mapping[str
     try:
         return config.model_validate(dict(settings))
     except ValidationError as error:
-        raise UsageError(f"`settings` {_told(config, error)}.") from None
+        raise UsageError(f"`settings` {_first_mistake(config, error)}.") from None
 
 
 def restored_settings(config: type[MethodConfig], kept: Mapping[str, object]) -> MethodConfig:
@@ -68,7 +71,7 @@ def restored_settings(config: type[MethodConfig], kept: Mapping[str, object]) ->
     raise ArtifactError("This model's configuration is not one that this version of medsynth knows.")
 
 
-def _told(config: type[MethodConfig], error: ValidationError) -> str:
+def _first_mistake(config: type[MethodConfig], error: ValidationError) -> str:
     """The first mistake, without the value that was given."""
     first: Any = error.errors(include_input=False, include_url=False)[0]
     if not first["loc"]:
@@ -83,8 +86,8 @@ def bounds(config: type[MethodConfig], name: str) -> str:
     """The bounds of a number in words, for messages and documents."""
     words = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
     marks = config.model_fields[name].metadata
-    said = [f"{word} {getattr(mark, key):g}" for mark in marks for key, word in words.items() if hasattr(mark, key)]
-    if "at least 1" in said:
-        said[said.index("at least 1")] = "above 0 and whole"
+    parts = [f"{word} {getattr(mark, key):g}" for mark in marks for key, word in words.items() if hasattr(mark, key)]
+    if "at least 1" in parts:
+        parts[parts.index("at least 1")] = "above 0 and whole"
     share = "a share " if name in share_names(config) else ""
-    return share + (" and ".join(said) or "a finite number")
+    return share + (" and ".join(parts) or "a finite number")

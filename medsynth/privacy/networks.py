@@ -46,22 +46,3 @@ class Mlp(nn.Module):
             x = self.activate(layer(x))
         result: Tensor = self.layers[-1](x)
         return result
-
-
-class Averaged:
-    """Exponentially averaged weights of a network: each `keep` takes 1 - `share` of the present ones."""
-
-    def __init__(self, net: Mlp, share: float) -> None:
-        self.net, self.share = net, share
-        self.kept = [p.detach().clone() for p in net.parameters()]
-
-    def keep(self) -> None:
-        """Take part of the weights as they are now."""
-        for kept, p in zip(self.kept, self.net.parameters(), strict=True):
-            kept.lerp_(p.detach(), 1 - self.share)
-
-    def settle(self) -> None:
-        """Give the network its averaged weights."""
-        with torch.no_grad():
-            for kept, p in zip(self.kept, self.net.parameters(), strict=True):
-                p.copy_(kept)

@@ -89,7 +89,7 @@ def figures(drawn, train, test, schema, target) -> dict:
 
     from medsynth.report.data import protocol
     from medsynth.report.data import tables as inputs
-    from medsynth.report.sections.fidelity import fidelity
+    from medsynth.report.sections.fidelity.section import fidelity
 
     with threadpool_limits(1):
         score = protocol.score(drawn, test, target)
@@ -100,7 +100,7 @@ def figures(drawn, train, test, schema, target) -> dict:
         "mean": round(score["mean"], 4),
         "best": round(score["best"], 4),
         **{key: round(getattr(found, key), 4) for key in ("one_way", "one_way_ceiling", "two_way", "two_way_ceiling")},
-        "telling": found.telling.value and round(found.telling.value, 4),
+        "telling": found.propensity_auroc.value and round(found.propensity_auroc.value, 4),
     }
 
 

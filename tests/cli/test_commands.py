@@ -38,7 +38,7 @@ def test_the_straight_way(patients, cohort):
     assert list(drawn.columns) == list(cohort.columns) and len(drawn) == 1000
     assert drawn.dtypes.to_dict() == pd.read_csv("patients.csv").dtypes.to_dict()
     answer = good("ledger", "--verify")
-    assert "class-by-bin counts" in answer.stdout and "Verified" in answer.stdout
+    assert "class-by-bin marginals" in answer.stdout and "Verified" in answer.stdout
     assert "histogram.age_years" in good("inspect").stdout
 
 
@@ -176,7 +176,7 @@ def test_a_plan_shows_what_learning_a_schema_asks(patients):
 def test_plan_spends_nothing_and_shows_the_budget():
     facts = json.loads(good("plan", "3772", "--epsilon", "3.7", "--json").stdout)
     assert facts["epsilon"] <= 3.7 and abs(sum(a["share"] for a in facts["measurements"]) - 1) < 1e-9
-    assert "column histograms" in good("plan", "3772", "--epsilon", "3.7").stdout
+    assert "one-way marginals" in good("plan", "3772", "--epsilon", "3.7").stdout
 
 
 def test_schema_commands(patients):

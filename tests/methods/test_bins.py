@@ -1,13 +1,13 @@
-"""Bins, heaps and conditionals: values come back as they are spread, and noise does not stand in for rows."""
+"""Bins, digit preference and conditionals: values come back as they are spread, and noise is not taken for rows."""
 
 import numpy as np
 import pytest
 
 from medsynth.methods.shared.bins import Bins
 from medsynth.methods.shared.conditionals import class_totals, conditionals, smoothed
-from medsynth.methods.shared.digit_preference import Grain, grains, held_in, on_heaps, shrunk
+from medsynth.methods.shared.digit_preference import DigitKinds, count_kinds, digit_kinds, draw_numbers, shrunk
 from medsynth.methods.shared.marginals import cleaned
-from medsynth.methods.warm_dp_cgan.class_marginals import Counts
+from medsynth.methods.warm_dp_cgan.class_marginals import ClassMarginals
 from medsynth.privacy.accounting.calibration import Query, make_plan
 from medsynth.privacy.release import Releases
 from medsynth.privacy.vault import Vault
@@ -25,9 +25,9 @@ def fitted(column, codes, most=20):
 
     fine = grid(column, CELLS)
     shares = np.bincount(fine.cell_of(codes), minlength=fine.cells) / len(codes)
-    grain = Grain(column.units[0], column.size)
-    heaps = np.bincount(grain.cell_of(codes), minlength=grain.cells) / len(codes)
-    return Bins.of(column, shares, heaps, most)
+    kinds = DigitKinds(column.units[0], column.size)
+    digits = np.bincount(kinds.cell_of(codes), minlength=kinds.cells) / len(codes)
+    return Bins.of(column, shares, digits, most)
 
 
 def redrawn(bins, codes, rng):
@@ -35,10 +35,10 @@ def redrawn(bins, codes, rng):
     return bins.draw(bins.cell_of(codes), np.zeros(len(codes), np.int64), bins.shares[None] + 1e-12, rng)
 
 
-@pytest.mark.parametrize("heaped", [True, False])
-def test_heaps_come_back_heaped_and_even_values_even(heaped, rng):
+@pytest.mark.parametrize("rounded", [True, False])
+def test_preferred_digits_come_back_and_even_values_stay_even(rounded, rng):
     values = np.clip(np.rint(rng.normal(130, 20, 20_000)), 50, 300).astype(np.int64)
-    if heaped:
+    if rounded:
         values = np.where(rng.random(len(values)) < 0.8, np.round(values, -1), values)
     codes = (values - 50).astype(np.int32)
     drawn = redrawn(fitted(PRESSURE, codes), codes, rng)
@@ -48,16 +48,16 @@ def test_heaps_come_back_heaped_and_even_values_even(heaped, rng):
     assert abs(near[0] - near[1]) < 0.02
 
 
-def test_kinds_count_and_draw_what_they_say(rng):
+def test_kinds_of_numbers_are_counted_and_drawn_exactly(rng):
     first, last = np.array([-7, 0, 13, 99, 9_990]), np.array([12, 0, 13, 1205, 10_010])
-    grain, held = Grain(-50, 10**6), held_in(first, last)
+    kinds, members = DigitKinds(-50, 10**6), count_kinds(first, last)
     for j, (a, b) in enumerate(zip(first, last, strict=True)):
-        kinds = grain.cell_of(np.arange(a, b + 1) + 50)
-        assert (held[:, j] == np.bincount(kinds, minlength=grain.cells)[:-1]).all()
-        assert held[:, j].sum() == b - a + 1
-    weight = np.zeros(len(held))
+        found = kinds.cell_of(np.arange(a, b + 1) + 50)
+        assert (members[:, j] == np.bincount(found, minlength=kinds.cells)[:-1]).all()
+        assert members[:, j].sum() == b - a + 1
+    weight = np.zeros(len(members))
     weight[[3, 9 + 1]] = 1.0  # last digit 4, or tens that end in 20
-    drawn = on_heaps(np.full(2000, 1), np.full(2000, 199), weight, rng)
+    drawn = draw_numbers(np.full(2000, 1), np.full(2000, 199), weight, rng)
     assert set(drawn) == {*range(4, 200, 10), 20, 120}
     assert abs(np.mean(drawn % 10 == 4) - 20 / 22) < 0.03  # 4.5 standard errors
 
@@ -78,8 +78,8 @@ def test_a_split_keeps_the_cuts_there_were():
     assert old.cells < new.cells <= 30
 
 
-def test_a_telling_column_is_asked_again_and_both_answers_count(rng):
-    """Bins' counts by both answers err less than by either; 400 tables a side, so the ratios below hold to 3 %."""
+def test_both_measurements_of_a_column_measured_again_count(rng):
+    """Bins' counts by both measurements err less than by either; 400 tables a side, so the ratios below hold to 3 %."""
     codes = np.column_stack([rng.integers(0, 2, 2000), rng.integers(0, 100, 2000)]).astype(np.int32)
     codes[:, 1] = np.where(codes[:, 0] == 1, codes[:, 1] // 2, codes[:, 1])
     column = Continuous(bounds=(0, 99), decimals=0)
@@ -92,8 +92,10 @@ def test_a_telling_column_is_asked_again_and_both_answers_count(rng):
     for seed in range(40):
         entropy = SeededEntropy(seed)
         vault = Vault(codes, ("y", "x"), Releases(plan.ledger(entropy.source), entropy))
-        first = Counts.of(bins, {"x": true + rng.normal(0, std, true.shape)}, {"x": std}, np.array([1000.0, 1000.0]))
-        both = first.refined(vault, "again", std, ("y", classes))
+        first = ClassMarginals.of(
+            bins, {"x": true + rng.normal(0, std, true.shape)}, {"x": std}, np.array([1000.0, 1000.0])
+        )
+        both = first.remeasured(vault, "again", std, ("y", classes))
         now = both.bins["x"]
         parent = bins["x"].place[np.searchsorted(now.place, np.arange(now.cells))]
         exact = np.stack([np.bincount(now.cell_of(codes[codes[:, 0] == k, 1]), minlength=now.cells) for k in (0, 1)])
@@ -128,12 +130,12 @@ def test_overlap_of_a_span_with_cells():
     assert bins.shares_of(np.ones((1, 10)), bins.overlap(9, 9))[0].tolist() == [0.0] * 9 + [1.0]
 
 
-def test_grains_only_where_cells_are_wider_than_values():
+def test_digit_kinds_only_where_cells_are_wider_than_values():
     columns = {"a": {"kind": "count", "bounds": [0, 50]}, "b": {"kind": "continuous", "bounds": [0, 9], "decimals": 3}}
-    assert set(grains(Schema.from_dict({"name": "t", "columns": columns}))) == {"b"}
+    assert set(digit_kinds(Schema.from_dict({"name": "t", "columns": columns}))) == {"b"}
 
 
-def test_a_tail_of_noise_is_not_believed():
+def test_a_tail_of_noise_is_cut_off():
     """A thousand rows in the first third, noise of ten a cell everywhere: the far end must not get rows."""
     rng, far = np.random.default_rng(0), []
     true = np.where(np.arange(128) < 40, 25.0, 0.0)

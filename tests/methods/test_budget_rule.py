@@ -1,4 +1,4 @@
-"""The rule for pairs reads public quantities, and the critic's expectations are those of rows."""
+"""The budget rule for two-way marginals reads public numbers, and the critic's expectations are those of rows."""
 
 import numpy as np
 import pytest
@@ -8,32 +8,32 @@ from medsynth_sample_data import simulate
 from medsynth.io.table import from_frame
 from medsynth.methods.shared.bins import Bins, grids
 from medsynth.methods.shared.marginals import Condition
-from medsynth.methods.shared.mixture import Mixture, Shape
-from medsynth.methods.warm_dp_cgan.budget_rule import pairing
+from medsynth.methods.shared.mixture import GeneratorSize, MixtureOfProducts
+from medsynth.methods.warm_dp_cgan.budget_rule import allocate
 from medsynth.methods.warm_dp_cgan.critic import Critic
 from medsynth.rng import torch_stream
 from medsynth.schema import Schema
 from medsynth.transforms.table_codec import encode
 
 
-def test_more_rows_and_a_larger_epsilon_never_buy_fewer_pairs():
+def test_more_rows_and_a_larger_epsilon_never_give_fewer_pairs():
     for columns in (4, 12, 22, 60):
         for one, other in ((400, 3_772), (3_772, 10_000), (10_000, 50_000), (50_000, 250_000)):
             for small, large in ((0.5, 1.0), (1.0, 3.7), (3.7, 10.0)):
-                few = pairing(one, columns, small)
-                assert few.count <= pairing(other, columns, small).count
-                assert few.count <= pairing(one, columns, large).count
+                few = allocate(one, columns, small)
+                assert few.count <= allocate(other, columns, small).count
+                assert few.count <= allocate(one, columns, large).count
                 assert few.count <= (columns - 1) * (columns - 2) // 2
                 assert few.count % few.rounds == 0
 
 
 def test_small_tables_get_none_and_large_ones_all():
-    assert pairing(400, 31, 1.0).count == 0 and pairing(400, 31, 1.0).critic == 0
-    thyroid = pairing(3_772, 22, 3.7)
-    assert 0 < thyroid.count <= 30 and thyroid.critic == 0
-    large = pairing(50_000, 22, 3.7)
-    assert large.count > 150 and large.critic > 0
-    assert pairing(250_000, 22, 3.7).rounds == 1  # all of them: nothing to choose
+    assert allocate(400, 31, 1.0).count == 0 and allocate(400, 31, 1.0).critic_share == 0
+    thyroid = allocate(3_772, 22, 3.7)
+    assert 0 < thyroid.count <= 30 and thyroid.critic_share == 0
+    large = allocate(50_000, 22, 3.7)
+    assert large.count > 150 and large.critic_share > 0
+    assert allocate(250_000, 22, 3.7).rounds == 1  # all of them: nothing to choose
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_expected_features_are_the_means_of_drawn_rows(critic):
     made, codes, bins, names = critic
     stream = np.random.default_rng(0)
     base = {name: np.log(stream.dirichlet(np.ones(bins[name].cells)))[None] for name in names}
-    mixture = Mixture(base, Shape(points=4), torch_stream(1, "init"))
+    mixture = MixtureOfProducts(base, GeneratorSize(points=4), torch_stream(1, "init"))
     with torch.no_grad():
         for parameter in mixture.net.parameters():
             parameter.add_(0.3 * torch.randn(parameter.shape, generator=torch_stream(2, "shift")))

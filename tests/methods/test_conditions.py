@@ -44,7 +44,7 @@ def test_classes_by_condition_and_by_balance(model):
     assert medsynth.sample(model, 50, seed=1, where=["t3_nmol_l="])["t3_nmol_l"].isna().all()
 
 
-def test_a_numeric_target_can_be_asked_for(quick):
+def test_rows_can_be_drawn_given_a_numeric_target(quick):
     """Its range holds, inside the bins too, and other columns follow it as they do in unconditional rows."""
     rng = np.random.default_rng(0)
     x = rng.integers(0, 101, 4000)

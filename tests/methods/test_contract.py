@@ -99,7 +99,7 @@ def test_any_column_can_be_the_target(method, target):
 
 
 def test_levels_alone_and_no_target_at_all():
-    """Without a number column there is no histogram to ask; a table without a target has one class."""
+    """Without a number column there is no histogram to measure; a table without a target has one class."""
     check(fit({name: PLAIN[name] for name in ("sick", "y")}))
 
 
@@ -138,13 +138,13 @@ def test_the_classes_are_learned(method, monkeypatch, other_defaults):
 def test_encoding_reads_each_row_alone(clinic, cohort):
     """A row's features depend on that row alone: per-row gradients could not be bounded otherwise."""
     from medsynth.io.table import from_frame
-    from medsynth.methods.dp_cgan.encoded_rows import Rows
+    from medsynth.methods.dp_cgan.encoded_rows import EncodedRows
     from medsynth.methods.shared.marginals import CELLS
     from medsynth.transforms.grid import grid
 
     codes = encode(from_frame(cohort), clinic)
     counts = {n: np.ones(grid(c, CELLS).cells) for n, c in clinic.columns.items()}
-    rows = Rows.of(clinic, counts, 300)
+    rows = EncodedRows.of(clinic, counts, 300)
     other = codes.copy()
     other[7] = codes[8]
     same = np.arange(300) != 7

@@ -13,10 +13,10 @@ import medsynth
 from medsynth import rng
 from medsynth.errors import SchemaError, TableError, UsageError
 from medsynth.fitting.planning import plan_fit
-from medsynth.methods.dp_gan import grouping
+from medsynth.methods.dp_gan import grouping, training
 from medsynth.methods.dp_gan import method as dp_gan
 from medsynth.methods.registry import configured
-from medsynth.methods.shared.training_loop import Stage
+from medsynth.methods.shared.training_setup import TrainingSetup
 from medsynth.privacy.accounting import accountant
 from medsynth.privacy.accounting.calibration import make_plan
 from medsynth.privacy.networks import Mlp
@@ -24,7 +24,7 @@ from medsynth.privacy.release import Releases
 from medsynth.privacy.vault import Vault
 
 pytestmark = pytest.mark.usefixtures("quick")
-LABELS = {"column histograms", "class counts", "critic gradients"}
+LABELS = {"one-way marginals", "class marginal", "critic gradient sum"}
 
 
 def run(cohort, clinic, **options):
@@ -39,26 +39,27 @@ def test_the_plan_costs_what_an_independent_accountant_says(bounds):
     assert other <= plan.epsilon + 0.02 and plan.epsilon <= 1.02 * other + 0.01
 
 
-@pytest.mark.parametrize("groups", grouping.COUNTS)
+@pytest.mark.parametrize("groups", grouping.GROUP_COUNTS)
 @pytest.mark.parametrize("bounds", ["fixed", "quantile"])
 def test_every_grouping_keeps_its_plan(groups, bounds, cohort, clinic, other_defaults):
     other_defaults(dp_gan, groups=groups, bounds=bounds)
     model = run(cohort, clinic)
     told = {entry.label: entry for entry in model.ledger.entries}
-    k = grouping.COUNTS[groups]
+    k = grouping.GROUP_COUNTS[groups]
     assert model.ledger.complete and model.claims and model.epsilon <= 3.7
-    assert set(told) == LABELS | ({"gradients below their bounds"} if bounds == "quantile" else set())
-    assert told["critic gradients"].sensitivity == pytest.approx(math.sqrt(k))
+    assert set(told) == LABELS | ({"clipping quantiles"} if bounds == "quantile" else set())
+    assert told["critic gradient sum"].sensitivity == pytest.approx(math.sqrt(k))
     if bounds == "quantile":
-        assert told["gradients below their bounds"].sensitivity == pytest.approx(math.sqrt(k) / 2)
-        measured = model.ledger.times_measured
-        assert measured("gradients below their bounds") == measured("critic gradients") == 5
+        assert told["clipping quantiles"].sensitivity == pytest.approx(math.sqrt(k) / 2)
+        assert (
+            model.ledger.times_measured("clipping quantiles") == model.ledger.times_measured("critic gradient sum") == 5
+        )
 
 
 def test_grouping_does_not_cheapen_the_noise():
-    """The plan's multiplier is of the whole answer: each group's own noise is sqrt(k) times it, over its bound."""
-    asked = {groups: dp_gan.queries(dp_gan.Config(groups=groups), 4000, 20, 3.7) for groups in grouping.COUNTS}
-    assert all(queries == asked["global"] for queries in asked.values())
+    """The plan's multiplier is of the whole measurement: each group's own noise is sqrt(k) times it, over its bound."""
+    planned = {groups: dp_gan.queries(dp_gan.Config(groups=groups), 4000, 20, 3.7) for groups in grouping.GROUP_COUNTS}
+    assert all(queries == planned["global"] for queries in planned.values())
 
 
 def test_what_is_refused():
@@ -71,11 +72,11 @@ def test_what_is_refused():
 
 
 def test_public_streams_do_not_know_the_lot(cohort, clinic, monkeypatch):
-    """With all answers blinded, fits whose secret lots differ generate the same rows at every step."""
+    """With all measurements blinded, fits whose secret lots differ generate the same rows at every step."""
     from medsynth.privacy import vault
 
     pools, lots = [], []
-    true_pool, true_sum = dp_gan._Game.pool, vault.clipped_pair_sum
+    true_pool, true_sum = training.Training.pool, vault.clipped_pair_sum
 
     def pool(game):
         pools.append(true_pool(game))
@@ -85,7 +86,7 @@ def test_public_streams_do_not_know_the_lot(cohort, clinic, monkeypatch):
         lots.append(len(real))
         return true_sum(critic, loss, real, fake, mix, groups)
 
-    monkeypatch.setattr(dp_gan._Game, "pool", pool)
+    monkeypatch.setattr(training.Training, "pool", pool)
     monkeypatch.setattr(vault, "clipped_pair_sum", summed)
     monkeypatch.setattr(vault, "noised", lambda values, std, entropy: np.ones_like(values))
     for _ in range(2):
@@ -102,22 +103,22 @@ def game(clinic, cohort):
     plan = make_plan(dp_gan.queries(dp_gan.Config(), 300, 9, 50.0), epsilon=50.0, delta=1e-5, rows=300)
     codes = encode(from_frame(cohort), clinic.core)
     vault = Vault(codes, clinic.core.names, Releases(plan.ledger("x"), rng.SeededEntropy(0)))
-    stage = Stage.ask(clinic.core, vault, plan, 0, "cpu")
-    return dp_gan._Game(stage, 0), stage.encode(codes)
+    setup = TrainingSetup.measure(clinic.core, vault, plan, 0, "cpu")
+    return training.Training(setup, 0), setup.encode(codes)
 
 
 def test_a_row_meets_a_generated_row_of_its_own_class(clinic, cohort):
     made, rows = game(clinic, cohort)
-    pool, classes = made.pool(), made.stage.classes
+    pool, classes = made.pool(), made.setup.classes
     parts = pool.reshape(len(pool), classes, -1)
     assert torch.equal(parts[:, :, -classes:], torch.eye(classes).expand(len(pool), -1, -1))
-    w = torch.randn(classes * made.stage.width, generator=torch.Generator().manual_seed(0))
+    w = torch.randn(classes * made.setup.width, generator=torch.Generator().manual_seed(0))
     for row in rows[:20]:
         c = int(row[-classes:].argmax())
         own, slope = parts[0, c], w.reshape(classes, -1)[c, :-classes].norm()
-        gap = w @ made.stage.by_class(own) - w @ made.stage.by_class(row)
+        gap = w @ made.setup.by_class(own) - w @ made.setup.by_class(row)
         expected = made.weights[c] * (gap + 10 * (slope - 1).clamp(min=0).square())
-        found = made.loss(lambda x: x @ w, row, pool[0], torch.tensor(0.3))
+        found = made.pair_loss(lambda x: x @ w, row, pool[0], torch.tensor(0.3))
         assert float(found) == pytest.approx(float(expected), rel=1e-4)
 
 
@@ -125,7 +126,7 @@ def test_a_step_of_the_critic_follows_the_gradient_of_its_parameters(clinic, coh
     made, _ = game(clinic, cohort)
     sizes = [p.numel() for p in made.critic.parameters()]
     gradient = torch.arange(float(sum(sizes)))
-    made.judge(gradient)
+    made.critic_step(gradient)
     assert torch.equal(torch.cat([p.grad.flatten() for p in made.critic.parameters()]), gradient)
 
 
@@ -146,14 +147,14 @@ def test_a_noised_quantile_finds_the_median():
     norms = draw.lognormal(size=5000)
     bounds = (100.0, 0.01)
     for _ in range(150):
-        kept = [float((norms <= bound).mean() + 0.1 * draw.standard_normal()) for bound in bounds]
-        bounds = grouping.moved(bounds, kept)
+        below = [float((norms <= bound).mean() + 0.1 * draw.standard_normal()) for bound in bounds]
+        bounds = grouping.next_bounds(bounds, below)
     assert all(0.7 < bound < 1.4 for bound in bounds)
 
 
 @pytest.fixture
 def public(tmp_path, cohort, monkeypatch):
-    monkeypatch.setattr(dp_gan, "Shape", partial(dp_gan.Shape, warm=3))
+    monkeypatch.setattr(training, "DpGanSize", partial(training.DpGanSize, warm=3))
     path = tmp_path / "public.csv"
     cohort.iloc[:40].to_csv(path, index=False)
     return path
@@ -208,7 +209,7 @@ def test_another_public_file_is_another_fit(public, cohort, clinic, tmp_path):
 
 
 def test_public_rows_are_read_at_the_levels_that_were_chosen(tmp_path, monkeypatch):
-    """Codes in a hierarchy: the levels come from noisy answers, and the public rows go to those."""
+    """Codes in a hierarchy: the levels come from noisy measurements, and the public rows go to those."""
     rng = np.random.default_rng(0)
     columns = {"icd": {"kind": "categorical", "hierarchy": "icd10", "unknown": "other"},
                "y": {"kind": "binary", "levels": [0, 1]}}  # fmt: skip

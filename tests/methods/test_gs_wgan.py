@@ -8,9 +8,9 @@ import torch
 import medsynth
 from medsynth.errors import UsageError
 from medsynth.methods.gs_wgan import method as gs_wgan
-from medsynth.methods.gs_wgan.dual_averaging import Quiet
+from medsynth.methods.gs_wgan.dual_averaging import DualAveraging
 from medsynth.methods.registry import configured
-from medsynth.methods.shared.training_loop import Stage
+from medsynth.methods.shared.training_setup import TrainingSetup
 from medsynth.privacy.accounting import accountant
 from medsynth.privacy.accounting.calibration import make_plan
 from medsynth.privacy.shards import Shards
@@ -34,34 +34,34 @@ def fit(rows=90, **options):
 
 def test_the_warm_start_moves_no_generator_and_every_step_moves_every_critic(monkeypatch):
     kept, seen = {}, []
-    ask, upstream = Stage.ask.__func__, Shards.measure_upstream_gradient
+    measure, upstream = TrainingSetup.measure.__func__, Shards.measure_upstream_gradient
 
-    def asked(cls, *args):
-        kept["stage"] = ask(cls, *args)
-        kept["start"] = kept["stage"].mixture.base.clone()
-        return kept["stage"]
+    def measured(cls, *args):
+        kept["setup"] = measure(cls, *args)
+        kept["start"] = kept["setup"].mixture.base.clone()
+        return kept["setup"]
 
-    def answered(self, label, fakes, bound, **options):
+    def zero(self, label, fakes, bound, **options):
         seen.append([p.detach().clone() for p in self._Shards__critics.parameters])
         if len(seen) == 1:
-            assert torch.equal(kept["stage"].mixture.base, kept["start"])
+            assert torch.equal(kept["setup"].mixture.base, kept["start"])
         kept["held"] = self._Shards__sizes > 0
         return 0 * upstream(self, label, fakes, bound, **options)
 
-    monkeypatch.setattr(Stage, "ask", classmethod(asked))
-    monkeypatch.setattr(Shards, "measure_upstream_gradient", answered)
+    monkeypatch.setattr(TrainingSetup, "measure", classmethod(measured))
+    monkeypatch.setattr(Shards, "measure_upstream_gradient", zero)
     model = fit()
     base = np.concatenate([model.tensors[f"base.{name}"] for name in ("age", "sick")], 1)
-    assert np.allclose(base, kept["start"], atol=1e-6)  # answers of zero leave the generator at its start
+    assert np.allclose(base, kept["start"], atol=1e-6)  # gradients of zero leave the generator at its start
     assert len(seen) == 6 and kept["held"].sum() > 6
-    for before, after in ((1, 2), (3, 4)):  # two answers a step
+    for before, after in ((1, 2), (3, 4)):  # two gradients a step
         for was, now in zip(seen[before], seen[after], strict=True):
             assert ((was != now).flatten(1).any(1) == kept["held"]).all()
     for was, now in zip(seen[0], seen[1], strict=True):
         assert torch.equal(was, now)  # within a step no critic moves, picked or not
 
 
-def test_both_epsilons_are_told():
+def test_both_epsilons_are_noted():
     said = []
     fit(notice=said.append)
     assert any("federation" in line and "epsilon" in line for line in said)
@@ -75,27 +75,27 @@ def test_both_epsilons_are_told():
 def test_the_number_of_shards_is_a_public_rule(monkeypatch):
     monkeypatch.undo()
     config = gs_wgan.Config()
-    assert [config.parties(rows) for rows in (2, 100, 3772, 10**6)] == [2, 4, 150, 150]
-    assert gs_wgan.Config(shards=7).parties(10**6) == 7
+    assert [config.shard_count(rows) for rows in (2, 100, 3772, 10**6)] == [2, 4, 150, 150]
+    assert gs_wgan.Config(shards=7).shard_count(10**6) == 7
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"microbatches": 4}, {"shards": 0}, {"steps": 0}, {"answers": 0}, {"batch": 0}], ids=str
+    "wrong", [{"microbatches": 4}, {"shards": 0}, {"steps": 0}, {"gradients": 0}, {"batch": 0}], ids=str
 )
 def test_settings_are_checked(wrong):
     with pytest.raises(UsageError):
         configured("gs-wgan", gs_wgan, wrong)
 
 
-def test_quiet_steps_follow_what_stands_out_and_nothing_else():
+def test_dual_averaging_follows_gradients_that_exceed_their_noise():
     """Of 1000 parameters one has a gradient: it moves far, of the others about one in twenty, and a little."""
     rng = torch.Generator().manual_seed(0)
     place = torch.zeros(1000, requires_grad=True)
-    quiet = Quiet(place, 400**-0.5, 2.0)
+    averaging = DualAveraging(place, 400**-0.5, 2.0)
     for _ in range(400):
         place.grad = torch.randn(1000, generator=rng)
         place.grad[0] += 0.5
-        quiet.hear()
-    quiet.step()
+        averaging.add_gradient()
+    averaging.step()
     moved = place.detach()
     assert moved[0] < -4 and 0.02 < (moved[1:] != 0).float().mean() < 0.08 and moved[1:].abs().max() < 3

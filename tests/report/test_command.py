@@ -33,8 +33,8 @@ def test_bare_report(folder):
     assert answer.exit_code == 0, answer.stderr
     assert "INTERNAL" in answer.stderr and "clinic.report.html" in answer.stdout
     twin = json.loads((folder / "clinic.report.json").read_text())
-    assert twin["claim"]["epsilon"] <= 3.7 and twin["attacks"]["members"] > 100
-    assert {g["column"] for g in twin["subgroups"]["groups"]} == {"sex_at_birth"}
+    assert twin["sections"]["claim"]["epsilon"] <= 3.7 and twin["sections"]["attacks"]["members"] > 100
+    assert {g["column"] for g in twin["sections"]["subgroups"]["groups"]} == {"sex_at_birth"}
     assert "<h1>clinic</h1>" in (folder / "clinic.report.html").read_text()
     again = run("report")
     assert again.exit_code == 1 and "--force" in again.stderr
@@ -79,7 +79,7 @@ def test_any_tools_table(folder):
     pd.read_csv("clinic.synthetic.csv").to_csv("foreign.csv", index=False)
     answer = run("report", "--synthetic", "foreign.csv", "--real", "clinic.heldout.csv", "--target", "diagnosis")
     assert answer.exit_code == 0, answer.stderr
-    twin = json.loads((folder / "foreign.report.json").read_text())
+    twin = json.loads((folder / "foreign.report.json").read_text())["sections"]
     assert twin["claim"] is None and twin["attacks"] is None and "cross-validation" in twin["utility"]["train_rows"]
 
 
@@ -108,7 +108,7 @@ def test_mistakes_are_one_message(folder, words):
     assert not (folder / "z.html").exists() and not (folder / "z.json").exists()
 
 
-def test_a_fresh_sample_is_said(folder):
+def test_a_fresh_sample_is_reported(folder):
     made = (folder / "clinic.synthetic.csv").rename(folder / "kept.csv")
     answer = run("report", "--output", "fresh.html")
     made.rename(folder / "clinic.synthetic.csv")
@@ -119,17 +119,17 @@ def test_a_fresh_sample_is_said(folder):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--method gs-wgan", "picked afresh and in secret"),
-        ("--preset public-order", "answer in a public order"),
+        ("--method gs-wgan", "drawn anew in every step and kept secret"),
+        ("--preset public-order", "measured in a public order"),
         ("--method dp-gan", "Poisson sampling"),
         ("--method independent", None),
     ],
 )
-def test_the_ledger_tells_how_rows_were_drawn(quick, patients, words, said):
-    """And of each way only where it was taken."""
+def test_the_ledger_says_how_rows_were_drawn(quick, patients, words, said):
+    """And names each way only where it was taken."""
     for line in (f"fit patients.csv --epsilon 3.7 {words}", "sample -n 300", "report --shareable"):
         answer = run(*line.split())
         assert answer.exit_code == 0, answer.stderr
     page = patients.with_name("patients.report.html").read_text()
-    for way in ("picked afresh and in secret", "answer in a public order", "Poisson sampling"):
+    for way in ("drawn anew in every step and kept secret", "measured in a public order", "Poisson sampling"):
         assert (way in page) == (way == said)

@@ -123,11 +123,12 @@ def test_the_shareable_variant_has_read_no_real_row(model, synthetic, report):
     shared = build(synthetic=synthetic, real=None, model=model, title="clinic")
     content = json.loads(shared.model_dump_json())
     empty = {"utility", "importance", "inference", "fidelity", "quality", "subgroups", "attacks"}
-    assert {key for key, value in content.items() if value is None} == empty
-    assert content["source"]["real_rows"] is content["source"]["train_rows"] is content["source"]["digest"] is None
+    assert {key for key, value in content["sections"].items() if value is None} == empty
+    source = content["sections"]["source"]
+    assert source["real_rows"] is source["train_rows"] is source["digest"] is None
     html = page(shared)
     assert "Shareable" in html and "internal" not in html.lower()
-    internal = set(numbers(json.loads(report.model_dump_json())["fidelity"])) | {600.0, 1000.0}
+    internal = set(numbers(json.loads(report.model_dump_json())["sections"]["fidelity"])) | {600.0, 1000.0}
     public = set(numbers(content))
     secrets = {v for v in internal if v not in public and abs(v) > 1e-3}
     values = {float(v) for v in re.findall(r'<data value="([^"]+)"', html)}
@@ -138,7 +139,7 @@ def test_files_are_whole_private_and_not_overwritten(report, tmp_path):
     from medsynth.errors import OutputExists
 
     path, twin = save(report, tmp_path / "a.report.html")
-    assert twin.name == "a.report.json" and json.loads(twin.read_text())["format"] == 1
+    assert twin.name == "a.report.json" and json.loads(twin.read_text())["format"] == 2
     assert path.stat().st_mode & 0o077 == 0
     before = path.read_bytes()
     twin.unlink()
@@ -153,4 +154,4 @@ def test_words_of_the_table_cannot_break_the_page(halves, synthetic):
     made = build(synthetic=synthetic.replace(swap), real=halves[1].head(200).replace(swap), title=evil)
     html = page(made)
     assert evil not in html and "&lt;script&gt;" in html
-    assert isinstance(made.utility.mean_loss.value, float)
+    assert isinstance(made.sections["utility"].mean_loss.value, float)

@@ -13,11 +13,11 @@ from medsynth.errors import SchemaError, TableError
 from medsynth.report.build import build
 from medsynth.report.data import protocol
 from medsynth.report.data import tables as inputs
-from medsynth.report.data.cells import Coding
-from medsynth.report.sections.attacks import attacks
+from medsynth.report.data.cells import Cells
+from medsynth.report.sections.attacks.section import attacks
 from medsynth.report.sections.claim import _power, privacy
-from medsynth.report.sections.fidelity import fidelity
-from medsynth.report.sections.inference import _fit
+from medsynth.report.sections.fidelity.section import fidelity
+from medsynth.report.sections.inference import fit
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,13 +27,15 @@ def gather(real, synthetic, train=None, target="diagnosis", schema=None):
 
 
 def test_figures_are_those_of_the_protocol(report, halves, synthetic):
-    mine = {c.name: (c.real.value, c.synthetic.value, c.micro_synthetic) for c in report.utility.classifiers}
+    mine = {
+        c.name: (c.real.value, c.synthetic.value, c.micro_synthetic) for c in report.sections["utility"].classifiers
+    }
     real, made = (protocol.score(t, halves[1], "diagnosis") for t in (halves[0], synthetic))
     for name, (by_real, by_made, micro) in mine.items():
         assert by_real == pytest.approx(real["macro"][name], abs=5e-5)
         assert by_made == pytest.approx(made["macro"][name], abs=5e-5)
         assert micro == pytest.approx(made["micro_hard"][name], abs=5e-5)
-    assert report.utility.mean_synthetic.value == pytest.approx(made["mean"], abs=5e-5)
+    assert report.sections["utility"].mean_synthetic.value == pytest.approx(made["mean"], abs=5e-5)
 
 
 def test_the_protocol_is_the_field_script(halves, synthetic):
@@ -49,12 +51,12 @@ def test_the_protocol_is_the_field_script(halves, synthetic):
     assert {k: round(v, 4) for k, v in ours["micro_hard"].items()} == theirs["micro_hard"]
 
 
-def test_real_rows_as_synthetic_rows_lose_nothing_and_cannot_be_told(halves):
+def test_real_rows_as_synthetic_rows_lose_nothing_and_cannot_be_separated(halves):
     train, real = halves
     half = gather(real, train.iloc[::2].reset_index(drop=True), train.iloc[1::2].reset_index(drop=True))
     found = fidelity(half, np.random.default_rng(1))
     assert abs(found.two_way - found.two_way_ceiling) < 0.02 and abs(found.one_way - found.one_way_ceiling) < 0.02
-    assert 0.4 < found.telling.value < 0.6
+    assert 0.4 < found.propensity_auroc.value < 0.6
 
 
 def test_a_shuffled_table_keeps_columns_and_loses_pairs(halves):
@@ -66,12 +68,12 @@ def test_a_shuffled_table_keeps_columns_and_loses_pairs(halves):
     assert found.two_way < found.two_way_ceiling - 0.005 and found.association_gap > 0.01
 
 
-def test_heaps_have_cells_of_their_own():
+def test_values_that_many_rows_share_have_cells_of_their_own():
     frame = pd.DataFrame({"x": [0.0] * 50 + list(np.linspace(1, 2, 50)), "y": ["a", "b"] * 50})
-    coding = Coding.of(gather(frame, frame, target="y"))
-    cells = coding.column(frame, "x")
+    cells_of = Cells.of(gather(frame, frame, target="y"))
+    cells = cells_of.column(frame, "x")
     assert len(set(cells[:50])) == 1 and cells[0] not in set(cells[50:])
-    assert coding.column(frame.assign(x=np.nan), "x")[0] == coding.cells("x") - 1
+    assert cells_of.column(frame.assign(x=np.nan), "x")[0] == cells_of.count("x") - 1
 
 
 def test_attacks_find_a_copy_and_not_the_truth(halves):
@@ -119,14 +121,16 @@ def test_attacks_find_an_overfitted_gan(halves):
     generator, critic = layers(len(data), 128, data.shape[1]), layers(data.shape[1] + len(data), 256, 1)
     adam = [torch.optim.Adam(net.parameters(), 1e-3, betas=(0.5, 0.9)) for net in (generator, critic)]
 
-    def says(rows):
+    def critic_score(rows):
         return critic(torch.cat([rows, label], 1))
 
     for _ in range(1500):
         for optimizer, critics in zip(adam, (False, True), strict=True):
             fake = generator(label)
             loss = (
-                softplus(-says(data)).mean() + softplus(says(fake)).mean() if critics else softplus(-says(fake)).mean()
+                softplus(-critic_score(data)).mean() + softplus(critic_score(fake)).mean()
+                if critics
+                else softplus(-critic_score(fake)).mean()
             )
             optimizer.zero_grad()
             loss.backward()
@@ -168,13 +172,46 @@ def test_a_claim_of_nothing_allows_nothing():
     assert _power(0.1, [(math.log(2), 0.0)]) == pytest.approx(0.2)
 
 
-def test_the_regression_is_statsmodels_in_small():
+def test_the_regression_finds_known_coefficients():
     """Logistic regression with known coefficients, within four standard errors."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(20_000, 2))
     y = (rng.random(20_000) < 1 / (1 + np.exp(-(0.5 + x @ [1.0, -2.0])))).astype(float)
-    beta, spread = _fit(x, y, linear=False)
-    assert np.all(np.abs(beta - [0.5, 1.0, -2.0]) < 4 * spread) and np.all(spread < 0.05)
+    found = fit(x, y, linear=False)
+    spread = (found.high - found.low) / 2 / norm.ppf(0.975)
+    assert np.all(np.abs(found.value - [1.0, -2.0]) < 4 * spread) and np.all(spread < 0.05)
+
+
+@pytest.mark.parametrize("linear", [False, True])
+def test_the_regression_is_statsmodels(linear):
+    import statsmodels.api as sm
+
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(500, 3))
+    y = x @ [1.0, -1.0, 0.5] + rng.normal(size=500)
+    y = y if linear else (y > 0).astype(float)
+    design = sm.add_constant(x)
+    theirs = sm.OLS(y, design).fit() if linear else sm.Logit(y, design).fit(disp=0)
+    found = fit(x, y, linear)
+    assert found.value == pytest.approx(theirs.params[1:], rel=1e-4)
+    ends = theirs.conf_int()
+    assert found.low == pytest.approx(ends[1:, 0], rel=1e-3) and found.high == pytest.approx(ends[1:, 1], rel=1e-3)
+
+
+def test_what_cannot_be_estimated_is_left_out():
+    """A column that separates the outcomes, one that does not vary, one that another determines."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(400, 5))
+    y = (rng.random(400) < 1 / (1 + np.exp(-x[:, 0]))).astype(float)
+    x[:, 1] = (y == 1) & (rng.random(400) < 0.3)  # never without the outcome: its log odds have no maximum
+    x[:, 2] = 7.0
+    x[:, 4] = 2 * x[:, 3]
+    found = fit(x, y, linear=False)
+    assert np.isfinite(found.value).tolist() == [True, False, False, True, False]
+    assert found.estimate(1).value is None and abs(found.value[0] - 1) < 1
+    complete = fit(np.where(y == 1, 1.0, -1.0)[:, None] + 0.1 * x[:, :1], y, linear=False)
+    assert np.isnan(complete.value).all()
+    assert np.isnan(fit(x[:3], y[:3], linear=True).value).all()
 
 
 def test_rows_of_both_files_leave_train(halves):
@@ -206,11 +243,11 @@ def test_degenerate_tables_make_a_report_or_one_error(case, halves, synthetic, m
     report = build(synthetic=table, real=small[1], train=small[0], model=model)
     assert "</html>" in page(report), name
     if name == "missing class":
-        assert report.utility.missing_classes == ["overt"]
+        assert report.sections["utility"].missing_classes == ["overt"]
     if name in ("unknown columns", "a column less", "other types"):
         assert report.notes
     if name == "other types":
-        assert report.plausibility.broken > 0
+        assert report.sections["plausibility"].broken > 0
 
 
 def test_no_target_is_one_error(halves, synthetic):
@@ -224,6 +261,6 @@ def test_a_numeric_target_and_no_training_rows(halves, synthetic):
     from medsynth.report.page.render import page
 
     report = build(synthetic=synthetic, real=halves[1], target="systolic_mmhg")
-    assert report.utility.kind == "number" and "cross-validation" in report.utility.train_rows
-    assert report.attacks is None and report.claim is None
+    assert report.sections["utility"].kind == "number" and "cross-validation" in report.sections["utility"].train_rows
+    assert report.sections["attacks"] is None and report.sections["claim"] is None
     assert "No privacy claim can be made" in page(report)

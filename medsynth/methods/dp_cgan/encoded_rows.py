@@ -1,4 +1,4 @@
-"""The encoded row: what critics read of a coded patient, and what codes a generator's outputs stand for."""
+"""The encoded row: the numbers of a coded row that critics read, and the codes that a generator's outputs mean."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ...transforms.grid import Grid, grid
 from ..shared.marginals import CELLS, Condition, Marginal
 from .layout import Layout
 
-REACH = 3.0  # normal scores stay within about three standard deviations
+LARGEST_SCORE = 3.0  # normal scores stay within about three standard deviations
 
 
 @dataclass(frozen=True)
-class Rows:
+class EncodedRows:
     """A schema with its noisy marginals: a public, row-by-row map between codes and encoded rows.
 
     Numbers are normal scores through the noisy histogram; levels and missing flags are indicators less their
-    noisy share. Everything has mean zero if the histogram was exact, and depends on its own row alone.
+    noisy share. Everything has mean zero if the histogram is exact, and depends on its own row alone.
     """
 
     schema: Schema
@@ -33,7 +33,7 @@ class Rows:
     condition: Condition
 
     @classmethod
-    def of(cls, schema: Schema, counts: dict[str, NDArray[np.float64]], rows: int) -> Rows:
+    def of(cls, schema: Schema, counts: dict[str, NDArray[np.float64]], rows: int) -> EncodedRows:
         """From one noisy histogram a column and the declared number of rows."""
         marginals = {name: Marginal.of(c, counts[name], rows) for name, c in schema.columns.items()}
         return cls(schema, Layout.of(schema), marginals, Condition.of(schema, marginals))
@@ -89,16 +89,16 @@ class Rows:
 
     @staticmethod
     def _kinds(marginal: Marginal, rng: Stream, count: int) -> Codes:
-        """Which kind of missing value each row has where it has one: all of them show the one flag."""
+        """Which kind of missing value each row has where it has one: all of them share one flag."""
         if len(marginal.gaps) == 1:
             return np.zeros(count, np.int32)
         shares = marginal.gaps / marginal.gaps.sum()
         return rng.choice(len(shares), count, p=shares).astype(np.int32)
 
     def harden(self, logits: Tensor, generator: torch.Generator, temperature: float = 0.5) -> Tensor:
-        """A generator's raw outputs (rows, width) as an encoded row that holds hard draws and soft gradients.
+        """A generator's raw outputs (rows, width) as an encoded row of hard draws with soft gradients.
 
-        Numbers are squashed to the reach of normal scores; indicators are drawn (Gumbel noise) and pass their
+        Numbers are squashed to the range of normal scores; indicators are drawn (Gumbel noise) and pass their
         gradient straight through the relaxed draw (Jang, Gu, Poole 2017).
         """
         uniform = torch.rand(logits.shape, generator=generator, device=logits.device).clamp(1e-6, 1 - 1e-6)
@@ -106,7 +106,7 @@ class Rows:
         for span in self.layout.spans:
             raw, u = logits[:, span.start : span.stop], uniform[:, span.start : span.stop]
             if span.kind == "number":
-                value = REACH * torch.tanh(raw / REACH)
+                value = LARGEST_SCORE * torch.tanh(raw / LARGEST_SCORE)
             elif span.kind == "binary":
                 value = _bernoulli(raw, u, temperature)
             else:
@@ -116,7 +116,7 @@ class Rows:
             if span.flag is not None:
                 at = slice(span.flag, span.flag + 1)
                 flag = _bernoulli(logits[:, at], uniform[:, at], temperature)
-                parts += [value * (1 - flag), flag]  # a missing value shows nothing but its flag
+                parts += [value * (1 - flag), flag]  # of a missing value only the flag is encoded
             else:
                 parts.append(value)
         return torch.cat(parts, 1)
@@ -146,5 +146,5 @@ def _bernoulli(logit: Tensor, uniform: Tensor, temperature: float) -> Tensor:
 
 
 def histogram_maps(schema: Schema) -> dict[str, Grid]:
-    """The public grid of every column: what the one answer of column histograms is asked over."""
+    """The public grid of every column, over which its one-way marginal is measured."""
     return {name: grid(column, CELLS) for name, column in schema.columns.items()}

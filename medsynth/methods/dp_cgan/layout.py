@@ -1,4 +1,4 @@
-"""Where each column stands in the encoded row that networks see: every slice is computed here, once."""
+"""The slice of each column in the encoded row: every slice is computed here, once."""
 
 from __future__ import annotations
 

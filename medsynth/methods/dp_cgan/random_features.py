@@ -1,4 +1,4 @@
-"""Random Fourier features of encoded rows: what the default critic reads (Rahimi, Recht 2007)."""
+"""Random Fourier features of encoded rows: what the critic of DP-CGAN reads (Rahimi, Recht 2007)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...privacy.vault import Codes
-from .encoded_rows import Rows
+from .encoded_rows import EncodedRows
 
 
 class Embedding:
@@ -17,11 +17,18 @@ class Embedding:
 
     The norm is exact (each frequency gives a sine and a cosine), so clipping at one changes nothing. Frequencies
     are spread so that the phase between two rows is about `phase` on average, whatever the columns, by
-    the noisy marginals' total variance; their log-uniform spread keeps near and far differences visible.
+    the noisy marginals' total variance; their log-uniform spread makes small and large differences count.
     """
 
     def __init__(
-        self, rows: Rows, count: int, phase: float, spread: float, clip: float, stream: torch.Generator, device: str
+        self,
+        rows: EncodedRows,
+        count: int,
+        phase: float,
+        spread: float,
+        clip: float,
+        stream: torch.Generator,
+        device: str,
     ) -> None:
         half = count // 2
         self._rows, self._clip, self._device = rows, clip, device
@@ -36,8 +43,8 @@ class Embedding:
 
     def features(self, x: Tensor) -> Tensor:
         """Encoded rows (rows, columns' width) to features (rows, width)."""
-        turns = (x - self._shares) @ self._frequencies
-        return torch.cat([torch.cos(turns), torch.sin(turns)], 1) / math.sqrt(self.width / 2)
+        angles = (x - self._shares) @ self._frequencies
+        return torch.cat([torch.cos(angles), torch.sin(angles)], 1) / math.sqrt(self.width / 2)
 
     def clipped(self, x: Tensor) -> Tensor:
         """Features of generated rows, each cut to the clipping norm apart from the real ones, as those are."""

@@ -2,7 +2,7 @@
 
 Carvalho et al. (the thyroid study), after Torkzadehmahani, Kairouz, Paten 2019, algorithm 1. Kept: generator
 103-128-21 with tanh outputs, critic 24-128-1 with ReLU, B = 32, C = 1.1, critic SGD 0.15 falling to 0.052,
-generator Adam 1e-3, 5894 steps, real and fake gradients clipped apart and added. Mended: Poisson lots; labels of
+generator Adam 1e-3, 5894 steps, real and fake gradients clipped apart and added. Corrected: Poisson lots; labels of
 generated rows and of the sample from noised class counts, never from the real batch; scaling by public bounds and
 the schema's scale, not by the column's maximum; division by the expected lot; the noise multiplier calibrated to the
 whole budget.
@@ -25,11 +25,12 @@ from ...schema import Schema
 from ...transforms.grid import grid
 from ..protocol import Arrays, Progress
 from ..settings import Count, MethodConfig, Positive, Rate
+from ..shared.labels import CLASSES, CRITIC_GRADIENTS
+from ..shared.losses import generated_loss, real_loss
 from ..shared.marginals import cleaned
 from .layout import Layout
-from .method import CLASSES, GRADIENTS
 
-CLASS_WEIGHT = 5.0  # noise of the class counts: about a hundredth of the privacy loss
+CLASS_WEIGHT = 5.0  # noise of the class marginal: about a hundredth of the privacy loss
 
 
 class Config(MethodConfig):
@@ -50,10 +51,10 @@ class Config(MethodConfig):
 
 
 def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Query]:
-    """Noised class counts once, then one noised critic gradient a step."""
+    """The class marginal once, then one noised gradient sum of the critic a step."""
     return [
         Query(label=CLASSES, weight=CLASS_WEIGHT),
-        Query(label=GRADIENTS, weight=1.0, rate=config.sampling_rate(rows), times=config.steps),
+        Query(label=CRITIC_GRADIENTS, weight=1.0, rate=config.sampling_rate(rows), times=config.steps),
     ]
 
 
@@ -116,7 +117,7 @@ def train(
     adam = torch.optim.Adam(net.parameters(), config.generator_rate)
     latent, shares = torch_stream(seed, "latent", device), torch.tensor(prior, device=device)
     lot = config.sampling_rate(plan.equivalent_rows) * plan.rows
-    # Microbatches are means: a lot's sum holds m of them and not its rows.
+    # Microbatches are means: a lot's sum has m terms and not one a row.
     divisor = lot if config.microbatches is None else float(config.microbatches)
     first, last = config.critic_rate
     for step in range(config.steps):
@@ -124,15 +125,20 @@ def train(
         fake = _forward(net, labels, config, rows.classes, latent)
         # Lines 5-9: real gradients clipped and noised, generated ones clipped apart from them, both added.
         real_sum = vault.measure_gradient_sum(
-            GRADIENTS, critic, says_real, lambda codes: rows.encode(codes).to(device), config.clip, config.microbatches
+            CRITIC_GRADIENTS,
+            critic,
+            real_loss,
+            lambda codes: rows.encode(codes).to(device),
+            config.clip,
+            config.microbatches,
         )
-        fake_sum = clipped_gradient_sum(critic, says_fake, fake.detach(), config.clip).tensors
-        speed = first + (last - first) * step / config.steps
+        fake_sum = clipped_gradient_sum(critic, generated_loss, fake.detach(), config.clip).tensors
+        rate = first + (last - first) * step / config.steps
         with torch.no_grad():
             for p, real, made in zip(critic.parameters(), real_sum, fake_sum, strict=True):
-                p.sub_(speed * (real / divisor + made / config.lot))
+                p.sub_(rate * (real / divisor + made / config.lot))
         # Lines 10-11: the generator follows the noised critic.
-        loss = says_real(critic(_forward(net, labels, config, rows.classes, latent))).mean()
+        loss = real_loss(critic(_forward(net, labels, config, rows.classes, latent))).mean()
         adam.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         adam.step()
@@ -163,13 +169,3 @@ def _forward(net: Mlp, labels: Tensor, config: Config, classes: int, stream: tor
     latent = torch.randn(len(labels), config.latent, generator=stream, device=labels.device)
     hot = torch.nn.functional.one_hot(labels, classes).to(latent)
     return torch.cat([torch.tanh(net(torch.cat([latent, hot], 1))), hot], 1)
-
-
-def says_real(answer: Tensor) -> Tensor:
-    """Cross-entropy of the critic's answer against "real"."""
-    return torch.nn.functional.softplus(-answer[:, 0])
-
-
-def says_fake(answer: Tensor) -> Tensor:
-    """Cross-entropy of the critic's answer against "generated"."""
-    return torch.nn.functional.softplus(answer[:, 0])

@@ -1,4 +1,4 @@
-"""The baseline: noisy class-by-bin counts alone. Given its class, a row's columns are drawn independently."""
+"""The baseline: noisy class-by-bin marginals alone. Given its class, a row's columns are drawn independently."""
 
 from __future__ import annotations
 

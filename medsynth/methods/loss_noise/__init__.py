@@ -1,1 +1,1 @@
-"""The loss-noise GAN (Han, Xue 2021): a comparison that keeps nobody's privacy."""
+"""The loss-noise GAN (Han, Xue 2021): a comparison that protects nobody."""

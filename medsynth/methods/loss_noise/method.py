@@ -1,9 +1,9 @@
-"""The loss-noise GAN (Han, Xue 2021), as published, for comparison: it keeps nobody's privacy and is offered so alone.
+"""The loss-noise GAN (Han, Xue 2021), as published, for comparison: it protects nobody.
 
 Two batches are generated a step. Each row's loss on the second is clipped at a share of the mean loss on the first,
 the losses are summed, and noise is added to that sum. A number added to a loss has no gradient: the generator that is
 released does not depend on the noise, and the critic that it follows saw the rows unclipped and without noise. The
-rows still speak through the vault, so that the comparison is of methods; under --no-dp the vault adds no noise.
+rows are still measured through the vault, so that the comparison is of methods; a fit without noise adds none.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ from torch import Tensor
 
 from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.clipping import clipped_gradient_sum
-from ...privacy.networks import Averaged, Mlp
+from ...privacy.networks import Mlp
 from ...privacy.vault import Codes, Vault
 from ...rng import torch_stream
 from ...schema import Schema
-from ..dp_cgan.method import GRADIENTS
-from ..dp_cgan.thyroid_study import says_fake, says_real
 from ..protocol import Arrays, Progress
 from ..settings import Count, MethodConfig, Positive, Rate
+from ..shared.averaging import AveragedWeights
+from ..shared.labels import CRITIC_GRADIENTS
+from ..shared.losses import generated_loss, real_loss
 from ..shared.sampler import generate as generate
-from ..shared.training_loop import Stage, stage_queries
+from ..shared.training_setup import TrainingSetup, setup_queries
 
+WIDTH, BATCH, STEP, AVERAGE = 64, 512, 2e-3, 0.98  # critic's hidden layer, generated rows, Adam, averaged weights
 UNBOUNDED = 1e6  # a clipping norm that no gradient reaches: the method clips losses and not gradients
 
 
@@ -46,13 +48,10 @@ class Config(MethodConfig):
         return min(self.rate, self.largest_lot / rows)
 
 
-WIDTH, BATCH, STEP, AVERAGE = 64, 512, 2e-3, 0.98  # critic's hidden layer, generated rows, Adam, averaged weights
-
-
 def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Query]:
-    """What a fit asks of the vault. Their noise is never added: the method is fitted without."""
+    """What a fit measures. The planned noise is never added: the method is fitted without."""
     rate = config.sampling_rate(rows)
-    return [*stage_queries(0.15, 0.05), Query(label=GRADIENTS, weight=1.0, rate=rate, times=config.lots)]
+    return [*setup_queries(0.15, 0.05), Query(label=CRITIC_GRADIENTS, weight=1.0, rate=rate, times=config.lots)]
 
 
 def claimed(rate: float, steps: int, multiplier: float, delta: float) -> float:
@@ -87,31 +86,33 @@ def released_loss(first: Tensor, second: Tensor, bound: float, noise: Tensor) ->
 def train(
     config: Config, schema: Schema, vault: Vault, plan: Plan, seed: int | None, device: str, progress: Progress
 ) -> Arrays:
-    """Fit the generator. Returns its tensors and the answers that decode its rows."""
-    stage = Stage.ask(schema, vault, plan, seed, device)
+    """Fit the generator. Returns its tensors and the marginals that decode its rows."""
+    setup = TrainingSetup.measure(schema, vault, plan, seed, device)
     latent, inert = torch_stream(seed, "latent", device), torch_stream(seed, "noise of the loss", device)
-    critic = Mlp([stage.classes * stage.width, WIDTH, 1], "leaky_relu", torch_stream(seed, "critic")).to(device)
-    net = stage.mixture.net
-    one, two = (torch.optim.Adam(n.parameters(), STEP, (0.5, 0.9)) for n in (critic, net))
-    averaged = Averaged(net, AVERAGE)
+    critic = Mlp([setup.classes * setup.width, WIDTH, 1], "leaky_relu", torch_stream(seed, "critic")).to(device)
+    net = setup.mixture.net
+    critic_adam, generator_adam = (torch.optim.Adam(n.parameters(), STEP, (0.5, 0.9)) for n in (critic, net))
+    averaged = AveragedWeights(net, AVERAGE)
     lot = config.sampling_rate(plan.equivalent_rows) * plan.rows
 
-    def read(codes: Codes) -> Tensor:
-        return stage.by_class(stage.encode(codes))
+    def encode(codes: Codes) -> Tensor:
+        return setup.by_class(setup.encode(codes))
 
     for step in range(config.lots):
-        first, second = (stage.by_class(stage.fakes(stage.labels(BATCH, latent), latent)) for _ in range(2))
-        made = clipped_gradient_sum(critic, says_fake, first.detach(), UNBOUNDED).tensors
-        seen = vault.measure_gradient_sum(GRADIENTS, critic, says_real, read, UNBOUNDED)
-        for p, real, fake in zip(critic.parameters(), seen, made, strict=True):
+        first, second = (setup.by_class(setup.fakes(setup.labels(BATCH, latent), latent)) for _ in range(2))
+        # Critic step: real rows without clipping, and the first generated batch.
+        fake_sum = clipped_gradient_sum(critic, generated_loss, first.detach(), UNBOUNDED).tensors
+        real_sum = vault.measure_gradient_sum(CRITIC_GRADIENTS, critic, real_loss, encode, UNBOUNDED)
+        for p, real, fake in zip(critic.parameters(), real_sum, fake_sum, strict=True):
             p.grad = real / lot + fake / BATCH
-        one.step()
+        critic_adam.step()
+        # Generator step: the second batch's clipped losses, and noise that has no gradient.
         noise = config.multiplier * torch.randn((), generator=inert, device=device)
-        loss = released_loss(says_real(critic(first)), says_real(critic(second)), config.bound, noise)
+        loss = released_loss(real_loss(critic(first)), real_loss(critic(second)), config.bound, noise)
         for p, gradient in zip(net.parameters(), torch.autograd.grad(loss, list(net.parameters())), strict=True):
             p.grad = gradient
-        two.step()
-        averaged.keep()
+        generator_adam.step()
+        averaged.update()
         progress(step + 1, config.lots)
-    averaged.settle()
-    return stage.tensors()
+    averaged.copy_to_network()
+    return setup.tensors()

@@ -1,1 +1,1 @@
-"""What several methods use: bins, mixture of products, sampler, training loop."""
+"""What several methods use: bins, mixture of products, sampler, training setup, averaged weights."""

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from ...rng import Stream
 from ...schema import Column, Schema
 from ...transforms.grid import Grid, grid
-from .digit_preference import fitted, on_heaps
+from .digit_preference import draw_numbers, kind_weights
 from .marginals import CELLS
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
-STEEP = 4.0  # log ratios inside a bin are cut there
+LARGEST_LOG_RATIO = 4.0  # of a class to the whole table inside a bin
 
 
 def fine_grid(column: Column) -> Grid:
@@ -32,13 +32,13 @@ def grids(schema: Schema, most: int) -> dict[str, Grid]:
     }
 
 
-def _even(mass: Floats, parts: int) -> NDArray[np.int64]:
+def _equal_mass(mass: Floats, parts: int) -> NDArray[np.int64]:
     """The part of each cell when cells are cut into parts of even mass.
 
-    A cell joins the part in which its middle lies, so that a heap stays whole.
+    A cell joins the part in which its middle lies, so that a preferred number stays in one part.
     """
-    upto = np.concatenate([[0.0], np.cumsum(mass)])
-    middle = (upto[:-1] + upto[1:]) / 2 / upto[-1]
+    cumulative = np.concatenate([[0.0], np.cumsum(mass)])
+    middle = (cumulative[:-1] + cumulative[1:]) / 2 / cumulative[-1]
     return np.asarray(np.searchsorted(np.linspace(0, 1, parts + 1)[1:-1], middle))
 
 
@@ -46,34 +46,34 @@ def _even(mass: Floats, parts: int) -> NDArray[np.int64]:
 class Bins:
     """A column's bins, a public map from codes: `place` (fine cells,) is the bin of each cell of the fine grid.
 
-    `shares` (fine cells,) are the noisy shares of rows, `grain` (kinds,) those of the kinds of numbers that heaps
-    are made of, or None. Missing values have bins of their own, the last, one a kind.
+    `shares` (fine cells,) are the noisy shares of rows, `digits` (kinds + 1,) those of the kinds of numbers by their
+    preferred digits, or None. Missing values have bins of their own, the last, one a kind.
     """
 
     column: Column
     grid: Grid
     place: NDArray[np.int64]
     shares: Floats
-    grain: Floats | None
+    digits: Floats | None
 
     @classmethod
-    def of(cls, column: Column, shares: Floats | None, grain: Floats | None, most: int) -> Bins:
+    def of(cls, column: Column, shares: Floats | None, digits: Floats | None, most: int) -> Bins:
         """At most `most` bins of roughly equal mass; few values stay themselves."""
         fine = fine_grid(column)
         place = np.arange(fine.cells)
         values = fine.cells - column.gaps
         if shares is not None:
-            inside = np.unique(_even(shares[:values], most), return_inverse=True)[1]
+            inside = np.unique(_equal_mass(shares[:values], most), return_inverse=True)[1]
             place = np.append(inside, inside[-1] + 1 + np.arange(column.gaps))
-        return cls(column, fine, place, np.ones(fine.cells) if shares is None else shares, grain)
+        return cls(column, fine, place, np.ones(fine.cells) if shares is None else shares, digits)
 
     def split(self, mass: Floats, most: int) -> Bins:
-        """These bins cut further where `mass`, (fine cells,), cut into `most` even parts says so."""
+        """These bins cut further where `mass`, (fine cells,), cut into `most` parts of even mass, has its cuts."""
         if not self.ordered:
             return self
         values = self.grid.cells - self.column.gaps
         both = self.place.astype(np.int64) * (most + 1)
-        both[:values] += _even(mass[:values], most)
+        both[:values] += _equal_mass(mass[:values], most)
         return replace(self, place=np.unique(both, return_inverse=True)[1])
 
     @property
@@ -138,14 +138,14 @@ class Bins:
                 slope = (tilt[end] - tilt[inner]) / max(abs(middle[end] - middle[inner]), 1e-9)
                 beyond = np.maximum(0.0, (cells - middle[end]) * (1 if end else -1))
                 line = line + slope * beyond
-            weight[k, cells] *= np.exp(np.clip(line - tilt[at], -STEEP, STEEP))
+            weight[k, cells] *= np.exp(np.clip(line - tilt[at], -LARGEST_LOG_RATIO, LARGEST_LOG_RATIO))
         return weight
 
     def draw(
         self, bins: NDArray[np.int64], classes: NDArray[np.int64], inside: Floats, rng: Stream,
         span: tuple[int, int] | None = None,
     ) -> Codes:  # fmt: skip
-        """A code for each bin and class, by the weights `inside` it, on the heaps that the grains tell of.
+        """A code for each bin and class, by the weights `inside` it and the digit preference of the column.
 
         With a `span` of codes, only those, which the weights must allow.
         """
@@ -161,8 +161,9 @@ class Bins:
         first, last = edges[fine], edges[fine + 1] - 1
         if span is not None:
             first, last = np.maximum(first, span[0]), np.minimum(last, span[1])
-        if self.grain is None:
+        if self.digits is None:
             return np.asarray(first + np.floor(rng.random(len(bins)) * (last - first + 1)), np.int32)
         low, values = self.column.units[0], self.grid.cells - self.column.gaps
-        units = on_heaps(first + low, last + low, fitted(edges + low, self.shares[:values], self.grain), rng) - low
+        weights = kind_weights(edges + low, self.shares[:values], self.digits)
+        units = draw_numbers(first + low, last + low, weights, rng) - low
         return np.asarray(np.where(first < self.grid.edges[-1], units, first), np.int32)

@@ -7,23 +7,23 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 Floats = NDArray[np.float64]
-BEND = 0.35  # prior standard deviation of the second difference of log shares between cells of a histogram
-USUAL = 128  # cells; finer ones bend less from one to the next
-OUTER = 0.02  # of the rows: a tail of so few is cut off where the noise hides it
-SURE = 3.0  # standard deviations by which a tail must rise above its noise to stand
-SPREAD = 4.0  # of a class's log ratio to the whole table, a bin
-SMOOTH = 1.0  # of the difference of such log ratios between neighbouring bins of a number
-ITERATIONS = 60
+CURVATURE_STD = 0.35  # prior standard deviation of the second difference of log shares between cells of a histogram
+REFERENCE_CELLS = 128  # of a histogram; between finer cells second differences are smaller
+TAIL_SHARE = 0.02  # of the rows: a tail of so few is cut off where it does not rise above the noise
+TAIL_THRESHOLD = 3.0  # standard deviations of noise that a tail must exceed to be kept
+LOG_RATIO_STD = 4.0  # prior standard deviation of a class's log ratio to the whole table, a bin
+NEIGHBOUR_STD = 1.0  # of the difference of such log ratios between neighbouring bins of a number
+NEWTON_STEPS = 60
 
 
-def posterior(counts: Floats, total: float, std: float, base: Floats, precision: Floats) -> Floats:
+def posterior_mode(counts: Floats, total: float, std: float, base: Floats, precision: Floats) -> Floats:
     """Log shares, (cells,), that are likeliest given noisy `counts` of `total` rows.
 
     Counts are `total` times shares plus Gaussian noise of `std`; the log shares are `base` plus a tilt with a normal
     prior of the given `precision`, (cells, cells). Damped Gauss-Newton steps.
 
     Subtracting a constant from counts and cutting at zero, the usual projection, leaves the noise standing in every
-    empty cell of a tail and of a rare class; here a cell in which the noise drowns the rows follows the prior.
+    empty cell of a tail and of a rare class; here a cell whose rows are few against the noise follows the prior.
     """
     tilt, damping = np.zeros(len(counts)), 1.0
 
@@ -32,7 +32,7 @@ def posterior(counts: Floats, total: float, std: float, base: Floats, precision:
         return float(gap @ gap / (2 * std**2) + t @ precision @ t / 2)
 
     now = cost(tilt)
-    for _ in range(ITERATIONS):
+    for _ in range(NEWTON_STEPS):
         shares = np.exp(log_softmax(base + tilt))
         slope = total * (np.diag(shares) - np.outer(shares, shares))
         gradient = precision @ tilt - slope @ (counts - total * shares) / std**2
@@ -49,7 +49,7 @@ def posterior(counts: Floats, total: float, std: float, base: Floats, precision:
     return np.asarray(log_softmax(base + tilt))
 
 
-def _rough(cells: int, ordered: int, order: int, spread: float) -> Floats:
+def _difference_precision(cells: int, ordered: int, order: int, spread: float) -> Floats:
     """Precision of a prior in which `order`-th differences of the first `ordered` cells have a standard deviation."""
     if ordered <= order:
         return np.zeros((cells, cells))
@@ -59,25 +59,27 @@ def _rough(cells: int, ordered: int, order: int, spread: float) -> Floats:
 
 
 def smoothed(counts: Floats, rows: int, std: float, gaps: int) -> Floats:
-    """Shares, (cells,), of a number's histogram: log shares bend little, and tails that the noise hides are cut off.
+    """Shares, (cells,), of a number's histogram: log shares curve little, and tails hidden by the noise are cut off.
 
     What is left of the noise at the far end of the bounds would be outliers, and a linear model would follow them.
-    A tail stands where its rows rise above its noise, as they do in large tables.
+    A tail is kept where its rows exceed its noise, as they do in large tables.
     """
     cells, values = len(counts), len(counts) - gaps
     precision = 1e-3 * np.eye(cells)
-    bends = np.diff(np.eye(values), 2, axis=0)
-    precision[:values, :values] += bends.T @ bends / (BEND * min(1.0, USUAL / values) ** 1.5) ** 2
-    shares = np.exp(posterior(counts, rows, std, np.zeros(cells), precision))
-    for turn in (1, -1):
-        shares[:values] = _trimmed(counts[:values][::turn], shares[:values][::turn], std)[::turn]
+    curvature = np.diff(np.eye(values), 2, axis=0)
+    precision[:values, :values] += (
+        curvature.T @ curvature / (CURVATURE_STD * min(1.0, REFERENCE_CELLS / values) ** 1.5) ** 2
+    )
+    shares = np.exp(posterior_mode(counts, rows, std, np.zeros(cells), precision))
+    for end in (1, -1):
+        shares[:values] = _trimmed(counts[:values][::end], shares[:values][::end], std)[::end]
     return np.asarray(shares / shares.sum())
 
 
 def _trimmed(counts: Floats, shares: Floats, std: float) -> Floats:
     """Shares without the outer cells that hold little and whose rows do not rise above the noise."""
-    seen = np.cumsum(counts) > SURE * std * np.sqrt(np.arange(1, len(counts) + 1))
-    keep = (np.cumsum(shares) > OUTER * shares.sum()) | np.logical_or.accumulate(seen)
+    seen = np.cumsum(counts) > TAIL_THRESHOLD * std * np.sqrt(np.arange(1, len(counts) + 1))
+    keep = (np.cumsum(shares) > TAIL_SHARE * shares.sum()) | np.logical_or.accumulate(seen)
     return np.where(keep, shares, 0.0)
 
 
@@ -92,19 +94,19 @@ def class_totals(tables: dict[str, Floats], rows: int) -> Floats:
 def conditionals(
     tables: dict[str, Floats], totals: Floats, std: dict[str, float], ordered: dict[str, int]
 ) -> dict[str, Floats]:
-    """Log p(bin | class), (classes, bins) a column, each near the whole table's shares unless its counts say otherwise.
+    """Log p(bin | class), (classes, bins) a column, near the whole table's shares unless the counts differ clearly.
 
     `std`: of each column's noise. `ordered`: how many first bins of a column are neighbours in value.
     """
     found = {}
     for name, table in tables.items():
         bins = table.shape[1]
-        rough = _rough(bins, ordered[name], 1, SMOOTH)
-        whole = posterior(
+        smoothness = _difference_precision(bins, ordered[name], 1, NEIGHBOUR_STD)
+        whole = posterior_mode(
             table.sum(0), totals.sum(), std[name] * len(totals) ** 0.5, np.zeros(bins), 0.02 * np.eye(bins)
         )
-        precision = np.eye(bins) / SPREAD**2 + rough
+        precision = np.eye(bins) / LOG_RATIO_STD**2 + smoothness
         found[name] = np.stack(
-            [posterior(row, total, std[name], whole, precision) for row, total in zip(table, totals, strict=True)]
+            [posterior_mode(row, total, std[name], whole, precision) for row, total in zip(table, totals, strict=True)]
         )
     return found

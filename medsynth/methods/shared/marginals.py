@@ -150,8 +150,8 @@ class Condition:
         return np.where(gap >= 0, edges[-1] + gap, codes).astype(np.int32)
 
 
-def without_ghosts(counts: Floats, target: Column | None, std: float) -> Floats:
-    """Noisy class counts in which a missing target that does not rise above three `std` of its noise is none."""
+def without_spurious_missing(counts: Floats, target: Column | None, std: float) -> Floats:
+    """Noisy class counts, (classes,): a missing target whose count is below three `std` of its noise is set to zero."""
     found, gaps = counts.copy(), target.gaps if target else 0
     found[len(found) - gaps :] *= found[len(found) - gaps :] >= 3 * std
     return found

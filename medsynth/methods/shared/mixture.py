@@ -1,4 +1,4 @@
-"""The generator: a mixture, over a fixed set of latent points, of products of column distributions.
+"""The generator: a mixture of products of column distributions, over a fixed set of latent points.
 
 Given a class and a latent point the columns are independent, so expected tables of any columns are means over the
 latent points of outer products of softmaxes: exact, quick, and free of sampling noise. The network is residual: it
@@ -20,10 +20,11 @@ from ...rng import Stream, torch_stream
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
+BinsByColumn = dict[str, Whole]  # (rows,) each
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shape:
+class GeneratorSize:
     """Sizes of the generator: they cost time, not privacy."""
 
     points: int = 128  # latent points
@@ -31,41 +32,41 @@ class Shape:
     width: int = 96
 
 
-class Mixture:
+class MixtureOfProducts:
     """p(row | class) = mean over latent points of the product over columns of softmax(base + network).
 
     `base`: log shares, (classes, bins) a column. All columns' bins stand side by side; `spans` are their slices.
     """
 
-    def __init__(self, base: dict[str, Floats], shape: Shape, stream: torch.Generator) -> None:
+    def __init__(self, base: dict[str, Floats], size: GeneratorSize, stream: torch.Generator) -> None:
         self.names = list(base)
         stops = np.cumsum([b.shape[1] for b in base.values()]).tolist()
         self.spans = {n: slice(a, b) for n, a, b in zip(self.names, [0, *stops], stops, strict=False)}
         self.base = torch.tensor(np.concatenate(list(base.values()), 1), dtype=torch.float32)
         self.classes = len(self.base)
-        self.latent = torch.randn(shape.points, shape.latent, generator=stream)
-        self.net = Mlp([shape.latent + self.classes, shape.width, shape.width, stops[-1]], "leaky_relu", stream)
+        self.latent = torch.randn(size.points, size.latent, generator=stream)
+        self.net = Mlp([size.latent + self.classes, size.width, size.width, stops[-1]], "leaky_relu", stream)
         with torch.no_grad():
             for parameter in list(self.net.parameters())[-2:]:
                 parameter.zero_()
 
-    def to(self, device: str) -> Mixture:
+    def to(self, device: str) -> MixtureOfProducts:
         """This mixture on another device."""
         self.base, self.latent = self.base.to(device), self.latent.to(device)
         self.net.to(device)
         return self
 
     def tensors(self, base: dict[str, Floats]) -> dict[str, NDArray[np.float32]]:
-        """All that `restored` needs, by name; `base` as given at birth."""
+        """All that `restored` needs, by name; `base` as given to the constructor."""
         net = {f"generator.{k}": p.detach().cpu().numpy() for k, p in enumerate(self.net.parameters())}
         kept = {f"base.{name}": shares.astype(np.float32) for name, shares in base.items()}
         return {**net, **kept, "latent": self.latent.cpu().numpy()}
 
     @classmethod
-    def restored(cls, tensors: dict[str, NDArray[np.float32]], names: Sequence[str]) -> Mixture:
+    def restored(cls, tensors: dict[str, NDArray[np.float32]], names: Sequence[str]) -> MixtureOfProducts:
         """The mixture that `tensors` were taken from. `names`: its columns in order, which a file does not keep."""
         base = {name: tensors[f"base.{name}"].astype(np.float64) for name in names}
-        mixture = cls(base, Shape(), torch_stream(0, "init"))
+        mixture = cls(base, GeneratorSize(), torch_stream(0, "init"))
         mixture.latent = torch.from_numpy(tensors["latent"])
         with torch.no_grad():
             for k, parameter in enumerate(mixture.net.parameters()):
@@ -80,35 +81,35 @@ class Mixture:
 
     def residual(self) -> Tensor:
         """What the network adds to the base: (points, classes, all bins)."""
-        answer: Tensor = self.net(self.inputs())
-        return answer.reshape(len(self.latent), self.classes, -1)
+        output: Tensor = self.net(self.inputs())
+        return output.reshape(len(self.latent), self.classes, -1)
 
     def shares(self, residual: Tensor) -> dict[str, Tensor]:
         """p(bin | latent point, class) of every column: (points, classes, bins)."""
         logits = self.base + residual
         return {name: torch.softmax(logits[..., span], -1) for name, span in self.spans.items()}
 
-    def draw(self, labels: Whole, rng: Stream, weights: Floats, allowed: dict[str, Floats]) -> Drawn:
+    def draw(self, labels: Whole, rng: Stream, weights: Floats, allowed: dict[str, Floats]) -> BinsByColumn:
         """Bins for rows of the classes `labels`, (rows,) a column: a latent point by its weight, then each column.
 
         `weights`: (points, classes). `allowed`: (classes, bins) factors of some columns' shares.
         """
-        upto = np.cumsum(weights / np.maximum(weights.sum(0), 1e-300), 0)
-        chosen = (rng.random((len(labels), 1)) > upto[:, labels].T).sum(1).clip(max=len(self.latent) - 1)
-        return self.drawn(labels, chosen, rng, allowed)
+        cumulative = np.cumsum(weights / np.maximum(weights.sum(0), 1e-300), 0)
+        points = (rng.random((len(labels), 1)) > cumulative[:, labels].T).sum(1).clip(max=len(self.latent) - 1)
+        return self.draw_at(labels, points, rng, allowed)
 
-    def drawn(self, labels: Whole, chosen: Whole, rng: Stream, allowed: dict[str, Floats]) -> Drawn:
-        """Bins for rows of the classes `labels` at the points `chosen`, (rows,) each; `allowed` as for `draw`."""
+    def draw_at(self, labels: Whole, points: Whole, rng: Stream, allowed: dict[str, Floats]) -> BinsByColumn:
+        """Bins for rows of the classes `labels` at the points `points`, (rows,) each; `allowed` as for `draw`."""
         shares = self._shares()
-        drawn: dict[str, NDArray[np.int64]] = {}
+        drawn: BinsByColumn = {}
         for name, share in shares.items():
             p = share * allowed.get(name, 1.0)
-            rank = np.cumsum(p, -1)[chosen, labels]
+            rank = np.cumsum(p, -1)[points, labels]
             drawn[name] = (rng.random((len(labels), 1)) * rank[:, -1:] > rank).sum(1).clip(max=rank.shape[1] - 1)
         return drawn
 
-    def placed(
-        self, chance: Floats, weights: Floats, fixed: Drawn, labels: Whole | None, rng: Stream
+    def draw_points_given(
+        self, chance: Floats, weights: Floats, fixed: BinsByColumn, labels: Whole | None, rng: Stream
     ) -> tuple[Whole, Whole]:
         """A class and a latent point for each row whose bins in some columns are `fixed`, (rows,) a column: exactly.
 
@@ -119,10 +120,10 @@ class Mixture:
             joint = joint * shares[name][:, :, bins].transpose(2, 0, 1)
         if labels is not None:
             joint = joint * (np.arange(self.classes) == labels[:, None])[:, None, :]
-        upto = np.cumsum(joint.reshape(len(joint), -1), 1)
-        flat = (rng.random((len(joint), 1)) * upto[:, -1:] > upto).sum(1).clip(max=upto.shape[1] - 1)
-        chosen, labels = np.divmod(flat, self.classes)
-        return labels, chosen
+        cumulative = np.cumsum(joint.reshape(len(joint), -1), 1)
+        flat = (rng.random((len(joint), 1)) * cumulative[:, -1:] > cumulative).sum(1).clip(max=cumulative.shape[1] - 1)
+        points, labels = np.divmod(flat, self.classes)
+        return labels, points
 
     def _shares(self) -> dict[str, Floats]:
         with torch.no_grad():
@@ -138,6 +139,3 @@ class Mixture:
         for name, part in allowed.items():
             found = found * (shares[name] * part).sum(-1)
         return found
-
-
-Drawn = dict[str, NDArray[np.int64]]

@@ -1,8 +1,8 @@
-"""Rows from a fitted mixture: class, latent point, bins, values inside bins; on conditions, exactly."""
+"""Rows from a fitted mixture: class, latent point, bins, values inside bins; conditions are met exactly."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,15 +10,89 @@ from numpy.typing import NDArray
 
 from ...errors import UsageError
 from ...privacy.vault import Codes
-from ...rng import numpy_stream
+from ...rng import Stream, numpy_stream
 from ...schema import Schema
 from ...transforms.conditions import Ranges
-from .decoder import codebook
-from .mixture import Mixture
+from ..protocol import Arrays
+from .bins import Bins
+from .decoder import decoder
+from .marginals import Condition
+from .mixture import MixtureOfProducts
 
-PART = 8192  # rows whose points are weighed one by one at once
-IMPOSSIBLE = 1e-9  # a chance below this is taken for none
-Arrays = dict[str, NDArray[np.float32]]
+FIXED_ROWS, FREE_ROWS = 8192, 65536  # rows drawn at once, with values of their own and without
+IMPOSSIBLE = 1e-9  # a chance below this is taken for zero
+Floats = NDArray[np.float64]
+
+
+@dataclass(kw_only=True)
+class Sampler:
+    """A mixture with its decoder, and the ranges that rows must lie in.
+
+    `prior`: (classes,) chances of the classes, those outside the target's range at zero. `inside`: weights of fine
+    cells by class, and `allowed`: the factor of each bin that the ranges leave, (classes, cells or bins) a column.
+    """
+
+    schema: Schema
+    bins: dict[str, Bins]
+    condition: Condition
+    mixture: MixtureOfProducts
+    prior: Floats
+    where: Ranges
+    inside: dict[str, Floats]
+    allowed: dict[str, Floats]
+
+    @classmethod
+    def of(cls, tensors: Arrays, schema: Schema, rows: int, where: Ranges) -> Sampler:
+        """From a model's tensors, on the conditions `where`."""
+        histograms = {
+            k.removeprefix("histogram."): t.astype(np.float64) for k, t in tensors.items() if k[:5] == "histo"
+        }
+        columns = [name for name in schema.names if name != schema.target]
+        bins, condition = decoder(schema, histograms, rows)
+        bins |= {name: replace(bins[name], place=tensors[f"place.{name}"].astype(np.int64)) for name in columns}
+        mixture, prior = MixtureOfProducts.restored(tensors, columns), tensors["prior"].astype(np.float64)
+        if schema.target in where:
+            prior = prior * condition.allowed(*where[schema.target])
+        inside = {name: bins[name].inside(tensors[f"base.{name}"].astype(np.float64)) for name in columns}
+        spans = {name: bins[name].overlap(*span) for name, span in where.items() if name != schema.target}
+        allowed = {name: bins[name].shares_of(inside[name], span) for name, span in spans.items()}
+        inside |= {name: inside[name] * span for name, span in spans.items()}
+        return cls(
+            schema=schema,
+            bins=bins,
+            condition=condition,
+            mixture=mixture,
+            prior=prior,
+            where=where,
+            inside=inside,
+            allowed=allowed,
+        )
+
+    def draw(self, labels: NDArray[np.int64], weights: Floats, rng: Stream) -> Codes:
+        """Rows of the classes `labels`, (rows,), as codes, (rows, columns); `weights`: (points, classes)."""
+        return self._decode(labels, self.mixture.draw(labels, rng, weights, self.allowed), {}, rng)
+
+    def draw_given(self, fixed: dict[str, Codes], chance: Floats, weights: Floats, rng: Stream) -> Codes:
+        """Rows with given codes of some columns, (rows,) each; `chance`: (classes,), `weights`: (points, classes)."""
+        target = self.schema.target
+        known = {name: self.bins[name].cell_of(codes) for name, codes in fixed.items() if name != target}
+        own = self.condition.cell_of(fixed[target]).astype(np.int64) if target in fixed else None
+        prior = chance / np.maximum(weights.mean(0), 1e-300)
+        labels, points = self.mixture.draw_points_given(prior, weights, known, own, rng)
+        return self._decode(labels, self.mixture.draw_at(labels, points, rng, self.allowed), fixed, rng)
+
+    def _decode(
+        self, labels: NDArray[np.int64], drawn: dict[str, NDArray[np.int64]], fixed: dict[str, Codes], rng: Stream
+    ) -> Codes:
+        codes = np.zeros((len(labels), len(self.schema.columns)), np.int32)
+        for k, name in enumerate(self.schema.names):
+            span = self.where.get(name)
+            if name == self.schema.target:
+                codes[:, k] = self.condition.codes(labels.astype(np.int32), rng.random(len(labels)), span)
+            else:
+                codes[:, k] = self.bins[name].draw(drawn[name], labels, self.inside[name], rng, span)
+            codes[:, k] = fixed.get(name, codes[:, k])
+        return codes
 
 
 def generate(
@@ -32,41 +106,17 @@ def generate(
     row its own values of some columns, (count,) codes a column, and the rest is drawn given these. Raises UsageError
     for conditions that no row meets.
     """
-    where = dict(where or {})
-    histograms = {k.removeprefix("histogram."): t.astype(np.float64) for k, t in tensors.items() if k[:5] == "histo"}
-    columns = [name for name in schema.names if name != schema.target]
-    bins, condition = codebook(schema, histograms, rows)
-    bins |= {name: replace(bins[name], place=tensors[f"place.{name}"].astype(np.int64)) for name in columns}
-    mixture, prior = Mixture.restored(tensors, columns), tensors["prior"].astype(np.float64)
-    if (asked := where.pop(schema.target or "", None)) is not None:
-        prior = prior * condition.allowed(*asked)
-    inside = {name: bins[name].inside(tensors[f"base.{name}"].astype(np.float64)) for name in mixture.names}
-    allowed = {name: bins[name].shares_of(inside[name], bins[name].overlap(*span)) for name, span in where.items()}
-    inside |= {name: inside[name] * bins[name].overlap(*span) for name, span in where.items()}
-    weights = mixture.evidence(allowed)
-    chance = prior * weights.mean(0)
+    sampler = Sampler.of(tensors, schema, rows, dict(where or {}))
+    weights = sampler.mixture.evidence(sampler.allowed)
+    chance = sampler.prior * weights.mean(0)
     if chance.sum() < IMPOSSIBLE:
         raise UsageError("No row meets these conditions together. Leave one out or widen a range.")
     if balance:
         chance = (chance > IMPOSSIBLE).astype(np.float64)
     rng = numpy_stream(seed, "sample")
     labels = rng.choice(len(chance), count, p=chance / chance.sum())
-    chunks = []
-    for rows_of in np.array_split(np.arange(count), max(1, count // (PART if fixed else 65536))):
-        part, known = labels[rows_of], {name: codes[rows_of] for name, codes in (fixed or {}).items()}
-        if known:
-            told = {name: bins[name].cell_of(codes) for name, codes in known.items() if name != schema.target}
-            own = condition.cell_of(known[schema.target]).astype(np.int64) if schema.target in known else None
-            part, chosen = mixture.placed(chance / np.maximum(weights.mean(0), 1e-300), weights, told, own, rng)
-            drawn = mixture.drawn(part, chosen, rng, allowed)
-        else:
-            drawn = mixture.draw(part, rng, weights, allowed)
-        codes = np.zeros((len(part), len(schema.columns)), np.int32)
-        for k, name in enumerate(schema.names):
-            if name == schema.target:
-                codes[:, k] = condition.codes(part.astype(np.int32), rng.random(len(part)), asked)
-            else:
-                codes[:, k] = bins[name].draw(drawn[name], part, inside[name], rng, where.get(name))
-            codes[:, k] = known.get(name, codes[:, k])
-        chunks.append(codes)
-    return np.concatenate(chunks)
+    parts = np.array_split(np.arange(count), max(1, count // (FIXED_ROWS if fixed else FREE_ROWS)))
+    if not fixed:
+        return np.concatenate([sampler.draw(labels[part], weights, rng) for part in parts])
+    some = [{name: codes[part] for name, codes in fixed.items()} for part in parts]
+    return np.concatenate([sampler.draw_given(given, chance, weights, rng) for given in some])

@@ -1,10 +1,10 @@
-"""The adversary: a critic linear in fixed random features of a few columns at once, which see what pairs cannot.
+"""The critic: linear in fixed random features of three columns at once, beyond what two-way marginals contain.
 
 A feature is the cosine or sine of a sum of random phases, one for the bin of each of three random columns, beside the
 class. Given a latent point columns are independent, so the generator's expected features are products of the
-columns' characteristic functions, exactly. A linear critic's best answer under a norm bound is the difference between
-real and expected features: one noised gradient sum holds all that its steps would ask (MMD-GAN, Li et al. 2017, with
-the features of Rahimi and Recht 2007, and asked once as in DP-MERF, Harder et al. 2021).
+columns' characteristic functions, exactly. The best linear critic under a norm bound is the difference between real and
+expected features: one noised gradient sum contains all that its steps would need (MMD-GAN, Li et al. 2017, with the
+features of Rahimi and Recht 2007, and measured once as in DP-MERF, Harder et al. 2021).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from ...privacy.networks import Mlp
 from ...privacy.vault import CellMap, Codes, Vault
 from ..shared.bins import Bins
 
-COLUMNS = 3  # that a feature reads
-WIDEST = 3.0  # standard deviation of the phases of the widest frequencies; the narrowest have one over it
-BOUND = 1.0  # the clipping norm: features have norm one, so that clipping changes nothing
+COLUMNS_READ = 3  # by a feature
+LARGEST_SCALE = 3.0  # standard deviation of the phases of the largest frequencies; the smallest have one over it
+CLIPPING_NORM = 1.0  # features have norm one, so that clipping changes nothing
 
 
 class Critic:
     """`count` random frequencies over the columns `names`, each as cosine and sine: a row's features have norm one.
 
-    `bins` hold every column's bins, `given` names the target and maps its codes to classes, `order` are the names of
+    `bins` are every column's bins, `given` names the target and maps its codes to classes, `order` are the names of
     the codes' columns.
     """
 
@@ -44,16 +44,18 @@ class Critic:
         self.bins, self.names, self.given, self.order, self.count = bins, names, given, order, count
         sizes = [bins[name].cells for name in names]
         self.starts = np.cumsum([0, *sizes])
-        reads = min(COLUMNS, len(names))
+        reads = min(COLUMNS_READ, len(names))
         chosen = torch.rand(count, len(names), generator=stream).argsort(1)[:, :reads]
-        wide = WIDEST ** (1 - 2 * torch.rand(count, generator=stream))
+        wide = LARGEST_SCALE ** (1 - 2 * torch.rand(count, generator=stream))
         # (columns read, all bins, frequencies): the phase of each bin, and whether the frequency reads its column.
         self.phases = torch.zeros(reads, int(self.starts[-1]), count)
         self.reads = torch.zeros_like(self.phases)
         for j, name in enumerate(names):
             span = slice(int(self.starts[j]), int(self.starts[j + 1]))
             phases = torch.randn(sizes[j], count, generator=stream) * wide
-            if few := bins[name].ordered:  # neighbours in value turn alike: a frequency times the bin's normal score
+            if few := bins[
+                name
+            ].ordered:  # neighbours in value have like phases: a frequency times the bin's normal score
                 phases[:few] = torch.special.ndtri((torch.arange(few) + 0.5) / few)[:, None] * phases[:1]
             for slot in range(reads):
                 here = chosen[:, slot] == j
@@ -70,11 +72,11 @@ class Critic:
         target, cells = self.given
         column = codes[:, self.order.index(target) if target else 0]
         labels = torch.from_numpy(np.asarray(cells.cell_of(column), np.int64))
-        phases, turns = self.phases.sum(0), torch.zeros(len(codes), self.count)
+        phases, angles = self.phases.sum(0), torch.zeros(len(codes), self.count)
         for start, name in zip(self.starts, self.names, strict=False):
             place = self.bins[name].cell_of(codes[:, self.order.index(name)]) + int(start)
-            turns += phases[torch.from_numpy(place)]
-        both = torch.cat([turns.cos(), turns.sin()], 1) / math.sqrt(self.count)
+            angles += phases[torch.from_numpy(place)]
+        both = torch.cat([angles.cos(), angles.sin()], 1) / math.sqrt(self.count)
         hot = torch.nn.functional.one_hot(labels, cells.cells).float()
         return (hot[:, :, None] * both[:, None, :]).reshape(len(codes), -1)
 
@@ -87,18 +89,18 @@ class Critic:
             real, imaginary = real * c - imaginary * s, real * s + imaginary * c
         return torch.cat([real.mean(0), imaginary.mean(0)], -1) / math.sqrt(self.count)
 
-    def heard(self, vault: Vault, label: str, noise: float) -> Heard:
-        """Ask the gradient sum of a linear critic on real rows: minus it is the sum of their features."""
+    def measure(self, vault: Vault, label: str, noise: float) -> FeatureSums:
+        """Measure the gradient sum of a linear critic on real rows: minus it is the sum of their features."""
         classes = self.given[1].cells
         linear = Mlp([classes * 2 * self.count, 1], bias=False)
-        (answer,) = vault.measure_gradient_sum(label, linear, lambda out: -out[:, 0], self.features, BOUND)
-        return Heard(self, -answer.reshape(classes, -1).to(self._cos.device), noise * BOUND)
+        (total,) = vault.measure_gradient_sum(label, linear, lambda out: -out[:, 0], self.features, CLIPPING_NORM)
+        return FeatureSums(self, -total.reshape(classes, -1).to(self._cos.device), noise * CLIPPING_NORM)
 
 
 @dataclass(frozen=True, eq=False)
-class Heard:
-    """A critic's noisy sums over real rows, (classes, 2 * count), and their noise's standard deviation."""
+class FeatureSums:
+    """Noisy sums of a critic's features over real rows, (classes, 2 * count), and their noise's standard deviation."""
 
     critic: Critic
-    sums: Tensor
+    totals: Tensor
     std: float

@@ -1,16 +1,17 @@
-"""The default: a conditional generator warmed by noisy counts, then fitted to pairs of columns and against a critic.
+"""The default: a conditional generator started at noisy marginals, then fitted to two-way marginals and by a critic.
 
-1. One noisy histogram a column gives bins, and values inside a bin. 2. One noisy table class by bin a column gives the
-class totals; the columns that tell classes apart are asked again, more finely; cleaned, they are the generator's start.
-3. A critic's noisy gradient sum over features of three columns. 4. In rounds, noisy L1 errors of candidate pairs choose
-tables class by bin by bin; the generator is fitted to all (after AIM, McKenna et al. 2022, and GEM, Liu et al. 2021).
+1. One noisy histogram a column gives bins, and values inside a bin. 2. One noisy marginal class by bin a column gives
+the class totals; those of the columns that separate the classes are measured again, more finely; cleaned, they are the
+generator's start. 3. A critic's noisy gradient sum over features of three columns. 4. In rounds, noisy L1 errors of
+candidate pairs of columns select marginals class by bin by bin; the generator is fitted to all (after AIM, McKenna et
+al. 2022, and GEM, Liu et al. 2021).
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,56 +23,59 @@ from ...rng import numpy_stream, torch_stream
 from ...schema import Schema
 from ..protocol import Arrays, Progress
 from ..settings import Count, MethodConfig, Share, ShareByRule, ShareOrNone
-from ..shared.bins import Bins, grids
+from ..shared.bins import Bins
 from ..shared.conditionals import class_totals
-from ..shared.decoder import cleaned_histograms, codebook
-from ..shared.digit_preference import grains
-from ..shared.marginals import Condition, without_ghosts
-from ..shared.mixture import Mixture, Shape
+from ..shared.decoder import cleaned_histograms, decoder, decoder_axes, decoder_tensors
+from ..shared.labels import CRITIC_GRADIENTS, ONE_WAY
+from ..shared.marginals import Condition, without_spurious_missing
+from ..shared.mixture import GeneratorSize, MixtureOfProducts
 from ..shared.sampler import generate as generate
-from .budget_rule import Pairing, pairing
-from .class_marginals import Counts
-from .critic import Critic, Heard
-from .two_way_marginals import STEPS, Measured, Pair, fit, guesses
+from .budget_rule import Allocation, allocate
+from .class_marginals import ClassMarginals
+from .critic import Critic, FeatureSums
+from .two_way_marginals import STEPS, ColumnPair, TwoWayMarginal, expected_tables, fit
 
-HISTOGRAMS, COUNTS, REFINED = "column histograms", "class-by-bin counts", "finer class counts"
-ERRORS, PAIRS, CRITIC = "pair selection", "pair tables", "critic's gradient sum"
+BY_CLASS, REMEASURED = "class-by-bin marginals", "re-measured class marginals"
+SELECTION, TWO_WAY = "two-way selection", "two-way marginals"
 Floats = NDArray[np.float64]
 
 
 class Config(MethodConfig):
     """Shares of the privacy loss, and the public rules by which two-way marginals are planned."""
 
-    histogram_share: Share = Field(default=0.16, description="share of the column histograms")
-    refined_share: ShareOrNone = Field(default=0.25, description="share of the re-measured class marginals")
-    selection_share: Share = Field(default=0.05, description="share of choosing two-way marginals")
+    histogram_share: Share = Field(default=0.16, description="share of the one-way marginals")
+    remeasured_share: ShareOrNone = Field(default=0.25, description="share of the re-measured class marginals")
+    selection_share: Share = Field(default=0.05, description="share of selecting two-way marginals")
     critic_share: ShareByRule = Field(default=None, description="share of the critic; by a rule on rows if not given")
     candidates: Count = Field(default=100, description="pairs of columns compared in a round, drawn in public")
-    pairs: int | None = Field(default=None, ge=0, description="two-way marginals measured; by the rule if not given")
+    pairs: int | None = Field(
+        default=None, ge=0, description="two-way marginals measured; by a rule on rows if not given"
+    )
 
-    def pairing(self, rows: int, columns: int, epsilon: float) -> Pairing:
-        """What is done about pairs and the critic."""
-        found = pairing(rows, columns, epsilon)
+    def allocation(self, rows: int, columns: int, epsilon: float) -> Allocation:
+        """What is done about two-way marginals and the critic."""
+        found = allocate(rows, columns, epsilon)
         if self.critic_share is not None:
-            found = replace(found, critic=self.critic_share)
+            found = replace(found, critic_share=self.critic_share)
         return found if self.pairs is None else replace(found, count=self.pairs // found.rounds * found.rounds)
 
 
 def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Query]:
-    """What a fit asks of the vault; where no pair is planned, counts take the pairs' shares."""
-    pairs = config.pairing(rows, columns, epsilon)
-    shares = {HISTOGRAMS: config.histogram_share}
-    shares |= {REFINED: config.refined_share} if config.refined_share else {}
-    if pairs.count:
-        shares |= {ERRORS: config.selection_share} if pairs.rounds > 1 else {}
-        shares |= {PAIRS: pairs.share}
-    shares |= {CRITIC: pairs.critic} if pairs.critic else {}
-    shares[COUNTS] = 1 - sum(shares.values())
-    times = {ERRORS: pairs.rounds, PAIRS: pairs.rounds}
-    asked = [HISTOGRAMS, COUNTS, *(label for label in (REFINED, CRITIC, ERRORS, PAIRS) if label in shares)]
+    """What a fit measures; without two-way marginals the class-by-bin ones take their shares."""
+    plan = config.allocation(rows, columns, epsilon)
+    shares = {ONE_WAY: config.histogram_share}
+    shares |= {REMEASURED: config.remeasured_share} if config.remeasured_share else {}
+    if plan.count:
+        shares |= {SELECTION: config.selection_share} if plan.rounds > 1 else {}
+        shares |= {TWO_WAY: plan.share}
+    shares |= {CRITIC_GRADIENTS: plan.critic_share} if plan.critic_share else {}
+    shares[BY_CLASS] = 1 - sum(shares.values())
+    times = {SELECTION: plan.rounds, TWO_WAY: plan.rounds}
+    labels = (ONE_WAY, BY_CLASS, REMEASURED, CRITIC_GRADIENTS, SELECTION, TWO_WAY)
     return [
         Query(label=label, weight=(shares[label] / times.get(label, 1)) ** -0.5, times=times.get(label, 1))
-        for label in asked
+        for label in labels
+        if label in shares
     ]
 
 
@@ -82,106 +86,117 @@ def seconds(config: Config, rows: int) -> float:
 
 def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
     """What a person should know of the plan."""
-    pairs = config.pairing(rows, columns, epsilon)
-    said = f"{pairs.count} pairs of columns will be measured" if pairs.count else "No pair of columns is measured"
-    critic = f"the critic gets {pairs.critic:.0%} of the privacy loss" if pairs.critic else "the critic gets nothing"
-    return [f"{said}, and {critic}: by a rule on rows, columns and epsilon (docs/methods/default.md)."]
+    plan = config.allocation(rows, columns, epsilon)
+    pairs = f"{plan.count} pairs of columns will be measured" if plan.count else "No pair of columns is measured"
+    share = plan.critic_share
+    critic = f"the critic gets {share:.0%} of the privacy loss" if share else "the critic gets nothing"
+    return [f"{pairs}, and {critic}: by a rule on rows, columns and epsilon (docs/methods/default.md)."]
 
 
 @dataclass(kw_only=True)
 class _Fit:
-    """A fit under way: what was learned so far, and how to ask for more."""
+    """A fit under way. `given`: the target's name and the map from its codes to classes, once these are known."""
 
     config: Config
     schema: Schema
     vault: Vault
     plan: Plan
     seed: int | None
-    pairs: Pairing
+    allocation: Allocation
+    given: tuple[str, CellMap] = field(init=False)
 
     @property
     def columns(self) -> list[str]:
         """The columns beside the target."""
         return [name for name in self.schema.names if name != self.schema.target]
 
-    def histograms(self) -> dict[str, Floats]:
-        """Shares of the fine cells of columns, and of the kinds of numbers that heaps are made of."""
-        asked: dict[str, Axes] = {name: [(name, g)] for name, g in grids(self.schema, self.pairs.columns).items()}
-        asked |= {f"grain {name}": [(name, g)] for name, g in grains(self.schema).items()}
-        asked = asked or {"rows": [("", Condition.of(self.schema.model_copy(update={"target": None}), {}))]}
-        answers = self.vault.measure_marginals(HISTOGRAMS, asked)
-        std = self.plan.noise(HISTOGRAMS) * math.sqrt(len(asked))
-        return cleaned_histograms(self.schema, answers, self.plan.rows, std)
+    def measure_histograms(self) -> dict[str, Floats]:
+        """Shares of the fine cells of columns, and of the kinds of numbers by their preferred digits."""
+        axes = decoder_axes(self.schema, self.allocation.column_bins)
+        axes = axes or {"rows": [("", Condition.of(self.schema.model_copy(update={"target": None}), {}))]}
+        noisy = self.vault.measure_marginals(ONE_WAY, axes)
+        std = self.plan.noise(ONE_WAY) * math.sqrt(len(axes))
+        return cleaned_histograms(self.schema, noisy, self.plan.rows, std)
 
-    def counts(self, bins: dict[str, Bins], given: tuple[str, CellMap]) -> Counts:
+    def measure_class_marginals(self, bins: dict[str, Bins]) -> ClassMarginals:
         """Rows of each class, and log shares of bins given the class."""
-        found = self.vault.measure_marginals(COUNTS, {name: [given, (name, bins[name])] for name in self.columns})
-        std = self.plan.noise(COUNTS) * math.sqrt(len(found))
+        axes: dict[str, Axes] = {name: [self.given, (name, bins[name])] for name in self.columns}
+        noisy = self.vault.measure_marginals(BY_CLASS, axes)
+        std = self.plan.noise(BY_CLASS) * math.sqrt(len(noisy))
         target = self.schema.columns.get(self.schema.target or "")
-        totals = without_ghosts(class_totals(found, self.plan.rows), target, std / math.sqrt(len(found)))
-        counts = Counts.of(bins, found, dict.fromkeys(found, std), totals)
-        if REFINED not in self.plan.events:
-            return counts
-        return counts.refined(self.vault, REFINED, self.plan.noise(REFINED), given)
+        totals = class_totals(noisy, self.plan.rows)
+        totals = without_spurious_missing(totals, target, std / math.sqrt(len(noisy)))
+        found = ClassMarginals.of(bins, noisy, dict.fromkeys(noisy, std), totals)
+        if REMEASURED not in self.plan.events:
+            return found
+        return found.remeasured(self.vault, REMEASURED, self.plan.noise(REMEASURED), self.given)
 
-    def heard(self, counts: Counts, given: tuple[str, CellMap], device: str) -> Heard | None:
-        """What the critic answers, if it has a share."""
-        if CRITIC not in self.plan.events:
+    def measure_features(self, start: ClassMarginals, device: str) -> FeatureSums | None:
+        """The critic's gradient sum, if it has a share."""
+        if CRITIC_GRADIENTS not in self.plan.events:
             return None
         stream = torch_stream(self.seed, "critic")
-        critic = Critic(counts.bins, self.columns, given, self.schema.names, self.pairs.features, stream)
-        return critic.to(device).heard(self.vault, CRITIC, self.plan.noise(CRITIC))
+        count = self.allocation.critic_features
+        critic = Critic(start.bins, self.columns, self.given, self.schema.names, count, stream)
+        return critic.to(device).measure(self.vault, CRITIC_GRADIENTS, self.plan.noise(CRITIC_GRADIENTS))
 
-    def measured(
-        self, mixture: Mixture, counts: Counts, given: tuple[str, CellMap], heard: Heard | None, progress: Progress
+    def fit_in_rounds(
+        self, mixture: MixtureOfProducts, start: ClassMarginals, sums: FeatureSums | None, progress: Progress
     ) -> None:
-        """Choose pairs, ask their tables and fit the mixture to all that is known, in rounds."""
-        known: list[Measured] = []
-        if not self.pairs.count:
-            return fit(mixture, counts, known, self.pairs.steps, heard, progress)
-        rounds, each = self.pairs.rounds, self.pairs.count // self.pairs.rounds
+        """Select and measure two-way marginals and fit the mixture to all that was measured, in rounds."""
+        measured: list[TwoWayMarginal] = []
+        if not self.allocation.count:
+            return fit(mixture, start, measured, self.allocation.steps, sums, progress)
+        rounds = self.allocation.rounds
         public = numpy_stream(self.seed, "candidates")
-        mass = {name: counts.totals @ np.exp(base) for name, base in counts.base.items()}
-        coarse = {name: counts.bins[name].merged(self.pairs.bins, mass[name]) for name in self.columns}
-        everyone = [Pair(a, b, coarse[a], coarse[b]) for a, b in itertools.combinations(self.columns, 2)]
-        for turn in range(rounds):
-            left = [pair for pair in everyone if pair not in [m.pair for m in known]] or everyone
-            some = [left[k] for k in public.permutation(len(left))[: max(self.config.candidates, 2 * each)]]
-            axes = {p.key: p.axes(given, counts.bins) for p in some}
-            noise = self.plan.noise(PAIRS) * math.sqrt(each)
-            if ERRORS in self.plan.events:
-                guess = guesses(mixture, counts.totals, some)
-                errors = self.vault.measure_distances(ERRORS, axes, guess)
-                # A large table has a large error by its noise alone (AIM, equation 1): it must promise more than that.
-                cost = {p: math.sqrt(2 / math.pi) * noise * guess[p.key].size - errors[p.key] for p in some}
-                some = sorted(some, key=cost.__getitem__)
-            chosen = (some * each)[:each] if len(some) < each else some[:each]
-            answers = self.vault.measure_marginals(PAIRS, {p.key: axes[p.key] for p in chosen})
-            known += [Measured(p, answers[p.key], noise) for p in chosen]
-            steps = self.pairs.steps if turn == rounds - 1 else STEPS
+        mass = {name: start.totals @ np.exp(base) for name, base in start.base.items()}
+        coarse = {name: start.bins[name].merged(self.allocation.bins, mass[name]) for name in self.columns}
+        pairs = [ColumnPair(a, b, coarse[a], coarse[b]) for a, b in itertools.combinations(self.columns, 2)]
+        for number in range(rounds):
+            left = [pair for pair in pairs if pair not in [m.pair for m in measured]] or pairs
+            most = max(self.config.candidates, 2 * self.allocation.count // rounds)
+            candidates = [left[k] for k in public.permutation(len(left))[:most]]
+            measured += self.select_and_measure(mixture, start, candidates)
+            steps = self.allocation.steps if number == rounds - 1 else STEPS
 
-            def turned(done: int, of: int, turn: int = turn) -> None:
-                progress(turn * of + done, rounds * of)
+            def step_done(done: int, of: int, number: int = number) -> None:
+                progress(number * of + done, rounds * of)
 
-            fit(mixture, counts, known, steps, heard, turned)
+            fit(mixture, start, measured, steps, sums, step_done)
         return None
+
+    def select_and_measure(
+        self, mixture: MixtureOfProducts, start: ClassMarginals, candidates: list[ColumnPair]
+    ) -> list[TwoWayMarginal]:
+        """One round's marginals: those of the pairs that the mixture fits worst, by noisy L1 errors."""
+        each = self.allocation.count // self.allocation.rounds
+        axes = {pair.key: pair.axes(self.given, start.bins) for pair in candidates}
+        std = self.plan.noise(TWO_WAY) * math.sqrt(each)
+        if SELECTION in self.plan.events:
+            expected = expected_tables(mixture, start.totals, candidates)
+            errors = self.vault.measure_distances(SELECTION, axes, expected)
+            # A large table has a large error by its noise alone (AIM, equation 1): its error must exceed that.
+            excess = {p: math.sqrt(2 / math.pi) * std * expected[p.key].size - errors[p.key] for p in candidates}
+            candidates = sorted(candidates, key=excess.__getitem__)
+        selected = (candidates * each)[:each]
+        noisy = self.vault.measure_marginals(TWO_WAY, {p.key: axes[p.key] for p in selected})
+        return [TwoWayMarginal(p, noisy[p.key], std) for p in selected]
 
 
 def train(
     config: Config, schema: Schema, vault: Vault, plan: Plan, seed: int | None, device: str, progress: Progress
 ) -> Arrays:
-    """Fit the generator. Returns its tensors and the noisy answers that decode its rows."""
-    pairs = config.pairing(plan.equivalent_rows, len(schema.columns), plan.epsilon_asked)
-    ask = _Fit(config=config, schema=schema, vault=vault, plan=plan, seed=seed, pairs=pairs)
-    histograms = ask.histograms()
-    bins, condition = codebook(schema, histograms, plan.rows, pairs.columns)
-    given = (schema.target or "", condition)
-    counts = ask.counts(bins, given)
-    mixture = Mixture(counts.base, Shape(points=pairs.points), torch_stream(seed, "init")).to(device)
-    if pairs.count or pairs.critic:
-        ask.measured(mixture, counts, given, ask.heard(counts, given, device), progress)
+    """Fit the generator. Returns its tensors and the noisy marginals that decode its rows."""
+    allocation = config.allocation(plan.equivalent_rows, len(schema.columns), plan.epsilon_asked)
+    run = _Fit(config=config, schema=schema, vault=vault, plan=plan, seed=seed, allocation=allocation)
+    histograms = run.measure_histograms()
+    bins, condition = decoder(schema, histograms, plan.rows, allocation.column_bins)
+    run.given = (schema.target or "", condition)
+    start = run.measure_class_marginals(bins)
+    size = GeneratorSize(points=allocation.latent_points)
+    mixture = MixtureOfProducts(start.base, size, torch_stream(seed, "init")).to(device)
+    if allocation.count or allocation.critic_share:
+        run.fit_in_rounds(mixture, start, run.measure_features(start, device), progress)
     progress(1, 1)
-    kept = {f"histogram.{name}": h.astype(np.float32) for name, h in histograms.items()}
-    kept |= {f"place.{name}": counts.bins[name].place.astype(np.float32) for name in ask.columns}
-    prior = (counts.totals / counts.totals.sum()).astype(np.float32)
-    return {**mixture.tensors(counts.base), **kept, "prior": prior}
+    prior = (start.totals / start.totals.sum()).astype(np.float32)
+    return {**mixture.tensors(start.base), **decoder_tensors(histograms, start.bins, run.columns), "prior": prior}

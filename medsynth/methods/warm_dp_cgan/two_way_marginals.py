@@ -1,4 +1,4 @@
-"""Pairs of columns: what the generator expects of them, and fitting it to their noisy tables."""
+"""Two-way marginals by class: what the generator expects of them, and fitting it to their noisy tables."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from torch import Tensor
 
 from ...privacy.vault import Axes, CellMap, Codes
 from ..shared.bins import Bins
-from ..shared.mixture import Mixture
-from .class_marginals import Counts
-from .critic import Heard
+from ..shared.mixture import MixtureOfProducts
+from .class_marginals import ClassMarginals
+from .critic import FeatureSums
 
 Floats = NDArray[np.float64]
 STEPS = 200  # of Adam, after each round but the last
-RATE = 4e-3
-STAY = 1.0  # prior standard deviation of a residual
+LEARNING_RATE = 4e-3
+RESIDUAL_PRIOR_STD = 1.0
 
 
 @dataclass(frozen=True)
-class Coarse:
+class MergedBins:
     """Bins of a column merged by a public map: `part` (bins,) is the coarse bin of each."""
 
     bins: Bins
@@ -40,7 +40,7 @@ class Coarse:
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
+class ColumnPair:
     """Two columns, and the coarse bin of each of their bins."""
 
     one: str
@@ -50,31 +50,31 @@ class Pair:
 
     @property
     def key(self) -> str:
-        """A name for the pair's answers."""
+        """A name for the pair's measurements."""
         return f"{self.one} x {self.other}"
 
     def axes(self, given: tuple[str, CellMap], bins: dict[str, Bins]) -> Axes:
         """The axes of its table: class, coarse bin of the one, coarse bin of the other."""
         return [
             given,
-            (self.one, Coarse(bins[self.one], self.part_one)),
-            (self.other, Coarse(bins[self.other], self.part_other)),
+            (self.one, MergedBins(bins[self.one], self.part_one)),
+            (self.other, MergedBins(bins[self.other], self.part_other)),
         ]
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class TwoWayMarginal:
     """A pair's noisy table, (classes, coarse bins, coarse bins), and its noise's standard deviation."""
 
-    pair: Pair
+    pair: ColumnPair
     table: Floats
     std: float
 
 
-class _Expected:
+class _ExpectedTables:
     """Expected tables of pairs, as functions of the mixture's shares."""
 
-    def __init__(self, pairs: list[Pair], totals: Floats, device: torch.device) -> None:
+    def __init__(self, pairs: list[ColumnPair], totals: Floats, device: torch.device) -> None:
         self.pairs = pairs
         self.totals = torch.tensor(totals, dtype=torch.float32, device=device)
         parts = {p.one: p.part_one for p in pairs} | {p.other: p.part_other for p in pairs}
@@ -92,44 +92,44 @@ class _Expected:
         return made
 
 
-def guesses(mixture: Mixture, totals: Floats, pairs: list[Pair]) -> dict[str, Floats]:
+def expected_tables(mixture: MixtureOfProducts, totals: Floats, pairs: list[ColumnPair]) -> dict[str, Floats]:
     """What the generator expects of each pair's table."""
     with torch.no_grad():
-        tables = _Expected(pairs, totals, mixture.base.device).tables(mixture.shares(mixture.residual()))
+        tables = _ExpectedTables(pairs, totals, mixture.base.device).tables(mixture.shares(mixture.residual()))
     return {p.key: t.double().cpu().numpy() for p, t in zip(pairs, tables, strict=True)}
 
 
 def fit(
-    mixture: Mixture,
-    counts: Counts,
-    measured: list[Measured],
+    mixture: MixtureOfProducts,
+    start: ClassMarginals,
+    measured: list[TwoWayMarginal],
     steps: int,
-    heard: Heard | None,
+    sums: FeatureSums | None,
     progress: Callable[[int, int], None],
 ) -> None:
-    """Fit the residual to the noisy answers, each weighted by its noise; the class shares of each column are kept.
+    """Fit the residual to the noisy measurements, each weighted by its noise; class shares of columns are kept.
 
-    A normal prior holds residuals near zero, so that cells in which the noise drowns the rows stay as they were.
+    A normal prior keeps residuals near zero, so that cells whose rows are few against the noise stay as they were.
     """
     device = mixture.base.device
-    expected = _Expected([m.pair for m in measured], counts.totals, device)
-    seen = [torch.tensor(m.table, dtype=torch.float32, device=device) for m in measured]
-    rows = torch.tensor(counts.totals, dtype=torch.float32, device=device)[:, None]
-    start = {name: torch.tensor(b, dtype=torch.float32, device=device).exp() for name, b in counts.base.items()}
+    expected = _ExpectedTables([m.pair for m in measured], start.totals, device)
+    tables = [torch.tensor(m.table, dtype=torch.float32, device=device) for m in measured]
+    rows = torch.tensor(start.totals, dtype=torch.float32, device=device)[:, None]
+    shares_before = {name: torch.tensor(b, dtype=torch.float32, device=device).exp() for name, b in start.base.items()}
     parameters = list(mixture.net.parameters())
-    adam = torch.optim.Adam(parameters, RATE, betas=(0.9, 0.99))
+    adam = torch.optim.Adam(parameters, LEARNING_RATE, betas=(0.9, 0.99))
     for step in range(steps):
-        adam.param_groups[0]["lr"] = RATE * min(1.0, 1.5 * (1 - step / steps))
+        adam.param_groups[0]["lr"] = LEARNING_RATE * min(1.0, 1.5 * (1 - step / steps))
         residual = mixture.residual()
         shares = mixture.shares(residual)
-        loss = residual.square().mean(0).sum() / (2 * STAY**2)
+        loss = residual.square().mean(0).sum() / (2 * RESIDUAL_PRIOR_STD**2)
         for name, share in shares.items():
-            loss = loss + (rows * (share.mean(0) - start[name])).square().sum() / (2 * counts.std[name] ** 2)
-        for m, truth, guess in zip(measured, seen, expected.tables(shares), strict=True):
-            loss = loss + (truth - guess).square().sum() / (2 * m.std**2)
-        if heard:
-            gap = heard.sums - rows * heard.critic.expected(shares)
-            loss = loss + gap.square().sum() / (2 * heard.std**2)
+            loss = loss + (rows * (share.mean(0) - shares_before[name])).square().sum() / (2 * start.std[name] ** 2)
+        for m, table, guess in zip(measured, tables, expected.tables(shares), strict=True):
+            loss = loss + (table - guess).square().sum() / (2 * m.std**2)
+        if sums:
+            gap = sums.totals - rows * sums.critic.expected(shares)
+            loss = loss + gap.square().sum() / (2 * sums.std**2)
         adam.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         adam.step()

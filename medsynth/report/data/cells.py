@@ -1,7 +1,8 @@
-"""Rows as cells and as points: the coding under which tables are compared. Cells come from real held-out rows."""
+"""Tables as cells, as points and as a matrix for trees: the forms in which they are compared."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,15 +17,15 @@ MOST_LEVELS = 40  # levels of a word column beyond the most frequent ones are on
 
 
 @dataclass(frozen=True)
-class Coding:
+class Cells:
     """Maps every column to cells: `edges` of number columns, `levels` of word columns; the last cell is missing."""
 
     edges: dict[str, NDArray[np.float64]]
     levels: dict[str, list[str]]
 
     @classmethod
-    def of(cls, tables: Tables) -> Coding:
-        """The coding that the real held-out rows of `tables` imply."""
+    def of(cls, tables: Tables) -> Cells:
+        """The cells that the real held-out rows of `tables` imply."""
         edges, levels = {}, {}
         everyone = [t for t in (tables.real, tables.synthetic, tables.train) if t is not None]
         for name in tables.names:
@@ -38,9 +39,9 @@ class Coding:
                 levels[name] = found
         return cls(edges, levels)
 
-    def cells(self, name: str) -> int:
+    def count(self, name: str) -> int:
         """Number of cells of a column, the missing one included."""
-        # A value between an edge and its equal has a cell of its own: heaps at zero must not blur.
+        # A value equal to an edge has a cell of its own: a value that many rows share, such as zero, stays sharp.
         return 2 * len(self.edges[name]) + 2 if name in self.edges else len(self.levels[name]) + 2
 
     def column(self, frame: pd.DataFrame, name: str) -> NDArray[np.int64]:
@@ -48,7 +49,7 @@ class Coding:
         if name in self.edges:
             value, edges = frame[name].to_numpy(np.float64), self.edges[name]
             cell = np.searchsorted(edges, value, side="left") + np.searchsorted(edges, value, side="right")
-            return np.asarray(np.where(np.isnan(value), self.cells(name) - 1, cell), np.int64)
+            return np.asarray(np.where(np.isnan(value), self.count(name) - 1, cell), np.int64)
         place = {level: k for k, level in enumerate(self.levels[name])}
         text = words(frame[name])
         level = text.map(place).fillna(len(place)).to_numpy(np.int64)
@@ -66,7 +67,7 @@ def points(tables: Tables, frames: list[pd.DataFrame]) -> list[NDArray[np.float6
     as two ends of a number; a missing number stands in the middle with an indicator of its own.
     """
     together = pd.concat(frames, ignore_index=True)
-    parts: list[NDArray[np.float64]] = []
+    blocks: list[NDArray[np.float64]] = []
     for name in tables.names:
         column = together[name]
         if name in tables.numbers:
@@ -75,11 +76,26 @@ def points(tables: Tables, frames: list[pd.DataFrame]) -> list[NDArray[np.float6
             rank = np.full(len(value), 0.5)
             if not gone.all():
                 rank[~gone] = rankdata(value[~gone]) / (~gone).sum()
-            parts += [rank[:, None], gone[:, None].astype(np.float64)] if gone.any() else [rank[:, None]]
+            blocks += [rank[:, None], gone[:, None].astype(np.float64)] if gone.any() else [rank[:, None]]
         else:
             codes, uniques = pd.factorize(words(column).fillna(""), sort=True)
             keep = min(len(uniques), MOST_LEVELS)
             common = np.argsort(-np.bincount(codes))[:keep]
-            parts.append((codes[:, None] == common) / np.sqrt(2))
-    whole, stops = np.concatenate(parts, 1), np.cumsum([len(f) for f in frames])[:-1]
-    return np.split(whole, stops)
+            blocks.append((codes[:, None] == common) / np.sqrt(2))
+    return _split(np.concatenate(blocks, 1), frames)
+
+
+def matrices(names: Sequence[str], numbers: frozenset[str], frames: list[pd.DataFrame]) -> list[NDArray[np.float64]]:
+    """Each frame as (rows, names), one number a cell, as trees read it: levels as codes, missing values as NaN."""
+    together = pd.concat([frame[list(names)] for frame in frames], ignore_index=True)
+    columns = [
+        together[name].to_numpy(np.float64)
+        if name in numbers
+        else np.where(together[name].isna(), np.nan, pd.factorize(words(together[name]), sort=True)[0])
+        for name in names
+    ]
+    return _split(np.stack(columns, 1), frames)
+
+
+def _split(whole: NDArray[np.float64], frames: list[pd.DataFrame]) -> list[NDArray[np.float64]]:
+    return np.split(whole, np.cumsum([len(frame) for frame in frames])[:-1])

@@ -1,7 +1,7 @@
 """Train on synthetic, test on real: the one protocol in which utility is quoted.
 
 Four classifiers, macro one-vs-rest AuROC from class probabilities on real held-out rows; and the thyroid study's own
-figure, micro AuROC of binarised hard answers. A class that the training table lacks scores 0.5.
+figure, micro AuROC of binarised hard predictions. A class that the training table lacks scores 0.5.
 """
 
 from __future__ import annotations
@@ -61,37 +61,41 @@ def features(train: pd.DataFrame, test: pd.DataFrame, target: str) -> tuple[Floa
 
 
 @dataclass(frozen=True)
-class Answers:
-    """One classifier's answers: `chances` (rows, classes) with 0.5 for a class it never saw, `hard` (rows,)."""
+class Predictions:
+    """One classifier's predictions for the test rows.
 
-    chances: Floats
-    hard: NDArray[Any]
-    seen: frozenset[str]
+    `probabilities` is (rows, classes), with 0.5 for a class that the training table lacks; `labels` is (rows,), the
+    predicted class; `known` are the classes that the training table has.
+    """
+
+    probabilities: Floats
+    labels: NDArray[Any]
+    known: frozenset[str]
 
 
-def answers(train: pd.DataFrame, test: pd.DataFrame, target: str) -> dict[str, Answers]:
-    """Every classifier fitted to `train` and asked about `test`; classes are those of `test`, sorted as text."""
+def predict(train: pd.DataFrame, test: pd.DataFrame, target: str) -> dict[str, Predictions]:
+    """Predictions for `test` of every classifier fitted to `train`; classes are those of `test`, sorted as text."""
     classes = np.unique(test[target].astype(str))
     x, x_test = features(train, test, target)
     y = train[target].astype(str).to_numpy()
-    found: dict[str, Answers] = {}
+    found: dict[str, Predictions] = {}
     for name, model in classifiers().items():
         if len(np.unique(y)) < 2:
             half = np.full((len(test), len(classes)), 0.5)
-            found[name] = Answers(half, np.full(len(test), y[0]), frozenset())
+            found[name] = Predictions(half, np.full(len(test), y[0]), frozenset())
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model.fit(x, y)
-            chances = dict(zip(model.classes_, model.predict_proba(x_test).T, strict=True))
-            hard = model.predict(x_test)
-        columns = [chances.get(c, np.full(len(test), 0.5)) for c in classes]
-        found[name] = Answers(np.stack(columns, 1), hard, frozenset(model.classes_))
+            probability = dict(zip(model.classes_, model.predict_proba(x_test).T, strict=True))
+            labels = model.predict(x_test)
+        columns = [probability.get(c, np.full(len(test), 0.5)) for c in classes]
+        found[name] = Predictions(np.stack(columns, 1), labels, frozenset(model.classes_))
     return found
 
 
 def micro_hard(truth: NDArray[Any], hard: NDArray[Any], classes: NDArray[Any]) -> float:
-    """Micro AuROC of hard answers, both (rows,): every (row, class) pair counts once."""
+    """Micro AuROC of predicted labels, both (rows,): every (row, class) pair counts once."""
     hot = (truth[:, None] == classes).ravel()
     if hot.all():
         return float("nan")
@@ -99,7 +103,7 @@ def micro_hard(truth: NDArray[Any], hard: NDArray[Any], classes: NDArray[Any]) -
 
 
 def majority_floor(test: pd.DataFrame, target: str) -> float:
-    """What always answering the most frequent class scores on `micro_hard`."""
+    """What always predicting the most frequent class scores on `micro_hard`."""
     truth = test[target].astype(str).to_numpy()
     classes, counts = np.unique(truth, return_counts=True)
     return micro_hard(truth, np.full_like(truth, classes[counts.argmax()]), classes)
@@ -111,10 +115,11 @@ def score(train: pd.DataFrame, test: pd.DataFrame, target: str) -> dict[str, Any
     classes = np.unique(truth)
     macro: dict[str, float] = {}
     hard: dict[str, float] = {}
-    for name, answer in answers(train, test, target).items():
+    for name, made in predict(train, test, target).items():
         each = [
-            roc_auc_score(truth == c, answer.chances[:, k]) if c in answer.seen else 0.5 for k, c in enumerate(classes)
+            roc_auc_score(truth == c, made.probabilities[:, k]) if c in made.known else 0.5
+            for k, c in enumerate(classes)
         ]
-        macro[name], hard[name] = float(np.mean(each)), micro_hard(truth, answer.hard, classes)
+        macro[name], hard[name] = float(np.mean(each)), micro_hard(truth, made.labels, classes)
     values = list(macro.values())
     return {"macro": macro, "micro_hard": hard, "mean": float(np.mean(values)), "best": max(values)}

@@ -7,14 +7,14 @@ import math
 from pydantic import BaseModel, ConfigDict, field_validator
 
 
-class Part(BaseModel):
+class Record(BaseModel):
     """A record of the report. Unknown fields are refused, and nothing changes after it was made."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Figure(Part):
-    """An estimate with its 95 % bootstrap interval, where there is one. None: it cannot be computed here."""
+class Estimate(Record):
+    """An estimate with its 95 % interval, where there is one. None: it cannot be computed here."""
 
     value: float | None
     low: float | None = None
@@ -25,3 +25,7 @@ class Figure(Part):
     def _number(cls, value: float | None) -> float | None:
         """JSON knows no NaN: what is no finite number is None."""
         return None if value is None or not math.isfinite(value) else float(value)
+
+    def __str__(self) -> str:
+        """The value in words, three decimals."""
+        return "not known" if self.value is None else f"{self.value:.3f}"

@@ -1,4 +1,4 @@
-"""What people bring to the report: purpose and sign-off in review.yaml, thresholds in a file of their own."""
+"""What people add to the report: purpose and sign-off in a review file, limits in a file of thresholds."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from pydantic import ValidationError
 
 from ...errors import UsageError
 from ...schema.yaml_text import parse_yaml
-from .records import Part
+from .records import Record
 
 Role = Literal["direct identifier", "quasi identifier", "sensitive", "target", "other"]
 
 
-class Regression(Part):
+class Regression(Record):
     """The regression that the recipient cares about."""
 
     outcome: str | None = None
     predictors: list[str] | None = None
 
 
-class Review(Part):
-    """Sections 3, 4, 5 and 7: everything that only people know. What is left out stays a blank line to fill in."""
+class Review(Record):
+    """Everything that only people know: purpose, source, roles, tuning. What is left out is printed as a blank line."""
 
     table: str | None = None
     period: str | None = None
@@ -41,15 +41,15 @@ class Review(Part):
     regression: Regression | None = None
 
 
-class Threshold(Part):
-    """A line to measure against, and where it comes from."""
+class Threshold(Record):
+    """A limit that an estimate must not exceed, and where the limit comes from."""
 
     limit: float
     source: str
 
 
-class Thresholds(Part):
-    """The verdict lines of the front page. Each can be set by `--thresholds FILE`, with its source."""
+class Thresholds(Record):
+    """The thresholds of the verdicts. Each can be set in a file, together with its source."""
 
     epsilon: Threshold = Threshold(
         limit=10.0, source="Ponomareva et al. 2023, How to DP-fy ML: tier 2, 'reasonable', ends at 10"
@@ -64,11 +64,11 @@ class Thresholds(Part):
     mean_auroc_loss: Threshold = Threshold(limit=0.05, source="a convention of this report; set your own")
     mean_r2_loss: Threshold = Threshold(limit=0.1, source="a convention of this report; set your own")
     two_way_gap: Threshold = Threshold(limit=0.05, source="a convention of this report; set your own")
-    telling_auroc: Threshold = Threshold(limit=0.8, source="a convention of this report; set your own")
+    propensity_auroc: Threshold = Threshold(limit=0.8, source="a convention of this report; set your own")
     rules_broken: Threshold = Threshold(limit=0.0, source="the declared schema")
 
 
-Kind = TypeVar("Kind", bound=Part)
+Kind = TypeVar("Kind", bound=Record)
 
 
 def load(path: Path | None, kind: type[Kind]) -> Kind:

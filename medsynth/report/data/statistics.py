@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...rng import Stream
-from .records import Figure
+from .records import Estimate
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 DRAWS = 500  # resamples
-BLOCK = 2_000_000  # weights held at once
+BLOCK = 2_000_000  # weights in memory at once
 LEVEL = 0.95
 
 
@@ -44,17 +44,17 @@ def auroc(truth: Flags, score: Floats, weights: Floats | None = None) -> Floats:
         return np.asarray((positive * below).sum(1) / (positive.sum(1) * negative.sum(1)))
 
 
-def interval(value: float, draws: Floats) -> Figure:
+def interval(value: float, draws: Floats) -> Estimate:
     """`value` with the central 95 % of its resampled values."""
     known = draws[np.isfinite(draws)]
     if len(known) < len(draws) / 2:
-        return Figure(value=value)
+        return Estimate(value=value)
     low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Figure(value=value, low=low, high=high)
+    return Estimate(value=value, low=low, high=high)
 
 
-def compared(value: Floats, draws: Floats) -> dict[str, Figure]:
-    """Figures `real`, `synthetic` and `loss`, real less synthetic in pairs, of value (2,) and draws (draws, 2)."""
+def compared(value: Floats, draws: Floats) -> dict[str, Estimate]:
+    """Estimates `real`, `synthetic` and `loss`, real less synthetic in pairs, of value (2,) and draws (draws, 2)."""
     return {
         "real": interval(value[0], draws[:, 0]),
         "synthetic": interval(value[1], draws[:, 1]),

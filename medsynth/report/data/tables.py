@@ -1,4 +1,4 @@
-"""The tables that a report compares, read, checked and brought to one form. Beside `opening`, the only reader."""
+"""The tables that a report compares, read, checked and brought to one form."""
 
 from __future__ import annotations
 
@@ -86,13 +86,13 @@ def gather(
     if train is not None:
         lacking = [name for name in real.columns if name not in train.columns]
         if lacking:
-            raise SchemaError(f"--train lacks columns of --real: {', '.join(lacking)}. Give the table fitted on.")
+            raise SchemaError(f"`train` lacks columns of `real`: {', '.join(lacking)}. Give the table fitted on.")
         train = train[list(real.columns)]
     numbers = frozenset(name for name in real.columns if _is_number(real[name], name, schema))
     real, synthetic = _typed(real, numbers, "real", notes), _typed(synthetic, numbers, "synthetic", notes)
     real = real[real[target].notna()].reset_index(drop=True)
     if len(real) < 5:
-        raise TableError("--real holds too few rows with a target to measure anything. Hold out more rows.")
+        raise TableError("`real` has too few rows with a target to measure anything. Hold out more rows.")
     if train is not None:
         train = _without(_typed(train, numbers, "train", notes), real, notes)
     real, synthetic = _capped(real, "real", rng, notes), _capped(synthetic, "synthetic", rng, notes)
@@ -133,10 +133,10 @@ def readable(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
 
 def _columns(real: pd.DataFrame, synthetic: pd.DataFrame, target: str, notes: list[str]) -> pd.DataFrame:
     if target not in real.columns or target not in synthetic.columns:
-        raise SchemaError(f"The target {target!r} must be a column of both the real and the synthetic table. --target.")
+        raise SchemaError(f"The `target` {target!r} must be a column of both the real and the synthetic table.")
     shared = [name for name in real.columns if name in synthetic.columns]
     if len(shared) < 2:
-        raise SchemaError("The real and the synthetic table share no column beside the target. Check the files.")
+        raise SchemaError("The real and the synthetic table share no column but the target. Check the files.")
     for names, where in ((real.columns, "real"), (synthetic.columns, "synthetic")):
         alone = [str(name) for name in names if name not in shared]
         if alone:
@@ -170,10 +170,10 @@ def _without(train: pd.DataFrame, real: pd.DataFrame, notes: list[str]) -> pd.Da
     held = mine.map(theirs.value_counts()).fillna(0)
     overlap = int((copy < held).sum())
     if overlap:
-        notes.append(f"{overlap} rows of --real also stand in --train: they were taken out of --train.")
+        notes.append(f"{overlap} rows of the real table are also in the training table, and were left out there.")
     left = train[(copy >= held).to_numpy()].reset_index(drop=True)
     if len(left) < 5:
-        raise TableError("--train and --real hold the same rows. Give rows that the model was not fitted to as --real.")
+        raise TableError("`train` and `real` have the same rows. Give rows that the model was not fitted to as `real`.")
     return left
 
 

@@ -2,47 +2,69 @@
 
 from __future__ import annotations
 
+import itertools
 from importlib import resources
-from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from ..data.records import Figure
-from ..sections.attacks import HOW
-from . import figures, svg
-
-if TYPE_CHECKING:
-    from ..build import Report
+from ..data.records import Estimate
+from ..document import Report
+from ..sections.registry import Section
+from . import charts
+from .svg import Drawing
 
 TEMPLATES = resources.files(__package__) / "templates"
+KEY = Markup(
+    '<div class="key"><span><i></i>real rows</span><span><i class="s"></i>synthetic rows</span></div>'
+)  # of every chart of two tables
 
 
 def page(report: Report) -> str:
     """The report as HTML. Every number on it is in a `data` element whose value stands in the JSON twin."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    svg.reset()
     environment = Environment(
-        loader=FunctionLoader(lambda name: (TEMPLATES / name).read_text(encoding="utf-8")),
+        loader=FunctionLoader(_text),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"num": number, "est": estimate, "pct": percent, "draw": _Draw(), "HOW": HOW}
-    style, script = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
-    return environment.get_template("report.html").render(r=report, style=Markup(style), script=Markup(script))
+    environment.globals |= {"num": number, "est": estimate, "pct": percent, "draw": _Charts(), "key": KEY}
+
+    def body(section: Section) -> Markup:
+        """The section's fragment, filled in from its record."""
+        if section.fragment is None:
+            template = environment.get_template(f"sections/{section.id}.html")
+        else:
+            template = environment.from_string(section.fragment)
+        return Markup(template.render(report=report, record=report.sections.get(section.id)))
+
+    return environment.get_template("report.html").render(
+        report=report,
+        sections=[(k, section, body(section)) for k, section in enumerate(report.shown, 1)],
+        style=Markup(_text("report.css")),
+        script=Markup(_text("report.js")),
+    )
 
 
-def number(value: float | int | None, digits: int = 3) -> Markup:
-    """A number as people read it, with its full value for machines. `digits` below zero: as short as can be."""
+def _text(name: str) -> str:
+    """A file of the templates' folder, whole."""
+    return (TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def number(value: float | int | None, digits: int = 3, none: str = "not measured") -> Markup:
+    """A number as people read it, with its full value for machines. `digits` below zero: as short as can be.
+
+    `none` is what stands in place of None.
+    """
     if value is None:
-        return Markup('<span class="none">not measured</span>')
+        return Markup('<span class="none">{}</span>').format(none)
     if isinstance(value, int):
         shown = f"{value:,}"
     else:
-        shown = f"{value:.{digits}f}" if digits >= 0 else f"{value:.12f}".rstrip("0")
-    if isinstance(value, float) and value and digits >= 0 and float(shown) == 0:
+        shown = f"{value:.{digits}f}" if digits >= 0 else f"{value:.12f}".rstrip("0").rstrip(".")
+    if isinstance(value, float) and value and digits > 0 and float(shown) == 0:
         shown = "below " + f"{10.0**-digits:.{digits}f}" if value > 0 else f"above -{10.0**-digits:.{digits}f}"
     return Markup('<data value="{}">{}</data>').format(repr(value), shown.replace("-", "\N{MINUS SIGN}", 1))
 
@@ -54,22 +76,28 @@ def percent(value: float | None, digits: int = 1) -> Markup:
     return Markup('<data value="{}">{:.{d}f}\N{NO-BREAK SPACE}%</data>').format(repr(value), 100 * value, d=digits)
 
 
-def estimate(figure: Figure, digits: int = 3) -> Markup:
+def estimate(found: Estimate, digits: int = 3, none: str = "not measured") -> Markup:
     """An estimate and its interval."""
-    if figure.value is None or figure.low is None:
-        return number(figure.value, digits)
-    ends = Markup(" to ").join([number(figure.low, digits), number(figure.high, digits)])
-    return Markup('{}<span class="ci"> ({})</span>').format(number(figure.value, digits), ends)
+    if found.value is None or found.low is None:
+        return number(found.value, digits, none)
+    ends = Markup(" to ").join([number(found.low, digits), number(found.high, digits)])
+    return Markup('{}<span class="ci"> ({})</span>').format(number(found.value, digits), ends)
 
 
-class _Draw:
-    """The figures, for the template: each returns finished SVG."""
+class _Charts:
+    """The charts of one page, for its templates: each returns finished SVG, numbered within the page."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+
+    def _finished(self, made: object) -> object:
+        if isinstance(made, Drawing):
+            return Markup(made.render(next(self._numbers)))
+        if isinstance(made, list):
+            return [self._finished(each) for each in made]
+        if isinstance(made, tuple):
+            return made[0], self._finished(made[1])
+        return Markup("")  # nothing to draw
 
     def __getattr__(self, name: str) -> object:
-        def call(*arguments: object) -> object:
-            made = getattr(figures, name)(*arguments)
-            if isinstance(made, str):
-                return Markup(made)
-            return [(m[0], Markup(m[1])) if isinstance(m, tuple) else Markup(m) for m in made]
-
-        return call
+        return lambda *arguments: self._finished(getattr(charts, name)(*arguments))

@@ -1,13 +1,11 @@
-"""A few strokes of SVG: axes, lines, bars and words, with a title and a description for those who cannot see them."""
+"""SVG drawings: axes, lines, bars and words, each with a title and a description for screen readers."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-_ids = itertools.count(1)
 Point = tuple[float, float]
 
 
@@ -19,12 +17,12 @@ class Drawing:
     height: float
     title: str
     description: str
-    parts: list[str] = field(default_factory=list)
+    elements: list[str] = field(default_factory=list)
 
     def add(self, tag: str, text: str | None = None, **attributes: object) -> None:
         """One element. A trailing underscore is dropped and others become hyphens: `class_`, `text_anchor`."""
         words = "".join(f' {k.rstrip("_").replace("_", "-")}="{_form(v)}"' for k, v in attributes.items())
-        self.parts.append(f"<{tag}{words}/>" if text is None else f"<{tag}{words}>{escape(text)}</{tag}>")
+        self.elements.append(f"<{tag}{words}/>" if text is None else f"<{tag}{words}>{escape(text)}</{tag}>")
 
     def text(self, x: float, y: float, words: str, class_: str = "tick", anchor: str = "start") -> None:
         """Words whose baseline starts, ends or is centred (`anchor`) at a point."""
@@ -38,14 +36,13 @@ class Drawing:
         """A stroke through points."""
         self.add("path", d="M" + "L".join(f"{_form(x)} {_form(y)}" for x, y in points), class_=class_)
 
-    def render(self) -> str:
-        """The drawing as inline SVG."""
-        number = next(_ids)
+    def render(self, number: int = 1) -> str:
+        """The drawing as inline SVG. `number` tells it from the other drawings of its page."""
         width, height = _form(self.width), _form(self.height)
         return (
             f'<svg viewBox="0 0 {width} {height}" role="img" style="max-width:{width}px" '
             f'aria-labelledby="t{number} d{number}"><title id="t{number}">{escape(self.title)}</title>'
-            f'<desc id="d{number}">{escape(self.description)}</desc>{"".join(self.parts)}</svg>'
+            f'<desc id="d{number}">{escape(self.description)}</desc>{"".join(self.elements)}</svg>'
         )
 
 
@@ -75,12 +72,6 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
     step = next(s for s in steps if span / s <= count)
     first = -(-low // step)
     return [round((first + k) * step, 10) for k in range(int((high - first * step) / step + 1e-9) + 1)]
-
-
-def reset() -> None:
-    """Start the numbering of titles anew, so that one report always gives the same page."""
-    global _ids
-    _ids = itertools.count(1)
 
 
 def spaced(values: Sequence[float]) -> tuple[float, float]:

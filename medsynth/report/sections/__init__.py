@@ -1,1 +1,30 @@
-"""The sections of a report, one file each."""
+"""The sections of a report, one file each, registered here in the order of the page."""
+
+from . import claim, importance, inference, ledger, plausibility, subgroups, utility, verdicts
+from .attacks import section as attacks
+from .documentation import limits, purpose, reproduce, source, tuning, variables
+from .fidelity import quality, synthetic
+from .fidelity import section as fidelity
+from .registry import register
+
+for module in (
+    claim,
+    verdicts,
+    purpose,
+    source,
+    variables,
+    ledger,
+    tuning,
+    utility,
+    importance,
+    inference,
+    fidelity,
+    quality,
+    synthetic,
+    subgroups,
+    attacks,
+    plausibility,
+    limits,
+    reproduce,
+):
+    register(module.SECTION)

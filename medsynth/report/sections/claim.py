@@ -1,35 +1,28 @@
-"""The claim, as the artifact's ledger makes it: epsilon, the attacker's trade-off curve, plain odds, every event."""
+"""The claim, as the artifact's ledger makes it: epsilon, the attacker's trade-off curve, plain odds."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from ...artifact import Model, claim
 from ...privacy.accounting import accountant
-from ...privacy.accounting.events import first_order_loss
-from ..data.records import Part
+from ..data.context import Context
+from ..data.records import Estimate, Record
+from ..data.review import Thresholds
+from ..data.verdict import Verdict, decide
+from .registry import Section
 
 POINTS = 41  # of the trade-off curve
 
 
-class Event(Part):
-    """One line of the ledger. `share`: of the sum of count (rate / multiplier)^2; epsilon itself is not additive."""
+class Claim(Record):
+    """What is guaranteed, for whom. `guess_right`: the best chance to guess whether one unit was in the table.
 
-    label: str
-    mechanism: str
-    count: int
-    multiplier: float
-    rate: float
-    sensitivity: float
-    share: float
-
-
-class Claim(Part):
-    """Sections 1 and 6. `guess_right`: the best chance to guess whether one row was in the table, from even odds.
-
-    `curve` bounds any attacker's true-positive rate (second) at each false-positive rate (first).
+    `protects` names the privacy unit; `per_patient` says whether it is a patient and not a row. `curve` bounds any
+    attacker's true-positive rate (second) at each false-positive rate (first).
     """
 
     sentence: str
@@ -39,34 +32,19 @@ class Claim(Part):
     rows: int
     rows_declared: bool
     relation: str
-    accountant: str
-    random_source: str
-    method: str
-    preset: str | None
+    protects: str
+    per_patient: bool
     guess_right: float
     generic_guess_right: float
     curve: list[tuple[float, float]]
-    events: list[Event]
-    protects: str
-    notes: list[str]
-    by_rdp: float
-    by_pld: float | None
-    versions: dict[str, str]
 
 
 def privacy(model: Model) -> Claim | None:
     """The claim of `model`, or None where it makes none."""
     if model.epsilon is None or not model.claims:
         return None
-    ledger = model.ledger
-    events, delta = ledger.composition(), ledger.delta
+    ledger, delta = model.ledger, model.ledger.delta
     pairs = _pairs(model)
-    curve = [(float(x), _power(float(x), pairs)) for x in np.linspace(0, 1, POINTS)]
-    parts = [e.count * first_order_loss(e.event) for e in ledger.entries]
-    try:
-        pld = accountant.cross_check(events, delta)
-    except ImportError:
-        pld = None
     # The generic bound holds for whatever is (epsilon, delta)-private; the ledger's own curve is much tighter.
     generic = (math.exp(model.epsilon) + delta) / (1 + math.exp(model.epsilon))
     return Claim(
@@ -78,29 +56,10 @@ def privacy(model: Model) -> Claim | None:
         rows_declared=model.rows_declared,
         relation=ledger.relation,
         protects=ledger.protects,
-        accountant=ledger.accountant,
-        random_source=ledger.random_source,
-        method=model.method,
-        preset=model.preset,
-        guess_right=min(generic, max((1 - x + y) / 2 for x, y in _fine(pairs))),
+        per_patient=ledger.max_rows is not None,
+        guess_right=min(generic, max((1 - x + y) / 2 for x, y in _curve(2001, pairs))),
         generic_guess_right=generic,
-        curve=[(round(x, 4), round(y, 4)) for x, y in curve],
-        events=[
-            Event(
-                label=e.label,
-                mechanism=type(e.event).__name__,
-                count=e.count,
-                multiplier=e.event.multiplier,
-                rate=getattr(e.event, "rate", 1.0),
-                sensitivity=e.sensitivity,
-                share=part / sum(parts),
-            )
-            for e, part in zip(ledger.entries, parts, strict=True)
-        ],
-        notes=list(ledger.notes),
-        by_rdp=accountant.epsilon(events, delta, "rdp"),
-        by_pld=pld,
-        versions=model.versions,
+        curve=[(round(x, 4), round(y, 4)) for x, y in _curve(POINTS, pairs)],
     )
 
 
@@ -118,5 +77,32 @@ def _power(false: float, pairs: list[tuple[float, float]]) -> float:
     return max(false, min(1.0, *bounds))
 
 
-def _fine(pairs: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    return [(float(x), _power(float(x), pairs)) for x in np.linspace(0, 1, 2001)]
+def _curve(points: int, pairs: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    return [(float(x), _power(float(x), pairs)) for x in np.linspace(0, 1, points)]
+
+
+def _verdicts(claim: Claim | None, thresholds: Thresholds) -> Sequence[Verdict]:
+    question = "Is there a privacy guarantee?"
+    if claim is None:
+        nothing = "No claim can be made: there is no artifact with a ledger."
+        return [decide(question, "epsilon", Estimate(value=None), thresholds.epsilon, nothing)]
+    odds = f"Whoever guesses whether one person is in the table is right at most {claim.guess_right:.0%} of the time."
+    return [
+        decide(question, "epsilon", Estimate(value=claim.epsilon), thresholds.epsilon, odds),
+        decide(
+            "Is delta small against the number of patients?",
+            "delta times rows",
+            Estimate(value=claim.delta_times_rows),
+            thresholds.delta_times_rows,
+            "The expected number of patients for whom the guarantee might fail.",
+        ),
+    ]
+
+
+def _compute(context: Context) -> Claim | None:
+    return privacy(context.model) if context.model else None
+
+
+SECTION = Section(
+    id="claim", title="The claim", compute=_compute, record=Claim, needs=("claim",), always=True, verdicts=_verdicts
+)

@@ -1,33 +1,43 @@
-"""Would a paper say the same? One logistic regression on real and on synthetic rows, coefficient by coefficient."""
+"""Would a paper reach the same conclusion? One regression on real and on synthetic rows, coefficient by coefficient."""
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from ...errors import UsageError
-from ..data.records import Figure, Part
+from ..data.context import Context
+from ..data.records import Estimate, Record
+from ..data.review import Regression
 from ..data.tables import Tables, words
+from .importance import Importance
+from .registry import Section
 
 Floats = NDArray[np.float64]
 MOST = 12  # predictors; a table of more is no declared regression
-RIDGE = 1e-6
+LARGEST_STD_ERROR = 30.0  # of a log odds ratio per standard deviation: beyond, the rows are separated
 
 
-class Coefficient(Part):
-    """One predictor: estimate with 95 % Wald interval in each table. `overlap`: of the two intervals, 1 when equal."""
+class Coefficient(Record):
+    """One predictor: estimate with 95 % Wald interval in each table. `overlap`: of the two intervals, 1 when equal.
+
+    A value of None is not estimable: the column does not vary in the table, others determine it, or it separates the
+    outcomes so that the likelihood has no maximum.
+    """
 
     predictor: str
-    real: Figure
-    synthetic: Figure
+    real: Estimate
+    synthetic: Estimate
     overlap: float | None
 
 
-class Inference(Part):
-    """Section 9. Numbers are standardised by the real rows; words are indicators of their rarer level."""
+class Inference(Record):
+    """The regression on both tables. Numbers are standardised by the real rows; words are indicators of a level."""
 
     outcome: str
     model: str
@@ -36,35 +46,42 @@ class Inference(Part):
     mean_overlap: float | None
 
 
-def inference(tables: Tables, declared: dict[str, Any] | None, ranked: list[str]) -> Inference | None:
-    """The regression that review.yaml declares, else of the target on the columns that lead `ranked` and vary.
+class Fit(NamedTuple):
+    """Coefficients (predictors,) without the intercept, and their 95 % intervals; NaN where not estimable."""
+
+    value: Floats
+    low: Floats
+    high: Floats
+
+    def estimate(self, k: int) -> Estimate:
+        """The estimate of predictor `k`."""
+        return Estimate(value=self.value[k], low=self.low[k], high=self.high[k])
+
+
+def inference(tables: Tables, declared: Regression | None, ranked: Sequence[str]) -> Inference | None:
+    """The regression that the review declares, else of the target on the columns that lead `ranked` and vary.
 
     Classes: logistic, of not being of the most frequent class. A numeric target: least squares. None where the
     outcome does not vary. Raises UsageError where the declared columns are not in the tables.
     """
-    outcome = (declared or {}).get("outcome") or tables.target
-    asked = (declared or {}).get("predictors")
-    if unknown := [n for n in [outcome, *(asked or [])] if n not in tables.names]:
+    declared = declared or Regression()
+    outcome, wanted = declared.outcome or tables.target, declared.predictors
+    if unknown := [n for n in [outcome, *(wanted or [])] if n not in tables.names]:
         raise UsageError(f"review: the regression names no column: {', '.join(unknown)}.")
     base = tables.real if tables.train is None else pd.concat([tables.train, tables.real], ignore_index=True)
-    names = [n for n in (asked or ranked or tables.names) if n != outcome]
+    names = [n for n in (wanted or ranked or tables.names) if n != outcome]
     linear = outcome in tables.numbers and base[outcome].nunique() > 2
     designs = [_design(frame, base, names, tables) for frame in (base, tables.synthetic)]
     labels = [n for n, column in designs[0].items() if column.std() > 1e-9][:MOST]
-    answers = [_answer(frame, base, outcome, linear) for frame in (base, tables.synthetic)]
-    if not labels or any(np.nanstd(y) < 1e-9 for y in answers):
+    outcomes = [_outcome(frame, base, outcome, linear) for frame in (base, tables.synthetic)]
+    if not labels or any(np.nanstd(y) < 1e-9 for y in outcomes):
         return None
-    fits = [_fit(np.stack([d[n] for n in labels], 1), y, linear) for d, y in zip(designs, answers, strict=True)]
-    found = []
-    for k, label in enumerate(labels):
-        (a, sa), (b, sb) = ((float(f[0][k + 1]), float(f[1][k + 1])) for f in fits)
-        ends = [(a - 1.96 * sa, a + 1.96 * sa), (b - 1.96 * sb, b + 1.96 * sb)]
-        found.append(Coefficient(
-            predictor=label,
-            real=Figure(value=a, low=ends[0][0], high=ends[0][1]),
-            synthetic=Figure(value=b, low=ends[1][0], high=ends[1][1]),
-            overlap=_overlap(ends[0], ends[1]),
-        ))  # fmt: skip
+    fits = [fit(np.stack([d[n] for n in labels], 1), y, linear) for d, y in zip(designs, outcomes, strict=True)]
+    sides = [[each.estimate(k) for each in fits] for k in range(len(labels))]
+    found = [
+        Coefficient(predictor=label, real=real, synthetic=made, overlap=_overlap(real, made))
+        for label, (real, made) in zip(labels, sides, strict=True)
+    ]
     known = [c.overlap for c in found if c.overlap is not None]
     common = "" if linear else f" (against its most frequent class, {base[outcome].astype(str).mode()[0]!r})"
     return Inference(
@@ -76,7 +93,43 @@ def inference(tables: Tables, declared: dict[str, Any] | None, ranked: list[str]
     )
 
 
-def _design(frame: pd.DataFrame, base: pd.DataFrame, names: list[str], tables: Tables) -> dict[str, Floats]:
+def fit(x: Floats, y: Floats, linear: bool) -> Fit:
+    """Least squares or logistic regression of `y` (rows,) on `x` (rows, predictors) and an intercept, by statsmodels.
+
+    A predictor that does not vary, or that earlier ones determine, takes no part and is not estimable; nor is one
+    whose log odds run away since it separates the outcomes.
+    """
+    import statsmodels.api as sm
+
+    found = Fit(*(np.full(x.shape[1], np.nan) for _ in range(3)))
+    kept = _independent(x)
+    design = np.column_stack([np.ones(len(x)), x[:, kept]])
+    if len(x) <= design.shape[1]:
+        return found
+    model = sm.OLS(y, design) if linear else sm.GLM(y, design, family=sm.families.Binomial())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # statsmodels warns of separation; such coefficients are left out below
+        result = model.fit()
+        ends = np.asarray(result.conf_int())
+    known = np.isfinite(result.params) & np.isfinite(ends).all(1) & (linear | (result.bse < LARGEST_STD_ERROR))
+    for to, values in zip(found, (result.params, ends[:, 0], ends[:, 1]), strict=True):
+        to[kept] = np.where(known, values, np.nan)[1:]
+    return found
+
+
+def _independent(x: Floats) -> list[int]:
+    """The columns of `x` that the intercept and earlier columns do not determine."""
+    kept: list[int] = []
+    design = np.ones((len(x), 1))
+    for k in range(x.shape[1]):
+        wider = np.column_stack([design, x[:, k]])
+        if np.linalg.matrix_rank(wider) == wider.shape[1]:
+            design = wider
+            kept.append(k)
+    return kept
+
+
+def _design(frame: pd.DataFrame, base: pd.DataFrame, names: Sequence[str], tables: Tables) -> dict[str, Floats]:
     columns: dict[str, Floats] = {}
     for name in names:
         if name in tables.numbers:
@@ -93,36 +146,29 @@ def _design(frame: pd.DataFrame, base: pd.DataFrame, names: list[str], tables: T
     return columns
 
 
-def _answer(frame: pd.DataFrame, base: pd.DataFrame, outcome: str, linear: bool) -> Floats:
+def _outcome(frame: pd.DataFrame, base: pd.DataFrame, outcome: str, linear: bool) -> Floats:
     if linear:
         return frame[outcome].fillna(float(base[outcome].median())).to_numpy(np.float64)
     return np.asarray(frame[outcome].astype(str) != base[outcome].astype(str).mode()[0], np.float64)
 
 
-def _fit(x: Floats, y: Floats, linear: bool) -> tuple[Floats, Floats]:
-    """Coefficients, intercept first, and standard errors. Logistic by Newton's method with a trace of ridge."""
-    x = np.column_stack([np.ones(len(x)), x])
-    ridge = RIDGE * len(x) * np.eye(x.shape[1])
-    if linear:
-        inverse = np.linalg.inv(x.T @ x + ridge)
-        beta = inverse @ x.T @ y
-        scale = np.square(y - x @ beta).sum() / max(len(x) - x.shape[1], 1)
-        return beta, np.sqrt(np.diag(inverse) * scale)
-    beta = np.zeros(x.shape[1])
-    for _ in range(50):
-        chance = 1 / (1 + np.exp(-np.clip(x @ beta, -30, 30)))
-        information = (x * (chance * (1 - chance))[:, None]).T @ x + ridge
-        step = np.linalg.solve(information, x.T @ (y - chance) - ridge @ beta)
-        beta = beta + np.clip(step, -2, 2)  # separation would send it away; a bounded step keeps it finite
-        if np.abs(step).max() < 1e-8:
-            break
-    return beta, np.sqrt(np.diag(np.linalg.inv(information)))
-
-
-def _overlap(one: tuple[float, float], other: tuple[float, float]) -> float | None:
+def _overlap(one: Estimate, other: Estimate) -> float | None:
     """Mean share of each interval that the other covers (Karr et al. 2006); below zero when they lie apart."""
-    common = min(one[1], other[1]) - max(one[0], other[0])
-    widths = one[1] - one[0], other[1] - other[0]
-    if min(widths) <= 0 or not np.isfinite(common):
+    if one.low is None or one.high is None or other.low is None or other.high is None:
         return None
-    return float(max(-1.0, (common / widths[0] + common / widths[1]) / 2))
+    common = min(one.high, other.high) - max(one.low, other.low)
+    widths = one.high - one.low, other.high - other.low
+    if min(widths) <= 0:
+        return None
+    return max(-1.0, (common / widths[0] + common / widths[1]) / 2)
+
+
+def _compute(context: Context) -> Inference | None:
+    if context.tables is None:
+        return None
+    importance = context.record(Importance)
+    ranked = [name for name, _, _ in importance.columns] if importance else []
+    return inference(context.tables, context.review.regression, ranked)
+
+
+SECTION = Section(id="inference", title="Utility: inference", compute=_compute, record=Inference, needs=("real rows",))

@@ -3,58 +3,51 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 from sklearn.model_selection import KFold
 
+from ...rng import Stream
+from ..data.predictions import FOLDS, TaskPredictions
 from ..data.protocol import LABELS, Floats, features, regressors
-from ..data.records import Figure, Part
+from ..data.records import Estimate, Record
 from ..data.statistics import compared, resampled
 from ..data.tables import Tables
-from .utility import FOLDS
 
 
-class Regressor(Part):
+class Regressor(Record):
     """One regressor: R2 and mean absolute error on real rows, `loss` in R2 resampled in pairs."""
 
     name: str
     label: str
-    real: Figure
-    synthetic: Figure
-    loss: Figure
+    real: Estimate
+    synthetic: Estimate
+    loss: Estimate
     mae_real: float
     mae_synthetic: float
 
 
-class NumericUtility(Part):
-    """Section 8 for a numeric target."""
+class NumericUtility(Record):
+    """The section of utility for a numeric target."""
 
     kind: Literal["number"] = "number"
     target: str
     train_rows: str
-    mean_real: Figure
-    mean_synthetic: Figure
-    mean_loss: Figure
-    best_loss: Figure
+    mean_real: Estimate
+    mean_synthetic: Estimate
+    mean_loss: Estimate
+    best_loss: Estimate
     regressors: list[Regressor]
 
 
-def numeric_utility(tables: Tables, rng: Any) -> NumericUtility:
+def numeric_utility(predictions: TaskPredictions, rng: Stream) -> NumericUtility:
     """Every figure of the section."""
+    tables = predictions.tables
     truth = tables.real[tables.target].to_numpy(np.float64)
-    if tables.train is not None:
-        real, rows = _predict(tables.train, tables.real, tables.target), "the real rows of --train"
-    else:
-        real = {name: np.zeros(len(truth)) for name in LABELS}
-        for inside, outside in KFold(FOLDS, shuffle=True, random_state=0).split(truth):
-            part = _predict(tables.real.iloc[inside], tables.real.iloc[outside], tables.target)
-            for name, answer in part.items():
-                real[name][outside] = answer
-        rows = f"the held-out rows themselves, by {FOLDS}-fold cross-validation, since --train was not given"
-    synthetic = _predict(tables.synthetic, tables.real, tables.target)
-    errors = np.array([[truth - side[name] for name in LABELS] for side in (real, synthetic)])
+    sides = (_after_real(tables), _predict(tables.synthetic, tables.real, tables.target))
+    errors = np.array([[truth - side[name] for name in LABELS] for side in sides])
 
     def r2(weights: Floats) -> Floats:
         """(draws, 2, regressors)."""
@@ -67,23 +60,37 @@ def numeric_utility(tables: Tables, rng: Any) -> NumericUtility:
     value, draws = r2(np.ones((1, len(truth))))[0], resampled(len(truth), rng, r2)
     best = value.argmax(1)
     absolute = np.abs(errors).mean(2)
-
     mean = compared(value.mean(1), draws.mean(2))
-    top = compared(value[np.arange(2), best], draws[:, np.arange(2), best])
-    made = [
-        Regressor(name=n, label=LABELS[n], **compared(value[:, k], draws[:, :, k]), mae_real=absolute[0, k],
-                  mae_synthetic=absolute[1, k])
-        for k, n in enumerate(LABELS)
-    ]  # fmt: skip
     return NumericUtility(
         target=tables.target,
-        train_rows=rows,
+        train_rows=predictions.train_rows,
         mean_real=mean["real"],
         mean_synthetic=mean["synthetic"],
         mean_loss=mean["loss"],
-        best_loss=top["loss"],
-        regressors=made,
+        best_loss=compared(value[np.arange(2), best], draws[:, np.arange(2), best])["loss"],
+        regressors=[
+            Regressor(
+                name=name,
+                label=LABELS[name],
+                **compared(value[:, k], draws[:, :, k]),
+                mae_real=absolute[0, k],
+                mae_synthetic=absolute[1, k],
+            )
+            for k, name in enumerate(LABELS)
+        ],
     )
+
+
+def _after_real(tables: Tables) -> dict[str, Floats]:
+    """Predictions after training on the training table, else on the other folds of the held-out rows."""
+    if tables.train is not None:
+        return _predict(tables.train, tables.real, tables.target)
+    found = {name: np.zeros(len(tables.real)) for name in LABELS}
+    for inside, outside in KFold(FOLDS, shuffle=True, random_state=0).split(tables.real):
+        fold = _predict(tables.real.iloc[inside], tables.real.iloc[outside], tables.target)
+        for name, predicted in fold.items():
+            found[name][outside] = predicted
+    return found
 
 
 def _predict(train: pd.DataFrame, test: pd.DataFrame, target: str) -> dict[str, Floats]:

@@ -1,6 +1,8 @@
-"""Does every row keep to what the schema declares? Bounds, levels, decimals, and rules between columns."""
+"""Does every row obey what the schema declares? Bounds, levels, decimals, and rules between columns."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -8,14 +10,18 @@ import pandas as pd
 from ...schema import Column, Schema
 from ...schema.constraints import Rule as Between
 from ...schema.constraints import evaluate
-from ..data.records import Part
+from ..data.context import Context
+from ..data.records import Estimate, Record
+from ..data.review import Thresholds
 from ..data.tables import readable
+from ..data.verdict import Verdict, decide
+from .registry import Section
 
 BETWEEN = "between columns"
 CLOSE = 0.02  # of a computed value: real rows are measured, so a definition holds in them nearly
 
 
-class Rule(Part):
+class Rule(Record):
     """One declared rule, and the share of real held-out and of synthetic rows that break it."""
 
     column: str
@@ -24,8 +30,8 @@ class Rule(Part):
     synthetic: float
 
 
-class Plausibility(Part):
-    """Section 13. `broken`: how many rules any synthetic row breaks."""
+class Plausibility(Record):
+    """Every rule checked. `broken`: how many rules any synthetic row breaks."""
 
     rules: list[Rule]
     broken: int
@@ -64,3 +70,18 @@ def _between(rule: Between, schema: Schema, table: pd.DataFrame) -> float:
 def _broken(column: Column, values: pd.Series) -> dict[str, float]:
     """The share of rows that breaks each rule of a column."""
     return {rule: float(hit.sum() / max(len(values), 1)) for rule, hit in column.validate_cells(values).items()}
+
+
+def _verdicts(found: Plausibility | None, thresholds: Thresholds) -> Sequence[Verdict]:
+    if found is None:
+        return []
+    question, detail = "Do synthetic rows obey the schema?", f"{len(found.rules)} rules were checked on every row."
+    broken = Estimate(value=float(found.broken))
+    return [decide(question, "rules broken", broken, thresholds.rules_broken, detail, decimals=0)]
+
+
+def _compute(context: Context) -> Plausibility | None:
+    return plausibility(context.schema, context.real, context.synthetic) if context.schema else None
+
+
+SECTION = Section(id="plausibility", title="Plausibility", compute=_compute, record=Plausibility, verdicts=_verdicts)

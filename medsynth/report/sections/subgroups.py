@@ -1,21 +1,27 @@
-"""Whom does the table serve? AuROC and prevalence by group, and levels that vanished."""
+"""Is the table as good for every group? AuROC and prevalence by group, and levels that vanished."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from ...errors import SchemaError
 from ...rng import Stream
-from ..data.protocol import Answers
-from ..data.records import Figure, Part
-from ..data.statistics import auroc, interval, resampled
+from ..data.context import Context
+from ..data.predictions import TaskPredictions
+from ..data.records import Estimate, Record
+from ..data.statistics import auroc, compared, resampled
 from ..data.tables import Tables, words
+from .registry import Section
 
 FEWEST = 30  # rows of a group, for an AuROC
 BANDS = 4  # of a number column, by its quartiles
 
 
-class Group(Part):
+class Group(Record):
     """One group of real held-out rows: how well classifiers trained on real and on synthetic rows do in it.
 
     `prevalence_*`: share of each table's rows of the group that are not of the most frequent class.
@@ -30,35 +36,33 @@ class Group(Part):
     prevalence_synthetic: float | None
     auroc_real: float | None
     auroc_synthetic: float | None
-    loss: Figure
+    loss: Estimate
 
 
-class Subgroups(Part):
-    """Section 11. `vanished`: levels of the real held-out rows that no synthetic row has, with their real counts."""
+class Subgroups(Record):
+    """Groups, and `vanished`: levels of the real held-out rows that no synthetic row has, with their real counts."""
 
     groups: list[Group]
     vanished: list[tuple[str, str, int]]
 
 
-def choose(tables: Tables, asked: list[str]) -> list[str]:
-    """Columns to group by: those asked for, else whatever is called sex or gender, and age. Raises SchemaError."""
-    if unknown := [name for name in asked if name not in tables.names]:
-        raise SchemaError(f"--subgroup names no column: {', '.join(unknown)}.")
-    if asked:
-        return asked
+def choose(tables: Tables, wanted: Sequence[str]) -> list[str]:
+    """Columns to group by: those wanted, else whatever is called sex or gender, and age. Raises SchemaError."""
+    if unknown := [name for name in wanted if name not in tables.names]:
+        raise SchemaError(f"`groups` names no column: {', '.join(unknown)}.")
+    if wanted:
+        return list(wanted)
     parts = {name: set(name.lower().replace("-", "_").split("_")) for name in tables.features}
     return [name for name, p in parts.items() if p & {"sex", "gender", "age"}][:3]
 
 
-def subgroups(
-    tables: Tables, columns: list[str], real: dict[str, Answers], made: dict[str, Answers], rng: Stream
-) -> Subgroups:
-    """Every group of every column in `columns`. Without answers (a numeric target) only the shares are given."""
+def subgroups(tables: Tables, columns: list[str], predictions: TaskPredictions | None, rng: Stream) -> Subgroups:
+    """Every group of every column in `columns`. Without `predictions` (a numeric target) only shares are given."""
     groups = []
     for name in columns:
         sides = _grouped(tables, name)
         for label in sorted(set(sides[0])):
-            groups.append(_group(tables, name, str(label), [side == label for side in sides], real, made, rng))
+            groups.append(_group(tables, name, str(label), [side == label for side in sides], predictions, rng))
     vanished = []
     for name in tables.names:
         if name in tables.numbers:
@@ -69,7 +73,7 @@ def subgroups(
     return Subgroups(groups=sorted(groups, key=lambda g: (g.column, g.group)), vanished=vanished)
 
 
-def _grouped(tables: Tables, name: str) -> list[np.ndarray]:
+def _grouped(tables: Tables, name: str) -> list[NDArray[Any]]:
     """The group of each real and of each synthetic row."""
     frames = tables.real[name], tables.synthetic[name]
     if name not in tables.numbers:
@@ -83,46 +87,56 @@ def _grouped(tables: Tables, name: str) -> list[np.ndarray]:
 
 
 def _group(
-    tables: Tables, name: str, label: str, inside: list[np.ndarray], real: dict[str, Answers], made: dict[str, Answers],
-    rng: Stream,
-) -> Group:  # fmt: skip
-    truth = tables.real[tables.target].astype(str).to_numpy()
-    rows = int(inside[0].sum())
-    loss = Figure(value=None)
-    each: list[float | None] = [None, None]
+    tables: Tables, name: str, label: str, inside: list[NDArray[Any]], predictions: TaskPredictions | None, rng: Stream
+) -> Group:
+    """One group; `inside` marks its real and its synthetic rows."""
     prevalence: list[float | None] = [None, None]
     if not tables.numeric_target:
+        targets = [frame[tables.target].astype(str).to_numpy() for frame in (tables.real, tables.synthetic)]
         common = tables.real[tables.target].astype(str).mode()[0]
-        answers = [truth, tables.synthetic[tables.target].astype(str).to_numpy()]
-        prevalence = [float((a[i] != common).mean()) if i.any() else None for a, i in zip(answers, inside, strict=True)]
-        part = truth[inside[0]]
-        classes = [k for k, c in enumerate(tables.classes()) if 0 < (part == c).sum() < len(part)]
-        if rows >= FEWEST and classes and real:
-            hits = [part == tables.classes()[k] for k in classes]
-
-            def macro(weights: np.ndarray) -> np.ndarray:
-                """(draws, 2): mean over classifiers and over the classes that the group has."""
-                sides = [
-                    np.ma.masked_invalid([
-                        auroc(h, a.chances[inside[0], k], weights)
-                        for a in side.values() for h, k in zip(hits, classes, strict=True)
-                    ]).mean(0).filled(np.nan)
-                    for side in (real, made)
-                ]  # fmt: skip
-                return np.stack(sides, 1)
-
-            value = macro(np.ones((1, rows)))[0]
-            draws = resampled(rows, rng, macro)
-            loss, each = interval(value[0] - value[1], draws[:, 0] - draws[:, 1]), [float(v) for v in value]
+        prevalence = [float((t[i] != common).mean()) if i.any() else None for t, i in zip(targets, inside, strict=True)]
+    found = {} if predictions is None else _aurocs(predictions, inside[0], rng)
+    nothing = Estimate(value=None)
     return Group(
         column=name,
         group=label,
-        rows=rows,
+        rows=int(inside[0].sum()),
         share_real=float(inside[0].mean()),
         share_synthetic=float(inside[1].mean()),
         prevalence_real=prevalence[0],
         prevalence_synthetic=prevalence[1],
-        auroc_real=each[0],
-        auroc_synthetic=each[1],
-        loss=loss,
+        auroc_real=found.get("real", nothing).value,
+        auroc_synthetic=found.get("synthetic", nothing).value,
+        loss=found.get("loss", nothing),
     )
+
+
+def _aurocs(predictions: TaskPredictions, inside: NDArray[np.bool_], rng: Stream) -> dict[str, Estimate]:
+    """AuROC in the group, mean over classifiers and over the classes that occur in it; {} where it is too small."""
+    tables = predictions.tables
+    truth, levels = tables.real[tables.target].astype(str).to_numpy()[inside], tables.classes()
+    classes = [k for k, level in enumerate(levels) if 0 < (truth == level).sum() < len(truth)]
+    if len(truth) < FEWEST or not classes:
+        return {}
+    scores = [
+        [(truth == levels[k], each.probabilities[inside, k]) for each in side.values() for k in classes]
+        for side in (predictions.real, predictions.synthetic)
+    ]
+
+    def macro(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(draws, 2): by real and by synthetic training rows. A class that a resample lacks is left out of its mean."""
+        areas = [np.ma.masked_invalid([auroc(hit, score, weights) for hit, score in side]) for side in scores]
+        return np.stack([side.mean(0).filled(np.nan) for side in areas], 1)
+
+    return compared(macro(np.ones((1, len(truth))))[0], resampled(len(truth), rng, macro))
+
+
+def _compute(context: Context) -> Subgroups | None:
+    tables = context.tables
+    if tables is None:
+        return None
+    predictions = None if tables.numeric_target else context.predictions
+    return subgroups(tables, choose(tables, context.groups), predictions, context.rng)
+
+
+SECTION = Section(id="subgroups", title="Subgroups", compute=_compute, record=Subgroups, needs=("real rows",))

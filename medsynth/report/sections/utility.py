@@ -2,42 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score
-from sklearn.model_selection import KFold, StratifiedKFold
 
+from ...rng import Stream
 from ..data import protocol
-from ..data.protocol import LABELS, Answers, Floats
-from ..data.records import Figure, Part
-from ..data.statistics import auroc, compared, interval, resampled, roc_points
-from ..data.tables import Tables
+from ..data.context import Context
+from ..data.predictions import TaskPredictions
+from ..data.protocol import LABELS, Floats, Predictions
+from ..data.records import Estimate, Record
+from ..data.review import Thresholds
+from ..data.statistics import auroc, compared, resampled, roc_points
+from ..data.verdict import Verdict, decide
+from .numeric_utility import NumericUtility, numeric_utility
+from .registry import Section
 
-FOLDS = 5
-BINS, THIN = 10, 8  # of predicted chances, for calibration; rows that a bin needs to be drawn
+BINS, THIN = 10, 8  # of predicted probabilities, for calibration; rows that a bin needs to be drawn
 
 
-class ClassUtility(Part):
+class ClassUtility(Record):
     """One class against the rest: AuROC of classifiers trained on real and on synthetic rows."""
 
     level: str
     count: int
-    real: Figure
-    synthetic: Figure
-    loss: Figure
+    real: Estimate
+    synthetic: Estimate
+    loss: Estimate
 
 
-class Classifier(Part):
+class Classifier(Record):
     """One classifier. `loss` is real less synthetic, resampled in pairs; AUPRC and AuROC are macro averages."""
 
     name: str
     label: str
-    real: Figure
-    synthetic: Figure
-    loss: Figure
+    real: Estimate
+    synthetic: Estimate
+    loss: Estimate
     classes: list[ClassUtility]
     auprc_real: float | None
     auprc_synthetic: float | None
@@ -47,7 +51,7 @@ class Classifier(Part):
     micro_synthetic: float | None
 
 
-class Curve(Part):
+class Curve(Record):
     """A curve of one class for the classifier shown: (x, y) points by real and by synthetic training rows."""
 
     level: str
@@ -55,18 +59,18 @@ class Curve(Part):
     synthetic: list[tuple[float, float]]
 
 
-class Utility(Part):
-    """Section 8 for a target of classes."""
+class Utility(Record):
+    """The section for a target of classes. `train_rows`: which real rows the classifiers were trained on."""
 
     kind: Literal["classes"] = "classes"
     target: str
     train_rows: str
-    mean_real: Figure
-    mean_synthetic: Figure
-    mean_loss: Figure
+    mean_real: Estimate
+    mean_synthetic: Estimate
+    mean_loss: Estimate
     best_real: float | None
     best_synthetic: float | None
-    best_loss: Figure
+    best_loss: Estimate
     majority_floor: float | None
     missing_classes: list[str]
     classifiers: list[Classifier]
@@ -75,100 +79,72 @@ class Utility(Part):
     calibration: list[Curve]
 
 
-def chances(tables: Tables) -> tuple[dict[str, Answers], dict[str, Answers], str]:
-    """Answers about the real rows after training on real and on synthetic rows, and how the real ones were had."""
-    synthetic = protocol.answers(tables.synthetic, tables.real, tables.target)
-    if tables.train is not None:
-        return protocol.answers(tables.train, tables.real, tables.target), synthetic, "the real rows of --train"
-    said = f"the held-out rows themselves, by {FOLDS}-fold cross-validation, since --train was not given"
-    return _crossed(tables.real, tables.target), synthetic, said
-
-
-def _crossed(real: pd.DataFrame, target: str) -> dict[str, Answers]:
-    """Out-of-fold answers about `real` of classifiers trained on the other folds."""
-    truth = real[target].astype(str).to_numpy()
-    classes, counts = np.unique(truth, return_counts=True)
-    enough = counts.min() >= FOLDS
-    folds = (StratifiedKFold if enough else KFold)(FOLDS, shuffle=True, random_state=0)
-    whole = {name: np.full((len(real), len(classes)), 0.5) for name in LABELS}
-    hard = {name: truth.copy() for name in LABELS}
-    seen = dict.fromkeys(LABELS, frozenset[str]())
-    for inside, outside in folds.split(real, truth):
-        part = real.iloc[outside].reset_index(drop=True)
-        places = np.searchsorted(classes, np.unique(truth[outside]))
-        for name, answer in protocol.answers(real.iloc[inside].reset_index(drop=True), part, target).items():
-            whole[name][np.ix_(outside, places)] = answer.chances
-            hard[name][outside] = answer.hard
-            seen[name] |= answer.seen
-    return {name: Answers(whole[name], hard[name], seen[name]) for name in LABELS}
-
-
-def utility(tables: Tables, real: dict[str, Answers], synthetic: dict[str, Answers], rows: str, rng: Any) -> Utility:
-    """Every figure of the section. `real` and `synthetic` are the answers of `chances`."""
-    truth = tables.real[tables.target].astype(str).to_numpy()
-    classes = tables.classes()
-    names = list(real)
-    scores = np.stack([[a[n].chances[:, k] for n in names for k in range(len(classes))] for a in (real, synthetic)])
-    hits = np.stack([truth == c for _ in names for c in classes])
-
-    def macro(weights: Floats) -> Floats:
-        """(draws, 2, classifiers, classes)."""
-        each = [[auroc(hit, s, weights) for hit, s in zip(hits, side, strict=True)] for side in scores]
-        return np.moveaxis(np.array(each), 2, 0).reshape(len(weights), 2, len(names), len(classes))
-
-    value, draws = macro(np.ones((1, len(truth))))[0], resampled(len(truth), rng, macro)
-    made = [
-        _classifier(name, value[:, k], draws[:, :, k], truth, classes, real[name], synthetic[name])
-        for k, name in enumerate(names)
-    ]
-    mean, mean_draws = value.mean((1, 2)), draws.mean((2, 3))
+def utility(predictions: TaskPredictions, rng: Stream) -> Utility:
+    """Every figure of the section."""
+    tables, sides = predictions.tables, (predictions.real, predictions.synthetic)
+    truth, classes = tables.real[tables.target].astype(str).to_numpy(), tables.classes()
+    value, draws = _aurocs(truth, classes, sides, rng)
+    names = list(LABELS)
     best = value.mean(2).argmax(1)
+    mean = compared(value.mean((1, 2)), draws.mean((2, 3)))
     best_value = value.mean(2).max(1)
-    best_draws = draws.mean(3)[:, np.arange(2), best]
-    shown = names[int(value[0].mean(1).argmax())]
+    shown = names[int(best[0])]
+    curves = [tuple(side[shown].probabilities[:, k] for side in sides) for k in range(len(classes))]
     return Utility(
         target=tables.target,
-        train_rows=rows,
-        mean_real=interval(mean[0], mean_draws[:, 0]),
-        mean_synthetic=interval(mean[1], mean_draws[:, 1]),
-        mean_loss=interval(mean[0] - mean[1], mean_draws[:, 0] - mean_draws[:, 1]),
+        train_rows=predictions.train_rows,
+        mean_real=mean["real"],
+        mean_synthetic=mean["synthetic"],
+        mean_loss=mean["loss"],
         best_real=_known(best_value[0]),
         best_synthetic=_known(best_value[1]),
-        best_loss=interval(best_value[0] - best_value[1], best_draws[:, 0] - best_draws[:, 1]),
+        best_loss=compared(best_value, draws.mean(3)[:, np.arange(2), best])["loss"],
         majority_floor=_known(protocol.majority_floor(tables.real, tables.target)),
         missing_classes=sorted(set(classes) - set(tables.synthetic[tables.target].astype(str))),
-        classifiers=made,
+        classifiers=[
+            _classifier(name, value[:, k], draws[:, :, k], truth, classes, sides[0][name], sides[1][name])
+            for k, name in enumerate(names)
+        ],
         shown=LABELS[shown],
         roc=[
-            Curve(level=str(c), **{
-                side: roc_points(truth == c, answer[shown].chances[:, k])
-                for side, answer in (("real", real), ("synthetic", synthetic))
-            })
-            for k, c in enumerate(classes)
+            Curve(level=str(c), real=roc_points(truth == c, real), synthetic=roc_points(truth == c, made))
+            for c, (real, made) in zip(classes, curves, strict=True)
             if 0 < (truth == c).sum() < len(truth)
         ],
         calibration=[
-            Curve(level=str(c), **{
-                side: _calibration(truth == c, answer[shown].chances[:, k])
-                for side, answer in (("real", real), ("synthetic", synthetic))
-            })
-            for k, c in enumerate(classes)
+            Curve(level=str(c), real=_calibration(truth == c, real), synthetic=_calibration(truth == c, made))
+            for c, (real, made) in zip(classes, curves, strict=True)
         ],
-    )  # fmt: skip
+    )
+
+
+def _aurocs(
+    truth: NDArray[Any], classes: NDArray[Any], sides: Sequence[dict[str, Predictions]], rng: Stream
+) -> tuple[Floats, Floats]:
+    """AuROC (2, classifiers, classes) of every class against the rest, and its resampled values (draws, ...)."""
+    scores = np.stack([[s[n].probabilities[:, k] for n in LABELS for k in range(len(classes))] for s in sides])
+    hits = np.stack([truth == c for _ in LABELS for c in classes])
+
+    def measure(weights: Floats) -> Floats:
+        each = [[auroc(hit, s, weights) for hit, s in zip(hits, side, strict=True)] for side in scores]
+        return np.moveaxis(np.array(each), 2, 0).reshape(len(weights), 2, len(LABELS), len(classes))
+
+    return measure(np.ones((1, len(truth))))[0], resampled(len(truth), rng, measure)
 
 
 def _classifier(
-    name: str, value: Floats, draws: Floats, truth: NDArray[Any], classes: NDArray[Any], real: Answers, made: Answers
-) -> Classifier:
+    name: str, value: Floats, draws: Floats, truth: NDArray[Any], classes: NDArray[Any], real: Predictions,
+    made: Predictions,
+) -> Classifier:  # fmt: skip
     """`value` (2, classes) and `draws` (draws, 2, classes): AuROC by real and synthetic training rows."""
     hot = truth[:, None] == classes
 
-    def precision(answer: Answers) -> float | None:
-        each = [average_precision_score(h, a) for h, a in zip(hot.T, answer.chances.T, strict=True) if h.any()]
+    def precision(side: Predictions) -> float | None:
+        each = [average_precision_score(h, p) for h, p in zip(hot.T, side.probabilities.T, strict=True) if h.any()]
         return _known(np.mean(each))
 
-    def brier(answer: Answers) -> float | None:
-        return _known(np.square(answer.chances - hot).sum(1).mean())
+    def brier(side: Predictions) -> float | None:
+        return _known(np.square(side.probabilities - hot).sum(1).mean())
 
     return Classifier(
         name=name,
@@ -182,8 +158,8 @@ def _classifier(
         auprc_synthetic=precision(made),
         brier_real=brier(real),
         brier_synthetic=brier(made),
-        micro_real=_known(protocol.micro_hard(truth, real.hard, classes)),
-        micro_synthetic=_known(protocol.micro_hard(truth, made.hard, classes)),
+        micro_real=_known(protocol.micro_hard(truth, real.labels, classes)),
+        micro_synthetic=_known(protocol.micro_hard(truth, made.labels, classes)),
     )
 
 
@@ -191,8 +167,40 @@ def _known(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _calibration(hit: NDArray[np.bool_], chance: Floats) -> list[tuple[float, float]]:
-    """(mean predicted chance, observed share) of rows in equally wide bins of the chance, thin bins left out."""
-    place = np.minimum((chance * BINS).astype(np.int64), BINS - 1)
-    parts = [place == k for k in range(BINS) if (place == k).sum() >= THIN]
-    return [(round(float(chance[p].mean()), 4), round(float(hit[p].mean()), 4)) for p in parts]
+def _calibration(hit: NDArray[np.bool_], probability: Floats) -> list[tuple[float, float]]:
+    """(mean predicted probability, observed share) of rows in equally wide bins, thin bins left out."""
+    place = np.minimum((probability * BINS).astype(np.int64), BINS - 1)
+    bins = [place == k for k in range(BINS) if (place == k).sum() >= THIN]
+    return [(round(float(probability[b].mean()), 4), round(float(hit[b].mean()), 4)) for b in bins]
+
+
+def _verdicts(found: Utility | NumericUtility | None, thresholds: Thresholds) -> Sequence[Verdict]:
+    question = "Do models learn the task?"
+    if found is None:
+        return []
+    if isinstance(found, NumericUtility):
+        measure, limit = "loss of R2, mean of four regressors", thresholds.mean_r2_loss
+        return [decide(question, measure, found.mean_loss, limit, f"Best regressor: {found.best_loss} lost.")]
+    detail = f"Best classifier: {found.best_loss} lost."
+    if found.missing_classes:
+        detail += f" No synthetic row has the class {', '.join(found.missing_classes)}."
+    measure = "loss of AuROC, mean of four classifiers"
+    return [decide(question, measure, found.mean_loss, thresholds.mean_auroc_loss, detail)]
+
+
+def _compute(context: Context) -> Utility | NumericUtility | None:
+    if context.predictions is None:
+        return None
+    if context.predictions.tables.numeric_target:
+        return numeric_utility(context.predictions, context.rng)
+    return utility(context.predictions, context.rng)
+
+
+SECTION = Section(
+    id="utility",
+    title="Utility: the task",
+    compute=_compute,
+    record=Utility | NumericUtility,
+    needs=("real rows",),
+    verdicts=_verdicts,
+)

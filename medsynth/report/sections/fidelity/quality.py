@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import warnings
 
-from ..data.records import Part
-from ..data.tables import Tables
+from ...data.context import Context
+from ...data.records import Record
+from ...data.tables import Tables
+from ..registry import Section
 
 ROWS = 5_000  # of each table; the scores are averages and move little beyond
 
 
-class Quality(Part):
-    """Overall scores by sdmetrics, 0 to 1. None where sdmetrics found no answer."""
+class Quality(Record):
+    """Overall scores by sdmetrics, 0 to 1. None where sdmetrics gave none."""
 
     quality_shapes: float | None
     quality_pairs: float | None
@@ -40,7 +42,7 @@ def quality(tables: Tables) -> Quality:
             try:
                 report.generate(real, made, metadata, verbose=False)
                 rows = report.get_properties().set_index("Property")["Score"].to_dict()
-            except Exception:  # its own checks fail on degenerate tables: no score is an answer too
+            except Exception:  # its own checks fail on degenerate tables: then there is no score
                 rows = {}
         found |= {str(key): float(value) if value == value else None for key, value in rows.items()}
     return Quality(
@@ -50,3 +52,12 @@ def quality(tables: Tables) -> Quality:
         diagnostic_structure=found.get("Data Structure"),
         version=sdmetrics.__version__,
     )
+
+
+def _compute(context: Context) -> Quality | None:
+    return quality(context.tables) if context.tables else None
+
+
+SECTION = Section(
+    id="quality", title="Fidelity: sdmetrics scores", compute=_compute, record=Quality, needs=("real rows",)
+)

@@ -1,7 +1,7 @@
-"""What the adversarial methods share: the default's codes and its conditional generator, and what their critics read.
+"""What adversarial methods share: the default's codes and conditional generator, and the encoding that critics read.
 
-A row is the indicators of its bins, column beside column, and of its class; a generated row holds hard draws of the
-same and passes soft gradients. Whatever else differs between these methods, it is not the encoding.
+An encoded row is the indicators of its bins, column beside column, and of its class; a generated row consists of hard
+draws of the same and passes soft gradients. Whatever else differs between these methods, it is not the encoding.
 """
 
 from __future__ import annotations
@@ -16,30 +16,29 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...privacy.accounting.calibration import Plan, Query
-from ...privacy.vault import CellMap, Codes, Vault
+from ...privacy.vault import Axes, CellMap, Codes, Vault
 from ...rng import torch_stream
 from ...schema import Schema
+from ..protocol import Arrays
 from .bins import Bins, fine_grid, grids
-from .decoder import cleaned_histograms, codebook
-from .digit_preference import grains
-from .marginals import cleaned, without_ghosts
-from .mixture import Mixture, Shape
+from .decoder import cleaned_histograms, decoder, decoder_axes, decoder_tensors
+from .labels import CLASSES, ONE_WAY
+from .marginals import cleaned, without_spurious_missing
+from .mixture import GeneratorSize, MixtureOfProducts
 
-HISTOGRAMS, CLASSES = "column histograms", "class counts"
-Arrays = dict[str, NDArray[np.float32]]
-MOST = 12  # bins of a number
-POINTS = 128  # latent points of the generator
+MOST_BINS = 12  # of a number
+LATENT_POINTS = 128  # latent points of the generator
 TEMPERATURE = 0.7  # of the relaxed draws that pass gradients
 
 
-def stage_queries(histogram_share: float, class_share: float) -> list[Query]:
-    """The answers that set a stage, by their shares of the privacy loss."""
-    shares = {HISTOGRAMS: histogram_share, CLASSES: class_share}
+def setup_queries(histogram_share: float, class_share: float) -> list[Query]:
+    """The measurements that a setup makes, by their shares of the privacy loss."""
+    shares = {ONE_WAY: histogram_share, CLASSES: class_share}
     return [Query(label=label, weight=share**-0.5) for label, share in shares.items()]
 
 
 @dataclass(kw_only=True)
-class Stage:
+class TrainingSetup:
     """The codes, the generator and its start: every class begins at the columns' own noisy shares.
 
     `order` are the names of the codes' columns; `prior` (classes,) noisy shares of classes; `given` the target's name
@@ -52,31 +51,29 @@ class Stage:
     prior: NDArray[np.float64]
     histograms: dict[str, NDArray[np.float64]]
     base: dict[str, NDArray[np.float64]]
-    mixture: Mixture
+    mixture: MixtureOfProducts
     device: str
 
     @classmethod
-    def ask(cls, schema: Schema, vault: Vault, plan: Plan, seed: int | None, device: str) -> Stage:
-        """Ask the vault for histograms of columns and counts of classes; the rest follows from these in public."""
+    def measure(cls, schema: Schema, vault: Vault, plan: Plan, seed: int | None, device: str) -> TrainingSetup:
+        """Measure one-way marginals and the class marginal; the rest follows from these in public."""
         columns = [name for name in schema.names if name != schema.target]
-        maps: dict[str, CellMap] = {name: fine_grid(schema.columns[name]) for name in columns}
-        many = grids(schema, MOST)
-        maps |= dict(many)
-        asked = {name: [(name, cells)] for name, cells in maps.items()}
-        asked |= {f"grain {name}": [(name, cells)] for name, cells in grains(schema).items()}
-        answers = vault.measure_marginals(HISTOGRAMS, asked)
-        fine = {key: a for key, a in answers.items() if key in many or key not in schema.columns}
-        histograms = cleaned_histograms(schema, fine, plan.rows, plan.noise(HISTOGRAMS) * math.sqrt(len(asked)))
-        bins, condition = codebook(schema, histograms, plan.rows, MOST)
+        axes: dict[str, Axes] = {name: [(name, fine_grid(schema.columns[name]))] for name in columns}
+        axes |= decoder_axes(schema, MOST_BINS)
+        noisy = vault.measure_marginals(ONE_WAY, axes)
+        many = grids(schema, MOST_BINS)
+        fine = {key: counts for key, counts in noisy.items() if key in many or key not in schema.columns}
+        histograms = cleaned_histograms(schema, fine, plan.rows, plan.noise(ONE_WAY) * math.sqrt(len(axes)))
+        bins, condition = decoder(schema, histograms, plan.rows, MOST_BINS)
         given = (schema.target or "", condition)
         counts = vault.measure_marginals(CLASSES, {"class": [given]})["class"]
-        counts = without_ghosts(counts, schema.columns.get(schema.target or ""), plan.noise(CLASSES))
+        counts = without_spurious_missing(counts, schema.columns.get(schema.target or ""), plan.noise(CLASSES))
         base = {}
         for name in columns:
-            share = histograms[name] if name in histograms else cleaned(answers[name], plan.rows)
+            share = histograms[name] if name in histograms else cleaned(noisy[name], plan.rows)
             mass = np.bincount(bins[name].place, share, bins[name].cells)
             base[name] = np.tile(np.log(mass + 1e-9), (condition.cells, 1))
-        mixture = Mixture(base, Shape(points=POINTS), torch_stream(seed, "init")).to(device)
+        size = GeneratorSize(points=LATENT_POINTS)
         return cls(
             order=schema.names,
             bins=bins,
@@ -84,7 +81,7 @@ class Stage:
             prior=cleaned(counts, plan.rows),
             histograms=histograms,
             base=base,
-            mixture=mixture,
+            mixture=MixtureOfProducts(base, size, torch_stream(seed, "init")).to(device),
             device=device,
         )
 
@@ -128,8 +125,8 @@ class Stage:
         """Generated rows of those classes, (rows, width): a latent point each, then hard draws with soft gradients.
 
         Gumbel noise and the relaxed draw's gradient (Jang, Gu, Poole 2017), which is nearly zero at bins that were not
-        drawn; or, not `relaxed`, the gradient of the bins' chances (Bengio, Leonard, Courville 2013), which hears of
-        all bins at once: what a critic behind noise needs.
+        drawn; or, not `relaxed`, the gradient of the bins' chances (Bengio, Leonard, Courville 2013), which
+        depends on all bins at once: what a critic behind noise needs.
         """
         logits = self.mixture.base + self.mixture.residual()
         chosen = torch.randint(len(logits), labels.shape, generator=latent, device=self.device)
@@ -145,6 +142,5 @@ class Stage:
 
     def tensors(self) -> Arrays:
         """All that `sampler.generate` needs."""
-        kept = {f"histogram.{name}": h.astype(np.float32) for name, h in self.histograms.items()}
-        kept |= {f"place.{name}": self.bins[name].place.astype(np.float32) for name in self.base}
+        kept = decoder_tensors(self.histograms, self.bins, list(self.base))
         return {**self.mixture.tensors(self.base), **kept, "prior": self.prior.astype(np.float32)}

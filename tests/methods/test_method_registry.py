@@ -1,7 +1,9 @@
 """The registry: settings are bounded by their fields, facts need no torch, and what is not declared is not offered."""
 
+import inspect
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ from medsynth.methods import registry
 from medsynth.methods.protocol import Method, Preset
 from medsynth.methods.settings import bounds, descriptions, restored_settings
 
+PAGE = Path(__file__).parent / "settings_page.py"
 CODES = [(name, None) for name in registry.METHODS] + [(m.name, preset) for preset, m in registry.presets().items()]
 
 
@@ -31,6 +34,17 @@ def test_every_setting_is_described_and_survives_a_file(method, preset):
 
 
 @pytest.mark.parametrize("method, preset", CODES)
+def test_every_module_follows_the_protocol(method, preset):
+    module, facts = registry.module(method, preset), registry.METHODS[method]
+    config = module.Config()
+    assert all(query.weight > 0 for query in module.queries(config, 3000, 20, 3.7))
+    assert module.seconds(config, 3000) > 0 and isinstance(module.notes(config, 3000, 20, 3.7), list)
+    takes = {"where", "balance", "fixed"} if facts.conditional_sampling else set()
+    assert {"where", "balance", "fixed"} & set(inspect.signature(module.generate).parameters) == takes
+    assert ("public" in inspect.signature(module.train).parameters) == facts.public_rows
+
+
+@pytest.mark.parametrize("method, preset", CODES)
 @pytest.mark.parametrize("wrong", [-1, float("nan"), float("inf"), "many"])
 def test_no_number_goes_beyond_its_bounds(method, preset, wrong):
     module = registry.module(method, preset)
@@ -47,6 +61,12 @@ def test_shares_leave_a_rest_and_bounds_are_told_in_words():
     with pytest.raises(UsageError, match="a share above 0 and below 1"):
         registry.configured("dp-gan", module, {"class_share": 0})
     assert bounds(module.Config, "rate") == "above 0 and at most 1"
+
+
+def test_the_page_of_settings_is_current():
+    page = Path(__file__).parent.parent.parent / "docs" / "methods" / "settings.md"
+    made = subprocess.run([sys.executable, PAGE], check=True, capture_output=True, text=True).stdout
+    assert page.read_text() == made, "python tests/methods/settings_page.py > docs/methods/settings.md"
 
 
 def test_names_are_taken_once(monkeypatch):

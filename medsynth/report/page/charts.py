@@ -1,15 +1,16 @@
-"""The report's figures, one idea each. Blue and a full stroke are real rows, orange and a broken one synthetic rows."""
+"""The report's charts, one idea each. Blue and a full stroke are real rows, orange and a broken one synthetic rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..data.records import Figure
-from ..sections.attacks import Attacks
+from ..data.records import Estimate
+from ..sections.attacks.section import Attacks
 from ..sections.claim import Claim
-from ..sections.fidelity import ColumnFidelity, Fidelity
+from ..sections.fidelity.section import ColumnFidelity, Fidelity
 from ..sections.importance import Importance
 from ..sections.inference import Inference
+from ..sections.ledger import PrivacyLedger
 from ..sections.numeric_utility import NumericUtility
 from ..sections.utility import Curve, Utility
 from .svg import Drawing, Point, Scale, spaced, ticks
@@ -31,7 +32,7 @@ def _square(drawing: Drawing, x: str, y: str, size: float = 220.0) -> tuple[Scal
     return across, up
 
 
-def tradeoff(claim: Claim) -> str:
+def tradeoff(claim: Claim) -> Drawing:
     """The attacker's best true-positive rate at each false-positive rate."""
     drawing = Drawing(
         300, 280, "What any attacker can reach at most",
@@ -42,10 +43,10 @@ def tradeoff(claim: Claim) -> str:
     line = [(across(x), up(y)) for x, y in claim.curve]
     drawing.path([*line, (across(1), up(0)), (across(0), up(0))], "reach")
     drawing.path(line, "stroke ink")
-    return drawing.render()
+    return drawing
 
 
-def curves(found: Sequence[Curve], kind: str, x: str, y: str) -> list[str]:
+def curves(found: Sequence[Curve], kind: str, x: str, y: str) -> list[Drawing]:
     """One small square a class, real and synthetic."""
     made = []
     for curve in found:
@@ -58,28 +59,33 @@ def curves(found: Sequence[Curve], kind: str, x: str, y: str) -> list[str]:
         for side, points in (("real", curve.real), ("synthetic", curve.synthetic)):
             drawing.path([(across(a), up(b)) for a, b in points], f"stroke {side}")
         drawing.text(across(0.96), up(0.06), f"class {curve.level}", "mark", "end")
-        made.append(drawing.render())
+        made.append(drawing)
     return made
 
 
-def _interval(drawing: Drawing, figure: Figure, place: Scale, y: float, side: str) -> None:
-    if figure.value is None:
+def _interval(drawing: Drawing, estimate: Estimate, place: Scale, y: float, side: str) -> None:
+    if estimate.value is None:
         return
-    if figure.low is not None and figure.high is not None:
-        drawing.line((place(figure.low), y), (place(figure.high), y), f"bar {side}")
+    if estimate.low is not None and estimate.high is not None:
+        drawing.line((place(estimate.low), y), (place(estimate.high), y), f"bar {side}")
     shape = {"class_": f"dot {side}"}
     if side == "synthetic":
-        drawing.add("rect", x=place(figure.value) - 4.5, y=y - 4.5, width=9, height=9, **shape)
+        drawing.add("rect", x=place(estimate.value) - 4.5, y=y - 4.5, width=9, height=9, **shape)
     else:
-        drawing.add("circle", cx=place(figure.value), cy=y, r=5, **shape)
+        drawing.add("circle", cx=place(estimate.value), cy=y, r=5, **shape)
 
 
-def forest(title: str, rows: Sequence[tuple[str, Sequence[tuple[str, Figure]]]], axis: str, mark: float | None) -> str:
-    """Estimates with intervals, a row a name: circles real, squares synthetic. `mark` is a line to compare with."""
+def forest(
+    title: str, rows: Sequence[tuple[str, Sequence[tuple[str, Estimate]]]], axis: str, mark: float | None
+) -> Drawing | None:
+    """Estimates with intervals, a row a name: circles real, squares synthetic. `mark` is a line to compare with.
+
+    None where there is no value to draw.
+    """
     values = [v for _, sides in rows for _, f in sides for v in (f.value, f.low, f.high) if v is not None]
     values += [mark] if mark is not None else []
     if not values:
-        return ""
+        return None
     left = 12 + 7.2 * max(len(name) for name, _ in rows)
     height = 16 + ROW * len(rows) + 44
     words = "; ".join(
@@ -97,13 +103,13 @@ def forest(title: str, rows: Sequence[tuple[str, Sequence[tuple[str, Figure]]]],
     for k, (name, sides) in enumerate(rows):
         middle = 16 + ROW * (k + 0.5)
         drawing.text(left - 12, middle + 4, name, "name", "end")
-        for j, (side, figure) in enumerate(sides):
-            _interval(drawing, figure, place, middle + (j - (len(sides) - 1) / 2) * 12, side)
+        for j, (side, estimate) in enumerate(sides):
+            _interval(drawing, estimate, place, middle + (j - (len(sides) - 1) / 2) * 12, side)
     drawing.text((left + drawing.width - 24) / 2, height - 8, axis, "axis", "middle")
-    return drawing.render()
+    return drawing
 
 
-def scores(utility: Utility | NumericUtility) -> str:
+def scores(utility: Utility | NumericUtility) -> Drawing | None:
     """AuROC, or R2, of every model trained on real and on synthetic rows."""
     if isinstance(utility, NumericUtility):
         rows = [(m.label, [("real", m.real), ("synthetic", m.synthetic)]) for m in utility.regressors]
@@ -112,25 +118,29 @@ def scores(utility: Utility | NumericUtility) -> str:
     return forest("AuROC on real rows", named, "macro AuROC on real held-out rows", None)
 
 
-def attack_intervals(attacks: Attacks) -> str:
-    """Advantage of every membership attack with its interval; zero is a coin's."""
+def attack_intervals(attacks: Attacks) -> Drawing | None:
+    """Advantage of every membership attack with its interval; zero is no better than chance."""
     rows = [(m.name, [("synthetic", m.advantage)]) for m in attacks.membership]
     return forest("Advantage of membership attacks", rows, "advantage over guessing (0: none, 1: certain)", 0.0)
 
 
-def coefficients(found: Inference) -> str:
+def coefficients(found: Inference) -> Drawing | None:
     """Regression coefficients of both tables."""
     rows = [(c.predictor, [("real", c.real), ("synthetic", c.synthetic)]) for c in found.coefficients]
     return forest("Coefficients of the regression", rows, "coefficient with 95 % interval", 0.0)
 
 
-def importances(found: Importance) -> str:
-    """The columns that models lean on most."""
-    rows = [(name, [("real", Figure(value=a)), ("synthetic", Figure(value=b))]) for name, a, b in found.columns[:10]]
+def importances(found: Importance) -> Drawing | None:
+    """The columns that models rely on most."""
+    rows = [
+        (name, [("real", Estimate(value=a)), ("synthetic", Estimate(value=b))]) for name, a, b in found.columns[:10]
+    ]
     return forest("Permutation importance", rows, "rise of the squared error when the column is permuted", 0.0)
 
 
-def bars(name: str, labels: Sequence[str], real: Sequence[float] | None, made: Sequence[float], number: bool) -> str:
+def bars(
+    name: str, labels: Sequence[str], real: Sequence[float] | None, made: Sequence[float], number: bool
+) -> Drawing:
     """One column's shares: filled bars synthetic, a stepped outline (numbers) or ticks (levels) real."""
     width, height, floor = 236.0, 116.0, 88.0
     top = max([*(real or [0.0]), *made, 1e-9])
@@ -161,18 +171,18 @@ def bars(name: str, labels: Sequence[str], real: Sequence[float] | None, made: S
         drawing.text(width - 4, floor + 15, labels[-1].split(" to ")[-1], anchor="end")
     elif len(labels) <= 6:
         for k, label in enumerate(labels):
-            most = max(2, int(step / 6.2))
+            most = max(2, int(step / 7.6))
             short = label if len(label) <= most else label[: most - 1] + "…"
             drawing.text(4 + (k + 0.5) * step, floor + 15, short, anchor="middle")
-    return drawing.render()
+    return drawing
 
 
-def overlay(column: ColumnFidelity) -> str:
+def overlay(column: ColumnFidelity) -> Drawing:
     """One column, real and synthetic."""
     return bars(column.name, column.labels, column.real, column.synthetic, column.kind == "number")
 
 
-def heat_maps(fidelity: Fidelity) -> list[tuple[str, str]]:
+def heat_maps(fidelity: Fidelity) -> list[tuple[str, Drawing]]:
     """Associations of real rows, of synthetic rows, and their difference."""
     real, made = fidelity.association_real, fidelity.association_synthetic
     gap = [[b - a for a, b in zip(x, y, strict=True)] for x, y in zip(real, made, strict=True)]
@@ -180,7 +190,7 @@ def heat_maps(fidelity: Fidelity) -> list[tuple[str, str]]:
     return [(t, _heat(t, m, fidelity.names)) for t, m in zip(titles, (real, made, gap), strict=True)]
 
 
-def _heat(title: str, matrix: list[list[float]], names: list[str]) -> str:
+def _heat(title: str, matrix: list[list[float]], names: list[str]) -> Drawing:
     """A square of cells: darker is stronger; in the difference, blue is too weak and orange too strong."""
     count = len(names)
     size = min(16.0, 300 / count)
@@ -202,20 +212,20 @@ def _heat(title: str, matrix: list[list[float]], names: list[str]) -> str:
         if labelled:
             name = names[i] if len(names[i]) <= 16 else names[i][:15] + "…"
             drawing.text(left - 5, 4 + (i + 0.7) * size, name, "small", "end")
-    return drawing.render()
+    return drawing
 
 
-def shares(claim: Claim) -> str:
-    """Each answer's share of the first-order privacy loss."""
+def shares(ledger: PrivacyLedger) -> Drawing:
+    """Each measurement's share of the first-order privacy loss."""
     drawing = Drawing(
-        620, 20 + 30 * len(claim.events), "Shares of the privacy loss",
-        "; ".join(f"{e.label}: {e.share:.1%}" for e in claim.events),
+        620, 20 + 30 * len(ledger.events), "Shares of the privacy loss",
+        "; ".join(f"{e.label}: {e.share:.1%}" for e in ledger.events),
     )  # fmt: skip
-    left = 12 + 7.2 * max(len(e.label) for e in claim.events)
+    left = 12 + 7.2 * max(len(e.label) for e in ledger.events)
     place = Scale(0, 1, left, 560)
-    for k, event in enumerate(claim.events):
+    for k, event in enumerate(ledger.events):
         y = 10 + 30 * k
         drawing.text(left - 12, y + 15, event.label, "name", "end")
         drawing.add("rect", x=left, y=y, width=max(place(event.share) - left, 1.0), height=20, class_="fill ink")
         drawing.text(place(event.share) + 8, y + 15, f"{event.share:.1%}")
-    return drawing.render()
+    return drawing

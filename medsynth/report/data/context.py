@@ -1,0 +1,56 @@
+"""What a section may use: the inputs of the report, and the records of the sections computed before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import pandas as pd
+
+from ...artifact import Model
+from ...rng import Stream, numpy_stream
+from ...schema import Schema
+from .predictions import TaskPredictions
+from .records import Record
+from .review import Review, Thresholds
+from .tables import Tables
+
+Kind = TypeVar("Kind", bound=Record)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """The inputs of one report. `rng` is the public stream of the section being computed.
+
+    `synthetic`, `real` and `train` are the tables as given. `tables` holds them in the one form in which they are
+    compared and `predictions` what classifiers say of the held-out rows; both are None in a shareable report.
+    """
+
+    title: str
+    target: str
+    synthetic: pd.DataFrame
+    real: pd.DataFrame | None = None
+    train: pd.DataFrame | None = None
+    tables: Tables | None = None
+    predictions: TaskPredictions | None = None
+    model: Model | None = None
+    review: Review = field(default_factory=Review)
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    groups: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    rng: Stream = field(default_factory=lambda: numpy_stream(0, "report"))
+    records: dict[str, Record | None] = field(default_factory=dict)
+
+    @property
+    def schema(self) -> Schema | None:
+        """The model's schema, where there is a model."""
+        return self.model.schema if self.model else None
+
+    @property
+    def shareable(self) -> bool:
+        """Whether the report is the variant that reads no real row."""
+        return self.real is None
+
+    def record(self, kind: type[Kind]) -> Kind | None:
+        """The record of this kind that an earlier section made, if one did."""
+        return next((record for record in self.records.values() if isinstance(record, kind)), None)

@@ -1,0 +1,74 @@
+"""The report as a document: its head and the record of every section. It is the JSON twin, and the page's input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import GetJsonSchemaHandler, SerializeAsAny, TypeAdapter, ValidationInfo, field_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from .. import __version__
+from .data.records import Record
+from .data.verdict import Verdict
+from .sections.registry import SECTIONS, Section
+from .sections.verdicts import Verdicts
+
+FORMAT = 2
+
+
+class _BySection:
+    """Gives the twin's JSON schema one property a registered section."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        computed = [section for section in SECTIONS.values() if section.compute]
+        properties = {section.id: _json_schema(section, handler) for section in computed}
+        return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def _json_schema(section: Section, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    known = {"type": "object"} if section.record is None else handler(TypeAdapter(section.record).core_schema)
+    return {"title": section.title, "anyOf": [known, {"type": "null"}]}
+
+
+class Report(Record):
+    """The JSON twin: every number that the page shows. `sections` are by id; null where there was nothing to say."""
+
+    format: int = FORMAT
+    medsynth: str = __version__
+    title: str
+    created: str
+    shareable: bool
+    banner: str
+    notes: list[str]
+    sections: Annotated[dict[str, SerializeAsAny[Record] | None], _BySection]
+
+    @field_validator("sections", mode="before")
+    @classmethod
+    def _typed(cls, value: Any, info: ValidationInfo) -> Any:
+        """Each section's record as the type that its section declares."""
+        if not isinstance(value, Mapping):
+            return value
+        return {name: _parsed(name, content) for name, content in value.items()}
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """The lines of the section of verdicts."""
+        found = self.sections.get("verdicts")
+        return found.lines if isinstance(found, Verdicts) else []
+
+    @property
+    def shown(self) -> list[Section]:
+        """The sections that stand on the page, in order."""
+        return [s for s in SECTIONS.values() if s.appears(self.shareable, self.sections.get(s.id))]
+
+
+def _parsed(name: str, content: Any) -> Any:
+    if content is None or isinstance(content, Record):
+        return content
+    section = SECTIONS.get(name)
+    if section is None:
+        raise ValueError(f"there is no section {name!r}")
+    return content if section.record is None else TypeAdapter(section.record).validate_python(content)

@@ -1,0 +1,1 @@
+"""Sections that document the table: purpose, source, variables, tuning, limits, how to reproduce it."""

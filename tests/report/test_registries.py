@@ -1,0 +1,113 @@
+"""A section and an attack that nobody knows but this module, and what the page says of patients and learned schemas."""
+
+import dataclasses
+
+import pytest
+
+from medsynth.privacy.accounting.events import Gaussian
+from medsynth.privacy.accounting.ledger import Ledger
+from medsynth.report.build import build
+from medsynth.report.data.records import Estimate, Record
+from medsynth.report.data.review import Threshold
+from medsynth.report.data.verdict import decide
+from medsynth.report.document import Report
+from medsynth.report.page.render import page
+from medsynth.report.sections.attacks import registry as attacks
+from medsynth.report.sections.attacks.section import attacks as run_attacks
+from medsynth.report.sections.documentation.variables import LEARNED, schema_learned
+from medsynth.report.sections.registry import SECTIONS, Section, register
+
+LIMIT = Threshold(limit=3.0, source="this test")
+
+
+class Toy(Record):
+    rows: int
+
+
+@pytest.fixture
+def toy():
+    section = register(
+        Section(
+            id="toy",
+            title="A toy",
+            compute=lambda context: Toy(rows=len(context.synthetic)),
+            record=Toy,
+            fragment="<p>There are {{ num(record.rows) }} rows.</p>",
+            verdicts=lambda record, thresholds: [
+                decide("Is it small?", "rows", Estimate(value=record.rows), LIMIT, "A toy.")
+            ],
+        ),
+        before="limits",
+    )
+    yield section
+    del SECTIONS["toy"]
+
+
+def test_a_section_of_its_own_is_everywhere(toy, model, synthetic):
+    told = []
+    report = build(synthetic=synthetic, real=None, model=model, title="clinic", step=told.append)
+    html = page(report)
+    number = [section.id for section in report.shown].index("toy") + 1
+    assert f'<a href="#toy">{number}&#160; A toy</a>' in html and '<h2 id="toy">' in html
+    assert '<p>There are <data value="1500">1,500</data> rows.</p>' in html
+    assert html.index('id="plausibility"') < html.index('id="toy"') < html.index('id="limits"')
+    assert told.count("toy") == 1 and told[-1] == "verdicts"
+    assert report.verdicts[-1].question == "Is it small?" and report.verdicts[-1].met is False
+    assert '"toy":{"rows":1500}' in report.model_dump_json()
+    assert Report.model_validate_json(report.model_dump_json()) == report
+    schema = Report.model_json_schema(mode="serialization")["properties"]["sections"]
+    assert schema["properties"]["toy"]["title"] == "A toy"
+    with pytest.raises(ValueError, match="toy"):
+        register(toy)
+
+
+def test_a_section_leaves_the_others_as_they_are(toy, model, synthetic):
+    with_toy = build(synthetic=synthetic, real=None, model=model, title="clinic").sections
+    section = SECTIONS.pop("toy")
+    without = build(synthetic=synthetic, real=None, model=model, title="clinic").sections
+    SECTIONS["toy"] = section
+    assert {k: v for k, v in with_toy.items() if k not in ("toy", "verdicts")} == {
+        k: v for k, v in without.items() if k != "verdicts"
+    }
+
+
+def test_an_attack_of_its_own_is_run(halves, synthetic):
+    from medsynth.report.data import tables as inputs
+    from medsynth.rng import numpy_stream
+
+    attack = attacks.MembershipAttack(name="toy", how="says the same of all", score=lambda judged, *_: judged[:, 0] * 0)
+    attacks.register(attack)
+    try:
+        rng = numpy_stream(0, "test")
+        tables = inputs.gather(halves[1].head(200), synthetic, halves[0].head(200), "diagnosis", None, rng)
+        found = run_attacks(tables, [], rng).membership[-1]
+        with pytest.raises(ValueError, match="toy"):
+            attacks.register(attack)
+    finally:
+        del attacks.ATTACKS["toy"]
+    assert found.name == "toy" and found.how == "says the same of all" and found.auroc.value == 0.5
+
+
+def test_the_privacy_unit_is_the_ledgers(model, synthetic):
+    patients = dataclasses.replace(model, ledger=dataclasses.replace(model.ledger, most=3))
+    report = build(synthetic=synthetic, real=None, model=patients, title="clinic")
+    assert report.sections["source"].privacy_unit == patients.ledger.protects != model.ledger.protects
+    html = page(report)
+    assert f"<dd>{patients.ledger.protects}</dd>" in html and "all rows of any one patient" in html
+    assert f"<dd>{model.ledger.protects}</dd>" not in html
+
+
+def test_a_learned_schema_is_known_from_the_ledger(model, synthetic):
+    from medsynth.privacy.partition_selection import LEVELS
+
+    event = Gaussian(multiplier=1.0)
+    learned = Ledger(delta=1e-5, accountant="prv", random_source="operating system", allowance={LEVELS: (event, 1)})
+    assert not schema_learned(model.ledger) and not schema_learned(learned)
+    learned.charge(LEVELS, event, 1.0)
+    assert schema_learned(learned)
+    report = build(synthetic=synthetic, real=None, model=dataclasses.replace(model, ledger=learned), title="clinic")
+    assert {column.origin for column in report.sections["variables"].columns} == {LEARNED}
+
+
+def test_two_pages_of_one_report_are_equal(report):
+    assert page(report) == page(report)
