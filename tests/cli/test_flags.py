@@ -67,7 +67,7 @@ def test_what_messages_quote_is_a_parameter_or_a_schema_key(room):
 
 @pytest.mark.parametrize("verb", ["fit", "sample", "plan_fit", "build"])
 def test_every_parameter_of_the_library_has_a_flag(verb):
-    from medsynth.fitting.pipeline import plan_fit
+    from medsynth.fitting.planning import plan_fit
     from medsynth.report.build import build
 
     function = {"plan_fit": plan_fit, "build": build}.get(verb) or getattr(medsynth, verb)
