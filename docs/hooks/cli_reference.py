@@ -1,5 +1,6 @@
 """MkDocs hook: the command reference is written from the commands themselves, so that it cannot differ from them."""
 
+import re
 from typing import Any
 
 import typer
@@ -12,7 +13,8 @@ PAGE, MARKER = "reference/cli.md", "<!-- commands -->"
 def commands() -> str:
     """Markdown of every command: usage, arguments, options, defaults, examples."""
     command = typer.main.get_command(app)
-    return str(get_docs_for_click(obj=command, ctx=typer.Context(command), name="medsynth"))
+    text = str(get_docs_for_click(obj=command, ctx=typer.Context(command), name="medsynth"))
+    return re.sub("^#", "##", text, flags=re.MULTILINE)  # the page has its own first heading
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
