@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 
-.PHONY: demo test lint docs clean
+.PHONY: demo test lint clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -20,9 +20,5 @@ lint: $(VENV)/.installed
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
 
-docs: $(VENV)/.installed
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
-	$(BIN)/python -m mkdocs build --strict
-
 clean:
-	rm -rf $(VENV) demo site build *.egg-info
+	rm -rf $(VENV) demo build *.egg-info
