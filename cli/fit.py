@@ -23,7 +23,7 @@ def fit(
     method: Annotated[
         str | None, typer.Option(help="warm-dp-cgan (default), dp-cgan, independent, gs-wgan, dp-gan or loss-noise.")
     ] = None,
-    preset: Annotated[str | None, typer.Option(help="thyroid-study, of dp-cgan, or public-turns, of gs-wgan.")] = None,
+    preset: Annotated[str | None, typer.Option(help="thyroid-study, of dp-cgan, or public-order, of gs-wgan.")] = None,
     microbatches: Annotated[int | None, typer.Option(help="dp-cgan: clip so many group means a lot, not rows.")] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting of the method; may be given again.")

@@ -19,7 +19,7 @@ def plan(
     method: Annotated[
         str | None, typer.Option(help="warm-dp-cgan (default), dp-cgan, independent, gs-wgan or dp-gan.")
     ] = None,
-    preset: Annotated[str | None, typer.Option(help="thyroid-study or public-turns.")] = None,
+    preset: Annotated[str | None, typer.Option(help="thyroid-study or public-order.")] = None,
     schema: Annotated[Path | None, typer.Option(help="Schema YAML [default: TABLE's .schema.yaml].")] = None,
     target: Annotated[str | None, typer.Option(help="Column to predict [default: the schema's, else last].")] = None,
     set_: Annotated[

@@ -1,12 +1,14 @@
 """Shared fixtures: small tables, a quick fit, and the real table where it is to be had."""
 
 import os
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from medsynth_sample_data import simulate
+from pydantic import create_model
 
 from medsynth.schema import Schema
 
@@ -24,33 +26,42 @@ def clinic() -> Schema:
 
 
 @pytest.fixture
-def quick(monkeypatch):
-    """Make fits quick: few lots, steps, pairs and shards."""
+def other_defaults(monkeypatch):
+    """Gives the settings of a method's module other defaults: its `Config` is replaced by one derived from it."""
+
+    def change(module, **defaults):
+        fields = module.Config.model_fields
+        changed = {name: (fields[name].rebuild_annotation(), value) for name, value in defaults.items()}
+        monkeypatch.setattr(module, "Config", create_model("Config", __base__=module.Config, **changed))
+
+    return change
+
+
+@pytest.fixture
+def quick(monkeypatch, other_defaults):
+    """Make fits quick: few lots, steps, two-way marginals and shards."""
     from medsynth.methods.dp_cgan import method as dp_cgan
     from medsynth.methods.dp_cgan import thyroid_study
     from medsynth.methods.dp_gan import method as dp_gan
     from medsynth.methods.gs_wgan import method as gs_wgan
-    from medsynth.methods.gs_wgan import public_order as public_turns
+    from medsynth.methods.gs_wgan import public_order
     from medsynth.methods.loss_noise import method as loss_noise
-    from medsynth.methods.warm_dp_cgan import budget_rule as pairing
+    from medsynth.methods.warm_dp_cgan import budget_rule
     from medsynth.methods.warm_dp_cgan import method as warm_dp_cgan
 
     monkeypatch.setattr(warm_dp_cgan, "STEPS", 5)
-    some = pairing.Pairing(count=3, steps=10, critic=0.1, features=8)
-    none = pairing.Pairing(count=0)
+    some = budget_rule.Pairing(count=3, steps=10, critic=0.1, features=8)
+    none = budget_rule.Pairing(count=0)
     monkeypatch.setattr(warm_dp_cgan, "pairing", lambda rows, columns, epsilon: some if columns > 3 else none)
-    kept = warm_dp_cgan.Config.__init__.__kwdefaults__
-    monkeypatch.setattr(warm_dp_cgan.Config.__init__, "__kwdefaults__", {**kept, "candidates": 6})
-    config, shape = dp_cgan.Config, dp_cgan.Shape
-    defaults = {"lots": 5, "features": 16}
-    monkeypatch.setattr(config.__init__, "__kwdefaults__", {**config.__init__.__kwdefaults__, **defaults})
-    monkeypatch.setattr(shape.__init__, "__kwdefaults__", {**shape.__init__.__kwdefaults__, "steps": 10})
-    few = {"shards": 4, "steps": 3, "answers": 2}
-    small = {gs_wgan.Config: few, public_turns.Config: few, gs_wgan.Shape: {"warm": 2}}
-    small |= {module.Config: {"lots": 5, "rate": 0.5} for module in (dp_gan, loss_noise)}
-    small[thyroid_study.Config] = {"steps": 40}
-    for kind, less in small.items():
-        monkeypatch.setattr(kind.__init__, "__kwdefaults__", {**kind.__init__.__kwdefaults__, **less})
+    other_defaults(warm_dp_cgan, candidates=6)
+    other_defaults(dp_cgan, lots=5, features=16)
+    other_defaults(thyroid_study, steps=40)
+    for module in (gs_wgan, public_order):
+        other_defaults(module, shards=4, steps=3, answers=2)
+    for module in (dp_gan, loss_noise):
+        other_defaults(module, lots=5, rate=0.5)
+    monkeypatch.setattr(dp_cgan, "Shape", partial(dp_cgan.Shape, steps=10))
+    monkeypatch.setattr(gs_wgan, "Shape", partial(gs_wgan.Shape, warm=2))
 
 
 @pytest.fixture

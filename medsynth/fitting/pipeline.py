@@ -8,7 +8,6 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -134,7 +133,7 @@ def fit(
         asked_for = {
             "method": method,
             "preset": preset,
-            "config": asdict(config),
+            "config": config.model_dump(mode="json"),
             "seed": seed,
             "rows": rows,
             "delta": delta,
@@ -190,7 +189,7 @@ def fit(
         name=known.name,
         method=method,
         preset=preset,
-        config=asdict(config),
+        config=config.model_dump(mode="json"),
         schema=known,
         ledger=ledger,
         epsilon=None if no_dp else plan.epsilon,

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from ..errors import SchemaError, UsageError
 from ..io import formats
 from ..io import table as io_table
+from ..methods.protocol import MethodModule
 from ..privacy import hierarchy_selection, partition_selection
 from ..privacy.accounting.calibration import Query
 from ..privacy.contribution import Units, capped
@@ -38,7 +38,7 @@ class Opened:
     target: str
     kinds: dict[str, io_table.Kind]
 
-    def queries(self, module: ModuleType, epsilon: float, config: Any, rows: int) -> list[Query]:
+    def queries(self, module: MethodModule, epsilon: float, config: Any, rows: int) -> list[Query]:
         """All that a fit asks: the learning of a schema where there is none, then the method's own answers."""
         learning = partition_selection.queries(self.kinds, self.target) if self.kinds else []
         learning += [Query(label=PATIENTS, weight=PATIENTS_SHARE**-0.5)] if self.most else []

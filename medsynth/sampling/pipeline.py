@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from numpy.typing import NDArray
 from ..artifact import Model, load
 from ..errors import ArtifactError, MedsynthError, UsageError
 from ..methods import registry
+from ..methods.settings import restored_settings
 from ..rng import stream_seed
 from ..transforms.conditions import parse
 from ..transforms.table_codec import csv_cells, decode
@@ -37,19 +36,17 @@ def sample_codes(
     count = model.rows if n is None else n
     if count < 1:
         raise UsageError("-n must be one or more.")
-    module = registry.module(model.method, model.preset)
-    known = {field.name for field in dataclasses.fields(module.Config)}
-    if set(model.config) != known:
-        raise ArtifactError("This model's configuration is not one that this version of medsynth knows.")
-    config = module.Config(**{k: tuple(v) if isinstance(v, list) else v for k, v in model.config.items()})
+    method = registry.find(model.method, model.preset)
+    module = method.load(model.preset)
+    config = restored_settings(module.Config, model.config)
     core = model.schema.core
     options = {"where": parse(where, core), "balance": balance} if where or balance else {}
-    takes = inspect.signature(module.generate).parameters
-    if options and "where" not in takes:
-        raise UsageError(f"--where and --balance need a model of --method {registry.DEFAULT}, not {model.method}.")
+    if options and not method.conditional_sampling:
+        takers = ", ".join(name for name, other in registry.METHODS.items() if other.conditional_sampling)
+        raise UsageError(f"`where` and `balance` need a model of {takers}; this is one of {model.method}.")
 
     def draw(rows: int, seed: int | None, fixed: dict[str, NDArray[np.int32]] | None = None) -> NDArray[np.int32]:
-        given = {**options, "fixed": fixed} if fixed and "fixed" in takes else options
+        given = {**options, "fixed": fixed} if fixed and method.conditional_sampling else options
         codes: NDArray[np.int32] = module.generate(model.tensors, config, core, model.rows, rows, seed, **given)
         for name, own in (fixed or {}).items():
             codes[:, core.names.index(name)] = own

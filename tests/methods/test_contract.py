@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 import medsynth
-from medsynth.methods.dp_cgan.method import Config
-from medsynth.methods.registry import CLAIMING, OF_PRESETS, PRESETS, module
+from medsynth.methods.dp_cgan import method as dp_cgan
+from medsynth.methods.registry import CLAIMING, module, presets
 from medsynth.methods.shared.marginals import cleaned
 from medsynth.sampling.pipeline import sample_codes
 from medsynth.schema import Schema
@@ -76,20 +76,19 @@ def test_a_model_from_a_file_samples_as_it_did(method, tmp_path):
     assert np.array_equal(sample_codes(turned, 50, seed=1), before)
 
 
-def test_the_preset_of_the_study(monkeypatch):
-    config = module("dp-cgan", "thyroid-study").Config
-    kept = config.__init__.__kwdefaults__
-    monkeypatch.setattr(config.__init__, "__kwdefaults__", {**kept, "steps": 20})
+def test_the_preset_of_the_study(other_defaults):
+    other_defaults(module("dp-cgan", "thyroid-study"), steps=20)
     for microbatches in (None, 8):
         check(fit(PLAIN, preset="thyroid-study", microbatches=microbatches))
     with pytest.raises(medsynth.MedsynthError, match="thyroid-study"):
         fit(MIXED, preset="thyroid-study")
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", presets())
 def test_a_preset_belongs_to_its_method(preset):
-    check(fit(PLAIN, preset=preset, method=OF_PRESETS[preset]))
-    with pytest.raises(medsynth.MedsynthError, match=f"belongs to --method {OF_PRESETS[preset]}"):
+    owner = presets()[preset].name
+    check(fit(PLAIN, preset=preset, method=owner))
+    with pytest.raises(medsynth.MedsynthError, match=f"belongs to {owner}"):
         fit(PLAIN, preset=preset, method="independent")
 
 
@@ -122,10 +121,10 @@ def test_public_seeds_repeat_only_what_is_public(monkeypatch):
 
 
 @pytest.mark.parametrize("method", CLAIMING)
-def test_the_classes_are_learned(method, monkeypatch):
+def test_the_classes_are_learned(method, monkeypatch, other_defaults):
     """With ample budget and rows, what separates the classes in the table separates them in the sample."""
     monkeypatch.undo()
-    monkeypatch.setattr(Config.__init__, "__kwdefaults__", {**Config.__init__.__kwdefaults__, "lots": 40})
+    other_defaults(dp_cgan, lots=40)
     rng = np.random.default_rng(1)
     y = rng.integers(0, 2, 4000)
     frame = pd.DataFrame({"x": np.clip(np.rint(50 + 15 * (2 * y - 1) + 5 * rng.standard_normal(4000)), 0, 100), "y": y})

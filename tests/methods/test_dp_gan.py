@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from medsynth.errors import SchemaError, TableError, UsageError
 from medsynth.fitting.pipeline import plan_fit
 from medsynth.methods.dp_gan import grouping
 from medsynth.methods.dp_gan import method as dp_gan
+from medsynth.methods.registry import configured
 from medsynth.methods.shared.training_loop import Stage
 from medsynth.privacy.accounting import accountant
 from medsynth.privacy.accounting.calibration import make_plan
@@ -22,11 +24,6 @@ from medsynth.privacy.vault import Vault
 
 pytestmark = pytest.mark.usefixtures("quick")
 LABELS = {"column histograms", "class counts", "critic gradients"}
-
-
-def settings(monkeypatch, **changes):
-    made = dp_gan.Config.__init__
-    monkeypatch.setattr(made, "__kwdefaults__", {**made.__kwdefaults__, **changes})
 
 
 def run(cohort, clinic, **options):
@@ -43,8 +40,8 @@ def test_the_plan_costs_what_an_independent_accountant_says(bounds):
 
 @pytest.mark.parametrize("groups", grouping.COUNTS)
 @pytest.mark.parametrize("bounds", ["fixed", "quantile"])
-def test_every_grouping_keeps_its_plan(groups, bounds, cohort, clinic, monkeypatch):
-    settings(monkeypatch, groups=groups, bounds=bounds)
+def test_every_grouping_keeps_its_plan(groups, bounds, cohort, clinic, other_defaults):
+    other_defaults(dp_gan, groups=groups, bounds=bounds)
     model = run(cohort, clinic)
     told = {entry.label: entry for entry in model.ledger.entries}
     k = grouping.COUNTS[groups]
@@ -64,11 +61,11 @@ def test_grouping_does_not_cheapen_the_noise():
 
 def test_what_is_refused():
     with pytest.raises(UsageError, match="dp-cgan"):
-        dp_gan.Config(microbatches=4)
+        configured("dp-gan", dp_gan, {"microbatches": 4})
     with pytest.raises(UsageError, match="weight-bias"):
-        dp_gan.Config(groups="magic")
+        configured("dp-gan", dp_gan, {"groups": "magic"})
     with pytest.raises(UsageError, match="quantile"):
-        dp_gan.Config(bounds="magic")
+        configured("dp-gan", dp_gan, {"bounds": "magic"})
 
 
 def test_public_streams_do_not_know_the_lot(cohort, clinic, monkeypatch):
@@ -154,14 +151,14 @@ def test_a_noised_quantile_finds_the_median():
 
 @pytest.fixture
 def public(tmp_path, cohort, monkeypatch):
-    monkeypatch.setattr(dp_gan.Shape.__init__, "__kwdefaults__", {**dp_gan.Shape.__init__.__kwdefaults__, "warm": 3})
+    monkeypatch.setattr(dp_gan, "Shape", partial(dp_gan.Shape, warm=3))
     path = tmp_path / "public.csv"
     cohort.iloc[:40].to_csv(path, index=False)
     return path
 
 
-def test_public_rows_stand_in_the_ledger_and_cost_nothing(public, cohort, clinic, monkeypatch, tmp_path):
-    settings(monkeypatch, bounds="quantile", groups="weight-bias")
+def test_public_rows_stand_in_the_ledger_and_cost_nothing(public, cohort, clinic, other_defaults, tmp_path):
+    other_defaults(dp_gan, bounds="quantile", groups="weight-bias")
     model = run(cohort, clinic, public=public)
     digest = hashlib.sha256(public.read_bytes()).hexdigest()
     kept = medsynth.load(model.save(tmp_path / "m.medsynth"))
@@ -173,9 +170,9 @@ def test_public_rows_stand_in_the_ledger_and_cost_nothing(public, cohort, clinic
 
 
 def test_public_rows_are_refused_where_nothing_learns_from_them(public, cohort, clinic):
-    with pytest.raises(UsageError, match="--public belongs to --method dp-gan"):
+    with pytest.raises(UsageError, match="`public` belongs to dp-gan"):
         medsynth.fit(cohort, epsilon=3.7, schema=clinic, public=public)
-    with pytest.raises(UsageError, match="--public belongs to --method dp-gan"):
+    with pytest.raises(UsageError, match="`public` belongs to dp-gan"):
         medsynth.fit(cohort, epsilon=3.7, preset="thyroid-study", public=public)
 
 

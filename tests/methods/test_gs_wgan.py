@@ -9,6 +9,7 @@ import medsynth
 from medsynth.errors import UsageError
 from medsynth.methods.gs_wgan import method as gs_wgan
 from medsynth.methods.gs_wgan.dual_averaging import Quiet
+from medsynth.methods.registry import configured
 from medsynth.methods.shared.training_loop import Stage
 from medsynth.privacy.accounting import accountant
 from medsynth.privacy.accounting.calibration import make_plan
@@ -33,7 +34,7 @@ def fit(rows=90, **options):
 
 def test_the_warm_start_moves_no_generator_and_every_step_moves_every_critic(monkeypatch):
     kept, seen = {}, []
-    ask, upstream = Stage.ask.__func__, Shards.upstream
+    ask, upstream = Stage.ask.__func__, Shards.measure_upstream_gradient
 
     def asked(cls, *args):
         kept["stage"] = ask(cls, *args)
@@ -48,7 +49,7 @@ def test_the_warm_start_moves_no_generator_and_every_step_moves_every_critic(mon
         return 0 * upstream(self, label, fakes, bound, **options)
 
     monkeypatch.setattr(Stage, "ask", classmethod(asked))
-    monkeypatch.setattr(Shards, "upstream", answered)
+    monkeypatch.setattr(Shards, "measure_upstream_gradient", answered)
     model = fit()
     base = np.concatenate([model.tensors[f"base.{name}"] for name in ("age", "sick")], 1)
     assert np.allclose(base, kept["start"], atol=1e-6)  # answers of zero leave the generator at its start
@@ -78,10 +79,12 @@ def test_the_number_of_shards_is_a_public_rule(monkeypatch):
     assert gs_wgan.Config(shards=7).parties(10**6) == 7
 
 
-@pytest.mark.parametrize("wrong", [{"microbatches": 4}, {"shards": 0}, {"steps": 0}, {"answers": 0}, {"batch": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"microbatches": 4}, {"shards": 0}, {"steps": 0}, {"answers": 0}, {"batch": 0}], ids=str
+)
 def test_settings_are_checked(wrong):
     with pytest.raises(UsageError):
-        gs_wgan.Config(**wrong)
+        configured("gs-wgan", gs_wgan, wrong)
 
 
 def test_quiet_steps_follow_what_stands_out_and_nothing_else():

@@ -46,12 +46,11 @@ class SameLots(rng.NoNoise):
         return self.own.bytes(count)
 
 
-def test_a_released_model_is_the_same_with_and_without_the_noise(quick, cohort, clinic, monkeypatch):
+def test_a_released_model_is_the_same_with_and_without_the_noise(quick, cohort, clinic, monkeypatch, other_defaults):
     monkeypatch.setattr(rng, "NoNoise", SameLots)
     models = []
     for multiplier in (0.0, 1.0, 1e3):
-        made = loss_noise.Config.__init__
-        monkeypatch.setattr(made, "__kwdefaults__", {**made.__kwdefaults__, "multiplier": multiplier})
+        other_defaults(loss_noise, multiplier=multiplier)
         models.append(medsynth.fit(cohort, no_dp=True, schema=clinic, rows=300, method="loss-noise", seed=1))
     for model in models[1:]:
         assert all(np.array_equal(model.tensors[name], tensor) for name, tensor in models[0].tensors.items())

@@ -120,7 +120,7 @@ def test_a_fresh_sample_is_said(folder):
     ("words", "said"),
     [
         ("--method gs-wgan", "picked afresh and in secret"),
-        ("--preset public-turns", "answer in a public order"),
+        ("--preset public-order", "answer in a public order"),
         ("--method dp-gan", "Poisson sampling"),
         ("--method independent", None),
     ],

@@ -10,47 +10,40 @@ better critic than the last of them (the limit is the mean embedding of DP-MERF;
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from pydantic import Field
 from torch import Tensor
 
-from ...errors import UsageError
 from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.networks import Averaged, Mlp
 from ...privacy.vault import Codes, Vault
 from ...rng import numpy_stream, torch_stream
 from ...schema import Schema
+from ..protocol import Arrays, Progress
+from ..settings import Count, MethodConfig, Positive, Rate, Share
 from ..shared.marginals import cleaned, without_ghosts
 from .encoded_rows import Rows, histogram_maps
 from .random_features import Embedding
 
 HISTOGRAMS, CLASSES, GRADIENTS = "column histograms", "class counts", "critic gradients"
-Progress = Callable[[int, int], None]
-Arrays = dict[str, NDArray[np.float32]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Config:
-    """Privacy parameters of the default DP-CGAN. Shares are of the privacy loss; the critic takes the rest."""
+class Config(MethodConfig):
+    """Privacy parameters. Shares are of the privacy loss; the critic's gradient sums take the rest."""
 
-    lots: int = 400
-    rate: float = 0.25
-    largest_lot: int = 4096  # rows; beyond, the rate falls: the noise is small against so many rows anyway
-    clip: float = 1.0
-    histogram_share: float = 0.15
-    class_share: float = 0.05
-    microbatches: int | None = None
-    features: int = 400  # random Fourier features, half sines and half cosines
-    phase: float = 2.0  # between two rows, on average, in radians
-    spread: float = 0.7  # of the frequencies' logarithm, both ways
-
-    def __post_init__(self) -> None:
-        if self.microbatches is not None and self.microbatches < 1:
-            raise UsageError("--microbatches must be one or more.")
+    lots: Count = Field(default=400, description="noised gradient sums of the critic")
+    rate: Rate = Field(default=0.25, description="Poisson sampling rate of a lot")
+    largest_lot: Count = Field(default=4096, description="expected rows of a lot beyond which the rate falls")
+    clip: Positive = Field(default=1.0, description="clipping norm of a row's gradient")
+    histogram_share: Share = Field(default=0.15, description="share of the column histograms")
+    class_share: Share = Field(default=0.05, description="share of the class marginal")
+    microbatches: int | None = Field(default=None, ge=1, description="groups a lot, whose means are clipped; else rows")
+    features: Count = Field(default=400, description="random Fourier features, half sines and half cosines")
+    phase: Positive = Field(default=2.0, description="radians between two rows, on average")
+    spread: Positive = Field(default=0.7, description="of the frequencies' logarithm, both ways")
 
     def sampling_rate(self, rows: int) -> float:
         """The Poisson rate at a declared number of rows."""

@@ -10,13 +10,12 @@ whole budget.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 
-from ...errors import SchemaError, UsageError
+from ...errors import SchemaError
 from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.clipping import clipped_gradient_sum
 from ...privacy.networks import Mlp
@@ -25,29 +24,26 @@ from ...rng import numpy_stream, torch_stream
 from ...schema import Binary, Categorical, Schema
 from ...transforms.grid import grid
 from ...transforms.table_codec import size
+from ..protocol import Arrays, Progress
+from ..settings import Count, MethodConfig, Positive, Rate
 from ..shared.marginals import cleaned
 from .layout import Layout
-from .method import CLASSES, GRADIENTS, Arrays, Progress
+from .method import CLASSES, GRADIENTS
 
 CLASS_WEIGHT = 5.0  # noise of the class counts: about a hundredth of the privacy loss
 
 
-@dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(MethodConfig):
     """The study's settings."""
 
-    lot: int = 32
-    steps: int = 5894
-    clip: float = 1.1
-    microbatches: int | None = None
-    latent: int = 100
-    width: int = 128
-    critic_rate: tuple[float, float] = (0.15, 0.052)
-    generator_rate: float = 1e-3
-
-    def __post_init__(self) -> None:
-        if self.microbatches is not None and self.microbatches < 1:
-            raise UsageError("--microbatches must be one or more.")
+    lot: Count = Field(default=32, description="expected rows of a lot")
+    steps: Count = Field(default=5894, description="noised gradient sums of the critic")
+    clip: Positive = Field(default=1.1, description="clipping norm of a row's gradient")
+    microbatches: int | None = Field(default=None, ge=1, description="groups a lot, whose means are clipped; else rows")
+    latent: Count = Field(default=100, description="numbers that a generated row starts from")
+    width: Count = Field(default=128, description="hidden units of each network")
+    critic_rate: tuple[Rate, Rate] = Field(default=(0.15, 0.052), description="critic's first and last learning rate")
+    generator_rate: Rate = Field(default=1e-3, description="generator's learning rate")
 
     def sampling_rate(self, rows: int) -> float:
         """The Poisson rate at a declared number of rows."""

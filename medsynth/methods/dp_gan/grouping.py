@@ -11,17 +11,16 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ...errors import UsageError
 from ...privacy.networks import Mlp
 
-Kind = Literal["global", "weight-bias", "clustered"]
+Grouping = Literal["global", "weight-bias", "clustered"]
+BoundRule = Literal["fixed", "quantile"]
 COUNTS: dict[str, int] = {"global": 1, "weight-bias": 2, "clustered": 3}
-BOUNDS = ("fixed", "quantile")
 ROUNDS = 20  # of Lloyd's algorithm
 GOAL, SPEED = 0.5, 0.3  # the share of rows that a bound should leave whole, and how fast it moves there
 
 
-def groups_of(kind: Kind, critic: Mlp, gradients: Tensor) -> Tensor:
+def groups_of(kind: Grouping, critic: Mlp, gradients: Tensor) -> Tensor:
     """The group of each parameter, (parameters,).
 
     `gradients`, (rows, parameters), are of public or released rows: they tell which parameters have like ones.
@@ -51,10 +50,3 @@ def moved(bounds: tuple[float, ...], kept: list[float]) -> tuple[float, ...]:
     return tuple(
         bound * math.exp(-SPEED * (min(1.0, max(0.0, share)) - GOAL)) for bound, share in zip(bounds, kept, strict=True)
     )
-
-
-def check(kind: str, bounds: str) -> None:
-    """Raises UsageError for a name that is none of the groupings, or none of the ways to set bounds."""
-    for what, name, known in (("grouping", kind, tuple(COUNTS)), ("way to set bounds", bounds, BOUNDS)):
-        if name not in known:
-            raise UsageError(f"There is no {what} {name!r}. There are: {', '.join(known)}.")

@@ -10,48 +10,42 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
-from ...errors import UsageError
 from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.networks import Averaged, Mlp
 from ...privacy.pair_clipping import Answer, Groups, pair_gradients
 from ...privacy.vault import Codes, Vault
 from ...rng import torch_stream
 from ...schema import Schema
-from ..dp_cgan.method import GRADIENTS, Arrays, Progress
+from ..dp_cgan.method import GRADIENTS
+from ..protocol import Arrays, Progress
+from ..settings import Count, MethodConfig, Positive, Rate, Share
 from ..shared.sampler import generate as generate
 from ..shared.training_loop import Stage, stage_queries
-from .grouping import COUNTS, Kind, check, groups_of, moved
+from .grouping import COUNTS, BoundRule, Grouping, groups_of, moved
 
 BELOW = "gradients below their bounds"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Config:
-    """Privacy parameters. Shares are of the privacy loss; the critic's gradients take the rest."""
+class Config(MethodConfig):
+    """Privacy parameters. Shares are of the privacy loss; the critic's gradient sums take the rest."""
 
-    lots: int = 600
-    rate: float = 0.1
-    largest_lot: int = 2048  # rows; beyond, the rate falls
-    clip: float = 0.5  # of every group, where the bounds begin
-    histogram_share: float = 0.15
-    class_share: float = 0.05
-    groups: Kind = "global"
-    bounds: Literal["fixed", "quantile"] = "quantile"
-    bound_share: float = 0.03  # of noised quantiles
-    bound_lots: int = 50
-    critic_steps: int = 2  # lots a generator step
-    public: bool = False  # rows were declared public: bounds follow them, and nothing is asked for bounds
-    microbatches: int | None = None
-
-    def __post_init__(self) -> None:
-        check(self.groups, self.bounds)
-        if self.microbatches is not None:
-            raise UsageError("--microbatches belongs to --method dp-cgan: this method clips every row.")
+    lots: Count = Field(default=600, description="noised gradient sums of the critic")
+    rate: Rate = Field(default=0.1, description="Poisson sampling rate of a lot")
+    largest_lot: Count = Field(default=2048, description="expected rows of a lot beyond which the rate falls")
+    clip: Positive = Field(default=0.5, description="clipping norm of every group of parameters, at first")
+    histogram_share: Share = Field(default=0.15, description="share of the column histograms")
+    class_share: Share = Field(default=0.05, description="share of the class marginal")
+    groups: Grouping = Field(default="global", description="which parameters are clipped together")
+    bounds: BoundRule = Field(default="quantile", description="whether clipping norms follow noised quantiles")
+    bound_share: Share = Field(default=0.03, description="share of the clipping quantiles")
+    bound_lots: Count = Field(default=50, description="lots at which clipping quantiles are measured")
+    critic_steps: Count = Field(default=2, description="lots a generator step")
+    public: bool = Field(default=False, description="rows were declared public: clipping norms follow them")
 
     def sampling_rate(self, rows: int) -> float:
         """The Poisson rate at a declared number of rows."""

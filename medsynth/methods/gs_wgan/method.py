@@ -13,8 +13,8 @@ import math
 from dataclasses import dataclass
 
 import torch
+from pydantic import Field
 
-from ...errors import UsageError
 from ...privacy import shard_critics as critics
 from ...privacy.accounting import accountant
 from ...privacy.accounting.calibration import Plan, Query, make_plan
@@ -22,7 +22,8 @@ from ...privacy.accounting.events import TurnGaussian
 from ...privacy.vault import Vault
 from ...rng import torch_stream
 from ...schema import Schema
-from ..dp_cgan.method import Arrays, Progress
+from ..protocol import Arrays, Progress
+from ..settings import Count, MethodConfig, Positive, Share
 from ..shared.sampler import generate as generate
 from ..shared.training_loop import Stage, stage_queries
 from .dual_averaging import Quiet
@@ -31,28 +32,20 @@ GRADIENTS = "upstream gradients"
 LARGE = 100.0  # an epsilon beyond which nobody asks what a federation would see
 
 
-@dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(MethodConfig):
     """Privacy parameters. Shares are of the first-order privacy loss; the upstream gradients take the rest."""
 
-    shards: int | None = None  # None: by the rule of `schedule`
-    rows_a_shard: int = 25
-    largest: int = 150  # shards
-    steps: int = 150  # of the generator; all critics train at each
-    answers: int = 20  # a step, each with a pick of its own
-    batch: int = 12  # generated rows an answer
-    clip: float = 1.0  # a critic with gradient penalty has slopes of norm near one
-    joint: bool = False  # clip an answer's rows together, instead of each
-    turns: bool = False  # critics answer in a public order: no secret pick, no amplification
-    histogram_share: float = 0.1
-    class_share: float = 0.02
-    microbatches: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.microbatches is not None:
-            raise UsageError("--microbatches belongs to --method dp-cgan: this method sums no gradients over rows.")
-        if min(1 if self.shards is None else self.shards, self.steps, self.answers, self.batch) < 1:
-            raise UsageError("Shards, steps, answers and generated rows must be one or more each.")
+    shards: int | None = Field(default=None, ge=1, description="shards of the rows; by a rule on rows if not given")
+    rows_a_shard: Count = Field(default=25, description="rows that the rule puts in a shard")
+    largest: Count = Field(default=150, description="shards at most, by the rule")
+    steps: Count = Field(default=150, description="steps of the generator; all critics train at each")
+    answers: Count = Field(default=20, description="upstream gradients measured a step, each with its own pick")
+    batch: Count = Field(default=12, description="generated rows that share an upstream gradient")
+    clip: Positive = Field(default=1.0, description="clipping norm: critics with gradient penalty have slopes near one")
+    joint: bool = Field(default=False, description="clip the gradients of a batch together, instead of row by row")
+    turns: bool = Field(default=False, description="critics in a public order: no secret pick, no amplification")
+    histogram_share: Share = Field(default=0.1, description="share of the column histograms")
+    class_share: Share = Field(default=0.02, description="share of the class marginal")
 
     @property
     def asked(self) -> int:

@@ -7,7 +7,8 @@ critics answers ceil(T / K) times, plain Gaussian answers, and a row is in one s
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from pydantic import Field
 
 from ...privacy.accounting import accountant
 from ...privacy.accounting.events import TurnGaussian
@@ -17,11 +18,10 @@ queries, seconds, train, generate = gs_wgan.queries, gs_wgan.seconds, gs_wgan.tr
 PAPER = {"shards": 1000, "noise": 1.07, "rows": 32, "steps": 20_000, "delta": 1e-5}
 
 
-@dataclass(frozen=True, kw_only=True)
 class Config(gs_wgan.Config):
     """GS-WGAN's settings, in public turns."""
 
-    turns: bool = True
+    turns: bool = Field(default=True, description="critics in a public order: no secret pick, no amplification")
 
 
 def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from pydantic import Field
 
 from ..warm_dp_cgan import method as warm
 
 queries, seconds, notes, train, generate = warm.queries, warm.seconds, warm.notes, warm.train, warm.generate
 
 
-@dataclass(frozen=True, kw_only=True)
 class Config(warm.Config):
-    """The default method's settings without pairs."""
+    """The default method's settings without two-way marginals."""
 
-    pairs: int | None = 0
+    pairs: int | None = Field(default=0, ge=0, description="two-way marginals measured")

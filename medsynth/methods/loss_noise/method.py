@@ -9,40 +9,37 @@ rows still speak through the vault, so that the comparison is of methods; under 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
-from ...errors import UsageError
 from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.clipping import clipped_gradient_sum
 from ...privacy.networks import Averaged, Mlp
 from ...privacy.vault import Codes, Vault
 from ...rng import torch_stream
 from ...schema import Schema
-from ..dp_cgan.method import GRADIENTS, Arrays, Progress
+from ..dp_cgan.method import GRADIENTS
 from ..dp_cgan.thyroid_study import says_fake, says_real
+from ..protocol import Arrays, Progress
+from ..settings import Count, MethodConfig, Positive, Rate
 from ..shared.sampler import generate as generate
 from ..shared.training_loop import Stage, stage_queries
 
 UNBOUNDED = 1e6  # a clipping norm that no gradient reaches: the method clips losses and not gradients
 
 
-@dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(MethodConfig):
     """The published settings, and the lots in which rows are read."""
 
-    lots: int = 800
-    rate: float = 0.1
-    largest_lot: int = 2048  # rows
-    bound: float = 0.7  # of the first batch's mean loss: where the second batch's losses are clipped
-    multiplier: float = 1.0  # of the published noise: its standard deviation over the bound
-    microbatches: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.microbatches is not None:
-            raise UsageError("--microbatches belongs to --method dp-cgan: this method clips no gradient.")
+    lots: Count = Field(default=800, description="gradient sums of the critic")
+    rate: Rate = Field(default=0.1, description="Poisson sampling rate of a lot")
+    largest_lot: Count = Field(default=2048, description="expected rows of a lot beyond which the rate falls")
+    bound: Positive = Field(default=0.7, description="where the second batch's losses are clipped, by the first's mean")
+    multiplier: float = Field(
+        default=1.0, ge=0, allow_inf_nan=False, description="standard deviation of the published noise over the bound"
+    )
 
     def sampling_rate(self, rows: int) -> float:
         """The Poisson rate at a declared number of rows."""

@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from ...errors import UsageError
 from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.vault import Axes, CellMap, Vault
 from ...rng import numpy_stream, torch_stream
 from ...schema import Schema
-from ..dp_cgan.method import Arrays, Progress
+from ..protocol import Arrays, Progress
+from ..settings import Count, MethodConfig, Share, ShareByRule, ShareOrNone
 from ..shared.bins import Bins, grids
 from ..shared.conditionals import class_totals
 from ..shared.decoder import cleaned_histograms, codebook
@@ -38,21 +39,15 @@ ERRORS, PAIRS, CRITIC = "pair selection", "pair tables", "critic's gradient sum"
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Config:
-    """Shares of the privacy loss, and the public rules by which pairs are planned."""
+class Config(MethodConfig):
+    """Shares of the privacy loss, and the public rules by which two-way marginals are planned."""
 
-    histogram_share: float = 0.16
-    refined_share: float = 0.25
-    selection_share: float = 0.05
-    critic_share: float | None = None  # None, and for pairs: by the rule of pairing.py
-    candidates: int = 100  # pairs judged in a round, drawn in public
-    pairs: int | None = None  # how many to measure
-    microbatches: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.microbatches is not None:
-            raise UsageError("--microbatches belongs to --method dp-cgan: this method sums no gradients.")
+    histogram_share: Share = Field(default=0.16, description="share of the column histograms")
+    refined_share: ShareOrNone = Field(default=0.25, description="share of the re-measured class marginals")
+    selection_share: Share = Field(default=0.05, description="share of choosing two-way marginals")
+    critic_share: ShareByRule = Field(default=None, description="share of the critic; by a rule on rows if not given")
+    candidates: Count = Field(default=100, description="pairs of columns compared in a round, drawn in public")
+    pairs: int | None = Field(default=None, ge=0, description="two-way marginals measured; by the rule if not given")
 
     def pairing(self, rows: int, columns: int, epsilon: float) -> Pairing:
         """What is done about pairs and the critic."""
