@@ -52,18 +52,31 @@ def test_it_has_every_mechanism():
         assert f"**{mechanism.__name__}**" in GLOSSARY, mechanism
 
 
-def test_it_has_every_measure_of_a_verdict():
-    """Verdicts are made by `decide(question, measure, ...)`: the measures as written in the sections."""
-    measures = set()
+def verdict_words(place, name):
+    """What the sections give `decide` at a place of its arguments, also by a variable of that name."""
+    words = set()
     for path in (ROOT / "medsynth" / "report").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "decide":
-                measures |= {word.value for word in node.args[1:2] if isinstance(word, ast.Constant)}
-            elif isinstance(node, ast.Assign) and "measure" in [getattr(name, "id", "") for name in node.targets]:
-                measures |= {word.value for word in [node.value] if isinstance(word, ast.Constant)}
+                words |= {word.value for word in node.args[place : place + 1] if isinstance(word, ast.Constant)}
+            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+                words |= {node.value.value for target in node.targets if getattr(target, "id", None) == name}
+    return words
+
+
+def test_it_has_every_measure_of_a_verdict():
+    measures = verdict_words(1, "measure")
     assert len(measures) >= 6
     for measure in measures:
         assert f"`{measure}`" in GLOSSARY, measure
+
+
+def test_the_reviewers_page_has_every_question_of_a_verdict():
+    page = (ROOT / "docs" / "tutorials" / "reviewer.md").read_text()
+    questions = verdict_words(0, "question")
+    assert len(questions) >= 6
+    for question in questions:
+        assert f"| {question} |" in page, question
 
 
 @pytest.mark.parametrize("line", [line for line in GLOSSARY.splitlines() if line.startswith("### ")])
