@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ WITH_FIGURES = [DOCS / "benchmarks.md", DOCS / "thyroid-study.md", DOCS / "metho
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def site(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The built site. Skipped where the tools of the extra `docs` are not installed."""
     lacking = [name for name in ("mkdocs", "material", "mkdocstrings") if importlib.util.find_spec(name) is None]
     if lacking:
@@ -32,7 +33,7 @@ def site(tmp_path_factory):
     return folder
 
 
-def test_it_builds_without_a_warning_and_needs_nothing_from_elsewhere(site):
+def test_it_builds_without_a_warning_and_needs_nothing_from_elsewhere(site: Any) -> None:
     pages = sorted(site.rglob("*.html"))
     assert len(pages) > 30
     for page in pages:
@@ -40,7 +41,7 @@ def test_it_builds_without_a_warning_and_needs_nothing_from_elsewhere(site):
     assert (site / "search" / "search_index.js").exists()  # the search that works from disk
 
 
-def test_the_command_reference_has_every_command(site):
+def test_the_command_reference_has_every_command(site: Any) -> None:
     import typer
     from medsynth_cli.app import app
 
@@ -54,32 +55,32 @@ def test_the_command_reference_has_every_command(site):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
-def test_relative_links_lead_somewhere(page):
+def test_relative_links_lead_somewhere(page: Any) -> None:
     for target in LINK.findall(FENCED.sub("", page.read_text())):
         if not target.startswith(("http:", "https:", "mailto:")):
             assert (page.parent / target).exists(), target
 
 
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
-def test_files_that_are_named_exist(page):
+def test_files_that_are_named_exist(page: Any) -> None:
     for name in NAMED.findall(page.read_text()):
         assert (ROOT / name).exists(), name
 
 
-def test_every_page_is_in_the_navigation():
+def test_every_page_is_in_the_navigation() -> None:
     text = (ROOT / "mkdocs.yml").read_text()
     for page in sorted(DOCS.rglob("*.md")):
         assert f"- {page.relative_to(DOCS)}\n" in text, page
 
 
-def test_the_readme_is_short_and_has_the_two_commands():
+def test_the_readme_is_short_and_has_the_two_commands() -> None:
     text = (ROOT / "README.md").read_text()
     assert len(text.splitlines()) <= 130
     assert "make demo" in text and "make test" in text
 
 
 @pytest.mark.parametrize("page", WITH_FIGURES, ids=lambda page: page.name)
-def test_a_page_of_figures_names_the_command_that_prints_them(page):
+def test_a_page_of_figures_names_the_command_that_prints_them(page: Any) -> None:
     scripts = re.findall(r"python (tests/benchmarks/\w+\.py)", page.read_text())
     assert scripts
     for script in scripts:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from medsynth_cli.app import app
@@ -17,14 +18,14 @@ FENCE = re.compile(r'^```(console|python|yaml)(?: title="([^"]+)")?\n(.*?)^```$'
 pytestmark = pytest.mark.slow
 
 
-def blocks(name):
+def blocks(name: Any) -> Any:
     """(language, title, text) of every block of a page that is to be run or written, in order."""
     found = FENCE.findall((TUTORIALS / name).read_text())
     assert found, name
     return found
 
 
-def run(name, folder, monkeypatch):
+def run(name: Any, folder: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Run a page in `folder`: yaml with a title is written, console commands must exit 0, python must not raise."""
     monkeypatch.chdir(folder)
     names: dict[str, object] = {"__name__": "tutorial"}
@@ -42,7 +43,7 @@ def run(name, folder, monkeypatch):
     return said
 
 
-def command(line):
+def command(line: Any) -> Any:
     """What one command prints. medsynth's own run in this process, which spares a dozen imports of PyTorch."""
     if line.startswith("medsynth "):
         done = CliRunner().invoke(app, shlex.split(line)[1:])
@@ -55,14 +56,14 @@ def command(line):
 
 
 @pytest.fixture(scope="module")
-def steward(tmp_path_factory):
+def steward(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The folder that the steward's page leaves behind, and what its commands printed."""
     folder = tmp_path_factory.mktemp("steward")
     with pytest.MonkeyPatch.context() as patch:
         return folder, run("steward.md", folder, patch)
 
 
-def test_steward(steward):
+def test_steward(steward: Any) -> None:
     folder, said = steward
     for name in ("schema.yaml", "train.csv", "heldout.csv", "medsynth", "synthetic.csv", "report.html", "report.json"):
         assert (folder / f"patients.{name}").stat().st_size, name
@@ -73,7 +74,9 @@ def test_steward(steward):
     assert "1" in said[-1] and "patients.medsynth" in said[-1]
 
 
-def test_the_draft_in_the_steward_page_is_the_one_that_is_written(tmp_path, monkeypatch):
+def test_the_draft_in_the_steward_page_is_the_one_that_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = (TUTORIALS / "steward.md").read_text()
     shown = re.search(r"^tsh_miu_l: .*$", page, re.MULTILINE)
     monkeypatch.chdir(tmp_path)
@@ -86,7 +89,7 @@ def test_the_draft_in_the_steward_page_is_the_one_that_is_written(tmp_path, monk
     assert shown and shown[0] in draft("patients", table_kinds(Path("patients.csv")))
 
 
-def test_reviewer(steward, tmp_path, monkeypatch):
+def test_reviewer(steward: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, _ = steward
     work = tmp_path / "reviewer"
     shutil.copytree(folder, work)
@@ -97,6 +100,6 @@ def test_reviewer(steward, tmp_path, monkeypatch):
     assert "our data board" in (work / "open.report.html").read_text()
 
 
-def test_researcher(tmp_path, monkeypatch):
+def test_researcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run("researcher.md", tmp_path, monkeypatch)
     assert (tmp_path / "clinic.medsynth").exists()

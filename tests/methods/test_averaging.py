@@ -6,7 +6,7 @@ from medsynth.methods.shared.averaging import AveragedWeights
 from medsynth.privacy.networks import Mlp
 
 
-def test_averaged_weights_are_the_exponential_average():
+def test_averaged_weights_are_the_exponential_average() -> None:
     net = Mlp([2, 1], bias=False)
     (weight,) = net.parameters()
     values = [1.0, 3.0, -2.0, 5.0]
