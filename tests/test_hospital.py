@@ -67,7 +67,7 @@ def test_from_the_extract_to_a_report(
         assert answer.exit_code == 0, answer.stderr
     model = medsynth.load("hospital.medsynth")
     assert model.claims and model.epsilon <= 3.7 and model.ledger.max_rows == 3
-    twin = json.loads((tmp_path / "hospital.report.json").read_text())
+    twin = json.loads((tmp_path / "hospital.report.json").read_text())["sections"]
     assert twin["plausibility"]["broken"] == 0 and "patient with up to 3 rows" in twin["claim"]["protects"]
     page = (tmp_path / "hospital.report.html").read_text()
     assert "all rows of any one patient" in page and "missing values: -9, haemolysed" in page

@@ -220,7 +220,7 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_microbatches_and_presets_are_charged(patients: Path) -> None:
     good(*FIT, "--method", "dp-cgan", "--microbatches", "8")
     rows = json.loads(good("ledger", "--json").stdout)["events"]
-    assert [row["sensitivity"] for row in rows if row["label"] == "critic gradients"] == [2.0]
+    assert [row["sensitivity"] for row in rows if row["label"] == "critic gradient sum"] == [2.0]
 
 
 def test_verify_refuses_a_claim_that_is_too_small(patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:

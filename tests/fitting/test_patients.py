@@ -166,7 +166,7 @@ def test_a_fit_per_patient(method: Any, quick: None, tmp_path: Path) -> None:
     assert again.ledger.relation == model.ledger.relation and "one patient" in model.ledger.relation
     assert model.rows == visits()["patient"].value_counts().clip(upper=3).sum()
     labels = {e.label: e.sensitivity for e in again.ledger.entries}
-    assert labels.pop("gradients below their bounds", 1.5) == 1.5  # a row counts a half
+    assert labels.pop("clipping quantiles", 1.5) == 1.5  # a row counts a half
     assert labels.pop("rows per patient") == 1.0 and min(labels.values()) >= 3 * 0.999
     drawn = medsynth.sample(again, 2000)
     sizes = drawn["patient"].value_counts()

@@ -91,7 +91,7 @@ def test_an_attack_of_its_own_is_run(halves: Any, synthetic: Any) -> None:
 
 
 def test_the_privacy_unit_is_the_ledgers(model: Any, synthetic: Any) -> None:
-    patients = dataclasses.replace(model, ledger=dataclasses.replace(model.ledger, most=3))
+    patients = dataclasses.replace(model, ledger=dataclasses.replace(model.ledger, max_rows=3))
     report = build(synthetic=synthetic, real=None, model=patients, title="clinic")
     assert report.sections["source"].privacy_unit == patients.ledger.protects != model.ledger.protects
     html = page(report)

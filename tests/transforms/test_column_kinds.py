@@ -128,7 +128,7 @@ def test_fit_sample_and_report_on_a_ward(quick: None, tmp_path: Path, monkeypatc
     assert first.between("2015-01-01", "2024-12-31").all() and last.isna().any()
     assert (last - first).dropna().dt.days.between(0, 60).all()
     twin = json.loads((tmp_path / "ward.report.json").read_text())
-    assert {v["name"]: v["kind"] for v in twin["variables"]}["record"] == "identifier"
+    assert {v["name"]: v["kind"] for v in twin["sections"]["variables"]["columns"]}["record"] == "identifier"
     assert "MRN-9" not in (tmp_path / "ward.report.html").read_text()
 
 

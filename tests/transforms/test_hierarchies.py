@@ -70,11 +70,11 @@ def test_the_map_of_nodes_agrees_with_the_chains() -> None:
     codes = [f"{rng.choice(list('ABEI'))}{rng.integers(0, 99):02}.{rng.integers(0, 9)}" for _ in range(500)]
     where = np.array([known.chain(code)[-1].start for code in codes], np.int32)
     nodes = known.children(known.chain("E")[-1]) + known.children(known.chain("I")[-1])
-    cells = rollup.Nodes(nodes).cell_of(where)
+    cells = rollup.NodeCells(nodes).cell_of(where)
     for code, cell in zip(codes, cells, strict=True):
         label = known.chain(code)[1].label
         assert (nodes[cell].label if cell < len(nodes) else None) == (label if code[0] in "EI" else None)
-    assert (rollup.Nodes([]).cell_of(where) == 0).all()
+    assert (rollup.NodeCells([]).cell_of(where) == 0).all()
 
 
 def test_levels_are_chosen_as_fine_as_the_counts_carry(quick: None) -> None:
@@ -163,4 +163,4 @@ def test_many_levels_are_weighed_before_memory_is_taken(quick: None) -> None:
     many = Categorical(levels=tuple(f"l{k}" for k in range(9000)))
     small, large = (Schema(name="t", target="y", columns={"x": many, "y": column}) for column in (
         schema().columns["y"], Categorical(levels=tuple(f"c{k}" for k in range(200)))))  # fmt: skip
-    assert opening.weight(small) < opening.HEAVY < opening.weight(large)
+    assert opening.fit_memory_gib(small) < opening.MUCH_MEMORY_GIB < opening.fit_memory_gib(large)
