@@ -2,8 +2,10 @@
 
 import hashlib
 import os
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +20,7 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(autouse=True, scope="session")
-def composed_once(tmp_path_factory):
+def composed_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Compose the same events once in a session, whichever test or worker asks: plans of dp-gan take some ten seconds.
 
     The accountant itself is cached, by all its arguments, so a test that replaces it replaces the cache as well.
@@ -26,8 +28,8 @@ def composed_once(tmp_path_factory):
     folder = tmp_path_factory.getbasetemp()
     folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
 
-    def cached(true):
-        def run(*args, **kwargs):
+    def cached(true: Any) -> Any:
+        def run(*args: Any, **kwargs: Any) -> Any:
             key = hashlib.sha256(repr((true.__name__, args, kwargs)).encode()).hexdigest()
             path = folder / f"epsilon-{key}"
             if path.exists():
@@ -57,10 +59,10 @@ def clinic() -> Schema:
 
 
 @pytest.fixture
-def other_defaults(monkeypatch):
+def other_defaults(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Gives the settings of a method's module other defaults: its `Config` is replaced by one derived from it."""
 
-    def change(module, **defaults):
+    def change(module: Any, **defaults: Any) -> None:
         fields = module.Config.model_fields
         changed = {name: (fields[name].rebuild_annotation(), value) for name, value in defaults.items()}
         monkeypatch.setattr(module, "Config", create_model("Config", __base__=module.Config, **changed))
@@ -69,7 +71,7 @@ def other_defaults(monkeypatch):
 
 
 @pytest.fixture
-def quick(monkeypatch, other_defaults):
+def quick(monkeypatch: pytest.MonkeyPatch, other_defaults: Any) -> None:
     """Make fits quick: few lots, steps, two-way marginals and shards."""
     from medsynth.methods.dp_cgan import method as dp_cgan
     from medsynth.methods.dp_cgan import thyroid_study
@@ -96,7 +98,7 @@ def quick(monkeypatch, other_defaults):
 
 
 @pytest.fixture
-def patients(tmp_path, cohort, monkeypatch) -> Path:
+def patients(tmp_path: Path, cohort: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> Path:
     """patients.csv and its schema in an empty folder, which becomes the current one."""
     monkeypatch.chdir(tmp_path)
     cohort.to_csv("patients.csv", index=False)

@@ -6,7 +6,9 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +35,7 @@ COMMANDS = sorted((ROOT / "cli").glob("*.py"))
 LATE = {"torch", "opacus", "dp_accounting"}
 
 
-def imports(path):
+def imports(path: Any) -> Iterator[Any]:
     """(module parts below medsynth, whether at module level) of every import in a file."""
     package = path.relative_to(ROOT).with_suffix("").parts[1:]
     tree = ast.parse(path.read_text())
@@ -48,12 +50,12 @@ def imports(path):
             yield from ((("", alias.name.split(".")[0]), id(node) in top) for alias in node.names)
 
 
-def modules():
+def modules() -> Any:
     return [path for path in SOURCES if path.name != "__init__.py"]
 
 
 @pytest.mark.parametrize("path", modules(), ids=str)
-def test_imports_point_down(path):
+def test_imports_point_down(path: Any) -> None:
     room = path.relative_to(ROOT / "medsynth").with_suffix("").parts[0]
     assert room in FLOOR, f"{room} stands on no floor"
     for parts, _ in imports(path):
@@ -61,11 +63,11 @@ def test_imports_point_down(path):
             assert FLOOR[parts[0]] < FLOOR[room], (path, parts)
 
 
-def test_no_circles():
+def test_no_circles() -> None:
     names = {path.relative_to(ROOT / "medsynth").with_suffix("").parts: path for path in modules()}
     graph = {name: {p for p, top in imports(path) if top and p in names} for name, path in names.items()}
 
-    def visit(name, trail):
+    def visit(name: Any, trail: Any) -> None:
         assert name not in trail, f"a circle: {trail}"
         for other in graph[name]:
             visit(other, (*trail, name))
@@ -75,12 +77,12 @@ def test_no_circles():
 
 
 @pytest.mark.parametrize("name", ["events", "ledger", "accountant", "calibration"])
-def test_accounting_imports_no_torch(name):
+def test_accounting_imports_no_torch(name: str) -> None:
     path = ROOT / "medsynth" / "privacy" / "accounting" / f"{name}.py"
     assert not {parts[1] for parts, top in imports(path) if top and not parts[0]} & LATE
 
 
-def test_two_modules_read_tables():
+def test_two_modules_read_tables() -> None:
     readers = {
         path.name
         for path in SOURCES + COMMANDS
@@ -90,30 +92,30 @@ def test_two_modules_read_tables():
 
 
 @pytest.mark.parametrize("path", SOURCES + COMMANDS, ids=str)
-def test_files_are_short(path):
+def test_files_are_short(path: Any) -> None:
     lines = len(path.read_text().splitlines())
     assert lines <= (200 if "methods" in path.parts else 300)
 
 
 @pytest.mark.parametrize("path", SOURCES + COMMANDS, ids=str)
-def test_functions_are_short(path):
+def test_functions_are_short(path: Any) -> None:
     nodes = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.FunctionDef)]
     long = {n.name: n.end_lineno - n.lineno + 1 for n in nodes if n.end_lineno - n.lineno + 1 > 60}
     assert not long
 
 
-def test_folders_are_small():
+def test_folders_are_small() -> None:
     count = Counter(path.parent.relative_to(ROOT) for path in SOURCES + COMMANDS if path.stem[:2] != "__")
     assert not {folder: files for folder, files in count.items() if files > 12}
 
 
-def test_the_pre_commit_configuration_is_valid():
+def test_the_pre_commit_configuration_is_valid() -> None:
     words = [sys.executable, "-m", "pre_commit", "validate-config", str(ROOT / ".pre-commit-config.yaml")]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_every_package_is_on_the_list():
+def test_every_package_is_on_the_list() -> None:
     setup = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     renamed = {folder: package for package, folder in setup["package-dir"].items()}
     found = {p.parent.relative_to(ROOT) for p in ROOT.glob("*/**/__init__.py") if p.parts[len(ROOT.parts)][0] != "."}
@@ -122,7 +124,7 @@ def test_every_package_is_on_the_list():
     assert names == set(setup["packages"])
 
 
-def test_public_names_exist():
+def test_public_names_exist() -> None:
     for name in medsynth.__all__:
         assert getattr(medsynth, name)
     with pytest.raises(AttributeError):
@@ -131,14 +133,14 @@ def test_public_names_exist():
     assert project["version"] == medsynth.__version__
 
 
-def test_installs_are_constrained():
+def test_installs_are_constrained() -> None:
     for name in ("README.md", "Makefile", ".github/workflows/ci.yml"):
         for line in (ROOT / name).read_text().splitlines():
             if re.search(r"pip\"? install", line) and "torch==" not in line:
                 assert "-c constraints.txt" in line, line
 
 
-def test_the_constraints_pin_everything_declared():
+def test_the_constraints_pin_everything_declared() -> None:
     lines = (ROOT / "constraints.txt").read_text().replace("_", "-").splitlines()
     pins = {line.split("==")[0].lower() for line in lines if "==" in line}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

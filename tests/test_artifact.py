@@ -3,6 +3,8 @@
 import json
 import random
 import struct
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.fixture(scope="module")
-def content(tmp_path_factory):
+def content(tmp_path_factory: pytest.TempPathFactory) -> Any:
     from medsynth_sample_data import simulate
 
     frame = simulate.cohort(60, 1)[["age_years", "is_pregnant", "diagnosis"]]
@@ -36,7 +38,7 @@ def content(tmp_path_factory):
     return model, path
 
 
-def test_round_trip(content):
+def test_round_trip(content: Any) -> None:
     model, path = content
     back = medsynth.load(path)
     assert back.describe() == model.describe()
@@ -44,7 +46,7 @@ def test_round_trip(content):
     assert medsynth.sample(back, 20, seed=1).equals(medsynth.sample(model, 20, seed=1))
 
 
-def test_it_holds_only_what_may_leave(content):
+def test_it_holds_only_what_may_leave(content: Any) -> None:
     """Tensors are the generator, its start and prior, and ledgered histograms; the rest is public or the ledger."""
     model, path = content
     header = path.read_bytes()
@@ -57,7 +59,7 @@ def test_it_holds_only_what_may_leave(content):
     assert asked == {"one-way marginals", "class-by-bin marginals", "re-measured class marginals"}
 
 
-def test_every_kind_of_damage_is_one_error(content, tmp_path):
+def test_every_kind_of_damage_is_one_error(content: Any, tmp_path: Path) -> None:
     data, path = content[1].read_bytes(), tmp_path / "bad.medsynth"
     rng = random.Random(0)
     broken = [b"", b"PK\x03\x04" * 20, data[:100], data[:-1], data + b"x", b"\xff" * 500]
@@ -72,12 +74,12 @@ def test_every_kind_of_damage_is_one_error(content, tmp_path):
         assert str(path) in str(caught.value)
 
 
-def test_a_missing_model_says_how_to_make_one(tmp_path):
+def test_a_missing_model_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match="Fit a model first"):
         medsynth.load(tmp_path / "none.medsynth")
 
 
-def test_nothing_is_overwritten_unasked(content, tmp_path):
+def test_nothing_is_overwritten_unasked(content: Any, tmp_path: Path) -> None:
     path = tmp_path / "m.medsynth"
     path.write_text("precious")
     with pytest.raises(OutputExists):
@@ -87,13 +89,13 @@ def test_nothing_is_overwritten_unasked(content, tmp_path):
     assert medsynth.load(path).name == "t"
 
 
-def test_a_full_disk_leaves_what_was_there(content, tmp_path, monkeypatch):
+def test_a_full_disk_leaves_what_was_there(content: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import os
 
     path = tmp_path / "m.medsynth"
     path.write_text("precious")
 
-    def full(handle):
+    def full(handle: Any) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)

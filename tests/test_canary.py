@@ -4,6 +4,8 @@ import logging
 import re
 import sys
 import traceback
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -35,7 +37,7 @@ columns:
 CANARY = re.compile(r"CANARY|7431|Q74|1874|31\.0[78]")
 
 
-def cage(seed, rows=90):
+def cage(seed: Any, rows: int = 90) -> Any:
     """Rows of canaries: words, numbers beyond bounds, codes and dates of nobody else.
 
     So few rows have a code of Q74 that its noisy counts pass the thresholds of two levels with a chance below 1e-6.
@@ -52,20 +54,22 @@ def cage(seed, rows=90):
     })  # fmt: skip
 
 
-def clean(text):
+def clean(text: Any) -> None:
     found = CANARY.search(text)
     assert found is None, text[max(0, found.start() - 80) : found.end() + 20]
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cage.schema.yaml").write_text(SCHEMA)
     return tmp_path
 
 
 @pytest.mark.parametrize(("method", "seed"), [("warm-dp-cgan", 0), ("dp-cgan", 1)])
-def test_a_fit_lets_none_out(quick, folder, caplog, method, seed):
+def test_a_fit_lets_none_out(
+    quick: None, folder: Any, caplog: pytest.LogCaptureFixture, method: str, seed: int
+) -> None:
     caplog.set_level(logging.DEBUG)
     cage(seed).to_csv("cage.csv", index=False)
     run = CliRunner().invoke
@@ -89,13 +93,13 @@ def test_a_fit_lets_none_out(quick, folder, caplog, method, seed):
         clean(re.sub(r"[0-9a-f]{24,}", "", text) if name != "cage.medsynth" else _words(text))
 
 
-def _words(text):
+def _words(text: Any) -> Any:
     """A model file's head without digests and numbers; in the bytes of its tensors anything may stand."""
     head = text[8 : 8 + int.from_bytes(text[:8].encode("latin-1"), "little")]
     return re.sub(r"-?\d+\.\d+(e-?\d+)?|[0-9a-f]{64}", "", head)
 
 
-def test_progress_and_notices_tell_of_none(quick, folder):
+def test_progress_and_notices_tell_of_none(quick: None, folder: Any) -> None:
     said = []
     medsynth.fit(cage(0), epsilon=3, schema=Schema.from_yaml(SCHEMA), rows=90, notice=said.append,
                  progress=lambda *facts: said.append(str(facts)))  # fmt: skip
@@ -108,7 +112,7 @@ SPOILS = {"who": "", "note": None, "icd": None, "seen": "CANARY", "dose": "CANAR
 
 @pytest.mark.parametrize("column", [name for name, spoilt in SPOILS.items() if spoilt is not None])
 @pytest.mark.parametrize("row", [0, 37, 89])
-def test_a_refusal_names_the_place_alone(folder, column, row):
+def test_a_refusal_names_the_place_alone(folder: Any, column: Any, row: int) -> None:
     frame = cage(row).astype(str)
     frame.loc[row, column] = SPOILS[column]
     frame.to_csv("cage.csv", index=False)
@@ -121,11 +125,11 @@ def test_a_refusal_names_the_place_alone(folder, column, row):
     clean("".join(traceback.format_exception(error.value)))
 
 
-def test_a_bug_shows_no_cell_in_its_traceback(quick, folder, monkeypatch):
+def test_a_bug_shows_no_cell_in_its_traceback(quick: None, folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither python's own traceback nor the command's tells what the variables held."""
     cage(0).to_csv("cage.csv", index=False)
 
-    def broken(*args):
+    def broken(*args: Any) -> None:
         raise RuntimeError("something of ours is wrong")
 
     monkeypatch.setattr(warm_dp_cgan, "train", broken)
@@ -147,7 +151,7 @@ WORDS_OF = {"note": 3, "icd": 1, "visits": 1}  # how many rows hold a word, by c
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_learned_schema_holds_no_word_of_few(quick, folder, seed):
+def test_a_learned_schema_holds_no_word_of_few(quick: None, folder: Any, seed: Any) -> None:
     """A word of m rows is released with chance Phi((m - threshold) / std): false-alarm rate, for all words, below 1e-4.
 
     The threshold and its noise stand in the ledger, and the rate is computed from them. The target's two levels, of 60

@@ -1,6 +1,9 @@
 """What a CUDA device must do as a CPU does. Skipped, saying so, where there is none."""
 
+from typing import Any
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -9,6 +12,7 @@ from medsynth.fitting.environment import choose_device
 from medsynth.methods.registry import CLAIMING
 from medsynth.privacy.clipping import clipped_gradient_sum
 from medsynth.privacy.networks import Mlp
+from medsynth.schema import Schema
 
 pytestmark = [
     pytest.mark.cuda,
@@ -16,11 +20,11 @@ pytestmark = [
 ]
 
 
-def test_auto_takes_the_gpu():
+def test_auto_takes_the_gpu() -> None:
     assert choose_device("auto") == choose_device("cuda") == "cuda"
 
 
-def test_clipped_gradient_sums_are_those_of_the_cpu():
+def test_clipped_gradient_sums_are_those_of_the_cpu() -> None:
     net = Mlp([24, 128, 1], "relu", torch.Generator().manual_seed(0))
     rows = torch.randn(512, 24, generator=torch.Generator().manual_seed(1))
     here = clipped_gradient_sum(net, lambda a: -a[:, 0], rows, 1.1).tensors
@@ -30,7 +34,7 @@ def test_clipped_gradient_sums_are_those_of_the_cpu():
 
 
 @pytest.mark.parametrize("method", CLAIMING)
-def test_a_fit_on_the_gpu_is_a_fit(method, cohort, clinic, quick):
+def test_a_fit_on_the_gpu_is_a_fit(method: Any, cohort: pd.DataFrame, clinic: Schema, quick: None) -> None:
     model = medsynth.fit(cohort, epsilon=3.7, schema=clinic, rows=300, method=method, device="cuda")
     assert model.device == "cuda" and model.ledger.complete
     assert len(medsynth.sample(model, 50)) == 50

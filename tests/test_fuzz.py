@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 
-def test_whatever_is_mutated_is_read_or_refused():
+def test_whatever_is_mutated_is_read_or_refused() -> None:
     """1,500 cases of the 10,000 that the benchmark runs."""
     script = Path(__file__).parent / "benchmarks" / "fuzz.py"
     words = [sys.executable, str(script), "--cases", "1500", "--seed", "7"]

@@ -1,6 +1,8 @@
 """The simulated hospital extract: what its README says of it, and the whole way from it to a report."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,16 +22,16 @@ CODES = {"lactate_mmol_l": "-9", "smoker": "refused"}
 
 
 @pytest.fixture(scope="module")
-def extract():
+def extract() -> Any:
     return hospital.extract(8000, 20_000, 0)
 
 
 @pytest.fixture(scope="module")
-def told():
+def told() -> Any:
     return Schema.load(hospital.SCHEMA)
 
 
-def test_its_size_and_what_is_missing(extract, told):
+def test_its_size_and_what_is_missing(extract: Any, told: Any) -> None:
     assert extract.shape == (20_000, 40) and sorted(extract.columns) == sorted(told.names)
     assert extract["patient_id"].nunique() == 8000 and extract["visit_id"].is_unique
     gone = extract.isna() | extract.isin(["-9", "refused"])
@@ -43,7 +45,7 @@ def test_its_size_and_what_is_missing(extract, told):
     assert extract.equals(hospital.extract(8000, 20_000, 0))
 
 
-def test_it_meets_its_schema_and_keeps_its_rules(extract, told, tmp_path):
+def test_it_meets_its_schema_and_keeps_its_rules(extract: Any, told: Any, tmp_path: Path) -> None:
     strict = {n: c.model_copy(update={"out_of_range": "error"}) if hasattr(c, "out_of_range") else c
               for n, c in told.columns.items() if c.kind != "identifier"}  # fmt: skip
     encode(from_frame(extract), told.model_copy(update={"columns": strict}))
@@ -53,7 +55,9 @@ def test_it_meets_its_schema_and_keeps_its_rules(extract, told, tmp_path):
     assert len(between) == 7 and all(rule.synthetic == 0 for rule in between)
 
 
-def test_from_the_extract_to_a_report(quick, extract, told, tmp_path, monkeypatch):
+def test_from_the_extract_to_a_report(
+    quick: None, extract: Any, told: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     hospital.main(["--patients", "500", "--output", "hospital.csv"])
     run = CliRunner().invoke
@@ -63,7 +67,7 @@ def test_from_the_extract_to_a_report(quick, extract, told, tmp_path, monkeypatc
         assert answer.exit_code == 0, answer.stderr
     model = medsynth.load("hospital.medsynth")
     assert model.claims and model.epsilon <= 3.7 and model.ledger.max_rows == 3
-    twin = json.loads((tmp_path / "hospital.report.json").read_text())
+    twin = json.loads((tmp_path / "hospital.report.json").read_text())["sections"]
     assert twin["plausibility"]["broken"] == 0 and "patient with up to 3 rows" in twin["claim"]["protects"]
     page = (tmp_path / "hospital.report.html").read_text()
     assert "all rows of any one patient" in page and "missing values: -9, haemolysed" in page
@@ -75,7 +79,7 @@ def test_from_the_extract_to_a_report(quick, extract, told, tmp_path, monkeypatc
         assert (made[name] == code).any()
 
 
-def test_a_frame_comes_back_in_its_dtypes(quick, extract, told):
+def test_a_frame_comes_back_in_its_dtypes(quick: None, extract: Any, told: Any) -> None:
     some = {"area_code": "category", "ward": "string[pyarrow]", "height_cm": "Int16", "admitted": "datetime64[s]",
             "triage": pd.CategoricalDtype(["minor", "standard", "urgent", "resuscitation"], ordered=True)}  # fmt: skip
     frame = extract.iloc[:600].astype(some).assign(intensive_care=extract["intensive_care"].iloc[:600] == "true")

@@ -5,6 +5,7 @@ Entropy is a function of the number of the call, so that tables of different len
 """
 
 import json
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from medsynth import rng
 from medsynth.methods.registry import CLAIMING
 from medsynth.privacy import partition_selection, shards, vault
 from medsynth.sampling.pipeline import sample_csv
+from medsynth.schema import Schema
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -24,21 +26,21 @@ class EntropyByCall:
 
     source = "TEST ONLY: seeded, no privacy"
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.calls = 0
 
-    def bytes(self, count):
+    def bytes(self, count: Any) -> Any:
         self.calls += 1
         return np.random.Generator(np.random.Philox(self.calls)).bytes(count)
 
 
 @pytest.fixture
-def fixed_entropy(monkeypatch):
+def fixed_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rng, "system_entropy", EntropyByCall)
 
 
 @pytest.fixture
-def blind(monkeypatch, fixed_entropy):
+def blind(monkeypatch: pytest.MonkeyPatch, fixed_entropy: Any) -> None:
     for room in (vault, shards, partition_selection):
         true = room.noised
         monkeypatch.setattr(
@@ -46,7 +48,7 @@ def blind(monkeypatch, fixed_entropy):
         )
 
 
-def neighbours(cohort):
+def neighbours(cohort: pd.DataFrame) -> Any:
     """The table, one row replaced by an extreme one, and one row gone."""
     other = cohort.copy()
     for name in other:
@@ -55,7 +57,7 @@ def neighbours(cohort):
     return cohort, other, cohort.drop(index=7).reset_index(drop=True)
 
 
-def released(frame, schema, method, target=None):
+def released(frame: Any, schema: Any, method: Any, target: Any = None) -> Any:
     """Everything a fit lets out: artifact, notices, progress, and a sample drawn from it."""
     said = []
     model = medsynth.fit(
@@ -76,7 +78,9 @@ def released(frame, schema, method, target=None):
 
 @pytest.mark.parametrize("method", CLAIMING)
 @pytest.mark.parametrize("declared", [True, False], ids=["schema", "learned"])
-def test_blinded_answers_leave_nothing_to_see(method, declared, cohort, clinic, blind):
+def test_blinded_answers_leave_nothing_to_see(
+    method: Any, declared: bool, cohort: pd.DataFrame, clinic: Schema, blind: Any
+) -> None:
     # Blinded, no level is ever learned, and a target without two levels is refused: take a number there.
     schema, target = (clinic, None) if declared else (None, "age_years")
     one, *others = (released(frame, schema, method, target) for frame in neighbours(cohort))
@@ -85,7 +89,9 @@ def test_blinded_answers_leave_nothing_to_see(method, declared, cohort, clinic, 
 
 
 @pytest.mark.parametrize("method", CLAIMING)
-def test_answers_that_are_not_blinded_do_differ(method, cohort, clinic, fixed_entropy):
+def test_answers_that_are_not_blinded_do_differ(
+    method: Any, cohort: pd.DataFrame, clinic: Schema, fixed_entropy: Any
+) -> None:
     """The test above can fail: with its answers, the same fit sees the difference."""
     one, other, _ = (released(frame, clinic, method) for frame in neighbours(cohort))
     assert one[1] != other[1]

@@ -1,30 +1,31 @@
 """The simulated cohort: the committed files are the script's own, and mean what its README says."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from medsynth_sample_data import simulate
 
-from medsynth.schema import bundled
+from medsynth.schema import Schema, bundled
 
 ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize("name", simulate.COMMITTED)
-def test_committed_files_are_remade_byte_for_byte(name):
+def test_committed_files_are_remade_byte_for_byte(name: Any) -> None:
     text = simulate.cohort(*simulate.COMMITTED[name]).to_csv(index=False, lineterminator="\n")
     assert (ROOT / "sample_data" / name).read_bytes() == text.encode()
 
 
-def test_the_schema_fits_and_no_bundled_one_claims_the_header(clinic):
+def test_the_schema_fits_and_no_bundled_one_claims_the_header(clinic: Schema) -> None:
     frame = pd.read_csv(ROOT / "sample_data" / "clinic.csv", nrows=5)
     assert list(frame.columns) == list(clinic.names)
     assert all(set(clinic.names) != set(schema.names) for schema in bundled().values())
 
 
-def test_physiology():
+def test_physiology() -> None:
     """Facts of 50,000 simulated patients; standard errors are below a tenth of the margins."""
     frame = simulate.cohort(50_000, 3)
     shares = frame["diagnosis"].value_counts(normalize=True)

@@ -1,6 +1,7 @@
 """The main job on the real table, where it is to be had."""
 
 import time
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -13,7 +14,7 @@ from medsynth.transforms.table_codec import encode
 
 
 @pytest.mark.thyroid
-def test_the_main_job_on_real_patients(thyroid, tmp_path):
+def test_the_main_job_on_real_patients(thyroid: tuple[pd.DataFrame, pd.DataFrame], tmp_path: Path) -> None:
     started = time.perf_counter()
     path = tmp_path / "thyroid.csv"
     thyroid[0].to_csv(path, index=False)

@@ -18,7 +18,7 @@ def choose_device(device: str) -> str:
     import torch
 
     if device == "cuda" and not torch.cuda.is_available():
-        raise MedsynthError("There is no CUDA device here. Set `device` to cpu, or install PyTorch's CUDA build.")
+        raise MedsynthError('There is no CUDA device here. Use `device="cpu"`, or install PyTorch\'s CUDA build.')
     return "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
 
 

@@ -57,7 +57,7 @@ class Schema(BaseModel):
         if self.unit is not None and (self.unit not in self.columns or self.columns[self.unit].modelled):
             raise ValueError('the schema key "unit" must name a column of kind identifier')
         if self.constant and self.unit is None:
-            raise ValueError('`constant` names columns that stay the same over a patient\'s rows: it needs "unit"')
+            raise ValueError("`constant` names columns that stay the same over a patient's rows: it needs `unit`")
         if lost := [name for name in self.constant if name not in self.core.columns]:
             raise ValueError(f"`constant` names {lost[0]!r}, which is no column, a key or one that a rule defines")
         settled: set[str] = set()
@@ -77,6 +77,8 @@ class Schema(BaseModel):
                 column.check_related(self.columns)
             except ValueError as error:
                 raise ValueError(f"column {name!r}: {error}") from None
+            if name not in settled and settled.intersection(column.depends_on):
+                raise ValueError(f"column {name!r}: what it depends on is computed by a rule, and it is not")
         return self
 
     @property

@@ -20,6 +20,7 @@ import time
 import warnings
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -146,7 +147,7 @@ def schema(text: str, rng: random.Random) -> str:
     return text
 
 
-def tried(case: str, work) -> str:
+def tried(case: str, work: Any) -> str:
     """How one case ended: read, or refused by which error. Raises AssertionError for any other end."""
     from medsynth.errors import MedsynthError
 

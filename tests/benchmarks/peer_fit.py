@@ -8,6 +8,7 @@ for bins.
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ import pandas as pd
 ROWS, BINS = 10_000, 20
 
 
-def scaled(table, domain, back=False):
+def scaled(table: Any, domain: Any, back: bool = False) -> Any:
     """Numbers on a log scale where the schema declares one: log(1 + value / lowest step)."""
     made = table.copy()
     for name, column in domain.items():
@@ -25,13 +26,13 @@ def scaled(table, domain, back=False):
     return made
 
 
-def bounds(column):
+def bounds(column: Any) -> Any:
     """Declared bounds, on the column's scale."""
     low, high = column["bounds"]
     return (low, high) if column["scale"] != "log" else tuple(np.log1p(np.array([low, high]) / column["step"]))
 
 
-def dpmm(method, table, domain, epsilon, delta):
+def dpmm(method: Any, table: Any, domain: Any, epsilon: Any, delta: Any) -> Any:
     """dpmm's pipelines, with its own private discretisation."""
     from dpmm import pipelines
 
@@ -50,7 +51,7 @@ def dpmm(method, table, domain, epsilon, delta):
     return pipeline.generate(n_records=ROWS)
 
 
-def smartnoise(method, table, domain, epsilon, delta):
+def smartnoise(method: Any, table: Any, domain: Any, epsilon: Any, delta: Any) -> Any:
     """smartnoise-synth's synthesizers, on bins within the declared bounds."""
     from snsynth import Synthesizer
     from snsynth.transform import (
@@ -81,7 +82,7 @@ def smartnoise(method, table, domain, epsilon, delta):
     return synthesizer.sample(ROWS)
 
 
-def main():
+def main() -> None:
     """FOLDER PEER EPSILON DELTA."""
     folder, peer, epsilon, delta = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]), float(sys.argv[4])
     table = pd.read_csv(folder / "train.csv")

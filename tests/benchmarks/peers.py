@@ -18,6 +18,7 @@ import tempfile
 import time
 import venv
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -41,7 +42,7 @@ def python_of(peer: str, folder: Path) -> Path:
     return place / "bin" / "python"
 
 
-def domain(schema, train: pd.DataFrame) -> dict:
+def domain(schema: Any, train: pd.DataFrame) -> dict:
     """What the schema tells of each column, as plain data."""
     told = {}
     for name, column in schema.columns.items():

@@ -10,6 +10,7 @@ import csv
 import math
 import statistics
 from pathlib import Path
+from typing import Any
 
 from medsynth.report.page.svg import Drawing, Scale
 
@@ -57,7 +58,9 @@ def main() -> None:
     given.output.write_text(f"{head}</desc>{STYLE}{body}\n")
 
 
-def panel(drawing, runs, table, figure, name, low, high, column, row) -> None:
+def panel(
+    drawing: Any, runs: Any, table: Any, figure: Any, name: Any, low: Any, high: Any, column: Any, row: Any
+) -> None:
     """One table's panel of one figure."""
     left, top = 50 + column * WIDE, 20 + row * (HIGH + 5)
     across = Scale(math.log(0.4), math.log(13), left, left + WIDE - 40)

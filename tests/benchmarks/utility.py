@@ -23,6 +23,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,7 +33,7 @@ FIELDS = ["table", "method", "epsilon", "seed", "mean", "best", "lr", "mlp", "rf
           "two_way", "two_way_ceiling", "telling", "fit_seconds", "peak_gib", "spent"]  # fmt: skip
 
 
-def load(name: str, data: str | None):
+def load(name: str, data: str | None) -> Any:
     """(train, test, schema, target) of a table."""
     from medsynth_sample_data import simulate
 
@@ -83,7 +84,7 @@ def one(table: str, method: str, epsilon: float, data: str | None) -> dict:
     return {**figures(drawn, train, test, schema, target), **cost}
 
 
-def figures(drawn, train, test, schema, target) -> dict:
+def figures(drawn: Any, train: Any, test: Any, schema: Any, target: Any) -> dict:
     """Utility by TSTR, fidelity beside a second real sample's."""
     from threadpoolctl import threadpool_limits
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from medsynth_cli.app import app
@@ -26,7 +27,7 @@ GOOD = "age,dose,y\n40,1.5,0\n41,2.5,1\n"
 EXTRA = b"who,seen,grade,lab,y\nP1,2020-01-05,mild,refused,0\nP2,2020-02-05,severe,1.5,1\n"
 
 
-def packed(*names):
+def packed(*names: Any) -> Any:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name in names:
@@ -93,14 +94,14 @@ columns:
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t.schema.yaml").write_text(SCHEMA)
     (tmp_path / "t.csv").write_text(GOOD)
     return tmp_path
 
 
-def refused(code, words, *command):
+def refused(code: Any, words: Any, *command: Any) -> Any:
     answer = CliRunner().invoke(app, list(command))
     text = answer.stdout + answer.stderr
     assert answer.exit_code == code, text
@@ -114,7 +115,7 @@ def refused(code, words, *command):
 
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("command", ["fit", "check"])
-def test_tables(folder, name, command):
+def test_tables(folder: Any, name: Any, command: str) -> None:
     content, words, code = TABLES[name]
     (folder / "t.csv").write_bytes(content)
     if content.startswith(b"who"):
@@ -186,7 +187,7 @@ SCHEMAS = {
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_schemas(folder, name):
+def test_schemas(folder: Any, name: Any) -> None:
     old, new, words = SCHEMAS[name]
     assert old in SCHEMA
     (folder / "t.schema.yaml").write_text(SCHEMA.replace(old, new))
@@ -289,42 +290,42 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_options(folder, name):
+def test_options(folder: Any, name: Any) -> None:
     code, words, *command = OPTIONS[name]
     refused(code, words, *command)
     assert {p.name for p in folder.iterdir()} == {"t.csv", "t.schema.yaml"}
 
 
-def test_cuda_without_a_device(folder, monkeypatch):
+def test_cuda_without_a_device(folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     refused(1, ["--device cpu"], *FIT, "--epsilon", "1", "--device", "cuda")
 
 
-def test_one_class(folder):
+def test_one_class(folder: Any) -> None:
     schema = SCHEMA.replace("{kind: binary, levels: [0, 1]}", "{kind: categorical, levels: [1]}")
     (folder / "t.schema.yaml").write_text(schema)
     (folder / "t.csv").write_text("age,dose,y\n40,1.5,1\n41,2.5,1\n")
     refused(4, ["one class"], *FIT, "--epsilon", "1")
 
 
-def test_check_without_a_schema_says_how_to_make_one(folder):
+def test_check_without_a_schema_says_how_to_make_one(folder: Any) -> None:
     (folder / "t.schema.yaml").unlink()
     refused(4, ["schema draft"], "schema", "check", "t.csv")
 
 
-def test_unknown_kind(folder):
+def test_unknown_kind(folder: Any) -> None:
     (folder / "t.schema.yaml").write_text(SCHEMA.replace("continuous", "wavelet"))
     refused(4, ["t.schema.yaml", "dose"], *FIT, "--epsilon", "1")
 
 
-def test_errors_are_json_under_json(folder):
+def test_errors_are_json_under_json(folder: Any) -> None:
     answer = refused(2, [], *FIT, "--epsilon", "0", "--json")
     assert answer.stdout == "" and json.loads(answer.stderr)["exit_code"] == 2
 
 
-def test_mistakes_are_told_before_torch_is_imported(folder):
+def test_mistakes_are_told_before_torch_is_imported(folder: Any) -> None:
     """All of them in one fresh process, in which nothing but the refusals ran."""
     script = f"""
 import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})

@@ -3,7 +3,9 @@
 import ast
 import inspect
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from medsynth_cli.flags import COMMANDS, QUOTED, flags, hints, translated
@@ -18,7 +20,7 @@ FLAG = re.compile(r"(^|[\s(`>'\"])--[a-z]|`medsynth \w")
 PYTHON_ONLY = {"checkpoint", "notice", "progress", "columns", "title", "commands", "notes", "step"}
 
 
-def texts(room):
+def texts(room: Any) -> Iterator[Any]:
     """(place, text, whether it is a docstring) of every string literal of a room."""
     place = ROOT / room
     for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
@@ -31,18 +33,18 @@ def texts(room):
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_the_library_names_no_flag_and_no_command(room):
+def test_the_library_names_no_flag_and_no_command(room: Any) -> None:
     found = [f"{place}: {text.strip()[:90]}" for place, text, _ in texts(room) if FLAG.search(text)]
     assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("template", sorted(ROOT.rglob("templates/*.html")), ids=lambda path: path.name)
-def test_the_page_names_no_flag(template):
+def test_the_page_names_no_flag(template: Any) -> None:
     text = re.sub(r"<style>.*?</style>|style=\"[^\"]*\"|\{#.*?#\}", "", template.read_text(), flags=re.DOTALL)
     assert not re.findall(r"[\s>(]--[a-z][a-z-]+(?![a-z-]*\s*:)", text)
 
 
-def schema_keys():
+def schema_keys() -> Any:
     """The keys that a person writes in a schema, a review or thresholds."""
     from medsynth.report.data.review import Review, Thresholds
     from medsynth.schema import Schema
@@ -53,7 +55,7 @@ def schema_keys():
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_what_messages_quote_is_a_parameter_or_a_schema_key(room):
+def test_what_messages_quote_is_a_parameter_or_a_schema_key(room: Any) -> None:
     known = set(flags()) | schema_keys()
     strange = [
         f"{place}: `{name}`"
@@ -66,8 +68,8 @@ def test_what_messages_quote_is_a_parameter_or_a_schema_key(room):
 
 
 @pytest.mark.parametrize("verb", ["fit", "sample", "plan_fit", "build"])
-def test_every_parameter_of_the_library_has_a_flag(verb):
-    from medsynth.fitting.pipeline import plan_fit
+def test_every_parameter_of_the_library_has_a_flag(verb: str) -> None:
+    from medsynth.fitting.planning import plan_fit
     from medsynth.report.build import build
 
     function = {"plan_fit": plan_fit, "build": build}.get(verb) or getattr(medsynth, verb)
@@ -75,7 +77,7 @@ def test_every_parameter_of_the_library_has_a_flag(verb):
 
 
 @pytest.mark.parametrize("words", COMMANDS)
-def test_every_hint_answers_words_that_the_library_says(words):
+def test_every_hint_answers_words_that_the_library_says(words: Any) -> None:
     said = [text for room in ROOMS for _, text, is_doc in texts(room) if not is_doc]
     assert any(words.lower() in text.lower() for text in said)
 
@@ -92,10 +94,10 @@ def test_every_hint_answers_words_that_the_library_says(words):
         ("`table` and `nothing`", "TABLE and `nothing`"),
     ],
 )
-def test_messages_are_translated(text, typed):
+def test_messages_are_translated(text: str, typed: str) -> None:
     assert translated(text) == typed
 
 
-def test_hints_name_the_table():
+def test_hints_name_the_table() -> None:
     assert hints("No schema. Draft a schema.", "t.csv") == ["Draft a schema: medsynth schema draft t.csv"]
     assert hints("Nothing to do.", "t.csv") == []

@@ -2,6 +2,7 @@
 
 import ast
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ import medsynth
 from medsynth.errors import MedsynthError, UsageError
 from medsynth.fitting import environment, plan_fit
 from medsynth.fitting.options import NO_DP_BUDGET, method_settings
+from medsynth.schema import Schema
 
 ROOT = Path(__file__).parents[2] / "medsynth"
 OWN = [*(ROOT / "privacy").rglob("*.py"), ROOT / "artifact.py", ROOT / "budget.py", ROOT / "rng.py"]
@@ -29,27 +31,29 @@ OWN += [p for p in (ROOT / "fitting").glob("*.py") if p.name != "private_table.p
         ({"epsilon": 1.0, "method": "magic"}, None),
     ],
 )
-def test_what_is_out_of_range_is_refused_before_the_table_is_opened(options, parameter):
+def test_what_is_out_of_range_is_refused_before_the_table_is_opened(options: Any, parameter: str | None) -> None:
     with pytest.raises(UsageError) as error:
         medsynth.fit("no such table.csv", **options)
     assert parameter is None or f"`{parameter}`" in str(error.value)
 
 
 @pytest.mark.parametrize("path", OWN, ids=lambda path: path.name)
-def test_no_string_names_a_flag(path):
+def test_no_string_names_a_flag(path: Any) -> None:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             assert " --" not in f" {node.value}", node.lineno
 
 
-def test_settings_of_a_method():
+def test_settings_of_a_method() -> None:
     assert method_settings(None, None, public=False) == {}
     assert method_settings({"lots": 3}, 4, public=True) == {"lots": 3, "microbatches": 4, "public": True}
     with pytest.raises(UsageError, match="`public`"):
         method_settings({"public": True}, None, public=False)
 
 
-def test_a_plan_is_the_one_that_a_fit_follows(quick, cohort, clinic, tmp_path):
+def test_a_plan_is_the_one_that_a_fit_follows(
+    quick: None, cohort: pd.DataFrame, clinic: Schema, tmp_path: Path
+) -> None:
     cohort.to_csv(tmp_path / "t.csv", index=False)
     plan, seconds, notes = plan_fit(tmp_path / "t.csv", epsilon=2.0, schema=clinic, method="independent", rows=300)
     model = medsynth.fit(cohort, epsilon=2.0, schema=clinic, method="independent", rows=300)
@@ -61,7 +65,7 @@ def test_a_plan_is_the_one_that_a_fit_follows(quick, cohort, clinic, tmp_path):
         plan_fit(1, epsilon=2.0, method="independent")
 
 
-def test_a_large_delta_is_pointed_out_and_the_public_count_is_named(quick):
+def test_a_large_delta_is_pointed_out_and_the_public_count_is_named(quick: None) -> None:
     frame = pd.DataFrame({"a": np.arange(200) % 3, "y": np.where(np.arange(200) % 2, "no", "yes")})
     notices = []
     medsynth.fit(frame, no_dp=True, delta=1e-2, method="independent", notice=notices.append)
@@ -70,7 +74,7 @@ def test_a_large_delta_is_pointed_out_and_the_public_count_is_named(quick):
     assert "NOT DIFFERENTIALLY PRIVATE" in text and NO_DP_BUDGET > 100
 
 
-def test_a_device_that_is_absent_is_named(monkeypatch):
+def test_a_device_that_is_absent_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -79,7 +83,7 @@ def test_a_device_that_is_absent_is_named(monkeypatch):
         environment.choose_device("cuda")
 
 
-def test_threads_are_given_back():
+def test_threads_are_given_back() -> None:
     import torch
 
     before = torch.get_num_threads()

@@ -3,17 +3,19 @@
 import random
 import runpy
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 from medsynth_cli.app import app
 from typer.testing import CliRunner
 
 import medsynth
 from medsynth.errors import UsageError
-from medsynth.methods import registry
 from medsynth.methods.registry import CLAIMING
 from medsynth.privacy import partition_selection, shards, vault
 from medsynth.privacy.checkpoint import Checkpoint
+from medsynth.schema import Schema
 
 
 class Killed(BaseException):
@@ -23,14 +25,20 @@ class Killed(BaseException):
 @pytest.mark.parametrize("method", CLAIMING)
 @pytest.mark.parametrize("declared", [True, False], ids=["schema", "learned"])
 def test_a_resumed_fit_draws_no_answer_twice_and_ends_in_the_same_model(
-    method, declared, quick, tmp_path, cohort, clinic, monkeypatch
-):
+    method: Any,
+    declared: bool,
+    quick: None,
+    tmp_path: Path,
+    cohort: pd.DataFrame,
+    clinic: Schema,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Killed after every second answer until it is done. All that was drawn is what one whole fit draws."""
     path, real, drawn = tmp_path / "c", vault.noised, []
     options = {"epsilon": 40, "schema": clinic if declared else None, "method": method, "rows": 300, "checkpoint": path}
     store = Checkpoint.store
 
-    def storing(self, label, arrays, names):
+    def storing(self: Any, label: Any, arrays: Any, names: Any) -> None:
         store(self, label, arrays, names)
         drawn.append(label)
         if len(drawn) % 2 == 0 and len(drawn) < 13:
@@ -56,17 +64,19 @@ def test_a_resumed_fit_draws_no_answer_twice_and_ends_in_the_same_model(
 
 
 @pytest.mark.parametrize("in_order", [True, False], ids=["public order", "sampled in secret"])
-def test_a_resumed_fit_leaves_every_row_in_its_shard(in_order, quick, tmp_path, cohort, clinic, monkeypatch):
+def test_a_resumed_fit_leaves_every_row_in_its_shard(
+    in_order: bool, quick: None, tmp_path: Path, cohort: pd.DataFrame, clinic: Schema, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In a public order a row is charged for one shard's releases: placed anew, it would be in two of them."""
-    preset = next(name for name in registry.PRESETS if name.startswith("public")) if in_order else None
+    preset = "public-order" if in_order else None
     places, stored, store, kills = [], [], Checkpoint.store, [2, 5]
 
     class Watched(shards.Shards):
-        def __init__(self, rows, place, *more):
+        def __init__(self, rows: Any, place: Any, *more: Any) -> None:
             places.append(place)
             super().__init__(rows, place, *more)
 
-    def storing(self, label, arrays, names):
+    def storing(self: Any, label: Any, arrays: Any, names: Any) -> None:
         store(self, label, arrays, names)
         stored.append(label)
         if kills and stored.count("upstream gradients") == kills[0]:
@@ -86,7 +96,9 @@ def test_a_resumed_fit_leaves_every_row_in_its_shard(in_order, quick, tmp_path, 
     assert (places[0] != places[3]).any()  # the same draw twice has a chance of 4^-300
 
 
-def test_answers_without_noise_are_never_taken_for_private_ones(quick, tmp_path, cohort, clinic):
+def test_answers_without_noise_are_never_taken_for_private_ones(
+    quick: None, tmp_path: Path, cohort: pd.DataFrame, clinic: Schema
+) -> None:
     """A fit with --no-dp follows the plan of some epsilon: its file must not serve a fit that makes a claim."""
     from medsynth.fitting.options import NO_DP_BUDGET
 
@@ -96,7 +108,7 @@ def test_answers_without_noise_are_never_taken_for_private_ones(quick, tmp_path,
         medsynth.fit(cohort, epsilon=NO_DP_BUDGET, resume=True, **options)
 
 
-def test_changed_tables_and_settings_are_not_resumed(quick, patients, cohort):
+def test_changed_tables_and_settings_are_not_resumed(quick: None, patients: Path, cohort: pd.DataFrame) -> None:
     run = CliRunner().invoke
     patients.with_suffix(".medsynth-checkpoint").write_bytes(b"")
     medsynth.fit("patients.csv", epsilon=4, checkpoint=patients.with_suffix(".medsynth-checkpoint"))
@@ -110,7 +122,7 @@ def test_changed_tables_and_settings_are_not_resumed(quick, patients, cohort):
     assert not patients.with_suffix(".medsynth-checkpoint").exists()
 
 
-def test_killed_at_random_moments_and_resumed(tmp_path):
+def test_killed_at_random_moments_and_resumed(tmp_path: Path) -> None:
     """kill -9, five times at random states of one fit's checkpoint; then it ends in a valid model, within its plan."""
     kills = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks" / "kills.py"))
     whole = kills["prepared"](tmp_path, lots=50)

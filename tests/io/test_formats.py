@@ -6,6 +6,8 @@ import io
 import lzma
 import zipfile
 from decimal import Decimal
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -44,7 +46,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_form_reads_alike(tmp_path, name):
+def test_every_form_reads_alike(tmp_path: Path, name: Any) -> None:
     (tmp_path / name).write_bytes(FILES[name])
     read = tables.read(tmp_path / name)
     assert read.header == ("age", "ward", "dose")
@@ -52,7 +54,7 @@ def test_every_form_reads_alike(tmp_path, name):
     assert (read.form == "") == (name in ("plain.csv", "bom.csv", "packed.csv.gz", "misnamed.csv"))
 
 
-def test_zip_and_parquet(tmp_path):
+def test_zip_and_parquet(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("inner.csv", PLAIN)
     assert tables.read(tmp_path / "a.zip").cells.to_csv(index=False) == PLAIN
@@ -61,19 +63,19 @@ def test_zip_and_parquet(tmp_path):
     assert read.cells.to_csv(index=False) == PLAIN and read.dtypes["age"] == "int64"
 
 
-def test_the_first_line_decides_and_quotes_hide_delimiters(tmp_path):
+def test_the_first_line_decides_and_quotes_hide_delimiters(tmp_path: Path) -> None:
     (tmp_path / "q.csv").write_text('"a;b;c;d",x\n"1;2;3",2\n3,4\n')
     assert tables.read(tmp_path / "q.csv").header == ("a;b;c;d", "x")
 
 
-def workbook():
+def workbook() -> Any:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("[Content_Types].xml", "")
     return file.getvalue()
 
 
-def two():
+def two() -> Any:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("a.csv", PLAIN)
@@ -96,7 +98,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_files_have_one_message(tmp_path, name):
+def test_broken_files_have_one_message(tmp_path: Path, name: Any) -> None:
     content, said = BROKEN[name]
     (tmp_path / "t.csv").write_bytes(content)
     with pytest.raises(TableError, match=said) as error:
@@ -125,7 +127,7 @@ DTYPES = [
 ]  # fmt: skip
 
 
-def frame(rows=60):
+def frame(rows: int = 60) -> Any:
     rng = np.random.default_rng(0)
     made = pd.DataFrame({name: rng.choice(c["levels"], rows).astype(object) for name, c in COLUMNS.items()
                          if "levels" in c})  # fmt: skip
@@ -139,7 +141,7 @@ def frame(rows=60):
 
 
 @pytest.mark.parametrize(("name", "dtype"), DTYPES, ids=str)
-def test_dtypes_come_back(name, dtype):
+def test_dtypes_come_back(name: Any, dtype: Any) -> None:
     told = Schema.from_dict({"name": "t", "target": "y", "columns": COLUMNS})
     given = frame()
     given[name] = given[name].astype(dtype)
@@ -149,7 +151,7 @@ def test_dtypes_come_back(name, dtype):
     pd.testing.assert_series_equal(again[name], given[name], rtol=1e-6)
 
 
-def test_dtypes_go_through_a_model_and_its_file(quick, tmp_path):
+def test_dtypes_go_through_a_model_and_its_file(quick: None, tmp_path: Path) -> None:
     told = Schema.from_dict({"name": "t", "target": "y", "columns": COLUMNS})
     given = frame().astype({"code": "category", "visits": "Int16", "y": "uint8"})
     model = medsynth.load(medsynth.fit(given, epsilon=3, schema=told, rows=60).save(tmp_path / "m.medsynth"))
@@ -159,13 +161,15 @@ def test_dtypes_go_through_a_model_and_its_file(quick, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["O; import os", "void", "arrow:null", "datetime64[ns, UTC]", "float128"])
-def test_a_dtype_from_elsewhere_is_left_alone(name):
+def test_a_dtype_from_elsewhere_is_left_alone(name: str) -> None:
     values = pd.Series(["a"])
     assert cast(values, name, Categorical(levels=("a",))).equals(values)
 
 
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "csv.bz2", "csv.xz", "parquet"])
-def test_samples_are_written_in_every_form(quick, tmp_path, monkeypatch, ending):
+def test_samples_are_written_in_every_form(
+    quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
     """In parts, of which one alone is in memory; the same rows whatever the form."""
     monkeypatch.setattr(sampling, "CHUNK", 40)
     monkeypatch.chdir(tmp_path)
@@ -185,7 +189,7 @@ def test_samples_are_written_in_every_form(quick, tmp_path, monkeypatch, ending)
 
 
 @pytest.mark.parametrize("name", ["semicolons.csv", "packed.csv.gz", "p.parquet"])
-def test_rows_are_held_out_in_their_own_form(tmp_path, name):
+def test_rows_are_held_out_in_their_own_form(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     many = "\n".join([SEMICOLONS.splitlines()[0], *SEMICOLONS.splitlines()[1:] * 40]) + "\n"
     if name == "p.parquet":
@@ -200,7 +204,7 @@ def test_rows_are_held_out_in_their_own_form(tmp_path, name):
     assert parts[0].dtypes == whole.dtypes
 
 
-def test_a_fit_says_how_it_read(tmp_path, quick, monkeypatch):
+def test_a_fit_says_how_it_read(tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "w.csv.gz").write_bytes(gzip.compress(SEMICOLONS.encode("cp1252")))
     schema = "name: w\ntarget: ward\ncolumns:\n  age: {kind: count, bounds: [0, 99]}\n"
@@ -234,22 +238,22 @@ CELLS = [
     "cell", [True, 1.0, Decimal("1.00"), Decimal("5.0"), np.bool_(False), np.float64(1), -0.0, "x"]
 )
 @pytest.mark.parametrize("at", [0, 7, len(CELLS)])
-def test_no_row_decides_how_another_row_is_written(cell, at):
+def test_no_row_decides_how_another_row_is_written(cell: Any, at: Any) -> None:
     """Neighbours: one row more, whose cell equals others and is of another type, leaves every other row's text."""
 
-    def texts(cells):
+    def texts(cells: Any) -> Any:
         return from_frame(pd.DataFrame({"x": pd.Series(cells, dtype=object)})).cells["x"].tolist()
 
     more = texts([*CELLS[:at], cell, *CELLS[at:]])
     assert more[:at] + more[at + 1 :] == texts(CELLS)
 
 
-def test_values_of_every_type_have_their_text():
+def test_values_of_every_type_have_their_text() -> None:
     cells = from_frame(pd.DataFrame({"x": pd.Series(CELLS, dtype=object)})).cells["x"].tolist()
     assert cells == ["true", "1", "1", "1", "5.0000", "5", "1", "1", "true", "0", "0", "1", ""]
 
 
-def test_a_held_out_file_keeps_its_fields_as_written(tmp_path):
+def test_a_held_out_file_keeps_its_fields_as_written(tmp_path: Path) -> None:
     text = 'age ; note;dose\n 41;"a;b";1,50\n52 ;" c";2\n' * 1 + '63;"say ""so""";0,5\n' * 30
     (tmp_path / "t.csv").write_text(text)
     split(tables.read(tmp_path / "t.csv"), 0.5, tmp_path / "a.csv", tmp_path / "b.csv", force=False)
@@ -258,7 +262,7 @@ def test_a_held_out_file_keeps_its_fields_as_written(tmp_path):
     assert sorted(parts[0][1:] + parts[1][1:]) == sorted(text.replace('" c"', " c").splitlines()[1:])
 
 
-def test_the_parts_are_the_tables_that_their_files_hold(tmp_path):
+def test_the_parts_are_the_tables_that_their_files_hold(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes((SEMICOLONS + SEMICOLONS.split("\n", 1)[1] * 30).encode("cp1252"))
     parts = split(tables.read(tmp_path / "t.csv"), 0.5, tmp_path / "a.csv", tmp_path / "b.csv", force=False)
     for part, name in zip(parts, ("a.csv", "b.csv"), strict=True):
@@ -267,7 +271,7 @@ def test_the_parts_are_the_tables_that_their_files_hold(tmp_path):
         assert (part.dtypes, part.form) == (again.dtypes, again.form)
 
 
-def test_one_coin_decides_for_all_rows_of_a_patient(tmp_path):
+def test_one_coin_decides_for_all_rows_of_a_patient(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     pd.DataFrame({"who": np.repeat(np.arange(40), 5), "x": 1.5}).astype({"x": "float32"}).to_parquet(path)
     train, heldout = split(tables.read(path), 0.5, tmp_path / "a", tmp_path / "b", force=False, unit="who")
@@ -276,7 +280,7 @@ def test_one_coin_decides_for_all_rows_of_a_patient(tmp_path):
     assert train.dtypes["x"] == pd.read_parquet(tmp_path / "a")["x"].dtype == "float32"
 
 
-def test_a_file_is_read_once(tmp_path, monkeypatch, quick):
+def test_a_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick: None) -> None:
     """A fit that holds rows out opens its table for its bytes once, and never the files that it wrote."""
     monkeypatch.chdir(tmp_path)
     frame().to_csv("t.csv", index=False)

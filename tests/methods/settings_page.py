@@ -5,6 +5,8 @@
 A test compares the page with what this prints.
 """
 
+from typing import Any
+
 from medsynth.methods import registry
 from medsynth.methods.settings import bounds, descriptions
 
@@ -16,7 +18,7 @@ privacy loss; what they leave goes to the method's main measurement. The tables 
 """
 
 
-def table(config) -> list[str]:
+def table(config: Any) -> list[str]:
     """A markdown table of one method's settings."""
     lines = ["| setting | what it is [default] | must be |", "|---|---|---|"]
     for name, text in descriptions(config).items():

@@ -1,5 +1,7 @@
 """Bins, digit preference and conditionals: values come back as they are spread, and noise is not taken for rows."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -18,7 +20,7 @@ from medsynth.transforms.grid import Grid
 PRESSURE = Count(bounds=(50, 300))
 
 
-def fitted(column, codes, most=20):
+def fitted(column: Any, codes: Any, most: int = 20) -> Any:
     """Bins of a column from exact histograms."""
     from medsynth.methods.shared.marginals import CELLS
     from medsynth.transforms.grid import grid
@@ -30,13 +32,13 @@ def fitted(column, codes, most=20):
     return Bins.of(column, shares, digits, most)
 
 
-def redrawn(bins, codes, rng):
+def redrawn(bins: Any, codes: Any, rng: np.random.Generator) -> Any:
     """Codes drawn anew in the bins of `codes`, all of one class."""
     return bins.draw(bins.cell_of(codes), np.zeros(len(codes), np.int64), bins.shares[None] + 1e-12, rng)
 
 
 @pytest.mark.parametrize("rounded", [True, False])
-def test_preferred_digits_come_back_and_even_values_stay_even(rounded, rng):
+def test_preferred_digits_come_back_and_even_values_stay_even(rounded: bool, rng: np.random.Generator) -> None:
     values = np.clip(np.rint(rng.normal(130, 20, 20_000)), 50, 300).astype(np.int64)
     if rounded:
         values = np.where(rng.random(len(values)) < 0.8, np.round(values, -1), values)
@@ -48,7 +50,7 @@ def test_preferred_digits_come_back_and_even_values_stay_even(rounded, rng):
     assert abs(near[0] - near[1]) < 0.02
 
 
-def test_kinds_of_numbers_are_counted_and_drawn_exactly(rng):
+def test_kinds_of_numbers_are_counted_and_drawn_exactly(rng: np.random.Generator) -> None:
     first, last = np.array([-7, 0, 13, 99, 9_990]), np.array([12, 0, 13, 1205, 10_010])
     kinds, members = DigitKinds(-50, 10**6), count_kinds(first, last)
     for j, (a, b) in enumerate(zip(first, last, strict=True)):
@@ -62,7 +64,7 @@ def test_kinds_of_numbers_are_counted_and_drawn_exactly(rng):
     assert abs(np.mean(drawn % 10 == 4) - 20 / 22) < 0.03  # 4.5 standard errors
 
 
-def test_digits_differ_only_as_the_noise_allows(rng):
+def test_digits_differ_only_as_the_noise_allows(rng: np.random.Generator) -> None:
     noise = rng.normal(0, 10, 37)
     flat, peaked = np.full(37, 100.0), np.full(37, 100.0)
     peaked[4] += 1000
@@ -70,7 +72,7 @@ def test_digits_differ_only_as_the_noise_allows(rng):
     assert abs(shrunk(peaked + noise, 10.0)[4] - 1100) < 40
 
 
-def test_a_split_keeps_the_cuts_there_were():
+def test_a_split_keeps_the_cuts_there_were() -> None:
     column = Continuous(bounds=(0, 99), decimals=0)
     old = Bins.of(column, np.ones(100) / 100, None, 10)
     new = old.split(np.linspace(1, 3, 100), 20)
@@ -78,7 +80,7 @@ def test_a_split_keeps_the_cuts_there_were():
     assert old.cells < new.cells <= 30
 
 
-def test_both_measurements_of_a_column_measured_again_count(rng):
+def test_both_measurements_of_a_column_measured_again_count(rng: np.random.Generator) -> None:
     """Bins' counts by both measurements err less than by either; 400 tables a side, so the ratios below hold to 3 %."""
     codes = np.column_stack([rng.integers(0, 2, 2000), rng.integers(0, 100, 2000)]).astype(np.int32)
     codes[:, 1] = np.where(codes[:, 0] == 1, codes[:, 1] // 2, codes[:, 1])
@@ -106,7 +108,7 @@ def test_both_measurements_of_a_column_measured_again_count(rng):
     assert abs(np.mean(errors) - 1) < 0.15 and abs(np.mean(claimed) - 1) < 0.15  # 3 standard errors: 40 x 20 squares
 
 
-def test_missing_has_a_bin_of_its_own(rng):
+def test_missing_has_a_bin_of_its_own(rng: np.random.Generator) -> None:
     column = Continuous(bounds=(0, 100), decimals=1, missing=True)
     codes = np.where(rng.random(3000) < 0.3, column.size, rng.integers(0, 1001, 3000)).astype(np.int32)
     bins = fitted(column, codes)
@@ -117,25 +119,25 @@ def test_missing_has_a_bin_of_its_own(rng):
     assert np.array_equal(bins.cell_of(drawn), place)
 
 
-def test_merged_bins_are_neighbours_and_few():
+def test_merged_bins_are_neighbours_and_few() -> None:
     column = Continuous(bounds=(0, 100), decimals=1, missing=True)
     bins = Bins.of(column, np.full(129, 1 / 129), None, 20)
     part = bins.merged(8, np.full(bins.cells, 1 / bins.cells))
     assert part.max() + 1 <= 8 and np.all(np.diff(part) >= 0) and (part == part[-1]).sum() == 1
 
 
-def test_overlap_of_a_span_with_cells():
+def test_overlap_of_a_span_with_cells() -> None:
     bins = Bins.of(Count(bounds=(0, 9)), None, None, 20)
     assert bins.overlap(0, 2).tolist() == [1.0] * 3 + [0.0] * 7
     assert bins.shares_of(np.ones((1, 10)), bins.overlap(9, 9))[0].tolist() == [0.0] * 9 + [1.0]
 
 
-def test_digit_kinds_only_where_cells_are_wider_than_values():
+def test_digit_kinds_only_where_cells_are_wider_than_values() -> None:
     columns = {"a": {"kind": "count", "bounds": [0, 50]}, "b": {"kind": "continuous", "bounds": [0, 9], "decimals": 3}}
     assert set(digit_kinds(Schema.from_dict({"name": "t", "columns": columns}))) == {"b"}
 
 
-def test_a_tail_of_noise_is_cut_off():
+def test_a_tail_of_noise_is_cut_off() -> None:
     """A thousand rows in the first third, noise of ten a cell everywhere: the far end must not get rows."""
     rng, far = np.random.default_rng(0), []
     true = np.where(np.arange(128) < 40, 25.0, 0.0)
@@ -148,7 +150,7 @@ def test_a_tail_of_noise_is_cut_off():
     assert np.abs(whole - true / 1000).max() < 2e-3
 
 
-def test_a_rare_class_follows_its_counts_or_else_the_whole_table():
+def test_a_rare_class_follows_its_counts_or_else_the_whole_table() -> None:
     rng = np.random.default_rng(1)
     whole = np.array([0.1, 0.2, 0.3, 0.4])
     own = np.array([0.9, 0.1, 0.0, 0.0])
@@ -161,7 +163,7 @@ def test_a_rare_class_follows_its_counts_or_else_the_whole_table():
     assert np.abs(np.exp(blurred[1]) - np.exp(blurred[0])).max() < 0.03
 
 
-def test_totals_use_every_table():
+def test_totals_use_every_table() -> None:
     rng = np.random.default_rng(2)
     tables = {str(k): np.array([[30.0] * 10, [3.0] * 10]) + rng.normal(0, 5, (2, 10)) for k in range(20)}
     totals = class_totals(tables, 330)

@@ -1,5 +1,7 @@
 """The budget rule for two-way marginals reads public numbers, and the critic's expectations are those of rows."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -16,7 +18,7 @@ from medsynth.schema import Schema
 from medsynth.transforms.table_codec import encode
 
 
-def test_more_rows_and_a_larger_epsilon_never_give_fewer_pairs():
+def test_more_rows_and_a_larger_epsilon_never_give_fewer_pairs() -> None:
     for columns in (4, 12, 22, 60):
         for one, other in ((400, 3_772), (3_772, 10_000), (10_000, 50_000), (50_000, 250_000)):
             for small, large in ((0.5, 1.0), (1.0, 3.7), (3.7, 10.0)):
@@ -27,7 +29,7 @@ def test_more_rows_and_a_larger_epsilon_never_give_fewer_pairs():
                 assert few.count % few.rounds == 0
 
 
-def test_small_tables_get_none_and_large_ones_all():
+def test_small_tables_get_none_and_large_ones_all() -> None:
     assert allocate(400, 31, 1.0).count == 0 and allocate(400, 31, 1.0).critic_share == 0
     thyroid = allocate(3_772, 22, 3.7)
     assert 0 < thyroid.count <= 30 and thyroid.critic_share == 0
@@ -37,7 +39,7 @@ def test_small_tables_get_none_and_large_ones_all():
 
 
 @pytest.fixture(scope="module")
-def critic():
+def critic() -> Any:
     schema = Schema.from_yaml(simulate.schema_text())
     codes = encode(from_frame(simulate.cohort(4000, 3)), schema)
     fine = grids(schema, 10)
@@ -51,14 +53,14 @@ def critic():
     return made, codes, bins, names
 
 
-def test_features_have_norm_one_and_no_row_reads_another(critic):
+def test_features_have_norm_one_and_no_row_reads_another(critic: Any) -> None:
     made, codes, *_ = critic
     all_at_once = made.features(codes[:50])
     assert torch.allclose(all_at_once.norm(dim=1), torch.ones(50), atol=1e-5)
     assert torch.equal(all_at_once[7:8], made.features(codes[7:8]))
 
 
-def test_expected_features_are_the_means_of_drawn_rows(critic):
+def test_expected_features_are_the_means_of_drawn_rows(critic: Any) -> None:
     """200,000 rows drawn from a mixture: means of 128 features within 5 standard errors of what is expected."""
     made, codes, bins, names = critic
     stream = np.random.default_rng(0)

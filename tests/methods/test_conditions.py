@@ -1,5 +1,7 @@
 """Conditional samples are those rows of unconditional ones that meet the condition."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,7 +15,7 @@ from medsynth.transforms.conditions import parse
 
 
 @pytest.fixture(scope="module")
-def model():
+def model() -> Any:
     kept = warm_dp_cgan.STEPS
     warm_dp_cgan.STEPS = 50
     schema = Schema.from_yaml(simulate.schema_text())
@@ -22,7 +24,7 @@ def model():
     return made
 
 
-def test_a_condition_holds_in_every_row_and_the_rest_follows(model):
+def test_a_condition_holds_in_every_row_and_the_rest_follows(model: Any) -> None:
     words = ["sex_at_birth=F", "age_years=40..60", "tt4_nmol_l=80..140.5"]
     drawn = medsynth.sample(model, 4000, seed=1, where=words)
     assert set(drawn["sex_at_birth"]) == {"F"}
@@ -37,14 +39,14 @@ def test_a_condition_holds_in_every_row_and_the_rest_follows(model):
     assert abs(drawn["t4_uptake_ratio"].mean() - met["t4_uptake_ratio"].mean()) < 0.03
 
 
-def test_classes_by_condition_and_by_balance(model):
+def test_classes_by_condition_and_by_balance(model: Any) -> None:
     assert set(medsynth.sample(model, 300, seed=1, where=["diagnosis=overt"])["diagnosis"]) == {"overt"}
     shares = medsynth.sample(model, 3000, seed=1, balance=True)["diagnosis"].value_counts(normalize=True)
     assert shares.min() > 0.29 and len(shares) == 3
     assert medsynth.sample(model, 50, seed=1, where=["t3_nmol_l="])["t3_nmol_l"].isna().all()
 
 
-def test_rows_can_be_drawn_given_a_numeric_target(quick):
+def test_rows_can_be_drawn_given_a_numeric_target(quick: None) -> None:
     """Its range holds, inside the bins too, and other columns follow it as they do in unconditional rows."""
     rng = np.random.default_rng(0)
     x = rng.integers(0, 101, 4000)
@@ -79,14 +81,14 @@ def test_rows_can_be_drawn_given_a_numeric_target(quick):
         ("age_years=", "missing values"),
     ],
 )
-def test_mistakes_are_told(model, word, said):
+def test_mistakes_are_told(model: Any, word: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         medsynth.sample(model, 5, where=[word])
     with pytest.raises(UsageError, match="twice"):
         parse(["age_years=40", "age_years=50"], model.schema)
 
 
-def test_other_methods_say_that_they_cannot(cohort, clinic, quick):
+def test_other_methods_say_that_they_cannot(cohort: pd.DataFrame, clinic: Schema, quick: None) -> None:
     plain = medsynth.fit(cohort, epsilon=3.7, schema=clinic, rows=300, method="dp-cgan")
     with pytest.raises(UsageError, match="warm-dp-cgan"):
         medsynth.sample(plain, 5, balance=True)

@@ -1,6 +1,8 @@
 """One contract for every method: the ledger is as planned, rows obey the schema, public seeds repeat."""
 
 import dataclasses
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,7 +29,7 @@ MIXED = {name: {**column, "missing": True} for name, column in PLAIN.items()} | 
 }
 
 
-def table(columns, rows=80):
+def table(columns: Any, rows: int = 80) -> Any:
     rng, frame = np.random.default_rng(0), {}
     for name, c in columns.items():
         levels = c.get("levels")
@@ -36,12 +38,12 @@ def table(columns, rows=80):
     return pd.DataFrame(frame)
 
 
-def fit(columns, target="y", rows=80, **options):
+def fit(columns: Any, target: str = "y", rows: int = 80, **options: Any) -> Any:
     schema = Schema.from_dict({"name": "t", "target": target, "columns": columns})
     return medsynth.fit(table(columns, rows), epsilon=3.7, schema=schema, rows=rows, **options)
 
 
-def check(model, n=200):
+def check(model: Any, n: int = 200) -> Any:
     assert model.ledger.complete and model.claims
     assert 0.9 * 3.7 < model.epsilon <= 3.7 and model.ledger.epsilon() == pytest.approx(model.epsilon, rel=1e-9)
     codes = sample_codes(model, n, seed=0)
@@ -54,19 +56,19 @@ def check(model, n=200):
 
 @pytest.mark.parametrize("method", CLAIMING)
 @pytest.mark.parametrize("columns", [PLAIN, MIXED], ids=["plain", "mixed"])
-def test_contract(method, columns):
+def test_contract(method: Any, columns: Any) -> None:
     frame = check(fit(columns, method=method))
     assert set(frame["sick"].dropna()) <= {"no", "yes"}
 
 
-def test_microbatches():
+def test_microbatches() -> None:
     check(fit(MIXED, method="dp-cgan", microbatches=8))
     with pytest.raises(medsynth.MedsynthError, match="dp-cgan"):
         fit(MIXED, microbatches=8)
 
 
 @pytest.mark.parametrize("method", CLAIMING)
-def test_a_model_from_a_file_samples_as_it_did(method, tmp_path):
+def test_a_model_from_a_file_samples_as_it_did(method: Any, tmp_path: Path) -> None:
     """A file does not keep the order of tensors: whatever it comes in, seeded rows are the same."""
     model = fit(MIXED, method=method)
     before = sample_codes(model, 50, seed=1)
@@ -76,7 +78,7 @@ def test_a_model_from_a_file_samples_as_it_did(method, tmp_path):
     assert np.array_equal(sample_codes(turned, 50, seed=1), before)
 
 
-def test_the_preset_of_the_study(other_defaults):
+def test_the_preset_of_the_study(other_defaults: Any) -> None:
     other_defaults(module("dp-cgan", "thyroid-study"), steps=20)
     for microbatches in (None, 8):
         check(fit(PLAIN, preset="thyroid-study", microbatches=microbatches))
@@ -85,7 +87,7 @@ def test_the_preset_of_the_study(other_defaults):
 
 
 @pytest.mark.parametrize("preset", presets())
-def test_a_preset_belongs_to_its_method(preset):
+def test_a_preset_belongs_to_its_method(preset: Any) -> None:
     owner = presets()[preset].name
     check(fit(PLAIN, preset=preset, method=owner))
     with pytest.raises(medsynth.MedsynthError, match=f"belongs to {owner}"):
@@ -94,22 +96,22 @@ def test_a_preset_belongs_to_its_method(preset):
 
 @pytest.mark.parametrize("method", CLAIMING)
 @pytest.mark.parametrize("target", ["age", "dose", "sick", "site"])
-def test_any_column_can_be_the_target(method, target):
+def test_any_column_can_be_the_target(method: Any, target: str) -> None:
     check(fit(MIXED, target=target, method=method))
 
 
-def test_levels_alone_and_no_target_at_all():
+def test_levels_alone_and_no_target_at_all() -> None:
     """Without a number column there is no histogram to measure; a table without a target has one class."""
     check(fit({name: PLAIN[name] for name in ("sick", "y")}))
 
 
-def test_a_table_without_a_rare_class_and_tiny_tables():
+def test_a_table_without_a_rare_class_and_tiny_tables() -> None:
     check(fit(PLAIN, rows=5))
     frame = check(fit({**PLAIN, "y": {"kind": "categorical", "levels": ["a", "b", "c"]}}, rows=2), n=50)
     assert set(frame["y"]) <= {"a", "b", "c"}
 
 
-def test_public_seeds_repeat_only_what_is_public(monkeypatch):
+def test_public_seeds_repeat_only_what_is_public(monkeypatch: pytest.MonkeyPatch) -> None:
     from medsynth import rng
 
     one, two = (fit(PLAIN, seed=1) for _ in range(2))
@@ -121,7 +123,7 @@ def test_public_seeds_repeat_only_what_is_public(monkeypatch):
 
 
 @pytest.mark.parametrize("method", CLAIMING)
-def test_the_classes_are_learned(method, monkeypatch, other_defaults):
+def test_the_classes_are_learned(method: Any, monkeypatch: pytest.MonkeyPatch, other_defaults: Any) -> None:
     """With ample budget and rows, what separates the classes in the table separates them in the sample."""
     monkeypatch.undo()
     other_defaults(dp_cgan, lots=40)
@@ -135,7 +137,7 @@ def test_the_classes_are_learned(method, monkeypatch, other_defaults):
     assert abs(means[0] - 35) < 5 and abs(means[1] - 65) < 5
 
 
-def test_encoding_reads_each_row_alone(clinic, cohort):
+def test_encoding_reads_each_row_alone(clinic: Schema, cohort: pd.DataFrame) -> None:
     """A row's features depend on that row alone: per-row gradients could not be bounded otherwise."""
     from medsynth.io.table import from_frame
     from medsynth.methods.dp_cgan.encoded_rows import EncodedRows
@@ -152,6 +154,6 @@ def test_encoding_reads_each_row_alone(clinic, cohort):
 
 
 @pytest.mark.parametrize("total", [0.0, 1.0, 50.0, 1e6])
-def test_cleaned_counts_are_shares(total, rng):
+def test_cleaned_counts_are_shares(total: float, rng: np.random.Generator) -> None:
     shares = cleaned(rng.normal(10, 30, 40), total)
     assert shares.min() > 0 and abs(shares.sum() - 1) < 1e-12

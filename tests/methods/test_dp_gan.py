@@ -3,6 +3,8 @@
 import hashlib
 import math
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,17 +24,18 @@ from medsynth.privacy.accounting.calibration import make_plan
 from medsynth.privacy.networks import Mlp
 from medsynth.privacy.release import Releases
 from medsynth.privacy.vault import Vault
+from medsynth.schema import Schema
 
 pytestmark = pytest.mark.usefixtures("quick")
 LABELS = {"one-way marginals", "class marginal", "critic gradient sum"}
 
 
-def run(cohort, clinic, **options):
+def run(cohort: pd.DataFrame, clinic: Schema, **options: Any) -> Any:
     return medsynth.fit(cohort, **{"epsilon": 3.7, "schema": clinic, "rows": 300, "method": "dp-gan", **options})
 
 
 @pytest.mark.parametrize("bounds", ["fixed", "quantile"])
-def test_the_plan_costs_what_an_independent_accountant_says(bounds):
+def test_the_plan_costs_what_an_independent_accountant_says(bounds: str) -> None:
     queries = dp_gan.queries(dp_gan.Config(bounds=bounds), 4000, 20, 3.7)
     plan = make_plan(queries, epsilon=3.7, delta=1e-5, rows=4000)
     other = accountant.cross_check(plan.events.values(), 1e-5)
@@ -41,7 +44,9 @@ def test_the_plan_costs_what_an_independent_accountant_says(bounds):
 
 @pytest.mark.parametrize("groups", grouping.GROUP_COUNTS)
 @pytest.mark.parametrize("bounds", ["fixed", "quantile"])
-def test_every_grouping_keeps_its_plan(groups, bounds, cohort, clinic, other_defaults):
+def test_every_grouping_keeps_its_plan(
+    groups: Any, bounds: str, cohort: pd.DataFrame, clinic: Schema, other_defaults: Any
+) -> None:
     other_defaults(dp_gan, groups=groups, bounds=bounds)
     model = run(cohort, clinic)
     told = {entry.label: entry for entry in model.ledger.entries}
@@ -56,13 +61,13 @@ def test_every_grouping_keeps_its_plan(groups, bounds, cohort, clinic, other_def
         )
 
 
-def test_grouping_does_not_cheapen_the_noise():
+def test_grouping_does_not_cheapen_the_noise() -> None:
     """The plan's multiplier is of the whole measurement: each group's own noise is sqrt(k) times it, over its bound."""
     planned = {groups: dp_gan.queries(dp_gan.Config(groups=groups), 4000, 20, 3.7) for groups in grouping.GROUP_COUNTS}
     assert all(queries == planned["global"] for queries in planned.values())
 
 
-def test_what_is_refused():
+def test_what_is_refused() -> None:
     with pytest.raises(UsageError, match="dp-cgan"):
         configured("dp-gan", dp_gan, {"microbatches": 4})
     with pytest.raises(UsageError, match="weight-bias"):
@@ -71,18 +76,20 @@ def test_what_is_refused():
         configured("dp-gan", dp_gan, {"bounds": "magic"})
 
 
-def test_public_streams_do_not_know_the_lot(cohort, clinic, monkeypatch):
+def test_public_streams_do_not_know_the_lot(
+    cohort: pd.DataFrame, clinic: Schema, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With all measurements blinded, fits whose secret lots differ generate the same rows at every step."""
     from medsynth.privacy import vault
 
     pools, lots = [], []
     true_pool, true_sum = training.Training.pool, vault.clipped_pair_sum
 
-    def pool(game):
+    def pool(game: Any) -> Any:
         pools.append(true_pool(game))
         return pools[-1]
 
-    def summed(critic, loss, real, fake, mix, groups):
+    def summed(critic: Any, loss: Any, real: Any, fake: Any, mix: Any, groups: Any) -> Any:
         lots.append(len(real))
         return true_sum(critic, loss, real, fake, mix, groups)
 
@@ -96,7 +103,7 @@ def test_public_streams_do_not_know_the_lot(cohort, clinic, monkeypatch):
     assert all(torch.equal(a, b) for a, b in zip(pools[:half], pools[half:], strict=True))
 
 
-def game(clinic, cohort):
+def game(clinic: Schema, cohort: pd.DataFrame) -> Any:
     from medsynth.io.table import from_frame
     from medsynth.transforms.table_codec import encode
 
@@ -107,7 +114,7 @@ def game(clinic, cohort):
     return training.Training(setup, 0), setup.encode(codes)
 
 
-def test_a_row_meets_a_generated_row_of_its_own_class(clinic, cohort):
+def test_a_row_meets_a_generated_row_of_its_own_class(clinic: Schema, cohort: pd.DataFrame) -> None:
     made, rows = game(clinic, cohort)
     pool, classes = made.pool(), made.setup.classes
     parts = pool.reshape(len(pool), classes, -1)
@@ -122,7 +129,7 @@ def test_a_row_meets_a_generated_row_of_its_own_class(clinic, cohort):
         assert float(found) == pytest.approx(float(expected), rel=1e-4)
 
 
-def test_a_step_of_the_critic_follows_the_gradient_of_its_parameters(clinic, cohort):
+def test_a_step_of_the_critic_follows_the_gradient_of_its_parameters(clinic: Schema, cohort: pd.DataFrame) -> None:
     made, _ = game(clinic, cohort)
     sizes = [p.numel() for p in made.critic.parameters()]
     gradient = torch.arange(float(sum(sizes)))
@@ -130,7 +137,7 @@ def test_a_step_of_the_critic_follows_the_gradient_of_its_parameters(clinic, coh
     assert torch.equal(torch.cat([p.grad.flatten() for p in made.critic.parameters()]), gradient)
 
 
-def test_clusters_hold_parameters_of_like_gradients():
+def test_clusters_hold_parameters_of_like_gradients() -> None:
     critic = Mlp([20, 30, 1])
     count = sum(p.numel() for p in critic.parameters())
     level = torch.arange(count) % 3
@@ -141,7 +148,7 @@ def test_clusters_hold_parameters_of_like_gradients():
     assert [sorted(set(part.tolist())) for part in weights] == [[0], [1], [0], [1]]
 
 
-def test_a_noised_quantile_finds_the_median():
+def test_a_noised_quantile_finds_the_median() -> None:
     """Bounds far off on either side come to the median of the norms, under noise of a tenth."""
     draw = np.random.default_rng(0)
     norms = draw.lognormal(size=5000)
@@ -153,14 +160,16 @@ def test_a_noised_quantile_finds_the_median():
 
 
 @pytest.fixture
-def public(tmp_path, cohort, monkeypatch):
+def public(tmp_path: Path, cohort: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(training, "DpGanSize", partial(training.DpGanSize, warm=3))
     path = tmp_path / "public.csv"
     cohort.iloc[:40].to_csv(path, index=False)
     return path
 
 
-def test_public_rows_stand_in_the_ledger_and_cost_nothing(public, cohort, clinic, other_defaults, tmp_path):
+def test_public_rows_stand_in_the_ledger_and_cost_nothing(
+    public: Any, cohort: pd.DataFrame, clinic: Schema, other_defaults: Any, tmp_path: Path
+) -> None:
     other_defaults(dp_gan, bounds="quantile", groups="weight-bias")
     model = run(cohort, clinic, public=public)
     digest = hashlib.sha256(public.read_bytes()).hexdigest()
@@ -172,20 +181,24 @@ def test_public_rows_stand_in_the_ledger_and_cost_nothing(public, cohort, clinic
     assert set(plan.events) == LABELS
 
 
-def test_public_rows_are_refused_where_nothing_learns_from_them(public, cohort, clinic):
+def test_public_rows_are_refused_where_nothing_learns_from_them(
+    public: Any, cohort: pd.DataFrame, clinic: Schema
+) -> None:
     with pytest.raises(UsageError, match="`public` belongs to dp-gan"):
         medsynth.fit(cohort, epsilon=3.7, schema=clinic, public=public)
     with pytest.raises(UsageError, match="`public` belongs to dp-gan"):
         medsynth.fit(cohort, epsilon=3.7, preset="thyroid-study", public=public)
 
 
-def test_public_rows_need_a_declared_schema(public):
+def test_public_rows_need_a_declared_schema(public: Any) -> None:
     frame = pd.DataFrame({"magnitude": [1, 2, 3] * 20, "kind": ["a", "b", "c"] * 20})
     with pytest.raises(UsageError, match="declared schema"):
         medsynth.fit(frame, epsilon=3.7, method="dp-gan", public=public)
 
 
-def test_a_bad_public_file_is_named_without_a_cell(public, cohort, clinic, tmp_path):
+def test_a_bad_public_file_is_named_without_a_cell(
+    public: Any, cohort: pd.DataFrame, clinic: Schema, tmp_path: Path
+) -> None:
     with pytest.raises(TableError, match=r"none\.csv"):
         run(cohort, clinic, public=tmp_path / "none.csv")
     frame = pd.read_csv(public, dtype=str, keep_default_na=False)
@@ -199,7 +212,7 @@ def test_a_bad_public_file_is_named_without_a_cell(public, cohort, clinic, tmp_p
     assert "CANARY7431" not in str(refused.value)
 
 
-def test_another_public_file_is_another_fit(public, cohort, clinic, tmp_path):
+def test_another_public_file_is_another_fit(public: Any, cohort: pd.DataFrame, clinic: Schema, tmp_path: Path) -> None:
     options = {"public": public, "checkpoint": tmp_path / "c"}
     run(cohort, clinic, **options)
     assert run(cohort, clinic, resume=True, **options).ledger.complete
@@ -208,7 +221,7 @@ def test_another_public_file_is_another_fit(public, cohort, clinic, tmp_path):
         run(cohort, clinic, resume=True, **options)
 
 
-def test_public_rows_are_read_at_the_levels_that_were_chosen(tmp_path, monkeypatch):
+def test_public_rows_are_read_at_the_levels_that_were_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Codes in a hierarchy: the levels come from noisy measurements, and the public rows go to those."""
     rng = np.random.default_rng(0)
     columns = {"icd": {"kind": "categorical", "hierarchy": "icd10", "unknown": "other"},
@@ -218,7 +231,7 @@ def test_public_rows_are_read_at_the_levels_that_were_chosen(tmp_path, monkeypat
     frame[:50].to_csv(tmp_path / "open.csv", index=False)
     seen, caught, true = [], [], dp_gan.train
 
-    def train(*args, public=None):
+    def train(*args: Any, public: Any = None) -> Any:
         caught.append(public)
         return true(*args, public=public)
 

@@ -1,5 +1,7 @@
 """GS-WGAN whole: the warm start moves critics alone, all critics train at every step, both epsilons are told."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,7 +26,7 @@ COLUMNS = {
 }
 
 
-def fit(rows=90, **options):
+def fit(rows: int = 90, **options: Any) -> Any:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"age": rng.integers(0, 90, rows), "sick": rng.choice(["no", "yes"], rows),
                           "y": rng.choice(["a", "b", "c"], rows)})  # fmt: skip
@@ -32,16 +34,16 @@ def fit(rows=90, **options):
     return medsynth.fit(frame, epsilon=3.7, schema=schema, rows=rows, method="gs-wgan", seed=1, **options)
 
 
-def test_the_warm_start_moves_no_generator_and_every_step_moves_every_critic(monkeypatch):
+def test_the_warm_start_moves_no_generator_and_every_step_moves_every_critic(monkeypatch: pytest.MonkeyPatch) -> None:
     kept, seen = {}, []
     measure, upstream = TrainingSetup.measure.__func__, Shards.measure_upstream_gradient
 
-    def measured(cls, *args):
+    def measured(cls: Any, *args: Any) -> Any:
         kept["setup"] = measure(cls, *args)
         kept["start"] = kept["setup"].mixture.base.clone()
         return kept["setup"]
 
-    def zero(self, label, fakes, bound, **options):
+    def zero(self: Any, label: Any, fakes: Any, bound: Any, **options: Any) -> Any:
         seen.append([p.detach().clone() for p in self._Shards__critics.parameters])
         if len(seen) == 1:
             assert torch.equal(kept["setup"].mixture.base, kept["start"])
@@ -61,7 +63,7 @@ def test_the_warm_start_moves_no_generator_and_every_step_moves_every_critic(mon
         assert torch.equal(was, now)  # within a step no critic moves, picked or not
 
 
-def test_both_epsilons_are_noted():
+def test_both_epsilons_are_noted() -> None:
     said = []
     fit(notice=said.append)
     assert any("federation" in line and "epsilon" in line for line in said)
@@ -72,7 +74,7 @@ def test_both_epsilons_are_noted():
     assert accountant.cross_check(plan.events.values(), 1e-5) <= 3.7 * 1.005
 
 
-def test_the_number_of_shards_is_a_public_rule(monkeypatch):
+def test_the_number_of_shards_is_a_public_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     config = gs_wgan.Config()
     assert [config.shard_count(rows) for rows in (2, 100, 3772, 10**6)] == [2, 4, 150, 150]
@@ -82,12 +84,12 @@ def test_the_number_of_shards_is_a_public_rule(monkeypatch):
 @pytest.mark.parametrize(
     "wrong", [{"microbatches": 4}, {"shards": 0}, {"steps": 0}, {"gradients": 0}, {"batch": 0}], ids=str
 )
-def test_settings_are_checked(wrong):
+def test_settings_are_checked(wrong: Any) -> None:
     with pytest.raises(UsageError):
         configured("gs-wgan", gs_wgan, wrong)
 
 
-def test_dual_averaging_follows_gradients_that_exceed_their_noise():
+def test_dual_averaging_follows_gradients_that_exceed_their_noise() -> None:
     """Of 1000 parameters one has a gradient: it moves far, of the others about one in twenty, and a little."""
     rng = torch.Generator().manual_seed(0)
     place = torch.zeros(1000, requires_grad=True)

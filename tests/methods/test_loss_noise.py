@@ -1,6 +1,8 @@
 """The loss-noise GAN: its noise is inert, and it is never offered with a claim."""
 
 import math
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,12 +23,12 @@ from medsynth.schema import Schema
 REFUSAL = "loss-noise gives no guarantee: its noise never reaches the released parameters"
 
 
-def test_noise_on_the_loss_leaves_the_update_as_it_is_and_clipping_does_not():
+def test_noise_on_the_loss_leaves_the_update_as_it_is_and_clipping_does_not() -> None:
     stream = torch.Generator().manual_seed(0)
     net = Mlp([4, 8, 1], generator=stream)
     first, second = torch.randn(2, 32, 4, generator=stream)
 
-    def update(bound, noise):
+    def update(bound: Any, noise: Any) -> Any:
         losses = [torch.nn.functional.softplus(net(x)[:, 0]) for x in (first, second)]
         loss = loss_noise.released_loss(*losses, bound, torch.tensor(noise))
         return float(loss.detach()), torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(net.parameters()))])
@@ -39,14 +41,16 @@ def test_noise_on_the_loss_leaves_the_update_as_it_is_and_clipping_does_not():
 class SameLots(rng.NoNoise):
     """What --no-dp takes, with lots that repeat."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.own = rng.SeededEntropy(3)
 
-    def bytes(self, count):
+    def bytes(self, count: Any) -> Any:
         return self.own.bytes(count)
 
 
-def test_a_released_model_is_the_same_with_and_without_the_noise(quick, cohort, clinic, monkeypatch, other_defaults):
+def test_a_released_model_is_the_same_with_and_without_the_noise(
+    quick: None, cohort: pd.DataFrame, clinic: Schema, monkeypatch: pytest.MonkeyPatch, other_defaults: Any
+) -> None:
     monkeypatch.setattr(rng, "NoNoise", SameLots)
     models = []
     for multiplier in (0.0, 1.0, 1e3):
@@ -56,7 +60,7 @@ def test_a_released_model_is_the_same_with_and_without_the_noise(quick, cohort, 
         assert all(np.array_equal(model.tensors[name], tensor) for name, tensor in models[0].tensors.items())
 
 
-def test_it_is_refused_with_a_budget(cohort, clinic, patients):
+def test_it_is_refused_with_a_budget(cohort: pd.DataFrame, clinic: Schema, patients: Path) -> None:
     with pytest.raises(UsageError, match=REFUSAL):
         medsynth.fit(cohort, epsilon=3.7, schema=clinic, method="loss-noise")
     with pytest.raises(UsageError, match=REFUSAL):
@@ -68,7 +72,7 @@ def test_it_is_refused_with_a_budget(cohort, clinic, patients):
         medsynth.fit(cohort, no_dp=True, schema=clinic, method="loss-noise", microbatches=8)
 
 
-def test_it_says_what_it_is_and_what_the_paper_would_claim(quick, cohort, clinic):
+def test_it_says_what_it_is_and_what_the_paper_would_claim(quick: None, cohort: pd.DataFrame, clinic: Schema) -> None:
     said = []
     model = medsynth.fit(cohort, no_dp=True, schema=clinic, rows=300, method="loss-noise", notice=said.append)
     assert not model.claims and model.epsilon is None and "NOT DIFFERENTIALLY PRIVATE" in claim(model)
@@ -78,7 +82,7 @@ def test_it_says_what_it_is_and_what_the_paper_would_claim(quick, cohort, clinic
     assert math.isinf(loss_noise.claimed(0.01, 10_000, 0.0, 1e-5))
 
 
-def test_the_classes_are_learned():
+def test_the_classes_are_learned() -> None:
     generator = np.random.default_rng(1)
     y = generator.integers(0, 2, 2000)
     x = np.clip(np.rint(50 + 15 * (2 * y - 1) + 5 * generator.standard_normal(2000)), 0, 100)

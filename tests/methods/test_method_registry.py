@@ -4,6 +4,7 @@ import inspect
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,13 +18,13 @@ PAGE = Path(__file__).parent / "settings_page.py"
 CODES = [(name, None) for name in registry.METHODS] + [(m.name, preset) for preset, m in registry.presets().items()]
 
 
-def test_the_registry_imports_no_torch():
+def test_the_registry_imports_no_torch() -> None:
     program = "import sys, medsynth.methods.registry; assert not {'torch', 'opacus'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
 @pytest.mark.parametrize("method, preset", CODES)
-def test_every_setting_is_described_and_survives_a_file(method, preset):
+def test_every_setting_is_described_and_survives_a_file(method: Any, preset: Any) -> None:
     config = registry.module(method, preset).Config
     assert all(field.description for field in config.model_fields.values()) and descriptions(config)
     made = config()
@@ -34,7 +35,7 @@ def test_every_setting_is_described_and_survives_a_file(method, preset):
 
 
 @pytest.mark.parametrize("method, preset", CODES)
-def test_every_module_follows_the_protocol(method, preset):
+def test_every_module_follows_the_protocol(method: Any, preset: Any) -> None:
     module, facts = registry.module(method, preset), registry.METHODS[method]
     config = module.Config()
     assert all(query.weight > 0 for query in module.queries(config, 3000, 20, 3.7))
@@ -46,7 +47,7 @@ def test_every_module_follows_the_protocol(method, preset):
 
 @pytest.mark.parametrize("method, preset", CODES)
 @pytest.mark.parametrize("wrong", [-1, float("nan"), float("inf"), "many"])
-def test_no_number_goes_beyond_its_bounds(method, preset, wrong):
+def test_no_number_goes_beyond_its_bounds(method: Any, preset: Any, wrong: Any) -> None:
     module = registry.module(method, preset)
     for name, default in module.Config():
         if isinstance(default, int | float) and not isinstance(default, bool):
@@ -54,7 +55,7 @@ def test_no_number_goes_beyond_its_bounds(method, preset, wrong):
                 registry.configured(method, module, {name: wrong})
 
 
-def test_shares_leave_a_rest_and_bounds_are_told_in_words():
+def test_shares_leave_a_rest_and_bounds_are_told_in_words() -> None:
     module = registry.module("dp-gan")
     with pytest.raises(UsageError, match="less than 1"):
         registry.configured("dp-gan", module, {"class_share": 0.9})
@@ -63,13 +64,13 @@ def test_shares_leave_a_rest_and_bounds_are_told_in_words():
     assert bounds(module.Config, "rate") == "above 0 and at most 1"
 
 
-def test_the_page_of_settings_is_current():
+def test_the_page_of_settings_is_current() -> None:
     page = Path(__file__).parent.parent.parent / "docs" / "methods" / "settings.md"
     made = subprocess.run([sys.executable, PAGE], check=True, capture_output=True, text=True).stdout
     assert page.read_text() == made, "python tests/methods/settings_page.py > docs/methods/settings.md"
 
 
-def test_names_are_taken_once(monkeypatch):
+def test_names_are_taken_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "METHODS", dict(registry.METHODS))
     with pytest.raises(UsageError, match="already"):
         registry.register(Method(name="dp-cgan", summary="another", module="nowhere"))
@@ -78,7 +79,7 @@ def test_names_are_taken_once(monkeypatch):
         registry.register(Method(name="another", summary="another", module="nowhere", presets=again))
 
 
-def test_what_a_method_does_not_declare_is_refused():
+def test_what_a_method_does_not_declare_is_refused() -> None:
     with pytest.raises(UsageError, match="`microbatches` belongs to dp-cgan"):
         registry.configured("gs-wgan", registry.module("gs-wgan"), {"microbatches": 4})
     with pytest.raises(UsageError, match="`public` belongs to dp-gan"):

@@ -2,13 +2,14 @@
 
 import json
 import math
+from typing import Any
 
 import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
 from medsynth.errors import ArtifactError, BudgetError, UsageError
-from medsynth.privacy.accounting import accountant, calibration
+from medsynth.privacy.accounting import accountant, calibration, events
 from medsynth.privacy.accounting.calibration import Query, make_plan
 from medsynth.privacy.accounting.events import Gaussian, SubsampledGaussian, Thresholded
 from medsynth.privacy.accounting.ledger import Ledger
@@ -16,14 +17,14 @@ from medsynth.privacy.accounting.ledger import Ledger
 DELTA = 1e-5
 
 
-def exact_gaussian(multiplier, delta=DELTA):
+def exact_gaussian(multiplier: Any, delta: Any = DELTA) -> Any:
     """Balle and Wang 2018, theorem 8."""
     m = 1 / multiplier
     return brentq(lambda e: norm.cdf(m / 2 - e / m) - math.exp(e) * norm.cdf(-m / 2 - e / m) - delta, 0, 200)
 
 
 @pytest.mark.parametrize("multiplier", [0.5, 1.3, 5.0, 40.0, 300.0])
-def test_a_plain_gaussian_meets_its_exact_curve(multiplier):
+def test_a_plain_gaussian_meets_its_exact_curve(multiplier: float) -> None:
     exact = exact_gaussian(multiplier)
     ours = accountant.epsilon([(Gaussian(multiplier=multiplier), 1)], DELTA)
     assert exact - 1e-9 <= ours <= exact * (1.01 if exact > accountant.SMALL else 1.02) + 1e-4
@@ -31,7 +32,7 @@ def test_a_plain_gaussian_meets_its_exact_curve(multiplier):
 
 @pytest.mark.parametrize("multiplier", [0.9, 2.0, 8.0])
 @pytest.mark.parametrize("rate, steps", [(0.01, 1000), (0.14, 300), (0.5, 50)])
-def test_mixtures_agree_with_dp_accounting_and_lie_below_rdp(multiplier, rate, steps):
+def test_mixtures_agree_with_dp_accounting_and_lie_below_rdp(multiplier: float, rate: float, steps: int) -> None:
     events = [(Gaussian(multiplier=3.0), 1), (SubsampledGaussian(multiplier=multiplier, rate=rate), steps)]
     ours, pld = accountant.epsilon(events, DELTA), accountant.cross_check(events, DELTA)
     assert pld <= ours + max(0.005, 0.005 * ours)
@@ -39,20 +40,20 @@ def test_mixtures_agree_with_dp_accounting_and_lie_below_rdp(multiplier, rate, s
     assert ours <= accountant.epsilon(events, DELTA, "rdp") + 1e-6
 
 
-def test_figures_of_the_thyroid_study():
+def test_figures_of_the_thyroid_study() -> None:
     """The paper claims 3.7 for these settings; RDP gives 3.24 and PRV 2.98 today."""
     events = [(SubsampledGaussian(multiplier=1.15, rate=32 / 3772), 5894)]
     assert accountant.epsilon(events, DELTA, "rdp") == pytest.approx(3.24, abs=0.02)
     assert accountant.epsilon(events, DELTA) == pytest.approx(2.98, abs=0.02)
 
 
-def test_folding_is_exact():
+def test_folding_is_exact() -> None:
     many = [(Gaussian(multiplier=z), 1) for z in (2.0, 3.0, 4.0)]
     together = (1 / 4 + 1 / 9 + 1 / 16) ** -0.5
     assert accountant.as_sampled_gaussians(many) == [(pytest.approx(together), 1.0, 1)]
 
 
-def test_key_discovery_uses_its_delta():
+def test_key_discovery_uses_its_delta() -> None:
     events = [(Thresholded(multiplier=2.0, delta=9e-6), 1)]
     assert accountant.epsilon(events, DELTA) > accountant.epsilon([(Gaussian(multiplier=2.0), 1)], DELTA)
     with pytest.raises(BudgetError):
@@ -63,15 +64,15 @@ NEEDS = [Query(label="counts", weight=3.0), Query(label="steps", weight=1.0, rat
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 3.7, 10.0, 100.0])
-def test_a_plan_spends_nearly_all_and_never_more(epsilon):
+def test_a_plan_spends_nearly_all_and_never_more(epsilon: float) -> None:
     plan = make_plan(NEEDS, epsilon=epsilon, delta=DELTA, rows=100)
     assert 0.99 * epsilon < plan.epsilon <= epsilon
     assert plan.noise("counts") == pytest.approx(3 * plan.noise("steps"))
     assert accountant.cross_check(plan.events.values(), DELTA) <= epsilon + max(0.005, 0.005 * epsilon)
 
 
-def test_a_plan_falls_back_to_rdp_and_says_so(monkeypatch):
-    def broken(history, delta, error=None):
+def test_a_plan_falls_back_to_rdp_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(history: Any, delta: Any, error: Any = None) -> None:
         raise ValueError("as in Opacus issue 601")
 
     monkeypatch.setattr(accountant, "_prv", broken)
@@ -81,35 +82,35 @@ def test_a_plan_falls_back_to_rdp_and_says_so(monkeypatch):
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf])
-def test_an_epsilon_out_of_range_is_refused(epsilon):
+def test_an_epsilon_out_of_range_is_refused(epsilon: Any) -> None:
     with pytest.raises(UsageError):
         make_plan(NEEDS, epsilon=epsilon, delta=DELTA, rows=100)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -1e-5, math.nan, 2.0])
-def test_a_delta_out_of_range_is_refused(delta):
+def test_a_delta_out_of_range_is_refused(delta: Any) -> None:
     with pytest.raises(UsageError):
         make_plan(NEEDS, epsilon=1.0, delta=delta, rows=100)
 
 
-def test_a_budget_too_small_is_refused():
+def test_a_budget_too_small_is_refused() -> None:
     with pytest.raises(BudgetError):
         make_plan(NEEDS, epsilon=1e-7, delta=DELTA, rows=100)
 
 
-def test_the_spent_table_rises_to_the_plan():
+def test_the_spent_table_rises_to_the_plan() -> None:
     plan = make_plan(NEEDS, epsilon=3.7, delta=DELTA, rows=100)
     steps, spent = zip(*plan.epsilon_by_release(), strict=True)
     assert list(spent) == sorted(spent) and steps[-1] == 50 and spent[-1] == plan.epsilon
 
 
-def spend(ledger, plan):
+def spend(ledger: Any, plan: Any) -> None:
     for label, (event, times) in plan.events.items():
         for _ in range(times):
             ledger.charge(label, event, 1.0)
 
 
-def test_a_ledger_admits_the_plan_and_nothing_else():
+def test_a_ledger_admits_the_plan_and_nothing_else() -> None:
     plan = make_plan(NEEDS, epsilon=3.7, delta=DELTA, rows=100)
     ledger = plan.ledger("operating system")
     with pytest.raises(BudgetError):
@@ -128,7 +129,7 @@ def test_a_ledger_admits_the_plan_and_nothing_else():
         back.charge("steps", plan.events["steps"][0], 1.0)
 
 
-def test_a_seeded_ledger_makes_no_claim():
+def test_a_seeded_ledger_makes_no_claim() -> None:
     plan = make_plan(NEEDS, epsilon=3.7, delta=DELTA, rows=100)
     ledger = plan.ledger("TEST ONLY: seeded, no privacy")
     spend(ledger, plan)
@@ -136,25 +137,27 @@ def test_a_seeded_ledger_makes_no_claim():
 
 
 @pytest.mark.parametrize("key", ["events", "delta", "relation", "accountant"])
-def test_a_broken_ledger_is_one_error(key):
+def test_a_broken_ledger_is_one_error(key: str) -> None:
     content = make_plan(NEEDS, epsilon=3.7, delta=DELTA, rows=100).ledger("x").to_json()
     content[key] = {"events": [{"mechanism": "Magic"}], "delta": "much"}.get(key, "none")
     with pytest.raises(ArtifactError):
         Ledger.from_json(content)
 
 
-def test_no_measurement_costs_nothing():
+def test_no_measurement_costs_nothing() -> None:
     assert accountant.epsilon([], DELTA) == 0.0 and accountant.profile([], [DELTA]) == []
 
 
-def test_where_an_accountant_finds_no_bound_it_says_so(monkeypatch):
+def test_where_an_accountant_finds_no_bound_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accountant, "_rdp", lambda *args, **options: math.inf)
     with pytest.raises(BudgetError, match="RDP accountant finds no bound"):
         accountant.epsilon([(Gaussian(multiplier=1.0), 1)], DELTA, "rdp")
 
 
 @pytest.mark.parametrize("by", ["prv", "rdp"])
-def test_a_profile_lies_above_the_exact_curve_and_leaves_out_deltas_without_a_bound(by, monkeypatch):
+def test_a_profile_lies_above_the_exact_curve_and_leaves_out_deltas_without_a_bound(
+    by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Deltas that partition selection has used up, and those at which the accountant fails, have no epsilon."""
     events = [(Gaussian(multiplier=2.0), 1), (Thresholded(multiplier=2.0, delta=1e-6), 1)]
     together = 2.0 / math.sqrt(2)
@@ -168,8 +171,8 @@ def test_a_profile_lies_above_the_exact_curve_and_leaves_out_deltas_without_a_bo
     assert accountant.profile(events, [1e-5], by) == []
 
 
-def test_a_failing_accountant_leaves_its_deltas_out(monkeypatch):
-    def failing(history, delta, error):
+def test_a_failing_accountant_leaves_its_deltas_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(history: Any, delta: Any, error: Any) -> None:
         raise ValueError("as in Opacus issue 601")
 
     monkeypatch.setattr(accountant, "_prv", failing)
@@ -187,19 +190,19 @@ def test_a_failing_accountant_leaves_its_deltas_out(monkeypatch):
         (Thresholded, {"multiplier": 1.0, "delta": 1.0}),
     ],
 )
-def test_an_event_out_of_range_is_refused(kind, wrong):
+def test_an_event_out_of_range_is_refused(kind: Any, wrong: Any) -> None:
     with pytest.raises(BudgetError):
         kind(**wrong)
 
 
-def test_a_full_lot_is_a_plain_measurement():
+def test_a_full_lot_is_a_plain_measurement() -> None:
     full, plain = SubsampledGaussian(multiplier=2.0, rate=1.0), Gaussian(multiplier=2.0)
     assert accountant.as_sampled_gaussians([(full, 3)]) == accountant.as_sampled_gaussians([(plain, 3)])
     sampled = [(SubsampledGaussian(multiplier=2.0, rate=0.1), n) for n in (2, 3)]
     assert accountant.as_sampled_gaussians(sampled) == [(2.0, 0.1, 5)]
 
 
-def test_the_least_scale_is_found_for_any_falling_cost():
+def test_the_least_scale_is_found_for_any_falling_cost() -> None:
     """Smooth, stepped, infinite and zero costs: the scale found meets the budget, a slightly smaller one does not."""
     costs = {
         "smooth": lambda z: 1 / z,
@@ -216,7 +219,7 @@ def test_the_least_scale_is_found_for_any_falling_cost():
         assert len(calls) < 60, name
 
 
-def test_a_plan_says_what_is_measured_most_and_what_it_is():
+def test_a_plan_says_what_is_measured_most_and_what_it_is() -> None:
     plan = make_plan(NEEDS, epsilon=3.7, delta=DELTA, rows=100, max_rows=4)
     assert plan.most_frequent == "steps" and plan.equivalent_rows == 25
     assert plan.noise("counts") == 4 * plan.events["counts"][0].multiplier
@@ -226,9 +229,32 @@ def test_a_plan_says_what_is_measured_most_and_what_it_is():
     assert few.epsilon_by_release() == [(1, few.epsilon)]
 
 
-def test_charges_of_one_kind_are_one_entry():
+def test_charges_of_one_kind_are_one_entry() -> None:
     ledger = Ledger(delta=DELTA, accountant="prv", random_source="t", allowance={"h": (Gaussian(multiplier=1.0), 4)})
     for sensitivity in (1.0, 1.0, 2.0, 1.0):
         ledger.charge("h", Gaussian(multiplier=1.0), sensitivity)
     assert [(entry.count, entry.sensitivity) for entry in ledger.entries] == [(2, 1.0), (1, 2.0), (1, 1.0)]
     assert ledger.times_measured("h") == 4 and ledger.times_measured("g") == 0
+
+
+def test_a_patient_is_named_in_the_relation_and_read_back() -> None:
+    ledger = make_plan(NEEDS, epsilon=3.7, delta=DELTA, rows=100, max_rows=3).ledger("x")
+    assert (
+        "one patient, at most 3" in ledger.relation
+        and "one row's"
+        in Ledger.from_json(make_plan(NEEDS, epsilon=3.7, delta=DELTA, rows=100).ledger("x").to_json()).relation
+    )
+    assert Ledger.from_json(ledger.to_json()).max_rows == 3
+    content = ledger.to_json()
+    del content["max_rows_per_patient"]
+    with pytest.raises(ArtifactError):
+        Ledger.from_json(content)
+
+
+def test_first_order_losses_are_rates_over_multipliers() -> None:
+    """Of a public order: each of K shards is measured once in K times, so that a row's part is a K-th."""
+    loss = events.first_order_loss
+    assert loss(Gaussian(multiplier=2.0)) == loss(Thresholded(multiplier=2.0, delta=1e-6)) == 0.25
+    assert loss(SubsampledGaussian(multiplier=2.0, rate=0.1)) == pytest.approx(0.0025)
+    assert loss(events.ShardSampledGaussian(multiplier=2.0, shards=10)) == pytest.approx(0.0025)
+    assert loss(events.PublicOrderGaussian(multiplier=2.0, shards=10)) == pytest.approx(0.025)

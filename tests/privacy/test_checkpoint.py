@@ -1,6 +1,7 @@
 """The checkpoint: records whole or not at all, in order, of one fit alone."""
 
 import stat
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from medsynth.privacy.checkpoint import Checkpoint
 FACTS = {"plan": {"h": [1.5, 2]}, "table": "abc"}
 
 
-def test_records_come_back_bit_for_bit_and_in_order(tmp_path):
+def test_records_come_back_bit_for_bit_and_in_order(tmp_path: Path) -> None:
     path = tmp_path / "x.medsynth-checkpoint"
     first = Checkpoint(path, FACTS, resume=False)
     arrays = [np.random.default_rng(0).normal(size=(3, 4)), np.array(2.5)]
@@ -27,7 +28,7 @@ def test_records_come_back_bit_for_bit_and_in_order(tmp_path):
     assert again.replay("h") is None
 
 
-def test_any_half_written_tail_is_cut_off(tmp_path):
+def test_any_half_written_tail_is_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "x"
     checkpoint = Checkpoint(path, FACTS, resume=False)
     ends = []
@@ -43,7 +44,7 @@ def test_any_half_written_tail_is_cut_off(tmp_path):
             assert path.stat().st_size == max(end for end in ends if end <= length)
 
 
-def test_another_fits_records_are_refused(tmp_path):
+def test_another_fits_records_are_refused(tmp_path: Path) -> None:
     Checkpoint(tmp_path / "x", FACTS, resume=False).store("h", [], [])
     with pytest.raises(UsageError, match="another fit"):
         Checkpoint(tmp_path / "x", {**FACTS, "table": "other"}, resume=True)
@@ -53,11 +54,11 @@ def test_another_fits_records_are_refused(tmp_path):
         Checkpoint(tmp_path / "x", FACTS, resume=True).replay("g")
 
 
-def test_a_file_that_cannot_be_written_is_one_error(tmp_path):
+def test_a_file_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(MedsynthError, match="cannot be written"):
         Checkpoint(tmp_path / "folder", FACTS, resume=False)
 
 
-def test_without_a_file_there_is_nothing_to_resume(tmp_path):
+def test_without_a_file_there_is_nothing_to_resume(tmp_path: Path) -> None:
     assert Checkpoint(tmp_path / "x", FACTS, resume=True).remaining == 0 and not (tmp_path / "x").exists()

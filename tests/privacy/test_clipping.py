@@ -1,5 +1,7 @@
 """Closed-form clipping equals the one-row loop and Opacus' per-sample gradients, and keeps its bound."""
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -11,16 +13,16 @@ from medsynth.privacy.clipping import _record, clipped_gradient_sum
 from medsynth.privacy.networks import Mlp
 
 
-def bce(answer):
+def bce(answer: Any) -> Any:
     return torch.nn.functional.softplus(-answer[:, 0])
 
 
-def make(sizes, activation, bias, rows, seed):
+def make(sizes: Any, activation: Any, bias: Any, rows: Any, seed: Any) -> Any:
     stream = torch.Generator().manual_seed(seed)
     return Mlp(sizes, activation, stream, bias=bias), torch.randn(rows, sizes[0], generator=stream) * 2
 
 
-def row_gradients(critic, x):
+def row_gradients(critic: Any, x: Any) -> Any:
     """One backward pass a row: (rows, all parameters)."""
     grads = []
     for row in x:
@@ -29,7 +31,7 @@ def row_gradients(critic, x):
     return torch.stack(grads)
 
 
-def flat(tensors):
+def flat(tensors: Any) -> Any:
     return torch.cat([t.flatten() for t in tensors])
 
 
@@ -45,7 +47,7 @@ networks = st.tuples(
 
 @settings(deadline=None, max_examples=40)
 @given(networks)
-def test_equals_the_one_row_loop(case):
+def test_equals_the_one_row_loop(case: Any) -> None:
     widths, activation, bias, rows, seed, bound = case
     critic, x = make([*widths, 1], activation, bias, rows, seed)
     g = row_gradients(critic, x)
@@ -56,7 +58,7 @@ def test_equals_the_one_row_loop(case):
 
 @settings(deadline=None, max_examples=40)
 @given(networks, st.integers(1, 6))
-def test_microbatches_equal_the_loop_over_groups(case, count):
+def test_microbatches_equal_the_loop_over_groups(case: Any, count: Any) -> None:
     widths, activation, bias, rows, seed, bound = case
     critic, x = make([*widths, 1], activation, bias, rows, seed)
     groups = torch.arange(rows) * 7919 % count
@@ -72,7 +74,7 @@ def test_microbatches_equal_the_loop_over_groups(case, count):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("seed", range(4))
-def test_equals_opacus(seed):
+def test_equals_opacus(seed: Any) -> None:
     critic, x = make([6, 8, 1], "relu", True, 10, seed)
     twin = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
     twin.load_state_dict(dict(zip(twin.state_dict(), critic.state_dict().values(), strict=True)))
@@ -83,14 +85,14 @@ def test_equals_opacus(seed):
     assert torch.allclose(flat(clipped_gradient_sum(critic, bce, x, 0.3).tensors), expected, atol=1e-5)
 
 
-def test_one_huge_row_moves_the_sum_by_at_most_the_bound():
+def test_one_huge_row_moves_the_sum_by_at_most_the_bound() -> None:
     critic, x = make([5, 7, 1], "relu", True, 20, 0)
     before = flat(clipped_gradient_sum(critic, bce, x, 0.5).tensors)
     after = flat(clipped_gradient_sum(critic, bce, torch.cat([x, x[:1] * 1e6]), 0.5).tensors)
     assert (after - before).norm() <= 0.5 + 1e-5
 
 
-def test_one_row_more_moves_microbatches_by_at_most_twice_the_bound():
+def test_one_row_more_moves_microbatches_by_at_most_twice_the_bound() -> None:
     worst = 0.0
     for seed in range(200):
         critic, x = make([3, 1], "relu", False, 4, seed)
@@ -102,7 +104,7 @@ def test_one_row_more_moves_microbatches_by_at_most_twice_the_bound():
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_a_row_that_is_no_number_counts_nothing(bad):
+def test_a_row_that_is_no_number_counts_nothing(bad: Any) -> None:
     critic, x = make([5, 7, 1], "tanh", True, 6, 1)
     spoilt = torch.cat([x, torch.full((1, 5), bad)])
     clean = clipped_gradient_sum(critic, bce, torch.cat([x, torch.zeros(1, 5)]), 1.0)
@@ -112,7 +114,7 @@ def test_a_row_that_is_no_number_counts_nothing(bad):
     assert clean.l2 == got.l2
 
 
-def test_other_rows_are_bit_identical_when_one_is_perturbed():
+def test_other_rows_are_bit_identical_when_one_is_perturbed() -> None:
     critic, x = make([6, 16, 1], "relu", True, 32, 3)
     y = x.clone()
     y[11] += 3
@@ -123,14 +125,14 @@ def test_other_rows_are_bit_identical_when_one_is_perturbed():
         assert torch.equal(a[others], b[others])
 
 
-def test_an_empty_lot_sums_to_zero():
+def test_an_empty_lot_sums_to_zero() -> None:
     critic, x = make([4, 3, 1], "relu", True, 0, 0)
     assert float(flat(clipped_gradient_sum(critic, bce, x, 1.0).tensors).abs().sum()) == 0
     groups = torch.empty(0, dtype=torch.int64)
     assert float(flat(clipped_gradient_sum(critic, bce, x, 1.0, groups, 3).tensors).abs().sum()) == 0
 
 
-def test_the_bound_must_be_positive():
+def test_the_bound_must_be_positive() -> None:
     critic, x = make([4, 1], "relu", True, 2, 0)
     with pytest.raises(BudgetError):
         clipped_gradient_sum(critic, bce, x, 0.0)

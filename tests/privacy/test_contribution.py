@@ -1,5 +1,7 @@
 """Contribution bounding: no patient keeps more rows than the cap, and the vault knows of no other patients."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,7 +16,7 @@ from medsynth.privacy.vault import Vault
 from medsynth.rng import NoNoise, SeededEntropy
 
 
-def test_each_patient_keeps_the_cap_and_its_number():
+def test_each_patient_keeps_the_cap_and_its_number() -> None:
     keys = pd.Series(["b", "a", "b", "b", "c", "a", "b"])
     for seed in range(20):
         stay, units = bound_contributions(keys, 2, SeededEntropy(seed))
@@ -24,19 +26,19 @@ def test_each_patient_keeps_the_cap_and_its_number():
     assert PrivacyUnits(np.zeros(0, np.int64), 3).count == 0
 
 
-def vault(units, max_rows=3):
+def vault(units: Any, max_rows: int = 3) -> Any:
     plan = make_plan([Query(label="s", weight=1.0)], epsilon=2.0, delta=1e-5, rows=7, max_rows=max_rows)
     ledger = plan.ledger("x")
     return Vault(np.zeros((7, 1), np.int32), ("a",), Releases(ledger, NoNoise()), units), ledger
 
 
-def test_rows_per_patient_are_counted_once_a_patient():
+def test_rows_per_patient_are_counted_once_a_patient() -> None:
     rows, ledger = vault(PrivacyUnits(np.array([0, 0, 0, 1, 2, 3, 3]), 3))
     assert rows.measure_rows_per_patient("s").tolist() == [2, 1, 1]
     assert ledger.entries[0].sensitivity == 1.0 and ledger.protects == "one patient with up to 3 rows"
 
 
-def test_where_the_row_is_the_unit_there_are_no_patients_to_count():
+def test_where_the_row_is_the_unit_there_are_no_patients_to_count() -> None:
     rows, ledger = vault(None, max_rows=None)
     with pytest.raises(BudgetError, match="no patients"):
         rows.measure_rows_per_patient("s")
@@ -48,12 +50,12 @@ def test_where_the_row_is_the_unit_there_are_no_patients_to_count():
     [(PrivacyUnits(np.zeros(7, np.int64), 3), 3), (PrivacyUnits(np.arange(7), 3), None), (None, 3),
      (PrivacyUnits(np.arange(7), 2), 3)],
 )  # fmt: skip
-def test_a_vault_refuses_patients_that_the_ledger_does_not_state(units, max_rows):
+def test_a_vault_refuses_patients_that_the_ledger_does_not_state(units: Any, max_rows: int | None) -> None:
     with pytest.raises(BudgetError, match="differ from what the ledger says"):
         vault(units, max_rows)
 
 
-def test_a_vault_may_be_empty():
+def test_a_vault_may_be_empty() -> None:
     """Its noisy sums are noise, and charged like any other."""
     units = PrivacyUnits(np.zeros(0, np.int64), 3)
     plan = make_plan([Query(label="g", weight=1.0)], epsilon=2.0, delta=1e-5, rows=7, max_rows=3)

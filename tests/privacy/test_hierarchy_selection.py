@@ -1,5 +1,7 @@
 """Levels of a hierarchy: a node is kept, and its children are counted, where its noisy count passes the threshold."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -12,16 +14,16 @@ TREE = {"north": {"hill": ["ward 1", "ward 2"], "lake": ["ward 3", "ward 4"]}, "
 COLUMN = Categorical(hierarchy=TREE, unknown="elsewhere")
 
 
-def planned(rows=1000, columns=1):
+def planned(rows: int = 1000, columns: int = 1) -> Any:
     queries = selection.queries({str(k): COLUMN for k in range(columns)})
     return make_plan(queries, epsilon=2.0, delta=1e-5, rows=rows)
 
 
-def chosen(counts, rows=1000):
+def chosen(counts: Any, rows: int = 1000) -> Any:
     """The levels for counts by label of a node; nodes beyond them hold no row."""
     asked = []
 
-    def measure(label, maps):
+    def measure(label: Any, maps: Any) -> Any:
         (cells,) = maps.values()
         asked.append((label, [node.label for node in cells.nodes]))
         return {name: np.array([counts.get(n.label, 0.0) for n in cells.nodes] + [0.0]) for name, cells in maps.items()}
@@ -30,7 +32,7 @@ def chosen(counts, rows=1000):
     return found["place"].levels, asked
 
 
-def test_one_query_for_each_level_and_none_without_columns():
+def test_one_query_for_each_level_and_none_without_columns() -> None:
     queries = selection.queries({"place": COLUMN})
     assert [query.label for query in queries] == [f"hierarchy level {depth}" for depth in (1, 2, 3)]
     # First-order losses are 1 / weight^2: the levels share the selection's part of the budget evenly.
@@ -38,7 +40,7 @@ def test_one_query_for_each_level_and_none_without_columns():
     assert selection.queries({}) == []
 
 
-def test_children_are_counted_where_their_parent_is_kept():
+def test_children_are_counted_where_their_parent_is_kept() -> None:
     levels, asked = chosen({"north": 900, "hill": 700, "ward 2": 600})
     assert levels == ("hill", "north", "ward 2", "elsewhere")
     assert [label for label, _ in asked] == [f"hierarchy level {depth}" for depth in (1, 2, 3)]
@@ -46,7 +48,7 @@ def test_children_are_counted_where_their_parent_is_kept():
     assert set(asked[2][1]) == {"ward 1", "ward 2"}  # lake's wards were never counted
 
 
-def test_a_count_within_the_noise_keeps_no_node():
+def test_a_count_within_the_noise_keeps_no_node() -> None:
     plan = planned()
     threshold = selection.THRESHOLD_STDS * plan.noise("hierarchy level 1")
     assert threshold > selection.MIN_SHARE * 1000
@@ -57,12 +59,12 @@ def test_a_count_within_the_noise_keeps_no_node():
     assert chosen({"north": 4_001.0}, rows=1_000_000)[0] == ("north", "elsewhere")
 
 
-def test_no_more_levels_than_the_most(monkeypatch):
+def test_no_more_levels_than_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "MAX_LEVELS", 1)
     assert chosen({"north": 900, "south": 950, "ward 5": 940})[0] == ("elsewhere", "south")[::-1]
 
 
-def test_a_place_is_in_the_node_that_contains_it():
+def test_a_place_is_in_the_node_that_contains_it() -> None:
     known = hierarchy(TREE)
     north, south = known.children(None)
     cells = selection.NodeCells(known.children(None))

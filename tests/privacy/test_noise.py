@@ -11,44 +11,44 @@ DRAWS = 200_000
 
 
 @pytest.mark.parametrize("std", [1e-3, 1.0, 123.0])
-def test_gaussian_has_its_distribution(std):
+def test_gaussian_has_its_distribution(std: float) -> None:
     draws = gaussian((DRAWS,), std, SeededEntropy(1)) / std
     assert stats.kstest(draws, "norm").pvalue > 1e-4
 
 
-def test_variance_from_both_sides():
+def test_variance_from_both_sides() -> None:
     total = float((gaussian((DRAWS,), 2.0, SeededEntropy(2)) ** 2).sum()) / 4
     low, high = stats.chi2.ppf([5e-5, 1 - 5e-5], DRAWS)
     assert low < total < high
 
 
-def test_tails_are_there():
+def test_tails_are_there() -> None:
     beyond = int((np.abs(gaussian((DRAWS,), 1.0, SeededEntropy(3))) > 3).sum())
     assert stats.binomtest(beyond, DRAWS, 2 * stats.norm.sf(3)).pvalue > 1e-4
 
 
-def test_successive_draws_are_independent():
+def test_successive_draws_are_independent() -> None:
     draws = gaussian((DRAWS,), 1.0, SeededEntropy(4))
     assert stats.pearsonr(draws[:-1], draws[1:]).pvalue > 1e-4
     assert stats.pearsonr(draws[:-1] ** 2, draws[1:] ** 2).pvalue > 1e-4
 
 
-def test_system_entropy_never_repeats():
+def test_system_entropy_never_repeats() -> None:
     assert not np.array_equal(gaussian((8,), 1.0, SystemEntropy()), gaussian((8,), 1.0, SystemEntropy()))
 
 
-def test_answers_lie_on_a_public_grid():
+def test_answers_lie_on_a_public_grid() -> None:
     step = 2.0 ** (1 - GRID_BITS)  # std 3 has a power of two of 2
     steps = noised(np.linspace(0, 1, 1000), 3.0, SeededEntropy(5)) / step
     assert np.array_equal(steps, np.round(steps))
 
 
-def test_noise_is_centred_on_the_value():
+def test_noise_is_centred_on_the_value() -> None:
     mean = float(noised(np.full(DRAWS, 7.0), 1.0, SeededEntropy(6)).mean())
     assert abs(mean - 7.0) < 4 / np.sqrt(DRAWS)
 
 
 @pytest.mark.parametrize("probability", [0.001, 0.25, 0.9, 1.0])
-def test_coins_are_binomial(probability):
+def test_coins_are_binomial(probability: float) -> None:
     heads = int(coins(SeededEntropy(7), DRAWS, probability).sum())
     assert stats.binomtest(heads, DRAWS, probability).pvalue > 1e-4

@@ -1,6 +1,7 @@
 """Gradients of pairs with their penalty: clipped in groups, noised once, one answer of sensitivity sqrt(k)."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,20 +25,20 @@ BOUNDS = {"global": (0.8,), "weight-bias": (0.8, 0.3), "clustered": (0.8, 0.3, 0
 ROWS, RATE = 300, 0.3
 
 
-def loss(answer, real, fake, mix):
+def loss(answer: Any, real: Any, fake: Any, mix: Any) -> Any:
     between = mix * real + (1 - mix) * fake
     slope = torch.func.grad(answer)(between)
     return answer(fake) - answer(real) + 10 * ((slope.square().sum() + 1e-12).sqrt() - 1).square()
 
 
-def make(rows=17, seed=0, sizes=(6, 9, 1), activation="tanh"):
+def make(rows: int = 17, seed: int = 0, sizes: Any = (6, 9, 1), activation: str = "tanh") -> Any:
     stream = torch.Generator().manual_seed(seed)
     critic = Mlp(list(sizes), activation, stream)
     real, fake = (torch.randn(rows, sizes[0], generator=stream) for _ in range(2))
     return critic, real, fake, torch.rand(rows, generator=stream)
 
 
-def looped(critic, real, fake, mix):
+def looped(critic: Any, real: Any, fake: Any, mix: Any) -> Any:
     """One pair at a time, by autograd through the penalty's own gradient."""
     found = []
     for r, f, m in zip(real, fake, mix, strict=True):
@@ -51,13 +52,13 @@ def looped(critic, real, fake, mix):
     return torch.stack(found)
 
 
-def grouped(kind, case):
+def grouped(kind: Any, case: Any) -> Any:
     return Groups(groups_of(kind, case[0], pair_gradients(case[0], loss, *case[1:])), BOUNDS[kind])
 
 
 @pytest.mark.parametrize("kind", BOUNDS)
 @pytest.mark.parametrize("activation", ["tanh", "leaky_relu"])
-def test_equals_the_loop_over_pairs(kind, activation, monkeypatch):
+def test_equals_the_loop_over_pairs(kind: Any, activation: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairclip, "CHUNK_NUMBERS", 300)  # so that the rows come in several chunks
     case = make(activation=activation)
     each, groups = looped(*case), grouped(kind, case)
@@ -71,7 +72,7 @@ def test_equals_the_loop_over_pairs(kind, activation, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", BOUNDS)
-def test_one_pair_moves_each_group_by_its_bound_and_the_scaled_sum_by_sqrt_k(kind):
+def test_one_pair_moves_each_group_by_its_bound_and_the_scaled_sum_by_sqrt_k(kind: Any) -> None:
     case = make(20)
     critic, real, fake, mix = case
     groups, worst = grouped(kind, case), 0.0
@@ -88,7 +89,7 @@ def test_one_pair_moves_each_group_by_its_bound_and_the_scaled_sum_by_sqrt_k(kin
         assert worst > 1.1  # more than one group's bound does happen: charging one group alone would be wrong
 
 
-def test_a_pair_touches_no_other_pair():
+def test_a_pair_touches_no_other_pair() -> None:
     critic, real, fake, mix = make(12)
     other = real.clone()
     other[5] += 3
@@ -98,7 +99,7 @@ def test_a_pair_touches_no_other_pair():
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_a_pair_that_is_no_number_counts_nothing(bad):
+def test_a_pair_that_is_no_number_counts_nothing(bad: Any) -> None:
     critic, real, fake, mix = make(6)
     groups = grouped("weight-bias", (critic, real, fake, mix))
     spoilt = torch.cat([real, torch.full((1, 6), bad)])
@@ -106,14 +107,14 @@ def test_a_pair_that_is_no_number_counts_nothing(bad):
     assert torch.allclose(got, clipped_pair_sum(critic, loss, real, fake, mix, groups), atol=1e-6)
 
 
-def test_an_empty_lot_sums_to_zero():
+def test_an_empty_lot_sums_to_zero() -> None:
     case = make(0)
     groups = Groups(torch.zeros(73, dtype=torch.int64), (1.0,))
     assert not clipped_pair_sum(case[0], loss, *case[1:], groups).any()
     assert not halves_below(case[0], loss, *case[1:], groups).any()
 
 
-def test_one_pair_moves_the_halves_by_half_a_root_of_k():
+def test_one_pair_moves_the_halves_by_half_a_root_of_k() -> None:
     critic, real, fake, mix = case = make(9)
     groups = grouped("clustered", case)
     less = halves_below(critic, loss, real[1:], fake[1:], mix[1:], groups)
@@ -121,14 +122,14 @@ def test_one_pair_moves_the_halves_by_half_a_root_of_k():
 
 
 @pytest.mark.parametrize("bounds", [(), (0.0,), (-1.0,), (math.inf,), (math.nan,)])
-def test_bounds_must_be_positive_numbers(bounds):
+def test_bounds_must_be_positive_numbers(bounds: Any) -> None:
     with pytest.raises(BudgetError):
         Groups(torch.zeros(4, dtype=torch.int64), bounds)
     with pytest.raises(BudgetError):
         Groups(torch.ones(4, dtype=torch.int64), (1.0,))
 
 
-def test_k_groups_are_one_gaussian_of_sigma_over_root_k():
+def test_k_groups_are_one_gaussian_of_sigma_over_root_k() -> None:
     """By dp-accounting: k answers of the same lot at sigma each cost what one at sigma / sqrt(k) does.
 
     Without sampling the k answers compose as plain Gaussians. The paper charges one of them (parallel composition):
@@ -137,7 +138,7 @@ def test_k_groups_are_one_gaussian_of_sigma_over_root_k():
     dp_accounting = pytest.importorskip("dp_accounting")
     from dp_accounting.pld import PLDAccountant
 
-    def epsilon(sigma, times):
+    def epsilon(sigma: Any, times: Any) -> Any:
         ledger = PLDAccountant(value_discretization_interval=1e-3)
         return ledger.compose(dp_accounting.GaussianDpEvent(sigma), times).get_epsilon(1e-5)
 
@@ -158,12 +159,12 @@ class Counting(SeededEntropy):
 
     drawn = 0
 
-    def bytes(self, count):
+    def bytes(self, count: Any) -> Any:
         self.drawn += count
         return super().bytes(count)
 
 
-def vault(codes, units=None, seed=0):
+def vault(codes: Any, units: Any = None, seed: int = 0) -> Any:
     queries = [Query(label="g", weight=1.0, rate=RATE, times=9), Query(label="b", weight=1.0, rate=RATE, times=9)]
     plan = make_plan(queries, epsilon=3.7, delta=1e-5, rows=ROWS, max_rows=units.max_rows if units else None)
     entropy = Counting(seed)
@@ -171,12 +172,12 @@ def vault(codes, units=None, seed=0):
     return Vault(codes, ("a", "b"), Releases(ledger, entropy), units), ledger, entropy, plan
 
 
-def features(codes):
+def features(codes: Any) -> Any:
     return torch.from_numpy(codes.astype(np.float32))
 
 
 @pytest.mark.parametrize("most", [None, 3])
-def test_the_noise_of_a_group_is_multiplier_times_root_k_times_its_bound(most):
+def test_the_noise_of_a_group_is_multiplier_times_root_k_times_its_bound(most: int | None) -> None:
     """An empty table answers with noise alone, drawn once for the sum."""
     units = PrivacyUnits(np.arange(0), most) if most else None
     if units:
@@ -197,17 +198,17 @@ def test_the_noise_of_a_group_is_multiplier_times_root_k_times_its_bound(most):
     assert entropy.drawn < 33 * len(flat) + 100  # 32 bytes a draw, one draw a parameter: no row has noise of its own
 
 
-def test_each_row_of_a_lot_meets_a_row_of_the_pool_and_a_coefficient_of_its_own():
+def test_each_row_of_a_lot_meets_a_row_of_the_pool_and_a_coefficient_of_its_own() -> None:
     met = []
 
-    def watching(answer, real, fake, mix):
+    def watching(answer: Any, real: Any, fake: Any, mix: Any) -> Any:
         return answer(real) * 0
 
     room, *_ = vault(np.ones((ROWS, 2), np.int32))
     pool = torch.arange(8.0).repeat(2, 1).T
     true = pairclip.pair_gradients
 
-    def spy(critic, loss, real, fake, mix):
+    def spy(critic: Any, loss: Any, real: Any, fake: Any, mix: Any) -> Any:
         met.append((len(real), fake[:, 0], mix))
         return true(critic, loss, real, fake, mix)
 
@@ -225,11 +226,11 @@ def test_each_row_of_a_lot_meets_a_row_of_the_pool_and_a_coefficient_of_its_own(
     assert stats.kstest(mix, "uniform").pvalue > 1e-4
 
 
-def test_patients_join_lots_whole():
+def test_patients_join_lots_whole() -> None:
     """Forty patients of three rows: the lots hold three rows of each of theirs, and the coins are a patient's."""
     seen = []
 
-    def watching(codes):
+    def watching(codes: Any) -> Any:
         seen.append(codes[:, 0])
         return features(codes)
 
@@ -243,7 +244,7 @@ def test_patients_join_lots_whole():
     assert len(seen) == 18 and all((np.bincount(lot, minlength=40) % 3 == 0).all() for lot in seen)
 
 
-def test_counts_below_a_bound_are_noised_and_charged():
+def test_counts_below_a_bound_are_noised_and_charged() -> None:
     room, ledger, _, plan = vault(np.ones((ROWS, 2), np.int32))
     groups = Groups(torch.zeros(3, dtype=torch.int64), (1e9,))
     answers = [
@@ -254,3 +255,9 @@ def test_counts_below_a_bound_are_noised_and_charged():
     assert ledger.entries[0].sensitivity == 0.5 and ledger.entries[0].count == 9
     with pytest.raises(BudgetError):
         room.measure_norms_below("b", Mlp([2, 1]), loss, features, torch.zeros(4, 2), groups)
+
+
+def test_no_pairs_have_no_gradients() -> None:
+    critic, real, fake, mix = make(rows=0)
+    found = pair_gradients(critic, loss, real, fake, mix)
+    assert found.shape == (0, sum(p.numel() for p in critic.parameters()))

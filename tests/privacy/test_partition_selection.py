@@ -1,6 +1,7 @@
 """Schemas learned from noisy answers. Statistical tests state their false-alarm rate; seeds are fixed."""
 
 import copy
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,7 @@ from medsynth.schema import inference as learned
 from medsynth.transforms.table_codec import encode
 
 
-def learn(frame, *, epsilon=3.7, delta=1e-5, seed=0, rows=None):
+def learn(frame: Any, *, epsilon: float = 3.7, delta: float = 1e-5, seed: int = 0, rows: Any = None) -> Any:
     table = from_frame(frame)
     types, entropy = column_types(table), SeededEntropy(seed)
     plan = make_plan(selection.queries(types, table.header[-1]), epsilon=epsilon, delta=delta, rows=rows or len(frame))
@@ -36,7 +37,7 @@ def learn(frame, *, epsilon=3.7, delta=1e-5, seed=0, rows=None):
 
 
 @pytest.fixture
-def frame(rng):
+def frame(rng: np.random.Generator) -> Any:
     n = 4000
     return pd.DataFrame(
         {
@@ -54,7 +55,7 @@ def frame(rng):
     )
 
 
-def test_kinds_and_bounds_are_found(frame):
+def test_kinds_and_bounds_are_found(frame: Any) -> None:
     columns = learn(frame)[0].columns
     assert isinstance(columns["sex"], Binary) and columns["sex"].levels == ("F", "M")
     assert columns["site"].levels == ("a", "b", "c", "d") and isinstance(columns["site"], Categorical)
@@ -68,13 +69,13 @@ def test_kinds_and_bounds_are_found(frame):
     assert all(column.missing for column in columns.values())
 
 
-def test_a_level_seen_once_does_not_come_out(frame):
+def test_a_level_seen_once_does_not_come_out(frame: Any) -> None:
     frame.loc[17, "site"] = "CANARY"
     schema, _ = learn(frame)
     assert "CANARY" not in schema.to_yaml()
 
 
-def test_false_release_rate_of_a_key_of_one_row():
+def test_false_release_rate_of_a_key_of_one_row() -> None:
     """One lone key in each of k columns: it comes out with chance delta/k. A large delta makes that countable.
 
     Two-sided for one column (neither too often nor a threshold that is needlessly high); false-alarm rate 1e-4.
@@ -94,7 +95,7 @@ def test_false_release_rate_of_a_key_of_one_row():
         assert stats.binomtest(released, runs * columns, delta / columns).pvalue > 1e-4
 
 
-def test_neighbours_charge_the_same(frame):
+def test_neighbours_charge_the_same(frame: Any) -> None:
     other = frame.copy()
     other.loc[3, ["sex", "site", "age"]] = ["M", "a", 33]
     ledgers = [learn(f, rows=4000)[1].to_json() for f in (frame, other)]
@@ -106,11 +107,11 @@ def test_neighbours_charge_the_same(frame):
 
 
 @pytest.mark.parametrize("rows", [2, 5, 40])
-def test_tiny_tables_still_have_a_schema(frame, rows):
+def test_tiny_tables_still_have_a_schema(frame: Any, rows: int) -> None:
     learn(frame.head(rows))
 
 
-def test_a_raw_table_shows_nothing_and_is_measured_once(frame):
+def test_a_raw_table_shows_nothing_and_is_measured_once(frame: Any) -> None:
     table = from_frame(frame)
     types = column_types(table)
     ledger = make_plan(selection.queries(types, table.header[-1]), epsilon=1.0, delta=1e-5, rows=4000).ledger("t")
@@ -119,13 +120,14 @@ def test_a_raw_table_shows_nothing_and_is_measured_once(frame):
         with pytest.raises(TypeError):
             attempt(raw)
     assert {name for name in dir(raw) if not name.startswith("_")} == {"measure_schema"}
+    assert repr(raw) == "RawTable(private rows)"
     raw.measure_schema("t", table.header[-1])
     with pytest.raises(BudgetError):
         raw.measure_schema("t", table.header[-1])
 
 
 @pytest.mark.parametrize("value", [-1e9, -3.0, -0.01, 0.0, 0.01, 1.0, 36.6, 5e8])
-def test_bounds_hold_the_value_that_made_the_cell(value):
+def test_bounds_hold_the_value_that_made_the_cell(value: float) -> None:
     counts = np.zeros(learned.MAGNITUDES)
     counts[learned.magnitude_cell(np.array([value]))] = 1000
     low, high = learned.bounds(counts, 1.0)
@@ -133,7 +135,7 @@ def test_bounds_hold_the_value_that_made_the_cell(value):
 
 
 @pytest.mark.usefixtures("quick")
-def test_fit_without_a_schema(frame):
+def test_fit_without_a_schema(frame: Any) -> None:
     said = []
     model = medsynth.fit(frame, epsilon=3.7, target="sex", notice=said.append)
     assert model.epsilon <= 3.7 and model.ledger.epsilon() == model.epsilon

@@ -3,7 +3,9 @@
 import ast
 import copy
 import pickle
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,11 +26,11 @@ EVENT = Gaussian(multiplier=2.0)
 SOURCES = Path(__file__).parents[2] / "medsynth"
 
 
-def book(times=2):
+def book(times: int = 2) -> Any:
     return Ledger(delta=1e-5, accountant="prv", random_source="t", allowance={"h": (EVENT, times)})
 
 
-def calls(name):
+def calls(name: Any) -> Iterator[Any]:
     """Where a method or function of that name is called, as file names below medsynth/."""
     for path in sorted(SOURCES.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -36,12 +38,12 @@ def calls(name):
                 yield path.relative_to(SOURCES).as_posix()
 
 
-def test_there_is_one_charge_path():
+def test_there_is_one_charge_path() -> None:
     assert list(calls("charge")) == ["privacy/release.py"]
     assert list(calls("store")) == list(calls("replay")) == ["privacy/release.py"]
 
 
-def test_noise_is_drawn_by_those_who_release_alone():
+def test_noise_is_drawn_by_those_who_release_alone() -> None:
     """Whoever adds noise does it inside a `draw` that `Releases.release` runs; no other room adds any."""
     assert set(calls("noised")) == {"privacy/partition_selection.py", "privacy/shards.py", "privacy/vault.py"}
     for name in ("partition_selection", "shards", "vault"):
@@ -52,13 +54,13 @@ def test_noise_is_drawn_by_those_who_release_alone():
         assert inside and inside + helper == _noise_calls(tree)
 
 
-def _noise_calls(tree):
+def _noise_calls(tree: Any) -> Any:
     """Calls of `noised`, and of a helper of that name."""
     found = [n.func for n in ast.walk(tree) if isinstance(n, ast.Call)]
     return sum(getattr(f, "id", getattr(f, "attr", "")) in ("noised", "__noised") for f in found)
 
 
-def test_column_types_of_private_rows_are_computed_in_the_open():
+def test_column_types_of_private_rows_are_computed_in_the_open() -> None:
     """In one named function of the privacy room, whose docstring says that no noise covers it."""
     text = (SOURCES / "fitting" / "private_table.py").read_text()
     assert "dtypes(" not in text and "column_types(" in text
@@ -67,11 +69,11 @@ def test_column_types_of_private_rows_are_computed_in_the_open():
     assert column_types(from_frame(frame)) == {"a": "int", "b": "float", "c": "text", "d": "text"}
 
 
-def test_a_release_is_charged_then_drawn_then_stored(tmp_path):
+def test_a_release_is_charged_then_drawn_then_stored(tmp_path: Path) -> None:
     ledger, path = book(), tmp_path / "c"
     releases = Releases(ledger, SystemEntropy(), Checkpoint(path, {}, resume=False))
 
-    def draw(event):
+    def draw(event: Any) -> Any:
         assert event == EVENT and ledger.times_measured("h") == 1 and not path.exists()
         return Release([np.array([1.5, 2.5])], ["a", "b"])
 
@@ -83,7 +85,7 @@ def test_a_release_is_charged_then_drawn_then_stored(tmp_path):
     assert ledger.entries[0].sensitivity == 3.0
 
 
-def test_what_could_not_be_stored_is_not_released_and_stays_charged(tmp_path):
+def test_what_could_not_be_stored_is_not_released_and_stays_charged(tmp_path: Path) -> None:
     ledger = book()
     checkpoint = Checkpoint(tmp_path / "c", {}, resume=False)
     checkpoint.path = tmp_path / "no folder" / "c"
@@ -92,7 +94,7 @@ def test_what_could_not_be_stored_is_not_released_and_stays_charged(tmp_path):
     assert ledger.times_measured("h") == 1
 
 
-def test_a_replayed_release_is_charged_and_not_drawn(tmp_path):
+def test_a_replayed_release_is_charged_and_not_drawn(tmp_path: Path) -> None:
     path = tmp_path / "c"
     first = Releases(book(), SystemEntropy(), Checkpoint(path, {}, resume=False))
     one = first.release("h", 1.0, lambda event: Release([np.array([7.0])]))
@@ -103,7 +105,7 @@ def test_a_replayed_release_is_charged_and_not_drawn(tmp_path):
     assert second.release("h", 1.0, lambda event: Release([np.array([8.0])])).arrays[0] == 8.0
 
 
-def test_what_the_plan_lacks_is_never_drawn():
+def test_what_the_plan_lacks_is_never_drawn() -> None:
     ledger = book(times=1)
     releases = Releases(ledger, SystemEntropy())
     with pytest.raises(BudgetError, match="'g'"):
@@ -114,7 +116,7 @@ def test_what_the_plan_lacks_is_never_drawn():
     assert len(ledger.entries) == 1
 
 
-def test_a_secret_draw_is_kept_on_file_and_is_no_release(tmp_path):
+def test_a_secret_draw_is_kept_on_file_and_is_no_release(tmp_path: Path) -> None:
     path, ledger = tmp_path / "c", book()
     first = Releases(ledger, SystemEntropy(), Checkpoint(path, {}, resume=False))
     drawn = first.draw_once("shards", lambda: np.arange(5.0))
@@ -126,7 +128,7 @@ def test_a_secret_draw_is_kept_on_file_and_is_no_release(tmp_path):
     assert (Releases(book(), SystemEntropy()).draw_once("x", lambda: np.ones(2)) == 1).all()
 
 
-def test_nothing_else_can_be_had():
+def test_nothing_else_can_be_had() -> None:
     releases = Releases(book(), SystemEntropy())
     for attempt in (len, iter, pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError):
@@ -138,7 +140,9 @@ class Killed(BaseException):
     """Stands for the end of the process."""
 
 
-def test_partition_selection_resumes_measurement_by_measurement(tmp_path, monkeypatch):
+def test_partition_selection_resumes_measurement_by_measurement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Names as well as counts are on file before they are used; what was released once is not drawn again."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({
@@ -152,7 +156,7 @@ def test_partition_selection_resumes_measurement_by_measurement(tmp_path, monkey
     assert labels == [selection.TARGET, selection.LEVELS, selection.FORMATS]
     stored, drawn = [], []
 
-    def storing(self, label, arrays, names):
+    def storing(self: Any, label: Any, arrays: Any, names: Any) -> None:
         store(self, label, arrays, names)
         stored.append((label, names))
         raise Killed
@@ -173,7 +177,7 @@ def test_partition_selection_resumes_measurement_by_measurement(tmp_path, monkey
     assert ledger.complete and schema.columns["ward"].levels == ("a", "b", "c")
 
 
-def test_names_are_released_by_partition_selection_alone():
+def test_names_are_released_by_partition_selection_alone() -> None:
     table = from_frame(pd.DataFrame({"a": ["x", "y"], "b": ["1.5", "2.5"]}))
     ledger = Ledger(delta=1e-5, accountant="prv", random_source="t", allowance={selection.LEVELS: (EVENT, 1)})
     raw = RawTable(table, column_types(table), 2, Releases(ledger, SystemEntropy()))

@@ -4,6 +4,8 @@ import copy
 import functools
 import logging
 import pickle
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,18 +27,18 @@ K, FREE, CLASSES, WIDTH = 5, 6, 3, 9
 SMALL = CriticConfig(width=8, batch=4)
 
 
-def features(codes):
+def features(codes: Any) -> Any:
     """Two columns of three cells and a class, as indicators."""
     hot = [functional.one_hot(torch.from_numpy(codes[:, k].astype(np.int64)), 3) for k in range(3)]
     return torch.cat(hot, 1).to(torch.get_default_dtype())
 
 
-def some(rows=60, seed=0):
+def some(rows: int = 60, seed: int = 0) -> Any:
     return np.random.default_rng(seed).integers(0, 3, (rows, 3)).astype(np.int32)
 
 
 @functools.cache
-def planned(count, steps, most):
+def planned(count: Any, steps: Any, most: Any) -> Any:
     return make_plan([Query(label="u", weight=1.0, times=steps, shards=count)],
                      epsilon=3.7, delta=1e-5, rows=60, max_rows=most)  # fmt: skip
 
@@ -46,12 +48,21 @@ class EntropyByCall(SeededEntropy):
 
     calls = 0
 
-    def bytes(self, count):
+    def bytes(self, count: Any) -> Any:
         self.calls += 1
         return np.random.Generator(np.random.Philox(self.calls)).bytes(count)
 
 
-def build(codes=None, *, entropy=None, count=K, steps=400, place=None, monkeypatch=None, units=None):
+def build(
+    codes: Any = None,
+    *,
+    entropy: Any = None,
+    count: Any = K,
+    steps: int = 400,
+    place: Any = None,
+    monkeypatch: pytest.MonkeyPatch = None,
+    units: Any = None,
+) -> Any:
     """A vault's shards, its ledger and plan; `place` fixes the shard of each row."""
     codes = some() if codes is None else codes
     most = units.max_rows if units else None
@@ -68,24 +79,24 @@ def build(codes=None, *, entropy=None, count=K, steps=400, place=None, monkeypat
     return vault.split_into_shards(count, features, CLASSES, SMALL), ledger, plan
 
 
-def fakes(rows=6, seed=0):
+def fakes(rows: int = 6, seed: int = 0) -> Any:
     return features(some(rows, seed + 100))
 
 
-def pool(seed=0):
+def pool(seed: int = 0) -> Any:
     each = [np.c_[some(8, seed + y)[:, :2], np.full(8, y, np.int32)] for y in range(CLASSES)]
     return torch.stack([features(codes) for codes in each])
 
 
-def critics_of(shards) -> Critics:
+def critics_of(shards: Any) -> Critics:
     return shards._Shards__critics
 
 
-def weights(shards):
+def weights(shards: Any) -> Any:
     return [p.detach().clone() for p in critics_of(shards).parameters]
 
 
-def test_without_noise_an_update_through_the_boundary_is_plain_training(monkeypatch):
+def test_without_noise_an_update_through_the_boundary_is_plain_training(monkeypatch: pytest.MonkeyPatch) -> None:
     shards, *_ = build(entropy=NoNoise())
     for _ in range(20):
         shards.train(pool())
@@ -93,7 +104,7 @@ def test_without_noise_an_update_through_the_boundary_is_plain_training(monkeypa
     generator = torch.nn.Linear(4, FREE)
     latent, label = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)), fakes()[:, FREE:]
 
-    def drawn():
+    def drawn() -> Any:
         return torch.cat([generator(latent), label], 1)
 
     fake = drawn()
@@ -109,7 +120,7 @@ def test_without_noise_an_update_through_the_boundary_is_plain_training(monkeypa
 
 
 @pytest.fixture
-def doubles():
+def doubles() -> Iterator[Any]:
     """Sixty-four bits: Adam makes much of the rounding of a gradient that is zero."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
@@ -117,8 +128,8 @@ def doubles():
     torch.set_default_dtype(before)
 
 
-def test_stacked_critics_are_separate_critics_one_by_one(doubles):
-    def stream():
+def test_stacked_critics_are_separate_critics_one_by_one(doubles: Any) -> None:
+    def stream() -> Any:
         return torch.Generator().manual_seed(5)
 
     stack, same, rng = Critics(K, FREE, SMALL, stream()), stream(), np.random.default_rng(0)
@@ -133,7 +144,7 @@ def test_stacked_critics_are_separate_critics_one_by_one(doubles):
         for k in range(K):
             w, b, v = alone[k]
 
-            def answer(x, w=w, b=b, v=v):
+            def answer(x: Any, w: Any = w, b: Any = b, v: Any = v) -> Any:
                 return functional.leaky_relu(x @ w.T + b[:, 0], 0.2) @ v[0]
 
             between = (mix[k] * real[k] + (1 - mix[k]) * fake[k]).requires_grad_()
@@ -153,7 +164,7 @@ def test_stacked_critics_are_separate_critics_one_by_one(doubles):
         assert torch.allclose(slopes[k], at.grad, atol=1e-9)
 
 
-def test_a_shards_rows_reach_no_other_shards_critic(monkeypatch):
+def test_a_shards_rows_reach_no_other_shards_critic(monkeypatch: pytest.MonkeyPatch) -> None:
     """One shard's rows changed, added to or taken away: all other critics are the same, bit for bit."""
     codes, place = some(), np.arange(60) % K
     other = codes.copy()
@@ -179,7 +190,7 @@ def test_a_shards_rows_reach_no_other_shards_critic(monkeypatch):
         assert not torch.equal(trained[0][0][~same], changed[0][~same])
 
 
-def test_every_critic_trains_at_every_step_and_none_hears_of_a_pick():
+def test_every_critic_trains_at_every_step_and_none_hears_of_a_pick() -> None:
     one, two = build(entropy=SeededEntropy(3))[0], build(entropy=SeededEntropy(3))[0]
     for turn in range(5):
         before = weights(one)
@@ -193,7 +204,7 @@ def test_every_critic_trains_at_every_step_and_none_hears_of_a_pick():
         assert all(torch.equal(p, q) for p, q in zip(weights(one), weights(two), strict=True))
 
 
-def test_picks_are_even_and_no_public_seed_repeats_them(monkeypatch):
+def test_picks_are_even_and_no_public_seed_repeats_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """False-alarm rate 1e-4 for the counts, 5^-60 for the repetition."""
     seen = []
     monkeypatch.setattr(
@@ -211,12 +222,14 @@ def test_picks_are_even_and_no_public_seed_repeats_them(monkeypatch):
     assert runs[0][:60] != runs[1][:60]
 
 
-def test_the_pick_is_drawn_after_the_critics_have_trained_and_is_written_nowhere(capsys, caplog):
+def test_the_pick_is_drawn_after_the_critics_have_trained_and_is_written_nowhere(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
     drawn = []
 
     class Telling(SystemEntropy):
-        def bytes(self, count):
+        def bytes(self, count: Any) -> Any:
             drawn.append(count)
             return super().bytes(count)
 
@@ -232,11 +245,11 @@ def test_the_pick_is_drawn_after_the_critics_have_trained_and_is_written_nowhere
     assert set(row) == {"label", "count", "sensitivity", "mechanism", "multiplier", "shards"}
 
 
-def test_rows_join_shards_by_draws_of_their_own(monkeypatch):
+def test_rows_join_shards_by_draws_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     places = []
 
     class Watching:
-        def __init__(self, rows, place, *more):
+        def __init__(self, rows: Any, place: Any, *more: Any) -> None:
             places.append(place)
 
     monkeypatch.setattr("medsynth.privacy.vault.Shards", Watching)
@@ -258,7 +271,7 @@ def test_rows_join_shards_by_draws_of_their_own(monkeypatch):
 
 
 @pytest.mark.parametrize("joint", [False, True])
-def test_no_two_critics_answers_differ_by_more_than_is_charged(joint):
+def test_no_two_critics_answers_differ_by_more_than_is_charged(joint: bool) -> None:
     rng = torch.Generator().manual_seed(0)
     most = 0.0
     for trial in range(200):
@@ -276,7 +289,7 @@ def test_no_two_critics_answers_differ_by_more_than_is_charged(joint):
 
 
 @pytest.mark.parametrize("joint, factor", [(False, 4000**0.5), (True, 1.0)])
-def test_noise_is_multiplier_times_sensitivity_and_empty_shards_answer(joint, factor):
+def test_noise_is_multiplier_times_sensitivity_and_empty_shards_answer(joint: bool, factor: Any) -> None:
     shards, ledger, plan = build(np.empty((0, 3), np.int32))
     shards.train(pool())
     answer = shards.measure_upstream_gradient("u", fakes(4000), 0.7, joint=joint)
@@ -286,7 +299,7 @@ def test_noise_is_multiplier_times_sensitivity_and_empty_shards_answer(joint, fa
     assert ledger.entries[0].count == 1
 
 
-def test_an_empty_shard_beside_full_ones_learns_nothing_and_harms_nobody(monkeypatch):
+def test_an_empty_shard_beside_full_ones_learns_nothing_and_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     shards, *_ = build(place=np.arange(60) % (K - 1), monkeypatch=monkeypatch)
     before = weights(shards)
     for turn in range(5):
@@ -297,14 +310,14 @@ def test_an_empty_shard_beside_full_ones_learns_nothing_and_harms_nobody(monkeyp
         assert ((was != now).flatten(1).any(1) == full).all()
 
 
-def test_no_number_is_no_answer():
+def test_no_number_is_no_answer() -> None:
     shards, *_ = build(entropy=NoNoise())
     with torch.no_grad():
         critics_of(shards).parameters[0].fill_(torch.nan)
     assert shards.measure_upstream_gradient("u", fakes(), 1.0).abs().max() == 0
 
 
-def test_what_the_plan_lacks_is_refused_before_anything_is_drawn():
+def test_what_the_plan_lacks_is_refused_before_anything_is_drawn() -> None:
     shards, ledger, _ = build(steps=1)
     shards.measure_upstream_gradient("u", fakes(), 1.0)
     entropy = shards._Shards__releases.entropy
@@ -317,7 +330,7 @@ def test_what_the_plan_lacks_is_refused_before_anything_is_drawn():
     assert str(entropy._generator.bit_generator.state) == str(state) and len(ledger.entries) == 1
 
 
-def test_nothing_else_can_be_had():
+def test_nothing_else_can_be_had() -> None:
     shards, *_ = build()
     for attempt in (len, iter, pickle.dumps, copy.copy, copy.deepcopy, lambda s: s[0]):
         with pytest.raises(TypeError):
@@ -326,7 +339,7 @@ def test_nothing_else_can_be_had():
     assert {name for name in dir(shards) if not name.startswith("_")} == {"train", "measure_upstream_gradient"}
 
 
-def test_a_canary_is_in_no_word_of_it(capsys, caplog):
+def test_a_canary_is_in_no_word_of_it(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     codes = np.full((60, 3), 2, np.int32)
     shards, ledger, _ = build(codes)
@@ -337,7 +350,7 @@ def test_a_canary_is_in_no_word_of_it(capsys, caplog):
     assert repr(ledger.entries) == repr(build_and_ask(some())) == repr(build_and_ask(codes[:3]))
 
 
-def build_and_ask(codes):
+def build_and_ask(codes: Any) -> Any:
     shards, ledger, _ = build(codes)
     shards.measure_upstream_gradient("u", fakes(), 1.0)
     return ledger.entries

@@ -3,6 +3,7 @@
 import copy
 import functools
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,18 +25,18 @@ LEVELS = Grid(np.arange(4), False)
 class CountingEntropy(SeededEntropy):
     drawn = 0
 
-    def bytes(self, count):
+    def bytes(self, count: Any) -> Any:
         self.drawn += count
         return super().bytes(count)
 
 
 @functools.cache
-def planned(epsilon, steps, rate):
+def planned(epsilon: Any, steps: Any, rate: Any) -> Any:
     queries = [Query(label="h", weight=2.0), Query(label="g", weight=1.0, rate=rate, times=steps)]
     return make_plan(queries, epsilon=epsilon, delta=1e-5, rows=ROWS)
 
 
-def build(codes=None, *, epsilon=3.7, seed=0, steps=200, rate=RATE):
+def build(codes: Any = None, *, epsilon: float = 3.7, seed: int = 0, steps: int = 200, rate: Any = RATE) -> Any:
     plan = planned(epsilon, steps, rate)
     entropy = CountingEntropy(seed)
     ledger = plan.ledger(entropy.source)
@@ -43,7 +44,7 @@ def build(codes=None, *, epsilon=3.7, seed=0, steps=200, rate=RATE):
     return Vault(codes, ("a", "b"), Releases(ledger, entropy)), ledger, entropy, plan
 
 
-def test_histograms_have_their_noise_and_sensitivity():
+def test_histograms_have_their_noise_and_sensitivity() -> None:
     codes = np.zeros((ROWS, 2), np.int32)
     grids = {"a": Grid(np.arange(5001), False), "b": LEVELS}
     vault, ledger, _, plan = build(codes)
@@ -53,14 +54,14 @@ def test_histograms_have_their_noise_and_sensitivity():
     assert ledger.entries[0].sensitivity == pytest.approx(np.sqrt(2))
 
 
-def test_histograms_are_exact_where_noise_is_nearly_none():
+def test_histograms_are_exact_where_noise_is_nearly_none() -> None:
     codes = np.repeat([[0, 2], [1, 2]], [300, 100], axis=0).astype(np.int32)
     vault, _, _, _ = build(codes, epsilon=5000.0, steps=1)
     answer = vault.measure_histograms("h", {"a": LEVELS, "b": LEVELS})
     assert np.allclose(answer["a"], [300, 100, 0], atol=1.5) and np.allclose(answer["b"], [0, 0, 400], atol=1.5)
 
 
-def test_contingency_tables_and_distances_are_exact_where_noise_is_nearly_none():
+def test_contingency_tables_and_distances_are_exact_where_noise_is_nearly_none() -> None:
     codes = np.repeat([[0, 2], [1, 2], [1, 0]], [200, 150, 50], axis=0).astype(np.int32)
     asked = {"pair": [("a", LEVELS), ("b", LEVELS)], "rows": [("", LEVELS)]}
     vault, ledger, _, _ = build(codes, epsilon=5000.0, steps=1)
@@ -75,7 +76,7 @@ def test_contingency_tables_and_distances_are_exact_where_noise_is_nearly_none()
     assert ledger.entries[0].sensitivity == 1.0
 
 
-def test_one_row_moves_tables_and_distances_by_no_more_than_is_charged():
+def test_one_row_moves_tables_and_distances_by_no_more_than_is_charged() -> None:
     """A row emptied changes k tables by sqrt(k) in L2, and each of k distances by at most one."""
     rng = np.random.default_rng(5)
     asked = {"ab": [("a", LEVELS), ("b", LEVELS)], "a": [("a", LEVELS)], "b": [("b", LEVELS)]}
@@ -90,13 +91,13 @@ def test_one_row_moves_tables_and_distances_by_no_more_than_is_charged():
         assert np.abs(distances[0] - distances[1]).max() <= 1 + 1e-2
 
 
-def test_lots_are_poisson():
+def test_lots_are_poisson() -> None:
     """Inclusion over 200 lots is binomial for every row together; false-alarm rate 1e-4."""
     seen = []
     vault, ledger, _, plan = build(np.arange(2 * ROWS).reshape(ROWS, 2).astype(np.int32))
     critic = Mlp([1, 1])
 
-    def features(lot):
+    def features(lot: Any) -> Any:
         seen.append(lot[:, 0] // 2)
         return torch.zeros(len(lot), 1)
 
@@ -111,7 +112,7 @@ def test_lots_are_poisson():
 
 
 @pytest.mark.parametrize("microbatches", [None, 4])
-def test_an_empty_lot_is_noised_and_charged(microbatches):
+def test_an_empty_lot_is_noised_and_charged(microbatches: int | None) -> None:
     vault, ledger, _, _ = build(np.empty((0, 2), np.int32))
     answer = vault.measure_gradient_sum(
         "g", Mlp([3, 1]), lambda a: a[:, 0], lambda lot: torch.zeros(len(lot), 3), 1.0, microbatches
@@ -121,7 +122,7 @@ def test_an_empty_lot_is_noised_and_charged(microbatches):
 
 
 @pytest.mark.parametrize("microbatches, factor", [(None, 1), (5, 2)])
-def test_gradient_noise_is_multiplier_times_sensitivity(microbatches, factor):
+def test_gradient_noise_is_multiplier_times_sensitivity(microbatches: int | None, factor: int) -> None:
     vault, _, _, plan = build(np.empty((0, 2), np.int32))
     (answer,) = vault.measure_gradient_sum(
         "g", Mlp([20_000, 1], bias=False), lambda a: a[:, 0], lambda lot: torch.zeros(0, 20_000), 0.7, microbatches
@@ -130,7 +131,7 @@ def test_gradient_noise_is_multiplier_times_sensitivity(microbatches, factor):
     assert stats.kstest(answer.flatten().numpy() / std, "norm").pvalue > 1e-4
 
 
-def test_what_the_plan_lacks_is_refused_before_anything_is_drawn():
+def test_what_the_plan_lacks_is_refused_before_anything_is_drawn() -> None:
     vault, ledger, entropy, _ = build(steps=1)
     vault.measure_histograms("h", {"a": LEVELS})
     before = entropy.drawn
@@ -140,7 +141,7 @@ def test_what_the_plan_lacks_is_refused_before_anything_is_drawn():
     assert entropy.drawn == before and len(ledger.entries) == 1
 
 
-def test_nothing_else_can_be_had():
+def test_nothing_else_can_be_had() -> None:
     vault, *_ = build()
     for attempt in (len, iter, pickle.dumps, copy.copy, copy.deepcopy, lambda v: v[0]):
         with pytest.raises(TypeError):
@@ -162,7 +163,7 @@ def test_nothing_else_can_be_had():
     )
 
 
-def test_neighbours_leave_the_same_ledger():
+def test_neighbours_leave_the_same_ledger() -> None:
     codes = np.random.default_rng(0).integers(0, 3, (ROWS, 2)).astype(np.int32)
     other = codes.copy()
     other[17] = (codes[17] + 1) % 3

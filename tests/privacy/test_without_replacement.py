@@ -6,6 +6,7 @@ And what goes wrong otherwise: one sample counted as many, critics that train on
 import math
 import runpy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ GRID = [(z, n) for z in (0.3, 0.7, 1.0, 2.0, 8.0) for n in (2, 20, 1000)]
 
 
 @pytest.mark.parametrize("multiplier, parties", GRID)
-def test_renyi_bounds_are_those_of_dp_accounting(multiplier, parties):
+def test_renyi_bounds_are_those_of_dp_accounting(multiplier: Any, parties: Any) -> None:
     pytest.importorskip("dp_accounting")
     import dp_accounting
     from dp_accounting.rdp import RdpAccountant
@@ -45,14 +46,14 @@ def test_renyi_bounds_are_those_of_dp_accounting(multiplier, parties):
         assert order > 256 or ours >= theirs * (1 - 1e-6)
 
 
-def test_one_party_is_a_plain_gaussian():
+def test_one_party_is_a_plain_gaussian() -> None:
     assert wor.rdp(2.0, 1, [3.0])[0] == pytest.approx(3 / 8)
     one, plain = [(ShardSampledGaussian(multiplier=2.0, shards=1), 5)], [(Gaussian(multiplier=2.0), 5)]
     assert accountant.epsilon(one, DELTA, "rdp") == pytest.approx(accountant.epsilon(plain, DELTA, "rdp"))
     assert accountant.epsilon(one, DELTA) == pytest.approx(accountant.epsilon(plain, DELTA), rel=0.01)
 
 
-def test_even_moments_are_closed_forms():
+def test_even_moments_are_closed_forms() -> None:
     """E (p/q - 1)^2 is exp(1/z^2) - 1; the quadrature has it to rounding, also where differences would cancel."""
     for z in (0.3, 1.0, 10.0, 1000.0):
         assert wor._even_moments(z)[0] == pytest.approx(math.log(math.expm1(z**-2)), rel=1e-8)
@@ -63,7 +64,7 @@ def test_even_moments_are_closed_forms():
 @pytest.mark.parametrize(
     "multiplier, parties, times", [(0.98, 100, 1000), (0.5, 1000, 500), (3.0, 10, 200), (5, 2, 10)]
 )
-def test_epsilon_agrees_with_an_independent_accountant(multiplier, parties, times):
+def test_epsilon_agrees_with_an_independent_accountant(multiplier: float, parties: int, times: int) -> None:
     """Above dp-accounting's by a little, above Poisson lots, which leave less open, and below the Renyi bound."""
     pytest.importorskip("dp_accounting")
     plain = (Gaussian(multiplier=4.0), 1)
@@ -74,7 +75,7 @@ def test_epsilon_agrees_with_an_independent_accountant(multiplier, parties, time
     assert accountant.cross_check(lots, DELTA) <= ours <= accountant.epsilon(events, DELTA, "rdp")
 
 
-def tail(loss, e):
+def tail(loss: Any, e: Any) -> Any:
     """Pr[L > e] and E[exp(-L); L > e], by sums over a fine mesh: the two parts of a hockey-stick divergence."""
     t = np.linspace(-30, 30, 60_001)
     mass = np.diff(loss.cdf(t))
@@ -84,7 +85,7 @@ def tail(loss, e):
 
 
 @pytest.mark.parametrize("multiplier, parties", [(0.5, 2), (1.0, 3), (1.0, 20), (2.0, 2)])
-def test_no_answers_of_parties_are_told_apart_better_than_charged(multiplier, parties):
+def test_no_answers_of_parties_are_told_apart_better_than_charged(multiplier: float, parties: int) -> None:
     """Brute force: parties' answers anywhere within one sensitivity on a line, one of them moved; both directions."""
     loss, rng = shard_sampling.ShardSamplingLoss(multiplier, 1 / parties), np.random.default_rng(0)
     assert tail(loss, -100.0)[1] == pytest.approx(1, abs=1e-3)
@@ -104,7 +105,7 @@ def test_no_answers_of_parties_are_told_apart_better_than_charged(multiplier, pa
     assert tight > 0  # it is met: no smaller curve would do
 
 
-def test_plans_with_shards_spend_nearly_all_and_are_verified():
+def test_plans_with_shards_spend_nearly_all_and_are_verified() -> None:
     pytest.importorskip("dp_accounting")
     queries = [Query(label="h", weight=3.0), Query(label="u", weight=0.5, times=300, shards=30)]
     for epsilon in (0.5, 3.7, 20.0):
@@ -119,8 +120,8 @@ def test_plans_with_shards_spend_nearly_all_and_are_verified():
         assert len(accountant.profile(plan.events.values(), [1e-6, 1e-3, 0.1], plan.accountant)) == 3
 
 
-def test_a_plan_with_shards_falls_back_to_renyi(monkeypatch):
-    def broken(history, delta, error=None):
+def test_a_plan_with_shards_falls_back_to_renyi(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(history: Any, delta: Any, error: Any = None) -> None:
         raise ValueError("as in Opacus issue 601")
 
     monkeypatch.setattr(accountant, "_prv", broken)
@@ -129,19 +130,19 @@ def test_a_plan_with_shards_falls_back_to_renyi(monkeypatch):
     assert plan.accountant == "rdp" and 0.98 * 3.7 < plan.epsilon <= 3.7
 
 
-def test_partition_selection_beside_shards_uses_its_delta():
+def test_partition_selection_beside_shards_uses_its_delta() -> None:
     some = [(ShardSampledGaussian(multiplier=2.0, shards=10), 20)]
     keys = (Thresholded(multiplier=3.0, delta=0.9 * DELTA), 1)
     assert accountant.epsilon([*some, keys], DELTA) > accountant.epsilon([*some, (Gaussian(multiplier=3.0), 1)], DELTA)
 
 
 @pytest.mark.parametrize("shards", [0, 2.5, "3"])
-def test_a_number_of_shards_is_whole(shards):
+def test_a_number_of_shards_is_whole(shards: int | float | str) -> None:
     with pytest.raises(BudgetError):
         ShardSampledGaussian(multiplier=1.0, shards=shards)
 
 
-def test_one_pick_counted_as_many_is_the_papers_epsilon():
+def test_one_pick_counted_as_many_is_the_papers_epsilon() -> None:
     """1000 critics, noise 1.07, 32 rows a step, 20,000 steps: 9.24 only if each row had a pick of its own."""
     sigma, rows, steps, critics = 1.07, 32, 20_000, 1000
     # (The public accountant also takes a sensitivity of C, where the theorem has 2 C.)
@@ -157,7 +158,9 @@ def test_one_pick_counted_as_many_is_the_papers_epsilon():
 
 
 @pytest.mark.parametrize("odds, steps, more, claimed, true", [(2, 60, 8, 27.57, 28.29), (3, 200, 40, 166.4, 176.8)])
-def test_critics_that_train_only_when_picked_break_the_amplification(odds, steps, more, claimed, true):
+def test_critics_that_train_only_when_picked_break_the_amplification(
+    odds: int, steps: int, more: int, claimed: float, true: float
+) -> None:
     """Two critics; an answer is a bit, true with odds to one: log(odds)-private in the critic's rows and state.
 
     `steps` times the picked critic answers by its rows, then `more` times by how often it was picked. Tables differ in
@@ -177,7 +180,7 @@ def test_critics_that_train_only_when_picked_break_the_amplification(odds, steps
     assert best >= true > claimed
 
 
-def test_a_public_order_costs_what_one_shard_releases():
+def test_a_public_order_costs_what_one_shard_releases() -> None:
     """Nine answers of four parties in turns: at most three of one party, three plain answers; entries may be split."""
     plain = accountant.epsilon([(Gaussian(multiplier=2.0), 3)], DELTA)
     event = PublicOrderGaussian(multiplier=2.0, shards=4)
@@ -189,7 +192,7 @@ def test_a_public_order_costs_what_one_shard_releases():
         PublicOrderGaussian(multiplier=1.0, shards=0)
 
 
-def test_shards_follow_in_order_and_the_papers_epsilon_is_stated():
+def test_shards_follow_in_order_and_the_papers_epsilon_is_stated() -> None:
     import torch
 
     from medsynth.methods.gs_wgan import public_order as public_turns
@@ -213,14 +216,14 @@ def test_shards_follow_in_order_and_the_papers_epsilon_is_stated():
     assert "120 critics" in told[0] and "25 times each" in told[0] and "epsilon 1342" in told[1] and "not 10" in told[1]
 
 
-def test_two_gaussians_far_apart_take_the_coarse_bound():
+def test_two_gaussians_far_apart_take_the_coarse_bound() -> None:
     """Behind next to no noise one sample of n costs nearly what an unsampled measurement does; n helps little."""
     orders = [2.0, 8.0]
     sampled, plain = wor.rdp(0.02, 10, orders), [order / (2 * 0.02**2) for order in orders]
     assert (sampled <= np.asarray(plain) * (1 + 1e-9) + 2).all() and (sampled > 0.9 * np.asarray(plain)).all()
 
 
-def test_a_sum_of_losses_reaches_as_far_as_its_pairs():
+def test_a_sum_of_losses_reaches_as_far_as_its_pairs() -> None:
     """The pair's own divergences bound the sampled loss from above, and are infinite beyond their mesh."""
     own = shard_sampling.ShardSamplingLoss(1.0, 0.1).rdp([2.0, 8.0, 64.0])
     assert own[0] < own[1] < math.inf and own[2] == math.inf

@@ -1,5 +1,8 @@
 """One report for many tests: simulated patients, a model fitted to half of them, its synthetic rows."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pandas as pd
 import pytest
 from medsynth_sample_data import simulate
@@ -12,7 +15,7 @@ from medsynth.schema import Schema
 
 
 @pytest.fixture(scope="session", autouse=True)
-def fewer_draws():
+def fewer_draws() -> Iterator[Any]:
     """Sixty resamples serve every test but the one of coverage; one thread, since threads wait on a busy machine."""
     before, stats.DRAWS = stats.DRAWS, 60
     with threadpool_limits(1):
@@ -28,15 +31,15 @@ def halves() -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 @pytest.fixture(scope="session")
-def model(halves):
+def model(halves: Any) -> Any:
     return medsynth.fit(halves[0], epsilon=3.7, schema=Schema.from_yaml(simulate.schema_text()), rows=1000)
 
 
 @pytest.fixture(scope="session")
-def synthetic(model) -> pd.DataFrame:
+def synthetic(model: Any) -> pd.DataFrame:
     return medsynth.sample(model, 1500, seed=1)
 
 
 @pytest.fixture(scope="session")
-def report(model, halves, synthetic):
+def report(model: Any, halves: Any, synthetic: Any) -> Any:
     return build(synthetic=synthetic, real=halves[1], train=halves[0], model=model, title="clinic")

@@ -2,6 +2,9 @@
 
 import json
 import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -10,12 +13,12 @@ from medsynth_sample_data import simulate
 from typer.testing import CliRunner
 
 
-def run(*words):
+def run(*words: Any) -> Any:
     return CliRunner().invoke(app, list(words))
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A clinic fitted with held-out rows and sampled, with the real commands."""
     path, before = tmp_path_factory.mktemp("clinic"), os.getcwd()
     os.chdir(path)
@@ -28,7 +31,7 @@ def folder(tmp_path_factory):
     os.chdir(before)
 
 
-def test_bare_report(folder):
+def test_bare_report(folder: Any) -> None:
     answer = run("report", "--subgroup", "sex_at_birth")
     assert answer.exit_code == 0, answer.stderr
     assert "INTERNAL" in answer.stderr and "clinic.report.html" in answer.stdout
@@ -40,13 +43,13 @@ def test_bare_report(folder):
     assert again.exit_code == 1 and "--force" in again.stderr
 
 
-def test_json_is_one_object_alone(folder):
+def test_json_is_one_object_alone(folder: Any) -> None:
     answer = run("report", "--json", "--output", "other.report.html")
     facts = json.loads(answer.stdout)
     assert answer.stderr == "" and facts["report"] == "other.report.html" and len(facts["verdicts"]) >= 6
 
 
-def test_review_and_thresholds(folder):
+def test_review_and_thresholds(folder: Any) -> None:
     (folder / "review.yaml").write_text(
         "purpose: teaching\nroles: {diagnosis: sensitive, age_years: quasi identifier}\n"
         "regression: {outcome: diagnosis, predictors: [age_years, tsh_miu_l]}\n"
@@ -65,7 +68,7 @@ def test_review_and_thresholds(folder):
     assert answer.exit_code == 2 and not (folder / "s.html").exists()
 
 
-def test_shareable_reads_no_real_row(folder, monkeypatch):
+def test_shareable_reads_no_real_row(folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     held = folder / "clinic.heldout.csv"
     hidden = held.rename(folder / "away.csv")
     answer = run("report", "--shareable", "--output", "open.html")
@@ -75,7 +78,7 @@ def test_shareable_reads_no_real_row(folder, monkeypatch):
     assert run("report", "--shareable", "--real", "clinic.heldout.csv", "--output", "x.html").exit_code == 2
 
 
-def test_any_tools_table(folder):
+def test_any_tools_table(folder: Any) -> None:
     pd.read_csv("clinic.synthetic.csv").to_csv("foreign.csv", index=False)
     answer = run("report", "--synthetic", "foreign.csv", "--real", "clinic.heldout.csv", "--target", "diagnosis")
     assert answer.exit_code == 0, answer.stderr
@@ -83,7 +86,7 @@ def test_any_tools_table(folder):
     assert twin["claim"] is None and twin["attacks"] is None and "cross-validation" in twin["utility"]["train_rows"]
 
 
-def test_without_held_out_rows_the_cure_is_told(folder):
+def test_without_held_out_rows_the_cure_is_told(folder: Any) -> None:
     held = folder / "clinic.heldout.csv"
     hidden = held.rename(folder / "away.csv")
     answer = run("report", "--output", "y.html")
@@ -102,13 +105,13 @@ def test_without_held_out_rows_the_cure_is_told(folder):
         "--synthetic none.csv",
     ],
 )
-def test_mistakes_are_one_message(folder, words):
+def test_mistakes_are_one_message(folder: Any, words: str) -> None:
     answer = run("report", *words.split(), "--output", "z.html")
     assert answer.exit_code in (1, 2, 4) and "Traceback" not in answer.stderr and answer.stderr.count("Error:") == 1
     assert not (folder / "z.html").exists() and not (folder / "z.json").exists()
 
 
-def test_a_fresh_sample_is_reported(folder):
+def test_a_fresh_sample_is_reported(folder: Any) -> None:
     made = (folder / "clinic.synthetic.csv").rename(folder / "kept.csv")
     answer = run("report", "--output", "fresh.html")
     made.rename(folder / "clinic.synthetic.csv")
@@ -125,7 +128,7 @@ def test_a_fresh_sample_is_reported(folder):
         ("--method independent", None),
     ],
 )
-def test_the_ledger_says_how_rows_were_drawn(quick, patients, words, said):
+def test_the_ledger_says_how_rows_were_drawn(quick: None, patients: Path, words: str, said: str | None) -> None:
     """And names each way only where it was taken."""
     for line in (f"fit patients.csv --epsilon 3.7 {words}", "sample -n 300", "report --shareable"):
         answer = run(*line.split())

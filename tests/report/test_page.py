@@ -5,7 +5,9 @@ import re
 import shutil
 import subprocess
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,16 +19,16 @@ VOID = re.compile(r"<!DOCTYPE html>")
 
 
 @pytest.fixture(scope="module")
-def html(report):
+def html(report: Any) -> Any:
     return page(report)
 
 
 @pytest.fixture(scope="module")
-def tree(html):
+def tree(html: Any) -> Any:
     return ElementTree.fromstring(VOID.sub("", html).replace("&#160;", " "))
 
 
-def test_it_is_well_formed_and_stands_alone(html, tree):
+def test_it_is_well_formed_and_stands_alone(html: Any, tree: Any) -> None:
     assert html.startswith("<!DOCTYPE html>") and tree.tag == "html" and tree.get("lang") == "en"
     for element in tree.iter():
         for name in ("src", "href", "action", "data"):
@@ -35,7 +37,7 @@ def test_it_is_well_formed_and_stands_alone(html, tree):
     assert len(html.encode()) < 3_000_000
 
 
-def test_ids_are_unique_and_links_lead_somewhere(tree):
+def test_ids_are_unique_and_links_lead_somewhere(tree: Any) -> None:
     ids = [e.get("id") for e in tree.iter() if e.get("id")]
     assert len(ids) == len(set(ids))
     assert {e.get("href")[1:] for e in tree.iter("a")} <= set(ids)
@@ -44,7 +46,7 @@ def test_ids_are_unique_and_links_lead_somewhere(tree):
             assert reference in ids
 
 
-def test_every_figure_has_words(tree):
+def test_every_figure_has_words(tree: Any) -> None:
     drawings = list(tree.iter("svg"))
     assert len(drawings) > 30
     for drawing in drawings:
@@ -53,7 +55,7 @@ def test_every_figure_has_words(tree):
         assert all(head.get("scope") == "col" for head in table.iter("th"))
 
 
-def numbers(value):
+def numbers(value: Any) -> Iterator[Any]:
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):
@@ -63,7 +65,7 @@ def numbers(value):
         yield float(value)
 
 
-def test_every_number_shown_stands_in_the_twin(tree, report):
+def test_every_number_shown_stands_in_the_twin(tree: Any, report: Any) -> None:
     known = set(numbers(json.loads(report.model_dump_json())))
     shown = list(tree.iter("data"))
     assert len(shown) > 200
@@ -76,24 +78,24 @@ def test_every_number_shown_stands_in_the_twin(tree, report):
             assert read == pytest.approx(value, abs=0.06, rel=0.06)
 
 
-def test_the_twin_has_a_published_schema(report):
+def test_the_twin_has_a_published_schema(report: Any) -> None:
     published = json.loads((ROOT / "docs" / "report.schema.json").read_text())
     assert published == Report.model_json_schema(mode="serialization")
     assert Report.model_validate_json(report.model_dump_json()) == report
 
 
-def luminance(colour):
+def luminance(colour: Any) -> Any:
     parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
     linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def contrast(one, other):
+def contrast(one: Any, other: Any) -> Any:
     light, dark = sorted((luminance(one), luminance(other)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 
 
-def test_contrast():
+def test_contrast() -> None:
     """WCAG AA: 4.5 for words, 3 for strokes that carry meaning."""
     style = (TEMPLATES / "report.css").read_text()
     colour = dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", style))
@@ -105,7 +107,7 @@ def test_contrast():
 
 
 @pytest.mark.skipif(not shutil.which("chromium"), reason="no chromium to run the page's script")
-def test_no_script_error_and_tables_sort(html, tmp_path):
+def test_no_script_error_and_tables_sort(html: Any, tmp_path: Path) -> None:
     probe = (
         "<script>window.addEventListener('error', (e) => document.body.dataset.failed = e.message);"
         "window.addEventListener('load', () => { const b = document.querySelector('table.sorts th.n button');"
@@ -118,7 +120,7 @@ def test_no_script_error_and_tables_sort(html, tmp_path):
     assert 'data-sorted="ascending"' in dom and "data-failed" not in dom
 
 
-def test_the_shareable_variant_has_read_no_real_row(model, synthetic, report):
+def test_the_shareable_variant_has_read_no_real_row(model: Any, synthetic: Any, report: Any) -> None:
     """Whatever the real rows are, the variant is the same: it is made without them, and says nothing they would."""
     shared = build(synthetic=synthetic, real=None, model=model, title="clinic")
     content = json.loads(shared.model_dump_json())
@@ -135,7 +137,7 @@ def test_the_shareable_variant_has_read_no_real_row(model, synthetic, report):
     assert len(secrets) > 100 and not values & secrets
 
 
-def test_files_are_whole_private_and_not_overwritten(report, tmp_path):
+def test_files_are_whole_private_and_not_overwritten(report: Any, tmp_path: Path) -> None:
     from medsynth.errors import OutputExists
 
     path, twin = save(report, tmp_path / "a.report.html")
@@ -148,7 +150,7 @@ def test_files_are_whole_private_and_not_overwritten(report, tmp_path):
     assert path.read_bytes() == before and not twin.exists()
 
 
-def test_words_of_the_table_cannot_break_the_page(halves, synthetic):
+def test_words_of_the_table_cannot_break_the_page(halves: Any, synthetic: Any) -> None:
     evil = "<script>alert(1)</script>"
     swap = {"diagnosis": {"overt": evil}}
     made = build(synthetic=synthetic.replace(swap), real=halves[1].head(200).replace(swap), title=evil)

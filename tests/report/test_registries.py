@@ -1,6 +1,8 @@
 """A section and an attack that nobody knows but this module, and what the page says of patients and learned schemas."""
 
 import dataclasses
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -25,7 +27,7 @@ class Toy(Record):
 
 
 @pytest.fixture
-def toy():
+def toy() -> Iterator[Any]:
     section = register(
         Section(
             id="toy",
@@ -43,7 +45,7 @@ def toy():
     del SECTIONS["toy"]
 
 
-def test_a_section_of_its_own_is_everywhere(toy, model, synthetic):
+def test_a_section_of_its_own_is_everywhere(toy: Any, model: Any, synthetic: Any) -> None:
     told = []
     report = build(synthetic=synthetic, real=None, model=model, title="clinic", step=told.append)
     html = page(report)
@@ -61,7 +63,7 @@ def test_a_section_of_its_own_is_everywhere(toy, model, synthetic):
         register(toy)
 
 
-def test_a_section_leaves_the_others_as_they_are(toy, model, synthetic):
+def test_a_section_leaves_the_others_as_they_are(toy: Any, model: Any, synthetic: Any) -> None:
     with_toy = build(synthetic=synthetic, real=None, model=model, title="clinic").sections
     section = SECTIONS.pop("toy")
     without = build(synthetic=synthetic, real=None, model=model, title="clinic").sections
@@ -71,7 +73,7 @@ def test_a_section_leaves_the_others_as_they_are(toy, model, synthetic):
     }
 
 
-def test_an_attack_of_its_own_is_run(halves, synthetic):
+def test_an_attack_of_its_own_is_run(halves: Any, synthetic: Any) -> None:
     from medsynth.report.data import tables as inputs
     from medsynth.rng import numpy_stream
 
@@ -88,8 +90,8 @@ def test_an_attack_of_its_own_is_run(halves, synthetic):
     assert found.name == "toy" and found.how == "says the same of all" and found.auroc.value == 0.5
 
 
-def test_the_privacy_unit_is_the_ledgers(model, synthetic):
-    patients = dataclasses.replace(model, ledger=dataclasses.replace(model.ledger, most=3))
+def test_the_privacy_unit_is_the_ledgers(model: Any, synthetic: Any) -> None:
+    patients = dataclasses.replace(model, ledger=dataclasses.replace(model.ledger, max_rows=3))
     report = build(synthetic=synthetic, real=None, model=patients, title="clinic")
     assert report.sections["source"].privacy_unit == patients.ledger.protects != model.ledger.protects
     html = page(report)
@@ -97,7 +99,7 @@ def test_the_privacy_unit_is_the_ledgers(model, synthetic):
     assert f"<dd>{model.ledger.protects}</dd>" not in html
 
 
-def test_a_learned_schema_is_known_from_the_ledger(model, synthetic):
+def test_a_learned_schema_is_known_from_the_ledger(model: Any, synthetic: Any) -> None:
     from medsynth.privacy.partition_selection import LEVELS
 
     event = Gaussian(multiplier=1.0)
@@ -109,5 +111,5 @@ def test_a_learned_schema_is_known_from_the_ledger(model, synthetic):
     assert {column.origin for column in report.sections["variables"].columns} == {LEARNED}
 
 
-def test_two_pages_of_one_report_are_equal(report):
+def test_two_pages_of_one_report_are_equal(report: Any) -> None:
     assert page(report) == page(report)

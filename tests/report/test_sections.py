@@ -2,7 +2,9 @@
 
 import importlib.util
 import math
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,11 +24,11 @@ from medsynth.report.sections.inference import fit
 ROOT = Path(__file__).parents[2]
 
 
-def gather(real, synthetic, train=None, target="diagnosis", schema=None):
+def gather(real: Any, synthetic: Any, train: Any = None, target: str = "diagnosis", schema: Any = None) -> Any:
     return inputs.gather(real, synthetic, train, target, schema, np.random.default_rng(0))
 
 
-def test_figures_are_those_of_the_protocol(report, halves, synthetic):
+def test_figures_are_those_of_the_protocol(report: Any, halves: Any, synthetic: Any) -> None:
     mine = {
         c.name: (c.real.value, c.synthetic.value, c.micro_synthetic) for c in report.sections["utility"].classifiers
     }
@@ -38,7 +40,7 @@ def test_figures_are_those_of_the_protocol(report, halves, synthetic):
     assert report.sections["utility"].mean_synthetic.value == pytest.approx(made["mean"], abs=5e-5)
 
 
-def test_the_protocol_is_the_field_script(halves, synthetic):
+def test_the_protocol_is_the_field_script(halves: Any, synthetic: Any) -> None:
     """The same four decimals as the project's shared scoring script, where it is at hand."""
     path = ROOT.parent / "shared" / "tools" / "tstr.py"
     if not path.exists():
@@ -51,7 +53,7 @@ def test_the_protocol_is_the_field_script(halves, synthetic):
     assert {k: round(v, 4) for k, v in ours["micro_hard"].items()} == theirs["micro_hard"]
 
 
-def test_real_rows_as_synthetic_rows_lose_nothing_and_cannot_be_separated(halves):
+def test_real_rows_as_synthetic_rows_lose_nothing_and_cannot_be_separated(halves: Any) -> None:
     train, real = halves
     half = gather(real, train.iloc[::2].reset_index(drop=True), train.iloc[1::2].reset_index(drop=True))
     found = fidelity(half, np.random.default_rng(1))
@@ -59,7 +61,7 @@ def test_real_rows_as_synthetic_rows_lose_nothing_and_cannot_be_separated(halves
     assert 0.4 < found.propensity_auroc.value < 0.6
 
 
-def test_a_shuffled_table_keeps_columns_and_loses_pairs(halves):
+def test_a_shuffled_table_keeps_columns_and_loses_pairs(halves: Any) -> None:
     train, real = halves
     rng = np.random.default_rng(2)
     shuffled = train.apply(lambda c: rng.permutation(c.to_numpy()))
@@ -68,7 +70,7 @@ def test_a_shuffled_table_keeps_columns_and_loses_pairs(halves):
     assert found.two_way < found.two_way_ceiling - 0.005 and found.association_gap > 0.01
 
 
-def test_values_that_many_rows_share_have_cells_of_their_own():
+def test_values_that_many_rows_share_have_cells_of_their_own() -> None:
     frame = pd.DataFrame({"x": [0.0] * 50 + list(np.linspace(1, 2, 50)), "y": ["a", "b"] * 50})
     cells_of = Cells.of(gather(frame, frame, target="y"))
     cells = cells_of.column(frame, "x")
@@ -76,7 +78,7 @@ def test_values_that_many_rows_share_have_cells_of_their_own():
     assert cells_of.column(frame.assign(x=np.nan), "x")[0] == cells_of.count("x") - 1
 
 
-def test_attacks_find_a_copy_and_not_the_truth(halves):
+def test_attacks_find_a_copy_and_not_the_truth(halves: Any) -> None:
     """Training rows with 1 % noise are found; rows of the true distribution hold zero (chance of a false alarm 5 %)."""
     from medsynth_sample_data import simulate
 
@@ -95,7 +97,7 @@ def test_attacks_find_a_copy_and_not_the_truth(halves):
     assert honest.attributes[0].excess.low <= 0.02
 
 
-def layers(*sizes):
+def layers(*sizes: Any) -> Any:
     import torch
 
     made = []
@@ -104,7 +106,7 @@ def layers(*sizes):
     return torch.nn.Sequential(*made[:-1])
 
 
-def test_attacks_find_an_overfitted_gan(halves):
+def test_attacks_find_an_overfitted_gan(halves: Any) -> None:
     """A conditional GAN with a label of its own for each of 250 patients, trained without privacy to remember them."""
     import torch
     from torch.nn.functional import softplus
@@ -121,7 +123,7 @@ def test_attacks_find_an_overfitted_gan(halves):
     generator, critic = layers(len(data), 128, data.shape[1]), layers(data.shape[1] + len(data), 256, 1)
     adam = [torch.optim.Adam(net.parameters(), 1e-3, betas=(0.5, 0.9)) for net in (generator, critic)]
 
-    def critic_score(rows):
+    def critic_score(rows: Any) -> Any:
         return critic(torch.cat([rows, label], 1))
 
     for _ in range(1500):
@@ -144,7 +146,7 @@ def test_attacks_find_an_overfitted_gan(halves):
     assert found.fair and best.advantage.low > 0.09
 
 
-def test_the_trade_off_curve_is_the_gaussians(monkeypatch):
+def test_the_trade_off_curve_is_the_gaussians(monkeypatch: pytest.MonkeyPatch) -> None:
     """One Gaussian answer of multiplier z: power Phi(Phi^-1(x) + 1/z), right guesses Phi(1/2z). Bounded from above."""
     from types import SimpleNamespace
 
@@ -167,12 +169,12 @@ def test_the_trade_off_curve_is_the_gaussians(monkeypatch):
     assert exact - 1e-4 <= found.guess_right <= exact + 0.01 < found.generic_guess_right
 
 
-def test_a_claim_of_nothing_allows_nothing():
+def test_a_claim_of_nothing_allows_nothing() -> None:
     assert _power(0.3, [(0.0, 0.0)]) == 0.3
     assert _power(0.1, [(math.log(2), 0.0)]) == pytest.approx(0.2)
 
 
-def test_the_regression_finds_known_coefficients():
+def test_the_regression_finds_known_coefficients() -> None:
     """Logistic regression with known coefficients, within four standard errors."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(20_000, 2))
@@ -183,7 +185,7 @@ def test_the_regression_finds_known_coefficients():
 
 
 @pytest.mark.parametrize("linear", [False, True])
-def test_the_regression_is_statsmodels(linear):
+def test_the_regression_is_statsmodels(linear: bool) -> None:
     import statsmodels.api as sm
 
     rng = np.random.default_rng(1)
@@ -198,7 +200,7 @@ def test_the_regression_is_statsmodels(linear):
     assert found.low == pytest.approx(ends[1:, 0], rel=1e-3) and found.high == pytest.approx(ends[1:, 1], rel=1e-3)
 
 
-def test_what_cannot_be_estimated_is_left_out():
+def test_what_cannot_be_estimated_is_left_out() -> None:
     """A column that separates the outcomes, one that does not vary, one that another determines."""
     rng = np.random.default_rng(2)
     x = rng.normal(size=(400, 5))
@@ -214,7 +216,7 @@ def test_what_cannot_be_estimated_is_left_out():
     assert np.isnan(fit(x[:3], y[:3], linear=True).value).all()
 
 
-def test_rows_of_both_files_leave_train(halves):
+def test_rows_of_both_files_leave_train(halves: Any) -> None:
     train, real = halves
     tables = gather(real, train, pd.concat([train, real.head(7)], ignore_index=True))
     assert len(tables.train) == 1000 and "7 rows" in tables.notes[0]
@@ -222,7 +224,7 @@ def test_rows_of_both_files_leave_train(halves):
         gather(real, train, real)
 
 
-def degenerate(synthetic):
+def degenerate(synthetic: Any) -> Iterator[Any]:
     yield "missing class", synthetic[synthetic["diagnosis"] != "overt"]
     yield "one class", synthetic[synthetic["diagnosis"] == "normal"]
     yield "constant columns", synthetic.assign(age_years=50, sex_at_birth="F")
@@ -234,7 +236,7 @@ def degenerate(synthetic):
 
 
 @pytest.mark.parametrize("case", range(8))
-def test_degenerate_tables_make_a_report_or_one_error(case, halves, synthetic, model):
+def test_degenerate_tables_make_a_report_or_one_error(case: Any, halves: Any, synthetic: Any, model: Any) -> None:
     from medsynth.report.page.render import page
 
     name, table = list(degenerate(synthetic))[case]
@@ -250,14 +252,14 @@ def test_degenerate_tables_make_a_report_or_one_error(case, halves, synthetic, m
         assert report.sections["plausibility"].broken > 0
 
 
-def test_no_target_is_one_error(halves, synthetic):
+def test_no_target_is_one_error(halves: Any, synthetic: Any) -> None:
     with pytest.raises(SchemaError, match="target"):
         build(synthetic=synthetic, real=halves[1], target="nothing")
     with pytest.raises(TableError, match="no value"):
         build(synthetic=synthetic.assign(diagnosis=np.nan), real=halves[1], target="diagnosis")
 
 
-def test_a_numeric_target_and_no_training_rows(halves, synthetic):
+def test_a_numeric_target_and_no_training_rows(halves: Any, synthetic: Any) -> None:
     from medsynth.report.page.render import page
 
     report = build(synthetic=synthetic, real=halves[1], target="systolic_mmhg")

@@ -1,5 +1,7 @@
 """AuROC against scikit-learn, and bootstrap intervals against a truth that is known."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.stats import binom, norm
@@ -10,7 +12,7 @@ from medsynth.report.data.statistics import auroc, compared, interval, resampled
 
 
 @pytest.mark.parametrize("ties", [1, 3, 10_000])
-def test_auroc_is_scikit_learns(rng, ties):
+def test_auroc_is_scikit_learns(rng: np.random.Generator, ties: int) -> None:
     truth, score = rng.random(500) < 0.2, np.floor(rng.random(500) * ties)
     weights = rng.integers(0, 4, (7, 500)).astype(float)
     assert auroc(truth, score)[0] == pytest.approx(roc_auc_score(truth, score))
@@ -18,12 +20,12 @@ def test_auroc_is_scikit_learns(rng, ties):
         assert value == pytest.approx(roc_auc_score(truth, score, sample_weight=w))
 
 
-def test_one_class_has_no_auroc():
+def test_one_class_has_no_auroc() -> None:
     assert np.isnan(auroc(np.ones(5, bool), np.arange(5.0))[0])
     assert interval(float("nan"), np.full(10, np.nan)).value is None
 
 
-def test_roc_points_hold_the_area(rng):
+def test_roc_points_hold_the_area(rng: np.random.Generator) -> None:
     truth = rng.random(2000) < 0.3
     score = truth + rng.normal(0, 1, 2000)
     x, y = zip(*roc_points(truth, score), strict=True)
@@ -31,7 +33,7 @@ def test_roc_points_hold_the_area(rng):
     assert auc(x, y) == pytest.approx(roc_auc_score(truth, score), abs=0.01)
 
 
-def test_intervals_cover_the_true_loss(monkeypatch):
+def test_intervals_cover_the_true_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two scores of known AuROC, correlated as answers about the same patients are: 95 % intervals of the loss.
 
     200 tables; fewer than 179 covered would have a chance of 1e-4 if coverage were 0.95, and the Poisson bootstrap of
@@ -45,7 +47,7 @@ def test_intervals_cover_the_true_loss(monkeypatch):
         shared, own = draw.normal(0, 0.8, 400), draw.normal(0, 0.6, (2, 400))
         scores = [shared + own[0] + 1.5 * truth, shared + own[1] + 1.0 * truth]
 
-        def measure(w, truth=truth, scores=scores):
+        def measure(w: Any, truth: Any = truth, scores: Any = scores) -> Any:
             return np.stack([auroc(truth, s, w) for s in scores], 1)
 
         loss = compared(measure(np.ones((1, 400)))[0], resampled(400, draw, measure))["loss"]

@@ -1,5 +1,7 @@
 """Rules between columns: what is a rule, what breaks one, and that no sampled row does."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -32,11 +34,11 @@ RULES = [
 ]
 
 
-def schema(rules=RULES, **columns):
+def schema(rules: Any = RULES, **columns: Any) -> Any:
     return Schema.from_dict({"name": "t", "target": "sex", "columns": COLUMNS | columns, "rules": rules})
 
 
-def test_a_schema_with_rules_comes_back_from_yaml():
+def test_a_schema_with_rules_comes_back_from_yaml() -> None:
     assert Schema.from_yaml(schema().to_yaml()) == schema()
     assert set(schema().core.names) == set(COLUMNS) - {"bmi", "pulse pressure"} and schema().core.rules == ()
 
@@ -61,12 +63,12 @@ def test_a_schema_with_rules_comes_back_from_yaml():
         ("x" * 600, "at most"),
     ],
 )
-def test_what_is_no_rule_is_refused_with_a_reason(rule, said):
+def test_what_is_no_rule_is_refused_with_a_reason(rule: Any, said: str) -> None:
     with pytest.raises(SchemaError, match=said):
         schema([*([] if said == "missing: true" else RULES), rule] if said != "later" else [rule, *RULES])
 
 
-def test_arithmetic_has_its_usual_ranks():
+def test_arithmetic_has_its_usual_ranks() -> None:
     numbers = {"a": np.array([2.0]), "b": np.array([3.0])}
     for text, truth in [("a + b * 2 = 8", 1), ("(a + b) * 2 = 10", 1), ("-a - b - 1 = -6", 1), ("8 / a / 2 = 2", 1),
                         ("a = 3", 0), ("a != 3 and b >= 3", 1)]:  # fmt: skip
@@ -74,18 +76,18 @@ def test_arithmetic_has_its_usual_ranks():
         assert rule.broken(numbers).tolist() == [not truth], text
 
 
-def test_what_is_missing_breaks_no_rule():
+def test_what_is_missing_breaks_no_rule() -> None:
     rule = parse("dead = yes implies age > 3", {"dead": False, "age": True})
     dead = np.array(["yes", "yes", None, "no", "yes"], object)
     assert rule.broken({"dead": dead, "age": np.array([2, np.nan, 1, 1, 4.0])}).tolist() == [True, *[False] * 4]
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_rows_keep_every_rule_and_defined_columns_are_computed(seed):
+def test_rows_keep_every_rule_and_defined_columns_are_computed(seed: Any) -> None:
     table = schema()
     core = table.core
 
-    def draw(count, seed):
+    def draw(count: Any, seed: Any) -> Any:
         rng = np.random.default_rng(seed)
         columns = [rng.integers(0, c.size + c.missing, count) for c in core.columns.values()]
         return np.column_stack(columns).astype(np.int32)
@@ -101,8 +103,8 @@ def test_rows_keep_every_rule_and_defined_columns_are_computed(seed):
     assert np.abs(seen["bmi"][known] - body).max() < 0.0501 and np.isnan(seen["bmi"][~known]).all()
 
 
-def test_rules_that_no_row_can_keep_end_in_one_error_and_rare_ones_in_copies():
-    def draw(count, seed):
+def test_rules_that_no_row_can_keep_end_in_one_error_and_rare_ones_in_copies() -> None:
+    def draw(count: Any, seed: Any) -> Any:
         codes = np.zeros((count, len(COLUMNS)), np.int32)
         codes[:, 0] = np.random.default_rng(seed).integers(0, 200, count)
         return codes
@@ -113,14 +115,14 @@ def test_rules_that_no_row_can_keep_end_in_one_error_and_rare_ones_in_copies():
     assert set(values(codes, schema(), {"systolic"})["systolic"]) == {57.0}
 
 
-def test_the_column_order_is_kept_and_no_number_is_no_trap():
+def test_the_column_order_is_kept_and_no_number_is_no_trap() -> None:
     table = schema(["height = weight / systolic"], height=COLUMNS["height"] | {"missing": True})
     core = np.zeros((2, len(COLUMNS) - 1), np.int32)
     core[1, table.core.names.index("weight")] = 2991  # missing
     assert complete(core, table)[:, table.names.index("height")].tolist() == [0, 221]  # the bound; missing
 
 
-def test_fit_and_sample_keep_rules_end_to_end(quick):
+def test_fit_and_sample_keep_rules_end_to_end(quick: None) -> None:
     rng = np.random.default_rng(0)
     low = rng.integers(40, 90, 300)
     frame = pd.DataFrame({"low": low, "high": low + rng.integers(1, 60, 300), "y": rng.choice(["a", "b"], 300)})
@@ -139,7 +141,7 @@ def test_fit_and_sample_keep_rules_end_to_end(quick):
         medsynth.sample(medsynth.fit(frame, epsilon=5, schema=told, rows=300), 10, where=["gap=3"])
 
 
-def test_a_target_that_no_model_can_learn_is_refused():
+def test_a_target_that_no_model_can_learn_is_refused() -> None:
     with pytest.raises(SchemaError, match="target"):
         schema().with_target("bmi")
     told = schema(record={"kind": "identifier"})
@@ -147,7 +149,7 @@ def test_a_target_that_no_model_can_learn_is_refused():
         told.with_target("record")
 
 
-def test_the_report_reads_boolean_levels_as_rules_do():
+def test_the_report_reads_boolean_levels_as_rules_do() -> None:
     told = schema(["pregnant = 1 implies alive = true"])
     frame = pd.DataFrame({"pregnant": [1, 1, 0], "alive": ["True", "False", "False"]})
     (found,) = [r for r in plausibility(told, None, frame).rules if r.column == "between columns"]

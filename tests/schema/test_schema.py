@@ -1,5 +1,8 @@
 """Schemas: YAML in and out, strict keys, no TODO left, words that stay words."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,20 +14,20 @@ from medsynth.schema.template import draft
 GOOD = "name: t\ntarget: y\ncolumns:\n  x: {kind: continuous, bounds: [0, 1]}\n  y: {kind: binary, levels: [no, yes]}\n"
 
 
-def test_words_stay_words():
+def test_words_stay_words() -> None:
     schema = Schema.from_yaml(GOOD)
     assert schema.columns["y"].levels == ("no", "yes")
     assert Schema.from_yaml(schema.to_yaml()) == schema
 
 
 @pytest.mark.parametrize("name", sorted(bundled()))
-def test_bundled_schemas_come_back_and_are_found_by_header(name):
+def test_bundled_schemas_come_back_and_are_found_by_header(name: Any) -> None:
     schema = bundled()[name]
     assert Schema.from_yaml(schema.to_yaml()) == schema
     assert bundled_for(list(reversed(schema.names))) == schema
 
 
-def test_thyroid_is_bundled_with_its_columns():
+def test_thyroid_is_bundled_with_its_columns() -> None:
     names = bundled()["thyroid"].names
     assert len(names) == 22 and names[0] == "age" and names[-2:] == ("fti", "class")
     assert bundled_for(["age", "class"]) is None
@@ -49,18 +52,18 @@ def test_thyroid_is_bundled_with_its_columns():
         ("name: !!python/object/apply:os.system [id]\ncolumns: {}\n", "YAML"),
     ],
 )
-def test_what_is_no_schema_is_one_error(text, said):
+def test_what_is_no_schema_is_one_error(text: Any, said: str) -> None:
     with pytest.raises(SchemaError) as caught:
         Schema.from_yaml(text, "s.yaml")
     assert "s.yaml" in str(caught.value) and said in str(caught.value)
 
 
 @given(st.dictionaries(st.text(min_size=1), st.sampled_from(["int", "float", "text"]), min_size=1, max_size=5))
-def test_a_draft_is_refused_until_it_is_finished(kinds):
+def test_a_draft_is_refused_until_it_is_finished(kinds: Any) -> None:
     with pytest.raises(SchemaError, match="TODO"):
         Schema.from_yaml(draft("t", kinds))
 
 
-def test_a_missing_schema_file_says_how_to_make_one(tmp_path):
+def test_a_missing_schema_file_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="Draft a schema"):
         Schema.load(tmp_path / "none.yaml")

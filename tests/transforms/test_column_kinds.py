@@ -3,6 +3,8 @@
 import io
 import json
 from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,11 +29,11 @@ COLUMNS = {
 }
 
 
-def schema(**columns):
+def schema(**columns: Any) -> Any:
     return Schema.from_dict({"name": "ward", "target": "sick", "columns": COLUMNS | columns})
 
 
-def ward(rows=400):
+def ward(rows: int = 400) -> Any:
     rng = np.random.default_rng(0)
     first = [date(2015, 1, 1) + timedelta(days=int(d)) for d in rng.integers(0, 3600, rows)]
     stay = rng.integers(0, 40, rows)
@@ -45,12 +47,12 @@ def ward(rows=400):
     })  # fmt: skip
 
 
-def test_schema_comes_back_from_yaml_and_the_core_has_no_identifier():
+def test_schema_comes_back_from_yaml_and_the_core_has_no_identifier() -> None:
     assert Schema.from_yaml(schema().to_yaml()) == schema()
     assert "record" not in schema().core.names
 
 
-def test_dates_come_back_as_written_and_as_timestamps():
+def test_dates_come_back_as_written_and_as_timestamps() -> None:
     frame, told = ward(), schema().core
     codes = encode(from_frame(frame), told)
     again = csv_cells(codes, told)
@@ -61,7 +63,7 @@ def test_dates_come_back_as_written_and_as_timestamps():
     assert stamps["discharged"].isna().tolist() == frame["discharged"].isna().tolist()
 
 
-def test_timestamps_are_read_as_well():
+def test_timestamps_are_read_as_well() -> None:
     frame = ward()
     frame["admitted"] = pd.to_datetime(frame["admitted"], format="%d.%m.%Y")
     frame["discharged"] = pd.to_datetime(frame["discharged"], format="%d.%m.%Y")
@@ -69,7 +71,7 @@ def test_timestamps_are_read_as_well():
     assert (encode(from_frame(frame), told) == encode(from_frame(ward()), told)).all()
 
 
-def test_ordinal_levels_are_neighbours():
+def test_ordinal_levels_are_neighbours() -> None:
     column = schema().columns["grade"]
     assert Bins.of(column, None, None, 20).ordered == 4
     assert Bins.of(schema().columns["sick"], None, None, 20).ordered == 0
@@ -78,7 +80,7 @@ def test_ordinal_levels_are_neighbours():
 @pytest.mark.parametrize(
     ("cell", "said"), [("31.02.2020", "not a date"), ("soon", "not a date"), ("", "does not allow")]
 )
-def test_what_is_no_date_is_refused_without_its_text(cell, said):
+def test_what_is_no_date_is_refused_without_its_text(cell: str, said: str) -> None:
     frame = ward()
     frame.loc[6, "admitted"] = cell
     with pytest.raises(SchemaError, match=rf"'admitted', row 7: .*{said}") as error:
@@ -98,12 +100,19 @@ def test_what_is_no_date_is_refused_without_its_text(cell, said):
         {"sick": {"kind": "identifier"}},
     ],
 )
-def test_what_cannot_be_declared(columns):
+def test_what_cannot_be_declared(columns: Any) -> None:
     with pytest.raises(SchemaError):
         schema(**columns)
 
 
-def test_fit_sample_and_report_on_a_ward(quick, tmp_path, monkeypatch):
+def test_a_date_cannot_count_from_a_date_that_a_rule_computes() -> None:
+    told = {**schema().to_dict(), "rules": ["admitted = discharged - 3"]}
+    told["columns"]["admitted"]["missing"] = True
+    with pytest.raises(SchemaError, match="computed by a rule"):
+        Schema.from_dict(told)
+
+
+def test_fit_sample_and_report_on_a_ward(quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     frame = ward()
     frame.to_csv("ward.csv", index=False)
@@ -119,11 +128,11 @@ def test_fit_sample_and_report_on_a_ward(quick, tmp_path, monkeypatch):
     assert first.between("2015-01-01", "2024-12-31").all() and last.isna().any()
     assert (last - first).dropna().dt.days.between(0, 60).all()
     twin = json.loads((tmp_path / "ward.report.json").read_text())
-    assert {v["name"]: v["kind"] for v in twin["variables"]}["record"] == "identifier"
+    assert {v["name"]: v["kind"] for v in twin["sections"]["variables"]["columns"]}["record"] == "identifier"
     assert "MRN-9" not in (tmp_path / "ward.report.html").read_text()
 
 
-def test_a_condition_on_a_date_and_too_few_keys(quick):
+def test_a_condition_on_a_date_and_too_few_keys(quick: None) -> None:
     model = medsynth.fit(ward(), epsilon=5, schema=schema(), rows=400)
     drawn = medsynth.sample(model, 50, where=["admitted=01.01.2018..31.12.2018"])
     assert drawn["admitted"].str.endswith(".2018").all()
@@ -133,7 +142,7 @@ def test_a_condition_on_a_date_and_too_few_keys(quick):
     assert "record" not in medsynth.sample(medsynth.fit(ward(), epsilon=5, schema=dropped, rows=400), 5)
 
 
-def test_rules_read_dates(quick):
+def test_rules_read_dates(quick: None) -> None:
     told = Schema.from_dict(
         {**schema().to_dict(), "rules": ["discharged > admitted", "grade = grave implies sick = yes"]}
     )
@@ -145,7 +154,7 @@ def test_rules_read_dates(quick):
     assert drawn["record"].is_unique
 
 
-def test_many_rows_are_drawn_in_parts_and_no_key_comes_twice(quick, monkeypatch):
+def test_many_rows_are_drawn_in_parts_and_no_key_comes_twice(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
     model = medsynth.fit(ward(), epsilon=5, schema=schema(), rows=400)
     whole = sampling.sample_csv(model, 90, seed=3)
     monkeypatch.setattr(sampling, "CHUNK", 100)
@@ -156,7 +165,7 @@ def test_many_rows_are_drawn_in_parts_and_no_key_comes_twice(quick, monkeypatch)
     assert len(set(made["admitted"][:100]) & set(made["admitted"][100:200])) < 60  # parts are not copies of one another
 
 
-def test_days_are_absolute():
+def test_days_are_absolute() -> None:
     told = schema().core
     codes = encode(from_frame(ward(3)), told)
     gap = column_values(codes, told, "discharged") - column_values(codes, told, "admitted")
@@ -174,7 +183,7 @@ GAPS = {
 }
 
 
-def with_gaps(rows=2000):
+def with_gaps(rows: int = 2000) -> Any:
     """Who is sick refuses, who is not was never asked; the two must not be mixed."""
     rng = np.random.default_rng(1)
     sick = rng.random(rows) < 0.5
@@ -189,7 +198,7 @@ def with_gaps(rows=2000):
     })  # fmt: skip
 
 
-def test_codes_of_missing_values_are_kept_apart_and_restored():
+def test_codes_of_missing_values_are_kept_apart_and_restored() -> None:
     told, frame = Schema.from_dict({"name": "t", "target": "sick", "columns": GAPS}), with_gaps()
     assert Schema.from_yaml(told.to_yaml()) == told
     codes = encode(from_frame(frame), told)
@@ -203,7 +212,7 @@ def test_codes_of_missing_values_are_kept_apart_and_restored():
 
 
 @pytest.mark.parametrize("method", ["warm-dp-cgan", "dp-cgan"])
-def test_codes_of_missing_values_are_modelled(method):
+def test_codes_of_missing_values_are_modelled(method: str) -> None:
     """Three codes that are told apart by the target alone come back with it, at a budget that hides nothing."""
     told, frame = Schema.from_dict({"name": "t", "target": "sick", "columns": GAPS}), with_gaps()
     model = medsynth.fit(frame, epsilon=100, schema=told, rows=len(frame), method=method, seed=0)
@@ -216,7 +225,7 @@ def test_codes_of_missing_values_are_modelled(method):
         assert (drawn["sick"][lab == "-9"] == "no").mean() > 0.95
 
 
-def test_missing_codes_can_be_asked_for_and_stand_in_the_report():
+def test_missing_codes_can_be_asked_for_and_stand_in_the_report() -> None:
     from medsynth.report.data.tables import dated
 
     told, frame = Schema.from_dict({"name": "t", "target": "sick", "columns": GAPS}), with_gaps()
@@ -238,12 +247,12 @@ def test_missing_codes_can_be_asked_for_and_stand_in_the_report():
         ({"kind": "count", "bounds": [0, 9], "missing": []}, "list of codes"),
     ],
 )
-def test_codes_that_could_be_values_are_refused(column, said):
+def test_codes_that_could_be_values_are_refused(column: Any, said: str) -> None:
     with pytest.raises(SchemaError, match=said):
         Schema.from_dict({"name": "t", "columns": {"x": column}})
 
 
-def test_an_empty_cell_beside_codes_must_be_declared():
+def test_an_empty_cell_beside_codes_must_be_declared() -> None:
     told = Schema.from_dict({"name": "t", "columns": {"x": {"kind": "count", "bounds": [0, 9], "missing": [-9]}}})
     with pytest.raises(SchemaError, match='Add ""'):
         encode(from_frame(pd.DataFrame({"x": ["1", "", "-9"]})), told)

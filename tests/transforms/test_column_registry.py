@@ -1,7 +1,9 @@
 """A kind of column is one class: what a test registers alone is read, coded, modelled, sampled and described."""
 
-from collections.abc import Mapping
-from typing import ClassVar, Literal
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -31,29 +33,29 @@ class Clock(Quantity):
         """Minutes after midnight."""
         return self.bounds
 
-    def read_values(self, texts) -> Reading:
+    def read_values(self, texts: Any) -> Reading:
         """Minutes after midnight."""
         parts = [text.split(":") for text in texts]
         return self.coded(np.array([60 * int(p[0]) + int(p[1]) if len(p) == 2 else np.nan for p in parts], float))
 
-    def decode_values(self, codes, related, dtype) -> pd.Series:
+    def decode_values(self, codes: Any, related: Any, dtype: Any) -> pd.Series:
         """Texts."""
         words = pd.Series([self.value_text(int(code)) for code in codes], dtype=object)
         return words.mask(codes >= self.size, None)
 
-    def value_text(self, code) -> str:
+    def value_text(self, code: Any) -> str:
         """A time as a text."""
         return f"{code // 60:02}:{code % 60:02}"
 
-    def cell_values(self, cells):
+    def cell_values(self, cells: Any) -> Any:
         """Minutes after midnight."""
         return np.array([60 * int(cell[:2]) + int(cell[3:]) for cell in cells], float)
 
-    def compared(self, cells) -> pd.Series:
+    def compared(self, cells: Any) -> pd.Series:
         """Hours."""
         return pd.Series(self.cell_values(cells) / 60, index=cells.index)
 
-    def validate_cells(self, cells):
+    def validate_cells(self, cells: Any) -> Any:
         """Nothing to break."""
         return {}
 
@@ -63,7 +65,7 @@ class Clock(Quantity):
 
 
 @pytest.fixture
-def clock():
+def clock() -> Iterator[Any]:
     register(Clock)
     yield Clock
     del KINDS["clock"]
@@ -76,11 +78,11 @@ COLUMNS: Mapping[str, object] = {
 }
 
 
-def declared():
+def declared() -> Any:
     return Schema.from_dict({"name": "t", "target": "sick", "columns": COLUMNS, "rules": ["taken < 1200"]})
 
 
-def visits(rows=400):
+def visits(rows: int = 400) -> Any:
     rng = np.random.default_rng(0)
     minutes = rng.integers(300, 1100, rows)
     return pd.DataFrame({
@@ -90,7 +92,7 @@ def visits(rows=400):
     })  # fmt: skip
 
 
-def test_a_kind_comes_by_its_registration_alone(clock, quick):
+def test_a_kind_comes_by_its_registration_alone(clock: Any, quick: None) -> None:
     schema, frame = declared(), visits()
     assert Schema.from_yaml(schema.to_yaml()) == schema
     codes = encode(from_frame(frame), schema.core)
@@ -104,7 +106,7 @@ def test_a_kind_comes_by_its_registration_alone(clock, quick):
         encode(from_frame(frame.assign(taken=["07:45", "noon", *frame["taken"][2:]])), schema.core)
 
 
-def test_an_unknown_kind_is_one_error_that_names_the_known_ones():
+def test_an_unknown_kind_is_one_error_that_names_the_known_ones() -> None:
     with pytest.raises(
         SchemaError, match="columns.taken: there is no kind 'clock'; the kinds are: binary, categorical"
     ):
@@ -114,12 +116,12 @@ def test_an_unknown_kind_is_one_error_that_names_the_known_ones():
             Schema.from_dict({"name": "t", "columns": {"x": told}})
 
 
-def test_what_is_wrong_inside_a_column_is_named_by_its_place():
+def test_what_is_wrong_inside_a_column_is_named_by_its_place() -> None:
     with pytest.raises(SchemaError, match=r"columns\.x\.bounds: Field required"):
         Schema.from_dict({"name": "t", "columns": {"x": {"kind": "count"}}})
 
 
-def test_every_kind_declares_its_facts():
+def test_every_kind_declares_its_facts() -> None:
     from medsynth.schema import Binary, Categorical, Continuous, Count, Date, Identifier
 
     examples: list[Column] = [
@@ -141,6 +143,16 @@ def test_every_kind_declares_its_facts():
         assert column.ordered == (column.kind in ("ordinal", "continuous", "count", "date"))
 
 
-def test_a_draft_offers_a_kind_for_every_kind_of_text():
+def test_a_draft_offers_a_kind_for_every_kind_of_text() -> None:
     text = draft("t", {"a": "int", "b": "float", "c": "text"})
     assert "a: {kind: count" in text and "b: {kind: continuous" in text and "c: {kind: categorical" in text
+
+
+def test_no_other_room_asks_for_a_kind() -> None:
+    """What a kind means is in its class: no ladder of kinds stands anywhere else."""
+    kinds = "Binary|Categorical|Continuous|Count|Date|Identifier"
+    ladder = re.compile(rf"isinstance\([^\n]*\b({kinds})\b|case ({kinds})\(|columns?(\[\w+\])?\.kind (==|!=|in) ")
+    rooms = Path(medsynth.__file__).parent
+    others = [path for path in rooms.rglob("*.py") if path.parent.name != "transforms"]
+    found = {path.name for path in others if ladder.search(path.read_text())}
+    assert len(others) > 50 and found <= {"charts.py"}  # whose columns are the report's

@@ -2,6 +2,8 @@
 
 import io
 import math
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,11 +34,11 @@ COLUMNS = {
 }
 
 
-def schema(**changes):
+def schema(**changes: Any) -> Any:
     return Schema.from_dict({"name": "t", "target": "y", "columns": {**COLUMNS, **changes}})
 
 
-def table(rows=3000):
+def table(rows: int = 3000) -> Any:
     rng = np.random.default_rng(0)
     y = rng.random(rows) < 0.5
     icd = np.where(y, rng.choice(["E11.90", "E11.65", "I10"], rows), rng.choice(["J45.9", "J44.1", ""], rows))
@@ -47,7 +49,7 @@ def table(rows=3000):
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_places_nest_and_children_are_apart(name):
+def test_places_nest_and_children_are_apart(name: Any) -> None:
     known = KNOWN[name]
     for text in TEXTS[name]:
         chain = known.chain(text)
@@ -63,19 +65,19 @@ def test_places_nest_and_children_are_apart(name):
             assert all(node.start < child.start and child.stop <= node.stop for child in some)
 
 
-def test_the_map_of_nodes_agrees_with_the_chains():
+def test_the_map_of_nodes_agrees_with_the_chains() -> None:
     known, rng = SYSTEMS["icd10"], np.random.default_rng(1)
     codes = [f"{rng.choice(list('ABEI'))}{rng.integers(0, 99):02}.{rng.integers(0, 9)}" for _ in range(500)]
     where = np.array([known.chain(code)[-1].start for code in codes], np.int32)
     nodes = known.children(known.chain("E")[-1]) + known.children(known.chain("I")[-1])
-    cells = rollup.Nodes(nodes).cell_of(where)
+    cells = rollup.NodeCells(nodes).cell_of(where)
     for code, cell in zip(codes, cells, strict=True):
         label = known.chain(code)[1].label
         assert (nodes[cell].label if cell < len(nodes) else None) == (label if code[0] in "EI" else None)
-    assert (rollup.Nodes([]).cell_of(where) == 0).all()
+    assert (rollup.NodeCells([]).cell_of(where) == 0).all()
 
 
-def test_levels_are_chosen_as_fine_as_the_counts_carry(quick):
+def test_levels_are_chosen_as_fine_as_the_counts_carry(quick: None) -> None:
     model = medsynth.fit(table(), epsilon=8, schema=schema(), rows=3000, method="independent", seed=0)
     icd, drug, ward = (model.schema.columns[name].levels for name in ("icd", "drug", "ward"))
     assert {"E", "E11", "E11.9", "E11.6", "I10", "J45.9", "J44.1", "other"} <= set(icd)
@@ -92,7 +94,9 @@ def test_levels_are_chosen_as_fine_as_the_counts_carry(quick):
 
 
 @pytest.mark.parametrize("method", ["warm-dp-cgan", "dp-cgan"])
-def test_codes_are_modelled_and_resumed(quick, tmp_path, monkeypatch, method):
+def test_codes_are_modelled_and_resumed(
+    quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
     options = {"epsilon": 3.7, "schema": schema(), "rows": 3000, "method": method, "checkpoint": tmp_path / "c"}
     model = medsynth.fit(table(), **options)
     from medsynth.privacy import vault
@@ -102,7 +106,7 @@ def test_codes_are_modelled_and_resumed(quick, tmp_path, monkeypatch, method):
     assert again.schema == model.schema and all((again.tensors[k] == t).all() for k, t in model.tensors.items())
 
 
-def test_levels_named_by_hand_cost_nothing(quick):
+def test_levels_named_by_hand_cost_nothing(quick: None) -> None:
     named = schema(
         icd={**COLUMNS["icd"], "levels": ["E11", "E", "J", "other"]},
         drug={**COLUMNS["drug"], "levels": ["A10B", "C", "other"]},
@@ -115,14 +119,14 @@ def test_levels_named_by_hand_cost_nothing(quick):
     assert not any("codes" in entry.label for entry in model.ledger.entries)
 
 
-def test_unknown_codes_and_missing_ones_have_places():
+def test_unknown_codes_and_missing_ones_have_places() -> None:
     columns = {n: c for n, c in schema().columns.items() if isinstance(c, Categorical)}
     found = hierarchy_positions(from_frame(table()), columns)
     size = SYSTEMS["icd10"].size
     assert found[3, 0] == size and (found[table()["icd"] == "", 0] == size).all() and found[:, 0].max() == size
 
 
-def test_the_report_compares_real_codes_at_the_chosen_level():
+def test_the_report_compares_real_codes_at_the_chosen_level() -> None:
     from medsynth.report.data.tables import dated
 
     named = schema(icd={**COLUMNS["icd"], "levels": ["E11", "J", "other"]})
@@ -145,18 +149,18 @@ def test_the_report_compares_real_codes_at_the_chosen_level():
         ({"kind": "categorical", "hierarchy": "icd10", "levels": ["E"], "unknown": "o"}, "one of the levels"),
     ],
 )
-def test_what_is_no_hierarchy_is_refused(column, said):
+def test_what_is_no_hierarchy_is_refused(column: Any, said: str) -> None:
     with pytest.raises(SchemaError, match=said):
         Schema.from_dict({"name": "t", "columns": {"x": column}})
 
 
-def test_a_target_in_a_hierarchy_needs_levels():
+def test_a_target_in_a_hierarchy_needs_levels() -> None:
     with pytest.raises(SchemaError, match="levels to tell apart"):
         medsynth.fit(table(), epsilon=3, schema=schema().with_target("ward"), rows=3000)
 
 
-def test_many_levels_are_weighed_before_memory_is_taken(quick):
+def test_many_levels_are_weighed_before_memory_is_taken(quick: None) -> None:
     many = Categorical(levels=tuple(f"l{k}" for k in range(9000)))
     small, large = (Schema(name="t", target="y", columns={"x": many, "y": column}) for column in (
         schema().columns["y"], Categorical(levels=tuple(f"c{k}" for k in range(200)))))  # fmt: skip
-    assert opening.weight(small) < opening.HEAVY < opening.weight(large)
+    assert opening.fit_memory_gib(small) < opening.MUCH_MEMORY_GIB < opening.fit_memory_gib(large)

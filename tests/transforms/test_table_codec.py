@@ -1,6 +1,7 @@
 """decode(encode(x)) is x for every kind of column; refusals name the place and never the cell."""
 
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,16 +18,16 @@ from medsynth.transforms.table_codec import csv_cells, decode, encode
 words = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1, max_size=6)
 
 
-def one_column(column):
+def one_column(column: Any) -> Any:
     return Schema(name="t", columns={"x": column})
 
 
-def text_table(cells):
+def text_table(cells: Any) -> Any:
     return Table("t.csv", ("x",), pd.DataFrame({"x": pd.Series(cells, dtype=object)}))
 
 
 @st.composite
-def numbers(draw):
+def numbers(draw: Any) -> Any:
     places = draw(st.integers(0, 6))
     low = draw(st.integers(-500, 500))
     high = low + draw(st.integers(1, 2000))
@@ -44,7 +45,7 @@ def numbers(draw):
 
 @settings(deadline=None)
 @given(numbers())
-def test_numbers_come_back(case):
+def test_numbers_come_back(case: Any) -> None:
     column, values = case
     frame = pd.DataFrame({"x": pd.Series(values, dtype=float)})
     schema = one_column(column)
@@ -58,7 +59,7 @@ def test_numbers_come_back(case):
 
 @settings(deadline=None)
 @given(st.lists(st.one_of(st.none(), st.integers(-5, 50)), min_size=2), st.booleans())
-def test_counts_come_back(values, log):
+def test_counts_come_back(values: Any, log: Any) -> None:
     column = Count(bounds=(-5, 50) if not log else (0, 60), scale="log" if log else "linear", missing=True)
     values = [v if v is None or not log else v + 5 for v in values]
     frame = pd.DataFrame({"x": pd.Series(values, dtype="Int64")})
@@ -68,7 +69,7 @@ def test_counts_come_back(values, log):
 
 @settings(deadline=None)
 @given(st.lists(words, min_size=1, max_size=6, unique=True), st.data())
-def test_levels_come_back(levels, data):
+def test_levels_come_back(levels: Any, data: Any) -> None:
     column = Categorical(levels=tuple(levels))
     values = data.draw(st.lists(st.sampled_from(levels), min_size=2))
     frame = pd.DataFrame({"x": pd.Series(values, dtype=object)})
@@ -90,13 +91,13 @@ def test_levels_come_back(levels, data):
         (Continuous(bounds=(0, 1), missing=True), [None, None, None], "float64"),
     ],
 )
-def test_kinds_and_dtypes_come_back(column, values, dtype):
+def test_kinds_and_dtypes_come_back(column: Any, values: Any, dtype: str) -> None:
     frame = pd.DataFrame({"x": pd.Series(values, dtype=dtype)})
     schema = one_column(column)
     pd.testing.assert_frame_equal(decode(encode(from_frame(frame), schema), schema), frame)
 
 
-def test_zero_is_a_cell_of_its_own_on_a_log_scale():
+def test_zero_is_a_cell_of_its_own_on_a_log_scale() -> None:
     column = Continuous(bounds=(0, 1), scale="log", decimals=5)
     cells = grid(column, 64)
     assert cells.cell_of(np.array([0, 1])).tolist() == [0, 1]
@@ -115,7 +116,7 @@ def test_zero_is_a_cell_of_its_own_on_a_log_scale():
         (Categorical(levels=("a", "b")), ["a", "zebra"], "level"),
     ],
 )
-def test_a_bad_cell_is_named_by_place_and_not_printed(column, cells, said):
+def test_a_bad_cell_is_named_by_place_and_not_printed(column: Any, cells: Any, said: str) -> None:
     with pytest.raises(SchemaError) as caught:
         encode(text_table(cells), one_column(column))
     message = str(caught.value)
@@ -123,13 +124,13 @@ def test_a_bad_cell_is_named_by_place_and_not_printed(column, cells, said):
     assert not cells[1] or cells[1] not in message
 
 
-def test_clipping_is_silent_and_unknown_levels_have_a_place():
+def test_clipping_is_silent_and_unknown_levels_have_a_place() -> None:
     clip = one_column(Continuous(bounds=(0, 1), decimals=1))
     assert csv_cells(encode(text_table(["-5", "7"]), clip), clip)["x"].tolist() == ["0", "1"]
     other = one_column(Categorical(levels=("a", "other"), unknown="other"))
     assert decode(encode(text_table(["a", "zebra"]), other), other)["x"].tolist() == ["a", "other"]
 
 
-def test_whole_floats_read_as_integer_levels():
+def test_whole_floats_read_as_integer_levels() -> None:
     schema = one_column(Binary(levels=(0, 1)))
     assert encode(text_table(["0.0", "1.00"]), schema)[:, 0].tolist() == [0, 1]

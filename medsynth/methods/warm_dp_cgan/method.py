@@ -1,10 +1,8 @@
 """The default: a conditional generator started at noisy marginals, then fitted to two-way marginals and by a critic.
 
-1. One noisy histogram a column gives bins, and values inside a bin. 2. One noisy marginal class by bin a column gives
-the class totals; those of the columns that separate the classes are measured again, more finely; cleaned, they are the
-generator's start. 3. A critic's noisy gradient sum over features of three columns. 4. In rounds, noisy L1 errors of
-candidate pairs of columns select marginals class by bin by bin; the generator is fitted to all (after AIM, McKenna et
-al. 2022, and GEM, Liu et al. 2021).
+1. Noisy histograms give bins, and values inside a bin. 2. Noisy class-by-bin marginals, re-measured more finely where a
+column separates the classes, are where the generator starts. 3. A critic's noisy gradient sum over triples of columns.
+4. Noisy L1 errors select two-way marginals in rounds (after AIM, McKenna et al. 2022, and GEM, Liu et al. 2021).
 """
 
 from __future__ import annotations
