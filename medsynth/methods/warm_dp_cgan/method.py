@@ -1,7 +1,7 @@
 """The default: a conditional generator started at noisy marginals, then fitted to two-way marginals and by a critic.
 
 1. Noisy histograms give bins, and values inside a bin. 2. Noisy class-by-bin marginals, re-measured more finely where a
-column separates the classes, are the generator's start. 3. A critic's noisy gradient sum over features of three columns.
+column separates the classes, are where the generator starts. 3. A critic's noisy gradient sum over triples of columns.
 4. Noisy L1 errors select two-way marginals in rounds (after AIM, McKenna et al. 2022, and GEM, Liu et al. 2021).
 """
 
