@@ -207,6 +207,8 @@ class Budget:
         try:
             for text in content.decode().splitlines():
                 line = json.loads(text)
+                if "fit" not in line and "ledger" in line:
+                    raise ArtifactError(f"{self.path} was written by another version of medsynth. Keep it as a record.")
                 number, state = str(line["fit"]), line["state"]
                 if state == "reserved" and number not in fits:
                     fits[number] = _reserved(number, line)

@@ -1,52 +1,145 @@
-"""The sum over all fits on a table: written before the model, bounded both ways, no cell in it."""
+"""What all fits on a table cost together: on file before anything is measured, by the command and the API alike."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from medsynth_cli.app import app
 from typer.testing import CliRunner
 
-from medsynth import load
-from medsynth.budget import place, read
+import medsynth
+from medsynth.artifact import Model, load
+from medsynth.budget import Budget, Spent
+from medsynth.errors import MedsynthError
+from medsynth.privacy.release import Releases
+from medsynth.schema import Schema
 
 pytestmark = pytest.mark.usefixtures("quick")
 
 
-def run(*words: Any) -> Any:
+def run(*words: str) -> Any:
     return CliRunner().invoke(app, list(words))
+
+
+def spent(table: Path) -> Spent:
+    return Budget.of(table).spent()
+
+
+def epsilons(table: Path) -> list[float]:
+    return [fit.epsilon or 0.0 for fit in spent(table).fits]
 
 
 def test_fits_add_up_and_never_below_the_largest(patients: Path) -> None:
     for epsilon in ("1", "2", "0.5"):
-        assert run("fit", "patients.csv", "--epsilon", epsilon, "--force").exit_code == 0
-    spent = read(patients)
-    each = [float(f["epsilon"]) for f in spent.fits]
-    assert max(each) < spent.epsilon <= sum(each) <= 3.5 and spent.delta == pytest.approx(3e-5)
-    assert each[-1] == load("patients.medsynth").epsilon
-    told = run("ledger", "--table", "patients.csv")
-    assert told.exit_code == 0 and "so far: 3" in told.stdout
-    assert json.loads(run("ledger", "--table", "patients.csv", "--json").stdout)["epsilon"] == spent.epsilon
-    assert place(patients).stat().st_mode & 0o077 == 0  # the owner's alone
+        done = run("fit", "patients.csv", "--epsilon", epsilon, "--force")
+        assert done.exit_code == 0
+    assert "so far: 3" in done.stderr  # the running total is shown at each fit
+    each, total = epsilons(patients), spent(patients).row()
+    assert total.epsilon is not None and max(each) < total.epsilon <= sum(each) <= 3.5
+    assert total.delta == pytest.approx(3e-5) and each[-1] == load("patients.medsynth").epsilon
+    shown = run("ledger", "--table", "patients.csv")
+    assert shown.exit_code == 0 and "so far: 3" in shown.stdout and "patients.medsynth" in shown.stdout
+    facts = json.loads(run("ledger", "--table", "patients.csv", "--json").stdout)
+    assert facts["epsilon"] == total.epsilon and facts["epsilon_patient"] is None
+    assert Budget.of(patients).path.stat().st_mode & 0o077 == 0  # the owner's alone
 
 
 def test_many_fits_are_composed_more_tightly_than_by_sums(patients: Path) -> None:
     for _ in range(12):
         run("fit", "patients.csv", "--epsilon", "0.5", "--force", "--method", "independent")
-    spent = read(patients)
-    assert spent.epsilon < 0.8 * sum(float(f["epsilon"]) for f in spent.fits)
+    total = spent(patients).row().epsilon
+    assert total is not None and total < 0.8 * sum(epsilons(patients))
 
 
-def test_it_stands_before_the_model_does(patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from medsynth.artifact import Model
+def test_a_fit_by_the_api_is_on_file(patients: Path, cohort: pd.DataFrame, clinic: Schema) -> None:
+    medsynth.fit(patients, epsilon=1, method="independent")
+    medsynth.fit(cohort, epsilon=1, method="independent", schema=clinic, budget_table=patients, model_name="frame")
+    assert [fit.model for fit in spent(patients).fits] == ["in memory", "frame"]
+    notices: list[str] = []
+    medsynth.fit(cohort, epsilon=1, method="independent", schema=clinic, notice=notices.append)
+    assert any("No budget file" in text for text in notices) and len(spent(patients).fits) == 2
 
-    def full(*args: Any, **options: Any) -> None:
-        raise OSError("no space")
 
-    monkeypatch.setattr(Model, "save", full)
-    assert run("fit", "patients.csv", "--epsilon", "1").exit_code != 0
-    assert len(read(patients).fits) == 1
+def test_a_fit_with_rows_held_out_is_on_the_whole_tables_file(patients: Path) -> None:
+    assert run("fit", "patients.csv", "--epsilon", "1", "--holdout", "0.3").exit_code == 0
+    assert len(spent(patients).fits) == 1 and not Budget.of(Path("patients.train.csv")).path.exists()
+
+
+def test_the_plan_is_on_file_before_the_first_measurement(patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is measured, the file holds at least as much already."""
+    seen: list[float] = []
+    true = Releases.release
+
+    def watched(self: Releases, *arguments: Any) -> Any:
+        seen.append(sum(epsilons(patients)))
+        return true(self, *arguments)
+
+    monkeypatch.setattr(Releases, "release", watched)
+    model = medsynth.fit(patients, epsilon=1, method="independent")
+    assert seen and set(seen) == {model.epsilon}
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    """Let measurements fail once `after` were made."""
+    true, made = Releases.release, [0]
+
+    def release(self: Releases, *arguments: Any) -> Any:
+        if made[0] == after:
+            raise MedsynthError("the machine is out of order")
+        made[0] += 1
+        return true(self, *arguments)
+
+    monkeypatch.setattr(Releases, "release", release)
+
+
+def test_a_fit_that_dies_stays_and_resumed_it_is_counted_once(patients: Path) -> None:
+    words = ["fit", "patients.csv", "--epsilon", "1", "--method", "independent"]
+    with pytest.MonkeyPatch.context() as patch:
+        failing(patch, 1)
+        assert run(*words).exit_code == 1
+    assert spent(patients).unfinished == 1 and spent(patients).row().epsilon == pytest.approx(1, rel=0.01)
+    done = run(*words, "--resume")
+    assert done.exit_code == 0 and "Resuming" in done.stderr
+    assert [fit.model for fit in spent(patients).fits] == ["patients.medsynth"]
+    assert run(*words, "--force").exit_code == 0 and len(spent(patients).fits) == 2
+
+
+def test_a_fit_that_measured_nothing_costs_nothing(patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(monkeypatch, 0)
+    assert run("fit", "patients.csv", "--epsilon", "1", "--method", "independent").exit_code == 1
+    assert spent(patients).fits == ()
+
+
+def test_a_model_that_cannot_be_saved_was_fitted(patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["fit", "patients.csv", "--epsilon", "1", "--method", "independent"]
+    with monkeypatch.context() as patch:
+        patch.setattr(Model, "save", lambda *a, **k: (_ for _ in ()).throw(MedsynthError("no space")))
+        assert run(*words).exit_code == 1
+    assert len(spent(patients).fits) == 1
+    assert run(*words, "--resume").exit_code == 0 and len(spent(patients).fits) == 1
+
+
+def test_an_interrupted_fit_goes_on(patients: Path) -> None:
+    """Ctrl-C keeps what was measured: it is on file, the message says so, and the fit can be resumed."""
+    words = ["fit", "patients.csv", "--epsilon", "1", "--method", "independent"]
+    with pytest.MonkeyPatch.context() as patch:
+        true, made = Releases.release, [0]
+
+        def release(self: Releases, *arguments: Any) -> Any:
+            if made[0]:
+                raise KeyboardInterrupt
+            made[0] = 1
+            return true(self, *arguments)
+
+        patch.setattr(Releases, "release", release)
+        stopped = run(*words)
+    assert stopped.exit_code == 130 and "--resume" in stopped.stderr and "Nothing was released" not in stopped.stderr
+    assert spent(patients).unfinished == 1
+    assert run(*words, "--resume").exit_code == 0 and len(spent(patients).fits) == 1
 
 
 def test_a_fit_without_noise_leaves_no_total(patients: Path) -> None:
@@ -55,21 +148,22 @@ def test_a_fit_without_noise_leaves_no_total(patients: Path) -> None:
     assert json.loads(run("ledger", "--table", "patients.csv", "--json").stdout)["epsilon"] is None
 
 
-@pytest.mark.parametrize("content", ["{", '{"model": 1}', "\udcff"])
-def test_a_broken_file_is_one_error_and_is_kept(patients: Path, content: str) -> None:
-    place(patients).write_bytes(content.encode("utf-8", "surrogateescape"))
-    done = run("ledger", "--table", "patients.csv")
-    assert done.exit_code == 1 and "Restore" in done.stderr and "Traceback" not in done.stderr
+@pytest.mark.parametrize("content", ["{\n", '{"model": 1}\n', "\udcff\n"])
+def test_a_broken_file_is_one_error_before_anything_is_measured(patients: Path, content: str) -> None:
+    path = Budget.of(patients).path
+    path.write_bytes(content.encode("utf-8", "surrogateescape"))
+    for words in (["ledger", "--table", "patients.csv"], ["fit", "patients.csv", "--epsilon", "1"]):
+        done = run(*words)
+        assert done.exit_code == 1 and "Restore" in done.stderr and "Traceback" not in done.stderr
+    assert path.read_bytes() == content.encode("utf-8", "surrogateescape") and not Path("patients.medsynth").exists()
 
 
 def test_a_file_of_another_version_is_one_error_and_is_kept(patients: Path) -> None:
-    assert run("fit", "patients.csv", "--epsilon", "1").exit_code == 0
-    line = json.loads(place(patients).read_text())
-    del line["format"]  # as before there was one
-    place(patients).write_text(json.dumps(line))
+    path = Budget.of(patients).path
+    path.write_text('{"model": "m", "epsilon": 1.0, "ledger": {}}\n')
     done = run("ledger", "--table", "patients.csv")
     assert done.exit_code == 1 and "another version" in done.stderr and "Restore" not in done.stderr
-    assert json.loads(place(patients).read_text()) == line
+    assert path.read_text().startswith('{"model"')
 
 
 def test_no_fit_and_mixed_options(patients: Path) -> None:
@@ -82,3 +176,19 @@ def test_the_report_names_the_total(patients: Path) -> None:
     run("sample", "-n", "200")
     assert run("report").exit_code == 0
     assert "so far: 1" in (patients.parent / "patients.report.html").read_text()
+
+
+FIT_BY_API = "import medsynth, sys; medsynth.fit('patients.csv', epsilon=1, method='independent')"
+
+
+def test_fits_at_once_by_command_and_api_are_all_on_file(patients: Path) -> None:
+    """Eight processes at once: eight fits on file, each settled, and the sum is that of all."""
+    command = [sys.executable, "-m", "medsynth_cli", "fit", "patients.csv", "--epsilon", "1", "--method", "independent"]
+    jobs = [[*command, "--output", f"m{k}.medsynth"] for k in range(4)] + [[sys.executable, "-c", FIT_BY_API]] * 4
+    running = [subprocess.Popen(job, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for job in jobs]
+    for job in running:
+        _, errors = job.communicate()
+        assert job.returncode == 0, errors
+    found = spent(patients)
+    assert len(found.fits) == 8 and found.unfinished == 0
+    assert sorted(str(fit.model) for fit in found.fits) == ["in memory"] * 4 + [f"m{k}.medsynth" for k in range(4)]

@@ -12,7 +12,7 @@ from .preparation import PlannedFit
 
 
 def budget_of(table: object, declared: Path | str | None) -> Budget | None:
-    """The budget file of a fit: that of the table `declared`, else of the file that `table` is or was read from, if any."""
+    """The budget file of a fit: that of the table `declared`, else of the file that `table` is or was read from."""
     path = declared if declared is not None else table if isinstance(table, Path | str) else None
     if path is None and isinstance(table, Table) and table.written is not None:
         path = table.where
