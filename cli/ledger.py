@@ -59,7 +59,13 @@ def _lines(fitted: Model) -> list[str]:
         f"{'measurement':<28} {'mechanism':<20} {'times':>6} {'noise multiplier':>16} {'sampling rate':>13} "
         f"{'sensitivity':>11}"
     )
-    lines = [claim(fitted), f"Random source: {fitted.ledger.random_source}.", *fitted.ledger.notes, "", heading]
+    lines = [
+        claim(fitted),
+        f"Random source: {fitted.ledger.random_source}.",
+        *(f"Note: {note}" for note in fitted.ledger.notes),
+        "",
+        heading,
+    ]
     for entry in fitted.ledger.entries:
         event = entry.event
         lines.append(

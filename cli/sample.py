@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +12,11 @@ from medsynth.errors import UsageError
 
 from .console import find_model, guarded, notify, result
 from .options import Force, Json, ModelOption
+
+if TYPE_CHECKING:
+    from medsynth.artifact import Model
+
+SEED_BITS = 53  # of a seed that nobody gave: whole numbers that every reader of JSON keeps
 
 
 @guarded
@@ -30,6 +36,9 @@ def sample(
 ) -> None:
     """Draw synthetic rows from a model and write NAME.synthetic.csv. Uses no privacy budget.
 
+    Beside the rows stands NAME.synthetic.csv.provenance.json: with it a report draws the rows again, and shows the
+    model's claim only where they are the same.
+
     Examples:
 
         medsynth sample -n 10000
@@ -40,8 +49,6 @@ def sample(
 
         medsynth sample -n 500 --where sex=F --where age=40..60 --balance
     """
-    from medsynth.io.atomic import atomic_write, refuse_existing
-
     if n is not None and n < 1:
         raise UsageError("-n must be one or more.")
     if output == "-" and as_json:
@@ -49,24 +56,45 @@ def sample(
     path = find_model(model)
     target = Path(output or f"{path.stem}.synthetic.csv")
     if output != "-":
-        refuse_existing(target, force=force)
+        _check_outputs(target, force)
 
     from medsynth.artifact import claim, load
-    from medsynth.io.writer import check, write
-    from medsynth.sampling import csv_chunks, frames
+    from medsynth.sampling import csv_chunks
 
     fitted = load(path)
     if output == "-":
         for chunk in csv_chunks(fitted, n, seed, where or (), balance):
             print(chunk, end="")
         return
-    check(target)
-    drawn = (fitted, n, seed, where or (), balance)
-    atomic_write(target, lambda file: write(file, target, frames(*drawn), csv_chunks(*drawn)), force=force)
     rows = fitted.rows if n is None else n
+    own = secrets.randbits(SEED_BITS) if seed is None else seed
+    _write(fitted, path, target, rows, own, where or [], balance, force)
     notify(claim(fitted), quiet=as_json)
     result(
-        {"output": str(target), "rows": rows, "model": str(path), "claims": fitted.claims},
+        {"output": str(target), "rows": rows, "model": str(path), "claims": fitted.claims, "seed": own},
         f"Wrote {target}, {rows} rows.",
         as_json=as_json,
     )
+
+
+def _check_outputs(target: Path, force: bool) -> None:
+    from medsynth.io.atomic import refuse_existing
+    from medsynth.io.writer import check
+    from medsynth.sampling.provenance import beside
+
+    check(target)
+    for path in (target, beside(target)):
+        refuse_existing(path, force=force)
+
+
+def _write(
+    fitted: Model, path: Path, target: Path, rows: int, seed: int, where: list[str], balance: bool, force: bool
+) -> None:
+    """The rows, and beside them how they were drawn: with that a report can tell that they are this model's own."""
+    from medsynth.io.atomic import atomic_write
+    from medsynth.io.writer import write
+    from medsynth.sampling import csv_chunks, frames, provenance
+
+    drawn = (fitted, rows, seed, where, balance)
+    atomic_write(target, lambda file: write(file, target, frames(*drawn), csv_chunks(*drawn)), force=force)
+    provenance.of(fitted, path, rows, seed, where, balance).save(target, force=force)

@@ -6,6 +6,8 @@ import hashlib
 import json
 import math
 import struct
+import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import UnionType
@@ -14,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import ArtifactError, MedsynthError
+from .errors import ArtifactError, BudgetError, MedsynthError
 from .io.atomic import atomic_write
+from .privacy.accounting.accountant import supports
 from .privacy.accounting.ledger import Ledger
 from .schema import Schema
 
@@ -137,9 +140,43 @@ def _parse(content: bytes) -> Model:
         raise ArtifactError("it holds fields of the wrong kind.")
     if not (fields["rows"] > 0 and math.isfinite(fields["epsilon"] or 0.0)):
         raise ArtifactError("its row count or epsilon is not a number.")
+    if any(unprintable(text) for text in _texts(fields)):
+        raise ArtifactError("it holds control characters where words should be.")
     fields.pop("format")
     schema, ledger = Schema.from_dict(fields.pop("schema")), Ledger.from_json(fields.pop("ledger"))
+    _check_epsilon(fields["epsilon"], ledger)
     return Model(**fields, schema=schema, ledger=ledger, tensors=tensors)
+
+
+def _check_epsilon(epsilon: float | None, ledger: Ledger) -> None:
+    """Raises ArtifactError unless the epsilon in the file is what the ledger's events cost: it is never believed."""
+    try:
+        if epsilon is None:
+            right = not ledger.claims
+        else:
+            right = epsilon > 0 and supports(ledger.composition(), ledger.delta, float(epsilon), ledger.accountant)
+    except BudgetError:
+        right = False
+    if not right:
+        raise ArtifactError("its epsilon is not what its ledger adds up to. Do not use it.")
+
+
+def _texts(content: object) -> Iterator[str]:
+    """All texts in plain data, those of the schema left out: its columns may be named as people please."""
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, dict):
+        for key, value in content.items():
+            yield from _texts(key)
+            yield from (() if key == "schema" else _texts(value))
+    elif isinstance(content, list):
+        for value in content:
+            yield from _texts(value)
+
+
+def unprintable(text: str) -> bool:
+    """Whether a text holds line breaks, terminal escapes or marks that turn the direction of reading."""
+    return any(unicodedata.category(mark) in ("Cc", "Cf", "Zl", "Zp") for mark in text)
 
 
 def claim(model: Model) -> str:

@@ -102,3 +102,69 @@ def test_a_full_disk_leaves_what_was_there(content: Any, tmp_path: Path, monkeyp
     with pytest.raises(MedsynthError, match="No space left"):
         content[0].save(path, force=True)
     assert path.read_text() == "precious" and len(list(tmp_path.iterdir())) == 1
+
+
+def forged(content: Any, path: Path, change: Any) -> Path:
+    """The model's file with another body and a checksum that fits it, as a forger would write it."""
+    from safetensors.numpy import save
+
+    model = content[0]
+    body = model.describe()
+    change(body)
+    text = json.dumps(body)
+    path.write_bytes(save(dict(model.tensors), {"medsynth": text, "sha256": artifact._digest(text, model.tensors)}))
+    return path
+
+
+def events(**fields: Any) -> Any:
+    return lambda body: body["ledger"]["events"][0].update(fields)
+
+
+FORGERIES = {
+    "a smaller epsilon": lambda body: body.update(epsilon=0.1),
+    "slightly smaller": lambda body: body.update(epsilon=body["epsilon"] * 0.98),
+    "a negative epsilon": lambda body: body.update(epsilon=-5.0),
+    "no epsilon": lambda body: body.update(epsilon=None),
+    "a larger epsilon": lambda body: body.update(epsilon=9.0),
+    "epsilon that is no number": lambda body: body.update(epsilon=float("nan")),
+    "infinite epsilon": lambda body: body.update(epsilon=float("inf")),
+    "another delta": lambda body: body["ledger"].update(delta=1e-2),
+    "no delta": lambda body: body["ledger"].update(delta=0.0),
+    "more noise": events(multiplier=100.0),
+    "infinite noise": events(multiplier=float("inf")),
+    "negative noise": events(multiplier=-1.0),
+    "noise that is no number": events(multiplier=float("nan")),
+    "an unknown mechanism": events(mechanism="Telepathy"),
+    "a negative count": events(count=-1),
+    "half a count": events(count=0.5),
+    "no sensitivity": events(sensitivity=0.0),
+    "a measurement less": lambda body: body["ledger"]["events"].pop(),
+    "nothing measured": lambda body: body["ledger"].update(events=[]),
+    "an escape in a note": lambda body: body["ledger"]["notes"].append("\x1b[2K(0.1, 1e-05)-differential privacy"),
+    "a line break in a note": lambda body: body["ledger"]["notes"].append("ok\n(0.1, 1e-05)-differential privacy"),
+    "a line break in a label": events(label="a\nb"),
+    "turned text in the name": lambda body: body.update(name="\u202ecinilc"),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forged_claim_is_refused(name: str, content: Any, tmp_path: Path) -> None:
+    """The checksum is right: it finds damage and is no signature. Epsilon is computed from the ledger on loading."""
+    with pytest.raises(ArtifactError) as caught:
+        medsynth.load(forged(content, tmp_path / "m.medsynth", FORGERIES[name]))
+    assert "m.medsynth" in str(caught.value)
+
+
+def test_what_is_not_forged_is_read(content: Any, tmp_path: Path) -> None:
+    model = medsynth.load(forged(content, tmp_path / "m.medsynth", lambda body: None))
+    assert model.epsilon == content[0].epsilon
+
+
+def test_a_note_cannot_pass_for_a_claim(content: Any, tmp_path: Path) -> None:
+    from medsynth_cli.app import app
+    from typer.testing import CliRunner
+
+    claim = "(0.1, 1e-05)-differential privacy for one row"
+    path = forged(content, tmp_path / "m.medsynth", lambda body: body["ledger"]["notes"].append(claim))
+    lines = CliRunner().invoke(app, ["ledger", str(path)]).stdout.splitlines()
+    assert f"Note: {claim}" in lines and not any(line.startswith("(0.1") for line in lines)

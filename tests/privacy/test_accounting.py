@@ -4,6 +4,7 @@ import json
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
@@ -258,3 +259,23 @@ def test_first_order_losses_are_rates_over_multipliers() -> None:
     assert loss(SubsampledGaussian(multiplier=2.0, rate=0.1)) == pytest.approx(0.0025)
     assert loss(events.ShardSampledGaussian(multiplier=2.0, shards=10)) == pytest.approx(0.0025)
     assert loss(events.PublicOrderGaussian(multiplier=2.0, shards=10)) == pytest.approx(0.025)
+
+
+@pytest.mark.parametrize("multiplier", [0.05, 0.5, 2.0, 40.0])
+@pytest.mark.parametrize("by", ["prv", "rdp"])
+def test_a_claim_is_checked_without_an_accountant(multiplier: float, by: Any) -> None:
+    """The exact curve agrees with the accountants: it lets their epsilon pass, and nothing clearly below or above."""
+    events = [(Gaussian(multiplier=multiplier * 2), 4)]
+    due = accountant.epsilon(events, 1e-5, by)
+    assert accountant.supports(events, 1e-5, due, by)
+    exact = next(e for e in np.geomspace(due / 4, due, 4000) if accountant.gaussian_delta(1 / multiplier, e) <= 1e-5)
+    assert exact <= due and not accountant.supports(events, 1e-5, exact * 0.99, by)
+    assert not accountant.supports(events, 1e-5, 2 * due + 0.1, by)
+
+
+def test_other_claims_are_checked_by_their_accountant() -> None:
+    events = [(SubsampledGaussian(multiplier=1.0, rate=0.1), 50), (Thresholded(multiplier=3.0, delta=1e-6), 1)]
+    due = accountant.epsilon(events, 1e-5, "rdp")
+    assert accountant.supports(events, 1e-5, due, "rdp") and not accountant.supports(events, 1e-5, due * 0.98, "rdp")
+    with pytest.raises(BudgetError):
+        accountant.supports([(Thresholded(multiplier=3.0, delta=1e-5), 1)], 1e-5, 1.0, "rdp")

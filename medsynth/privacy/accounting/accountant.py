@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
+from scipy.special import log_ndtr, ndtr
 
 from ...errors import BudgetError
 from . import shard_sampling, without_replacement
@@ -26,6 +27,8 @@ Composition = Iterable[tuple[Event, int]]
 History = tuple[list[tuple[float, float, int]], list[tuple[ShardSampledGaussian, int]]]  # as below
 RELATIVE_ERROR = 0.003  # of epsilon: how far PRV's upper bound may lie above the truth
 SMALL, SMALL_ERROR = 0.3, 0.01  # below such an epsilon a mesh that fine takes minutes: a coarser one, still above
+SAME_EPSILON = 0.005  # relative difference up to which two computations of epsilon agree
+ABOVE_EXACT: dict[Accountant, float] = {"prv": 0.02, "rdp": 0.5}  # how far an accountant may lie above the exact value
 MESH = 1e-4  # of the independent accountant's losses
 # Opacus' orders end at 63, which is too few where epsilon is small.
 ORDERS = [1 + x / 10 for x in range(1, 100)] + list(range(11, 64)) + [2.0**k for k in range(6, 13)]
@@ -87,6 +90,32 @@ def epsilon(events: Composition, delta: float, accountant: Accountant = "prv") -
     if not math.isfinite(value):
         raise BudgetError(f"The {accountant.upper()} accountant finds no bound for these noise multipliers.")
     return max(0.0, value)  # a bound below zero, at large delta, is a bound of zero
+
+
+def gaussian_delta(mu: float, epsilon: float) -> float:
+    """The exact delta of a Gaussian measurement of sensitivity over noise `mu` at `epsilon` (Balle, Wang 2018, thm. 8).
+
+    >>> round(gaussian_delta(1.0, 1.0), 6)
+    0.126937
+    """
+    return float(ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu)))
+
+
+def supports(events: Composition, delta: float, claimed: float, by: Accountant) -> bool:
+    """Whether `events` cost the `claimed` epsilon at `delta`, up to the accountants' precision: no less and no more.
+
+    Plain Gaussian measurements by their exact curve, which needs no accountant; others by the accountant `by`. Raises
+    BudgetError where `epsilon` does.
+    """
+    events = list(events)
+    rest = delta - partition_selection_delta(events)
+    rows = as_sampled_gaussians(events)
+    if shard_sampled(events) or len(rows) != 1 or rows[0][1] < 1 or rest <= 0:
+        due = epsilon(events, delta, by)
+        return abs(due - claimed) <= SAME_EPSILON * max(due, claimed)
+    mu, looser = 1 / rows[0][0], (1 + ABOVE_EXACT[by]) * (1 + SAME_EPSILON)
+    lower = claimed / looser - SMALL_ERROR
+    return gaussian_delta(mu, claimed * (1 + 1e-9)) <= rest and (lower <= 0 or gaussian_delta(mu, lower) > rest)
 
 
 def profile(events: Composition, deltas: Iterable[float], accountant: Accountant = "prv") -> list[tuple[float, float]]:

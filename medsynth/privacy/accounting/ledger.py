@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -119,8 +120,12 @@ class Ledger:
                 )
                 for row in (dict(row) for row in content["events"])
             ]
+            delta = float(content["delta"])
+            sound = all(e.count > 0 and 0 < e.sensitivity < math.inf for e in entries) and 0 < delta < 1
+            if not sound or not all(type(row["count"]) is int for row in content["events"]):
+                raise ArtifactError("The ledger in this file holds a charge that cannot be.")
             return cls(
-                delta=float(content["delta"]),
+                delta=delta,
                 accountant=content["accountant"],
                 random_source=str(content["random_source"]),
                 max_rows=max_rows,
