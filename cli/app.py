@@ -8,7 +8,7 @@ import typer
 
 from medsynth import __version__
 
-from . import demo, fit, ledger, plan, report, sample, schema
+from . import audit, demo, fit, ledger, plan, report, sample, schema
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -52,6 +52,7 @@ app.command("plan")(plan.plan)
 app.command("report")(report.report)
 app.command("ledger")(ledger.ledger)
 app.command("inspect")(ledger.inspect)
+app.command("audit")(audit.audit)
 app.command("demo")(demo.demo)
 app.add_typer(schema.app, name="schema")
 

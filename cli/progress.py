@@ -53,3 +53,19 @@ def fit_progress(show: bool) -> Iterator[Callable[[Plan, str, int, int, int], No
             bar.update(task, completed=done, total=total, device=device, rate=f"{rows:,.0f}", epsilon=f"{epsilon:.2f}")
 
         yield advance
+
+
+@contextmanager
+def audit_progress(show: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar that names what is audited, and the time that has passed."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("Audit: {task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=not show, transient=True) as bar:
+        task = bar.add_task("starting")
+
+        def step(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total)
+
+        yield step

@@ -27,7 +27,7 @@ FLOORS = [
     ["budget"],
     ["sampling"],
     ["fitting"],
-    ["report"],
+    ["report", "audit"],
 ]
 FLOOR = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 SOURCES = sorted((ROOT / "medsynth").rglob("*.py"))

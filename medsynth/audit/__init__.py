@@ -1,1 +1,5 @@
 """Evidence against the claim: attacks with known worst cases, and what they prove with confidence."""
+
+from .pipeline import Audit, run
+
+__all__ = ["Audit", "run"]

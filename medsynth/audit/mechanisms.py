@@ -60,7 +60,7 @@ class Finding:
     confidence: float
 
     @property
-    def convicts(self) -> bool:
+    def refutes(self) -> bool:
         """Whether the claim is refuted at this confidence."""
         return self.proven_mu > self.claimed_mu
 

@@ -20,7 +20,7 @@ Patch = pytest.MonkeyPatch
 def test_nearly_all_of_the_claim_is_proven_and_never_more(name: str) -> None:
     """The seed is fixed; the chance that the bound lies above the truth is 1e-3 by the confidence."""
     found = audit_mechanism(CASES[name], TRIALS, CONFIDENCE, SeededEntropy(1))
-    assert 0.95 * MU <= found.proven_mu <= found.claimed_mu == MU and not found.convicts
+    assert 0.95 * MU <= found.proven_mu <= found.claimed_mu == MU and not found.refutes
 
 
 def no_noise(patch: Patch) -> None:
@@ -108,4 +108,4 @@ FAULTS: list[tuple[Callable[[Patch], None], list[str]]] = [
 )
 def test_a_planted_fault_is_convicted(fault: Callable[[Patch], None], name: str, monkeypatch: Patch) -> None:
     fault(monkeypatch)
-    assert audit_mechanism(CASES[name], 800, CONFIDENCE, SeededEntropy(2)).convicts
+    assert audit_mechanism(CASES[name], 800, CONFIDENCE, SeededEntropy(2)).refutes
