@@ -16,9 +16,11 @@ def report_progress(show: bool) -> Iterator[Callable[[str], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+    from medsynth.report.sections.registry import computed
+
     columns = (TextColumn("Report: {task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), disable=not show, transient=True) as bar:
-        task = bar.add_task("reading", total=10)
+        task = bar.add_task("reading", total=computed() + 2)
 
         def step(name: str) -> None:
             bar.update(task, description=name, advance=1)

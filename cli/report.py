@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from medsynth.artifact import Model
+    from medsynth.io.table import Table
     from medsynth.report.document import Report
 
 
@@ -119,7 +120,7 @@ def _refuse_existing(output: Path, force: bool) -> None:
         refuse_existing(file, force=force)
 
 
-def _model_and_rows(inputs: Inputs, quiet: bool) -> tuple[Model | None, pd.DataFrame, list[str]]:
+def _model_and_rows(inputs: Inputs, quiet: bool) -> tuple[Model | None, pd.DataFrame | Table, list[str]]:
     """The model, the synthetic table, which is a fresh sample where there is none, and what the page notes of it."""
     from medsynth.artifact import load
     from medsynth.report.data.tables import read
@@ -136,7 +137,7 @@ def _model_and_rows(inputs: Inputs, quiet: bool) -> tuple[Model | None, pd.DataF
     return fitted, sample(fitted), [note]
 
 
-def _read(path: Path | None) -> pd.DataFrame | None:
+def _read(path: Path | None) -> Table | None:
     from medsynth.report.data.tables import read
 
     return None if path is None else read(path)

@@ -50,7 +50,7 @@ def test_it_meets_its_schema_and_keeps_its_rules(extract: Any, told: Any, tmp_pa
               for n, c in told.columns.items() if c.kind != "identifier"}  # fmt: skip
     encode(from_frame(extract), told.model_copy(update={"columns": strict}))
     extract.to_csv(tmp_path / "h.csv", index=False)
-    found = plausibility(told, None, read(tmp_path / "h.csv")).rules
+    found = plausibility(told, None, read(tmp_path / "h.csv").cells).rules
     between = [rule for rule in found if rule.column == "between columns"]
     assert len(between) == 7 and all(rule.synthetic == 0 for rule in between)
 

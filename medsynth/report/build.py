@@ -14,8 +14,10 @@ from ..artifact import Model
 from ..artifact import claim as sentence
 from ..errors import UsageError
 from ..io.atomic import atomic_write, refuse_existing
+from ..io.table import Table
 from ..rng import numpy_stream
 from .data import tables as inputs
+from .data.columns import cells_of
 from .data.context import Context
 from .data.predictions import TaskPredictions
 from .data.review import Review, Thresholds
@@ -31,9 +33,9 @@ SHAREABLE = (
 
 def build(
     *,
-    synthetic: pd.DataFrame,
-    real: pd.DataFrame | None,
-    train: pd.DataFrame | None = None,
+    synthetic: pd.DataFrame | Table,
+    real: pd.DataFrame | Table | None,
+    train: pd.DataFrame | Table | None = None,
     model: Model | None = None,
     target: str | None = None,
     groups: list[str] | None = None,
@@ -50,12 +52,13 @@ def build(
     Raises MedsynthError subclasses where the tables cannot be compared.
     """
     review = review or Review()
+    rows = cells_of(synthetic, "synthetic")
     context = Context(
         title=review.table or title,
-        target=target or (model.schema.target if model else None) or str(synthetic.columns[-1]),
-        synthetic=synthetic,
-        real=real,
-        train=train,
+        target=target or (model.schema.target if model else None) or str(rows.columns[-1]),
+        synthetic=rows,
+        real=None if real is None else cells_of(real, "real"),
+        train=None if train is None else cells_of(train, "train"),
         model=model,
         review=review,
         thresholds=thresholds or Thresholds(),
@@ -68,15 +71,10 @@ def build(
 
 
 def _build(context: Context, notes: list[str], step: Callable[[str], None]) -> Report:
-    if context.model and not context.model.claims:
-        if context.shareable:
-            raise UsageError("A shareable report needs a model that makes a privacy claim; this one makes none.")
-        notes.insert(0, sentence(context.model))
-    if context.real is not None:
-        rng = numpy_stream(0, "report")
-        tables = inputs.gather(context.real, context.synthetic, context.train, context.target, context.schema, rng)
-        context = replace(context, tables=tables, predictions=TaskPredictions(tables))
-        notes += tables.notes
+    """The three phases: the notes on the model, the tables in one form, the sections."""
+    notes = _without_claim(context) + notes
+    context = _with_tables(context)
+    notes += context.tables.notes if context.tables else []
     for section in sorted(SECTIONS.values(), key=lambda section: section.summary):
         _compute(section, context, step)
     return Report(
@@ -87,6 +85,24 @@ def _build(context: Context, notes: list[str], step: Callable[[str], None]) -> R
         notes=notes,
         sections={name: context.records[name] for name in SECTIONS if name in context.records},
     )
+
+
+def _without_claim(context: Context) -> list[str]:
+    """What the page notes of a model that makes no privacy claim. Raises UsageError where it was to be shareable."""
+    if context.model is None or context.model.claims:
+        return []
+    if context.shareable:
+        raise UsageError("A shareable report needs a model that makes a privacy claim; this one makes none.")
+    return [sentence(context.model)]
+
+
+def _with_tables(context: Context) -> Context:
+    """The context with the tables in the form in which they are compared; as it is in a shareable report."""
+    if context.real is None:
+        return context
+    rng = numpy_stream(0, "report")
+    tables = inputs.gather(context.real, context.synthetic, context.train, context.target, context.schema, rng)
+    return replace(context, tables=tables, predictions=TaskPredictions(tables))
 
 
 def _compute(section: Section, context: Context, step: Callable[[str], None]) -> None:

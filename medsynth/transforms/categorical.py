@@ -94,7 +94,7 @@ class Levels(Column):
     def cell_values(self, cells: pd.Series) -> Values:
         """A table's levels as text, None for a missing one."""
         written = {str(level): level_text(level) for level in self.levels}
-        texts = (None if pd.isna(cell) else _cell_text(cell) for cell in cells)
+        texts = (None if pd.isna(cell) else _cell_text(cell, self.levels) for cell in cells)
         return np.array([None if text is None else written.get(text, text) for text in texts], dtype=object)
 
     def code_computed(self, result: Floats, related: Mapping[str, Values]) -> Codes:
@@ -111,7 +111,8 @@ class Levels(Column):
     def validate_cells(self, cells: pd.Series) -> dict[str, Mask]:
         """Cells that are no declared level."""
         declared = {str(level) for level in self.levels} | {str(level).lower() for level in self.levels}
-        strange = [not pd.isna(cell) and _cell_text(cell) not in declared for cell in cells]
+        texts = (None if pd.isna(cell) else _cell_text(cell, self.levels) for cell in cells)
+        strange = [text is not None and text not in declared for text in texts]
         return {"a declared level": np.array(strange, np.bool_), **undeclared_gaps(self, cells)}
 
     def describe(self) -> Description:
@@ -208,8 +209,10 @@ def without_levels(columns: Mapping[str, Column]) -> dict[str, Categorical]:
     return {name: c for name, c in columns.items() if isinstance(c, Categorical) and not c.levels}
 
 
-def _cell_text(cell: object) -> str:
-    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
+def _cell_text(cell: object, levels: tuple[Level, ...]) -> str:
+    """A cell as a level of the declared type is written."""
+    text = str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
+    return canonical(text, levels[0]) if levels else text
 
 
 def _check_tree(tree: str | dict[str, Any]) -> None:

@@ -119,7 +119,7 @@ class Quantity(Column):
         number = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64)
         low, high = (end / 10**self.places for end in self.units)
         outside = (number < low) | (number > high) | np.isnan(number)
-        units = number * 10.0**self.places
+        units = np.where(np.isfinite(number), number, 0.0) * 10.0**self.places
         finer = np.abs(units - np.round(units)) > 1e-6 * (1 + np.abs(units))
         known = cells.notna().to_numpy(np.bool_)
         places = f"at most {self.places} decimals" if self.places else "a whole number"

@@ -30,7 +30,7 @@ import pandas as pd
 
 TABLES = ("thyroid", "cancer", "clinic-4k", "clinic-10k", "clinic-50k")
 FIELDS = ["table", "method", "epsilon", "seed", "mean", "best", "lr", "mlp", "rf", "hgb", "one_way", "one_way_ceiling",
-          "two_way", "two_way_ceiling", "telling", "fit_seconds", "peak_gib", "spent"]  # fmt: skip
+          "two_way", "two_way_ceiling", "propensity_auroc", "fit_seconds", "peak_gib", "spent"]  # fmt: skip
 
 
 def load(name: str, data: str | None) -> Any:
@@ -90,18 +90,19 @@ def figures(drawn: Any, train: Any, test: Any, schema: Any, target: Any) -> dict
 
     from medsynth.report.data import protocol
     from medsynth.report.data import tables as inputs
+    from medsynth.report.data.columns import cells_of
     from medsynth.report.sections.fidelity.section import fidelity
 
     with threadpool_limits(1):
         score = protocol.score(drawn, test, target)
         rng = np.random.default_rng(0)
-        found = fidelity(inputs.gather(test, drawn, train, target, schema, rng), rng)
+        found = fidelity(inputs.gather(*map(cells_of, (test, drawn, train)), target, schema, rng), rng)
     return {
         **{key: round(value, 4) for key, value in score["macro"].items()},
         "mean": round(score["mean"], 4),
         "best": round(score["best"], 4),
         **{key: round(getattr(found, key), 4) for key in ("one_way", "one_way_ceiling", "two_way", "two_way_ceiling")},
-        "telling": found.propensity_auroc.value and round(found.propensity_auroc.value, 4),
+        "propensity_auroc": found.propensity_auroc.value and round(found.propensity_auroc.value, 4),
     }
 
 
@@ -129,7 +130,7 @@ def summary(runs: list[dict]) -> str:
         "mean AuROC",
         "best AuROC",
         "two-way (ceiling)",
-        "told apart",
+        "propensity AuROC",
         "fit s",
     ]
     lines = ["| " + " | ".join([*head, "GiB"]) + " |", "|" + " --- |" * (len(head) + 1)]
@@ -145,15 +146,15 @@ def summary(runs: list[dict]) -> str:
 
         mean = of("mean")
         if not mean:
-            said = ", ".join(sorted({str(run["spent"]) for run in some}))
-            lines.append(f"| {some[0]['table']} | {method} | {epsilon:g} | {len(some)} | {said} | | | | "
+            privacy = ", ".join(sorted({str(run["spent"]) for run in some}))
+            lines.append(f"| {some[0]['table']} | {method} | {epsilon:g} | {len(some)} | {privacy} | | | | "
                          f"{statistics.median(of('fit_seconds')):.0f} | |")  # fmt: skip
             continue
         lines.append(
             f"| {some[0]['table']} | {method} | {epsilon:g} | {len(some)} | {statistics.median(mean):.3f} "
             f"({min(mean):.3f} to {max(mean):.3f}) | {statistics.median(of('best')):.3f} | "
             f"{statistics.median(of('two_way')):.3f} ({statistics.median(of('two_way_ceiling')):.3f}) | "
-            f"{statistics.median(of('telling') or [0]):.2f} | {statistics.median(of('fit_seconds')):.0f} | "
+            f"{statistics.median(of('propensity_auroc') or [0]):.2f} | {statistics.median(of('fit_seconds')):.0f} | "
             f"{max(of('peak_gib') or [0]):.2f} |"
         )
     return "\n".join(lines)
@@ -161,24 +162,24 @@ def summary(runs: list[dict]) -> str:
 
 def main() -> None:
     """Run what is missing within the time given, and print the table."""
-    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ask.add_argument("--tables", nargs="+", choices=TABLES, default=["thyroid", "cancer", "clinic-4k", "clinic-50k"])
-    ask.add_argument("--methods", nargs="+", default=["warm-dp-cgan"])
-    ask.add_argument("--epsilons", nargs="+", type=float, default=[0.5, 1.0, 3.7, 10.0])
-    ask.add_argument("--seeds", type=int, default=5)
-    ask.add_argument("--minutes", type=float, default=60.0)
-    ask.add_argument("--data", default=os.environ.get("MEDSYNTH_THYROID"))
-    ask.add_argument("--output", type=Path, default=Path("results/utility.csv"))
-    ask.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
-    given = ask.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", nargs="+", choices=TABLES, default=["thyroid", "cancer", "clinic-4k", "clinic-50k"])
+    parser.add_argument("--methods", nargs="+", default=["warm-dp-cgan"])
+    parser.add_argument("--epsilons", nargs="+", type=float, default=[0.5, 1.0, 3.7, 10.0])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--data", default=os.environ.get("MEDSYNTH_THYROID"))
+    parser.add_argument("--output", type=Path, default=Path("results/utility.csv"))
+    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    given = parser.parse_args()
     if given.one:
         table, method, epsilon = given.one
         print(json.dumps(one(table, method, float(epsilon), given.data)))
         return
     runs = opened(given.output)
     done = keys(runs)
-    asked = itertools.product(range(given.seeds), given.tables, given.methods, given.epsilons)
-    left = [(t, m, e, s) for s, t, m, e in asked if (t, m, e, s) not in done]
+    wanted = itertools.product(range(given.seeds), given.tables, given.methods, given.epsilons)
+    left = [(t, m, e, s) for s, t, m, e in wanted if (t, m, e, s) not in done]
     stop = time.monotonic() + 60 * given.minutes
     while left and time.monotonic() < stop:
         table, method, epsilon, seed = left.pop(0)
@@ -191,8 +192,8 @@ def main() -> None:
             str(epsilon),
             *(["--data", given.data] * bool(given.data)),
         ]
-        answer = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
-        runs.append({"table": table, "method": method, "epsilon": epsilon, "seed": seed, **json.loads(answer)})
+        output = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
+        runs.append({"table": table, "method": method, "epsilon": epsilon, "seed": seed, **json.loads(output)})
         with given.output.open("a", newline="") as file:
             csv.DictWriter(file, FIELDS).writerow(runs[-1])
     print(summary(runs))

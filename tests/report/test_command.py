@@ -25,16 +25,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     simulate.cohort(500, 3).to_csv("clinic.csv", index=False)
     (path / "clinic.schema.yaml").write_text(simulate.schema_text())
     for words in ("fit clinic.csv --epsilon 3.7 --holdout 0.4 -q", "sample -n 400"):
-        answer = run(*words.split())
-        assert answer.exit_code == 0, answer.stderr
+        outcome = run(*words.split())
+        assert outcome.exit_code == 0, outcome.stderr
     yield path
     os.chdir(before)
 
 
 def test_bare_report(folder: Any) -> None:
-    answer = run("report", "--subgroup", "sex_at_birth")
-    assert answer.exit_code == 0, answer.stderr
-    assert "INTERNAL" in answer.stderr and "clinic.report.html" in answer.stdout
+    outcome = run("report", "--subgroup", "sex_at_birth")
+    assert outcome.exit_code == 0, outcome.stderr
+    assert "INTERNAL" in outcome.stderr and "clinic.report.html" in outcome.stdout
     twin = json.loads((folder / "clinic.report.json").read_text())
     assert twin["sections"]["claim"]["epsilon"] <= 3.7 and twin["sections"]["attacks"]["members"] > 100
     assert {g["column"] for g in twin["sections"]["subgroups"]["groups"]} == {"sex_at_birth"}
@@ -44,9 +44,9 @@ def test_bare_report(folder: Any) -> None:
 
 
 def test_json_is_one_object_alone(folder: Any) -> None:
-    answer = run("report", "--json", "--output", "other.report.html")
-    facts = json.loads(answer.stdout)
-    assert answer.stderr == "" and facts["report"] == "other.report.html" and len(facts["verdicts"]) >= 6
+    outcome = run("report", "--json", "--output", "other.report.html")
+    facts = json.loads(outcome.stdout)
+    assert outcome.stderr == "" and facts["report"] == "other.report.html" and len(facts["verdicts"]) >= 6
 
 
 def test_review_and_thresholds(folder: Any) -> None:
@@ -55,44 +55,44 @@ def test_review_and_thresholds(folder: Any) -> None:
         "regression: {outcome: diagnosis, predictors: [age_years, tsh_miu_l]}\n"
     )
     (folder / "lines.yaml").write_text("epsilon: {limit: 1, source: our board}\n")
-    answer = run("report", "--review", "review.yaml", "--thresholds", "lines.yaml", "--output", "r.html", "--json")
-    assert answer.exit_code == 0, answer.stderr
-    line = json.loads(answer.stdout)["verdicts"][0]
+    outcome = run("report", "--review", "review.yaml", "--thresholds", "lines.yaml", "--output", "r.html", "--json")
+    assert outcome.exit_code == 0, outcome.stderr
+    line = json.loads(outcome.stdout)["verdicts"][0]
     assert line["met"] is False and line["source"] == "our board"
     html = (folder / "r.html").read_text()
     assert "teaching" in html and "quasi identifier" in html and "tsh_miu_l (per standard deviation)" in html
     (folder / "review.yaml").write_text("purpos: teaching\n")
-    answer = run("report", "--review", "review.yaml", "--output", "s.html")
-    assert answer.exit_code == 2 and "purpos" in answer.stderr and "purpose" in answer.stderr
-    answer = run("report", "--review", "nowhere.yaml", "--output", "s.html")
-    assert answer.exit_code == 2 and not (folder / "s.html").exists()
+    outcome = run("report", "--review", "review.yaml", "--output", "s.html")
+    assert outcome.exit_code == 2 and "purpos" in outcome.stderr and "purpose" in outcome.stderr
+    outcome = run("report", "--review", "nowhere.yaml", "--output", "s.html")
+    assert outcome.exit_code == 2 and not (folder / "s.html").exists()
 
 
 def test_shareable_reads_no_real_row(folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     held = folder / "clinic.heldout.csv"
     hidden = held.rename(folder / "away.csv")
-    answer = run("report", "--shareable", "--output", "open.html")
+    outcome = run("report", "--shareable", "--output", "open.html")
     hidden.rename(held)
-    assert answer.exit_code == 0, answer.stderr
-    assert "INTERNAL" not in answer.stderr
+    assert outcome.exit_code == 0, outcome.stderr
+    assert "INTERNAL" not in outcome.stderr
     assert run("report", "--shareable", "--real", "clinic.heldout.csv", "--output", "x.html").exit_code == 2
 
 
 def test_any_tools_table(folder: Any) -> None:
     pd.read_csv("clinic.synthetic.csv").to_csv("foreign.csv", index=False)
-    answer = run("report", "--synthetic", "foreign.csv", "--real", "clinic.heldout.csv", "--target", "diagnosis")
-    assert answer.exit_code == 0, answer.stderr
+    outcome = run("report", "--synthetic", "foreign.csv", "--real", "clinic.heldout.csv", "--target", "diagnosis")
+    assert outcome.exit_code == 0, outcome.stderr
     twin = json.loads((folder / "foreign.report.json").read_text())["sections"]
     assert twin["claim"] is None and twin["attacks"] is None and "cross-validation" in twin["utility"]["train_rows"]
 
 
-def test_without_held_out_rows_the_cure_is_told(folder: Any) -> None:
+def test_without_held_out_rows_an_error_names_the_cure(folder: Any) -> None:
     held = folder / "clinic.heldout.csv"
     hidden = held.rename(folder / "away.csv")
-    answer = run("report", "--output", "y.html")
+    outcome = run("report", "--output", "y.html")
     hidden.rename(held)
-    assert answer.exit_code == 1
-    assert "medsynth fit clinic.csv" in answer.stderr and "medsynth sample" in answer.stderr
+    assert outcome.exit_code == 1
+    assert "medsynth fit clinic.csv" in outcome.stderr and "medsynth sample" in outcome.stderr
 
 
 @pytest.mark.parametrize(
@@ -106,21 +106,21 @@ def test_without_held_out_rows_the_cure_is_told(folder: Any) -> None:
     ],
 )
 def test_mistakes_are_one_message(folder: Any, words: str) -> None:
-    answer = run("report", *words.split(), "--output", "z.html")
-    assert answer.exit_code in (1, 2, 4) and "Traceback" not in answer.stderr and answer.stderr.count("Error:") == 1
+    outcome = run("report", *words.split(), "--output", "z.html")
+    assert outcome.exit_code in (1, 2, 4) and "Traceback" not in outcome.stderr and outcome.stderr.count("Error:") == 1
     assert not (folder / "z.html").exists() and not (folder / "z.json").exists()
 
 
 def test_a_fresh_sample_is_reported(folder: Any) -> None:
     made = (folder / "clinic.synthetic.csv").rename(folder / "kept.csv")
-    answer = run("report", "--output", "fresh.html")
+    outcome = run("report", "--output", "fresh.html")
     made.rename(folder / "clinic.synthetic.csv")
-    assert answer.exit_code == 0 and "sampled afresh" in answer.stderr
+    assert outcome.exit_code == 0 and "sampled afresh" in outcome.stderr
     assert "sampled afresh" in (folder / "fresh.html").read_text()
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "way_taken"),
     [
         ("--method gs-wgan", "drawn anew in every step and kept secret"),
         ("--preset public-order", "measured in a public order"),
@@ -128,11 +128,11 @@ def test_a_fresh_sample_is_reported(folder: Any) -> None:
         ("--method independent", None),
     ],
 )
-def test_the_ledger_says_how_rows_were_drawn(quick: None, patients: Path, words: str, said: str | None) -> None:
+def test_the_ledger_says_how_rows_were_drawn(quick: None, patients: Path, words: str, way_taken: str | None) -> None:
     """And names each way only where it was taken."""
     for line in (f"fit patients.csv --epsilon 3.7 {words}", "sample -n 300", "report --shareable"):
-        answer = run(*line.split())
-        assert answer.exit_code == 0, answer.stderr
+        outcome = run(*line.split())
+        assert outcome.exit_code == 0, outcome.stderr
     page = patients.with_name("patients.report.html").read_text()
     for way in ("drawn anew in every step and kept secret", "measured in a public order", "Poisson sampling"):
-        assert (way in page) == (way == said)
+        assert (way in page) == (way == way_taken)

@@ -46,14 +46,14 @@ def toy() -> Iterator[Any]:
 
 
 def test_a_section_of_its_own_is_everywhere(toy: Any, model: Any, synthetic: Any) -> None:
-    told = []
-    report = build(synthetic=synthetic, real=None, model=model, title="clinic", step=told.append)
+    steps: list[str] = []
+    report = build(synthetic=synthetic, real=None, model=model, title="clinic", step=steps.append)
     html = page(report)
     number = [section.id for section in report.shown].index("toy") + 1
     assert f'<a href="#toy">{number}&#160; A toy</a>' in html and '<h2 id="toy">' in html
     assert '<p>There are <data value="1500">1,500</data> rows.</p>' in html
     assert html.index('id="plausibility"') < html.index('id="toy"') < html.index('id="limits"')
-    assert told.count("toy") == 1 and told[-1] == "verdicts"
+    assert steps.count("toy") == 1 and steps[-1] == "verdicts"
     assert report.verdicts[-1].question == "Is it small?" and report.verdicts[-1].met is False
     assert '"toy":{"rows":1500}' in report.model_dump_json()
     assert Report.model_validate_json(report.model_dump_json()) == report
@@ -75,13 +75,17 @@ def test_a_section_leaves_the_others_as_they_are(toy: Any, model: Any, synthetic
 
 def test_an_attack_of_its_own_is_run(halves: Any, synthetic: Any) -> None:
     from medsynth.report.data import tables as inputs
+    from medsynth.report.data.columns import cells_of
     from medsynth.rng import numpy_stream
 
-    attack = attacks.MembershipAttack(name="toy", how="says the same of all", score=lambda judged, *_: judged[:, 0] * 0)
+    attack = attacks.MembershipAttack(
+        name="toy", how="says the same of all", score=lambda candidates, *_: candidates[:, 0] * 0
+    )
     attacks.register(attack)
     try:
         rng = numpy_stream(0, "test")
-        tables = inputs.gather(halves[1].head(200), synthetic, halves[0].head(200), "diagnosis", None, rng)
+        frames = [cells_of(frame) for frame in (halves[1].head(200), synthetic, halves[0].head(200))]
+        tables = inputs.gather(*frames, "diagnosis", None, rng)
         found = run_attacks(tables, [], rng).membership[-1]
         with pytest.raises(ValueError, match="toy"):
             attacks.register(attack)

@@ -1,4 +1,4 @@
-"""Sections against oracles: the benchmark protocol, closed forms, tables whose answer is known."""
+"""Sections against oracles: the benchmark protocol, closed forms, tables whose figures are known."""
 
 import importlib.util
 import math
@@ -16,6 +16,7 @@ from medsynth.report.build import build
 from medsynth.report.data import protocol
 from medsynth.report.data import tables as inputs
 from medsynth.report.data.cells import Cells
+from medsynth.report.data.columns import cells_of
 from medsynth.report.sections.attacks.section import attacks
 from medsynth.report.sections.claim import _power, privacy
 from medsynth.report.sections.fidelity.section import fidelity
@@ -25,6 +26,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def gather(real: Any, synthetic: Any, train: Any = None, target: str = "diagnosis", schema: Any = None) -> Any:
+    real, synthetic, train = (None if frame is None else cells_of(frame) for frame in (real, synthetic, train))
     return inputs.gather(real, synthetic, train, target, schema, np.random.default_rng(0))
 
 
@@ -147,7 +149,7 @@ def test_attacks_find_an_overfitted_gan(halves: Any) -> None:
 
 
 def test_the_trade_off_curve_is_the_gaussians(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One Gaussian answer of multiplier z: power Phi(Phi^-1(x) + 1/z), right guesses Phi(1/2z). Bounded from above."""
+    """One Gaussian measurement of multiplier z: power Phi(Phi^-1(x) + 1/z), right guesses Phi(1/2z). Bounded from above."""
     from types import SimpleNamespace
 
     from medsynth.privacy.accounting.events import RELATION, Gaussian

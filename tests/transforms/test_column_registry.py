@@ -101,7 +101,7 @@ def test_a_kind_comes_by_its_registration_alone(clock: Any, quick: None) -> None
     model = medsynth.fit(frame, epsilon=5, schema=schema, rows=400)
     drawn = medsynth.sample(model, 200, where=["taken=600..660"])
     assert drawn["taken"].between("10:00", "11:00").all()
-    assert plausibility(schema, None, drawn).broken == 0
+    assert plausibility(schema, None, from_frame(drawn).cells).broken == 0
     with pytest.raises(SchemaError, match="'taken', row 2: not a number"):
         encode(from_frame(frame.assign(taken=["07:45", "noon", *frame["taken"][2:]])), schema.core)
 

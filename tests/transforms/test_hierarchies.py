@@ -127,11 +127,11 @@ def test_unknown_codes_and_missing_ones_have_places() -> None:
 
 
 def test_the_report_compares_real_codes_at_the_chosen_level() -> None:
-    from medsynth.report.data.tables import dated
+    from medsynth.report.data.columns import cells_of, comparable
 
     named = schema(icd={**COLUMNS["icd"], "levels": ["E11", "J", "other"]})
     read = pd.read_csv(io.StringIO(table().to_csv(index=False)))
-    found = dated(read, named)["icd"]
+    found = comparable(cells_of(read), named, frozenset(), "real", [])["icd"]
     assert set(found.dropna()) == {"E11", "J", "other"} and (found.isna() == read["icd"].isna()).all()
 
 

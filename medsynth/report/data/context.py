@@ -22,8 +22,9 @@ Kind = TypeVar("Kind", bound=Record)
 class Context:
     """The inputs of one report. `rng` is the public stream of the section being computed.
 
-    `synthetic`, `real` and `train` are the tables as given. `tables` holds them in the one form in which they are
-    compared and `predictions` what classifiers say of the held-out rows; both are None in a shareable report.
+    `synthetic`, `real` and `train` are the tables as given, each cell a text, "" for an empty one. `tables` has them in
+    the form in which they are compared, `predictions` those of the classifiers for the held-out rows; both are None in
+    a shareable report.
     """
 
     title: str

@@ -14,6 +14,7 @@ from ...errors import SchemaError, TableError
 from ...io import table as io_table
 from ...rng import Stream
 from ...schema import Schema
+from .columns import comparable, number_columns
 
 MOST_ROWS = 50_000  # a larger table is represented by so many of its rows, drawn uniformly
 FEW_NUMBERS = 20  # a whole-number target with more values than this is predicted as a number
@@ -53,82 +54,48 @@ class Tables:
         return np.unique(self.real[self.target].astype(str))
 
 
-def read(path: Path) -> pd.DataFrame:
-    """A table with its numbers as numbers. Raises TableError for a file that is no table."""
-    table = io_table.read(path)
-    kinds = io_table.dtypes(table)
-    return pd.DataFrame({name: _read(table.cells[name], kinds[name]) for name in table.header})
-
-
-def _read(cells: pd.Series, kind: io_table.Kind) -> pd.Series:
-    known = cells.mask(cells.isin(list(io_table.MISSING_TOKENS)), None)
-    if kind != "text":
-        return pd.to_numeric(known)
-    if set(known.dropna().str.lower()) <= {"true", "false"} and known.notna().all():
-        return known.str.lower() == "true"
-    return known
+def read(path: Path) -> io_table.Table:
+    """The table at `path`, its cells as text. Raises TableError for a file that is no table."""
+    return io_table.read(path)
 
 
 def gather(
     real: pd.DataFrame, synthetic: pd.DataFrame, train: pd.DataFrame | None, target: str, schema: Schema | None,
     rng: Stream,
 ) -> Tables:  # fmt: skip
-    """The tables in one form: common columns, common types, rows of `real` taken out of `train`, sizes capped.
+    """The tables, given as cells of text, in one form: common columns, rows of `real` taken out of `train`, capped.
 
     What had to be mended stands in `notes`. Raises SchemaError or TableError where nothing can be compared.
     """
     notes: list[str] = []
-    if schema is not None:
-        real, synthetic = dated(real, schema), dated(synthetic, schema)
-        train = None if train is None else dated(train, schema)
+    numbers = number_columns(real, schema)
+    real = comparable(real, schema, numbers, "real", notes)
+    synthetic = comparable(synthetic, schema, numbers, "synthetic", notes)
     synthetic = _columns(real, synthetic, target, notes)
     real = real[list(synthetic.columns)]
     if train is not None:
+        train = comparable(train, schema, numbers, "train", notes)
         lacking = [name for name in real.columns if name not in train.columns]
         if lacking:
             raise SchemaError(f"`train` lacks columns of `real`: {', '.join(lacking)}. Give the table fitted on.")
         train = train[list(real.columns)]
-    numbers = frozenset(name for name in real.columns if _is_number(real[name], name, schema))
-    real, synthetic = _typed(real, numbers, "real", notes), _typed(synthetic, numbers, "synthetic", notes)
     real = real[real[target].notna()].reset_index(drop=True)
     if len(real) < 5:
         raise TableError("`real` has too few rows with a target to measure anything. Hold out more rows.")
     if train is not None:
-        train = _without(_typed(train, numbers, "train", notes), real, notes)
+        train = _without(train, real, notes)
     real, synthetic = _capped(real, "real", rng, notes), _capped(synthetic, "synthetic", rng, notes)
     train = None if train is None else _capped(train, "train", rng, notes)
-    lost = synthetic[target].isna().sum()
-    if lost == len(synthetic):
+    if synthetic[target].isna().all():
         raise TableError(f"The synthetic table has no value in the target {target!r}: nothing can be predicted.")
-    return Tables(real, synthetic, train, target, numbers, notes)
+    if target not in numbers:  # classes are texts: a number's text would depend on whether another row has none
+        real, synthetic = _classed(real, target), _classed(synthetic, target)
+        train = None if train is None else _classed(train, target)
+    return Tables(real, synthetic, train, target, numbers & frozenset(real.columns), notes)
 
 
-def dated(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
-    """A table as `readable`, its dates as years and their parts."""
-    made = readable(frame, schema)
-    for name, column in schema.columns.items():
-        if name in made:
-            made[name] = column.compared(made[name])
-    return made
-
-
-def readable(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
-    """Without identifiers, which are compared with nothing; codes in hierarchies at the model's levels; codes of
-    missing values as missing, with a column beside that tells several kinds apart.
-    """
-    made = frame.drop(columns=[n for n, c in schema.columns.items() if not c.modelled and n in frame])
-    for name, column in schema.columns.items():
-        if name not in made:
-            continue
-        made[name] = column.at_levels(made[name])
-        if isinstance(column.missing, tuple):
-            place, found = pd.factorize(made[name], use_na_sentinel=False)
-            kind = column.gaps_of(["" if pd.isna(cell) else str(cell) for cell in found])[place]
-            made[name] = made[name].mask(kind >= 0)
-            if column.gaps > 1:
-                labels = np.array([*(word or "empty" for word in column.gap_words), "known"], dtype=object)
-                made[f"{name}: missing"] = labels[kind]
-    return made
+def _classed(frame: pd.DataFrame, target: str) -> pd.DataFrame:
+    return frame.assign(**{target: words(frame[target])})
 
 
 def _columns(real: pd.DataFrame, synthetic: pd.DataFrame, target: str, notes: list[str]) -> pd.DataFrame:
@@ -142,25 +109,6 @@ def _columns(real: pd.DataFrame, synthetic: pd.DataFrame, target: str, notes: li
         if alone:
             notes.append(f"Only in the {where} table, and left out of every comparison: {', '.join(alone)}.")
     return synthetic[shared]
-
-
-def _is_number(column: pd.Series, name: str, schema: Schema | None) -> bool:
-    if schema is not None and name in schema.columns:
-        return not schema.columns[name].categorical
-    return pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
-
-
-def _typed(frame: pd.DataFrame, numbers: frozenset[str], where: str, notes: list[str]) -> pd.DataFrame:
-    """Numbers as floats or integers; words keep numeric levels numeric, so that classifiers see what they hold."""
-    columns: dict[str, pd.Series] = {}
-    for name in frame.columns:
-        column = frame[name]
-        if name in numbers and not pd.api.types.is_numeric_dtype(column):
-            column = pd.to_numeric(column, errors="coerce")
-            if column.isna().sum() > frame[name].isna().sum():
-                notes.append(f"{name}: words in a number column of the {where} table are read as missing.")
-        columns[name] = column.astype(str).where(column.notna()) if pd.api.types.is_bool_dtype(column) else column
-    return pd.DataFrame(columns)
 
 
 def _without(train: pd.DataFrame, real: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
@@ -179,11 +127,8 @@ def _without(train: pd.DataFrame, real: pd.DataFrame, notes: list[str]) -> pd.Da
 
 def keys(frame: pd.DataFrame) -> pd.Series:
     """One text a row: equal rows have equal texts, whether a whole number was read as 1 or as 1.0."""
-    columns = [
-        column.map("{:.12g}".format) if pd.api.types.is_numeric_dtype(column) else column.astype(str)
-        for _, column in frame.items()
-    ]
-    return columns[0].str.cat(pd.concat(columns[1:], axis=1), sep="\x1f") if columns[1:] else columns[0]
+    first, *rest = (words(column).fillna("") for _, column in frame.items())
+    return first.str.cat(pd.concat(rest, axis=1), sep="\x1f") if rest else first
 
 
 def _capped(frame: pd.DataFrame, where: str, rng: Stream, notes: list[str]) -> pd.DataFrame:
@@ -200,7 +145,9 @@ def common_levels(tables_: Sequence[pd.DataFrame], name: str) -> list[str]:
 
 def words(column: pd.Series) -> pd.Series:
     """A column's levels as text, missing ones as None."""
-    return column.map(_word, na_action="ignore")
+    place, values = pd.factorize(column)
+    texts = np.array([*map(_word, values), None], dtype=object)
+    return pd.Series(texts[place], index=column.index, dtype=object)
 
 
 def _word(value: object) -> str:

@@ -37,7 +37,7 @@ class Drawing:
         self.add("path", d="M" + "L".join(f"{_form(x)} {_form(y)}" for x, y in points), class_=class_)
 
     def render(self, number: int = 1) -> str:
-        """The drawing as inline SVG. `number` tells it from the other drawings of its page."""
+        """The drawing as inline SVG. `number` is its own on the page."""
         width, height = _form(self.width), _form(self.height)
         return (
             f'<svg viewBox="0 0 {width} {height}" role="img" style="max-width:{width}px" '

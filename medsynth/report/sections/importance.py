@@ -35,10 +35,10 @@ def importance(tables: Tables) -> Importance | None:
     """Importances by boosted trees. None without a training table: folds would be needed."""
     if tables.train is None:
         return None
-    names, judged = tables.features, tables.real.head(ROWS)
+    names, test = tables.features, tables.real.head(ROWS)
     frames = [frame[frame[tables.target].notna()] for frame in (tables.train, tables.synthetic)]
-    *trained, x = matrices(names, tables.numbers, [*frames, judged])
-    truth = _target(judged[tables.target], tables)
+    *trained, x = matrices(names, tables.numbers, [*frames, test])
+    truth = _target(test[tables.target], tables)
     found = [
         _importances(rows, _target(frame[tables.target], tables), x, truth, tables.numeric_target)
         for rows, frame in zip(trained, frames, strict=True)
@@ -55,14 +55,14 @@ def _target(values: pd.Series, tables: Tables) -> NDArray[Any]:
     return values.to_numpy(np.float64) if tables.numeric_target else values.astype(str).to_numpy()
 
 
-def _importances(x: Floats, y: NDArray[Any], judged: Floats, truth: NDArray[Any], numeric: bool) -> Floats:
-    """Mean rise of the squared error on the rows `judged` as each column is permuted: (columns,)."""
+def _importances(x: Floats, y: NDArray[Any], test: Floats, truth: NDArray[Any], numeric: bool) -> Floats:
+    """Mean rise of the squared error on the rows `test` as each column is permuted: (columns,)."""
     if not numeric and len(np.unique(y)) < 2:
         return np.zeros(x.shape[1])
     x = np.where(np.isnan(x).all(0), 0.0, x)  # the trees find no bins in a column without a value
     model = (regressors() if numeric else classifiers())["hgb"].fit(x, y)
     scoring = "neg_mean_squared_error" if numeric else _negative_brier
-    found = permutation_importance(model, judged, truth, scoring=scoring, n_repeats=REPEATS, random_state=0)
+    found = permutation_importance(model, test, truth, scoring=scoring, n_repeats=REPEATS, random_state=0)
     return np.asarray(found.importances_mean)
 
 

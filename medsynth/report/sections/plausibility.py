@@ -10,10 +10,10 @@ import pandas as pd
 from ...schema import Column, Schema
 from ...schema.constraints import Rule as Between
 from ...schema.constraints import evaluate
+from ..data.columns import known_cells
 from ..data.context import Context
 from ..data.records import Estimate, Record
 from ..data.review import Thresholds
-from ..data.tables import readable
 from ..data.verdict import Verdict, decide
 from .registry import Section
 
@@ -38,8 +38,8 @@ class Plausibility(Record):
 
 
 def plausibility(schema: Schema, real: pd.DataFrame | None, synthetic: pd.DataFrame) -> Plausibility:
-    """Every rule of every column that the tables have. `real` may be None, in a shareable report."""
-    real, synthetic = None if real is None else readable(real, schema), readable(synthetic, schema)
+    """Every rule of every column of the tables, given as cells of text. `real` is None in a shareable report."""
+    real, synthetic = None if real is None else known_cells(real, schema), known_cells(synthetic, schema)
     rules = []
     for name, column in schema.columns.items():
         if name in synthetic.columns and (real is None or name in real.columns):

@@ -62,6 +62,11 @@ class Section:
 SECTIONS: dict[str, Section] = {}  # by id, in the order of the page
 
 
+def computed() -> int:
+    """How many sections are computed and not words alone: the steps of a report."""
+    return sum(section.compute is not None for section in SECTIONS.values())
+
+
 def register(section: Section, *, before: str | None = None) -> Section:
     """Add a section at the end of the page, or before the section of that id. Raises ValueError for an id in use."""
     if section.id in SECTIONS:

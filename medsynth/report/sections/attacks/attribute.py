@@ -38,9 +38,9 @@ def attribute(
     """
     others = [name for name in tables.names if name != column]
     rest = Tables(tables.real[others], tables.synthetic[others], None, others[0], tables.numbers)
-    *judged, synthetic = points(rest, [frame[others] for frame in frames])
+    *candidates, synthetic = points(rest, [frame[others] for frame in frames])
     *truth, values = (_values(frame, column, tables) for frame in frames)
-    right = [attack.guess(rows, synthetic, values) == v for rows, v in zip(judged, truth, strict=True)]
+    right = [attack.guess(rows, synthetic, values) == v for rows, v in zip(candidates, truth, strict=True)]
     members, controls = (float(r.mean()) for r in right)
     draws = [resampled(len(r), rng, partial(_share, r)) for r in right]
     return Attribute(

@@ -11,9 +11,9 @@ NEIGHBOURS = 5  # whose distance is the spacing of the rows
 WEIGHED = 50  # nearest rows, the only ones with a weight worth counting
 
 
-def _density_ratio(judged: Points, reference: Points, synthetic: Points) -> Points:
+def _density_ratio(candidates: Points, reference: Points, synthetic: Points) -> Points:
     """Log ratio of kernel densities of synthetic and reference rows, each at a bandwidth of its rows' spacing."""
-    return _log_density(judged, synthetic) - _log_density(judged, reference)
+    return _log_density(candidates, synthetic) - _log_density(candidates, reference)
 
 
 def _log_density(rows: Points, others: Points) -> Points:

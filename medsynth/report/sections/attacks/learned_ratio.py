@@ -8,12 +8,12 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from .registry import MembershipAttack, Points
 
 
-def _learned_ratio(judged: Points, reference: Points, synthetic: Points) -> Points:
+def _learned_ratio(candidates: Points, reference: Points, synthetic: Points) -> Points:
     """Log odds that a row is synthetic and not real, by boosted trees trained on synthetic and reference rows."""
     rows = np.concatenate([synthetic[: 4 * len(reference)], reference])
     marks = np.repeat([1, 0], [len(rows) - len(reference), len(reference)])
     model = HistGradientBoostingClassifier(random_state=0, max_iter=60).fit(rows, marks)
-    return np.asarray(model.decision_function(judged))
+    return np.asarray(model.decision_function(candidates))
 
 
 ATTACK = MembershipAttack(

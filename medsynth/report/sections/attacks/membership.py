@@ -40,11 +40,11 @@ def membership(attack: MembershipAttack, member: Flags, score: Points, rng: Stre
     )
 
 
-def blind_baseline(judged: Points, member: Flags, rng: Stream) -> Estimate:
+def blind_baseline(candidates: Points, member: Flags, rng: Stream) -> Estimate:
     """AuROC of boosted trees that separate members from controls, out of fold (Das, Zhang, Tramer 2024)."""
     model = HistGradientBoostingClassifier(random_state=0, max_iter=60)
     folds = StratifiedKFold(3, shuffle=True, random_state=0)
-    score = cross_val_predict(model, judged, member, cv=folds, method="predict_proba")[:, 1]
+    score = cross_val_predict(model, candidates, member, cv=folds, method="predict_proba")[:, 1]
     return interval(auroc(member, score)[0], resampled(len(member), rng, lambda w: auroc(member, score, w)))
 
 

@@ -8,12 +8,12 @@ from .distances import distance
 from .registry import MembershipAttack, Points
 
 
-def _nearest(judged: Points, reference: Points, synthetic: Points) -> Points:
-    return -distance(judged, synthetic)
+def _nearest(candidates: Points, reference: Points, synthetic: Points) -> Points:
+    return -distance(candidates, synthetic)
 
 
-def _against_reference(judged: Points, reference: Points, synthetic: Points) -> Points:
-    return np.asarray((distance(judged, reference) + 1e-6) / (distance(judged, synthetic) + 1e-6))
+def _against_reference(candidates: Points, reference: Points, synthetic: Points) -> Points:
+    return np.asarray((distance(candidates, reference) + 1e-6) / (distance(candidates, synthetic) + 1e-6))
 
 
 NEAREST = MembershipAttack(

@@ -7,9 +7,9 @@ from sklearn.neighbors import NearestNeighbors
 from .registry import AttributeAttack, Points, Values
 
 
-def _nearest_value(judged: Points, synthetic: Points, values: Values) -> Values:
+def _nearest_value(candidates: Points, synthetic: Points, values: Values) -> Values:
     index = NearestNeighbors(n_neighbors=1).fit(synthetic)
-    found: Values = values[index.kneighbors(judged)[1][:, 0]]
+    found: Values = values[index.kneighbors(candidates)[1][:, 0]]
     return found
 
 

@@ -16,8 +16,8 @@ Values = NDArray[np.object_]
 class MembershipAttack:
     """Ranks rows by how likely each was in the training table.
 
-    `score` takes the judged rows, reference rows of the same population and the synthetic rows, all as points, and
-    returns one score a judged row, larger for likelier members. `how` says in words what it does.
+    `score` takes the candidate rows, reference rows of the same population and the synthetic rows, all as points, and
+    returns one score a candidate, larger for likelier members. `how` says in words what it does.
     """
 
     name: str
@@ -29,8 +29,8 @@ class MembershipAttack:
 class AttributeAttack:
     """Guesses one column of a row from all its other columns.
 
-    `guess` takes the judged rows and the synthetic rows without that column, as points, and the synthetic rows'
-    values in it; it returns one guess a judged row.
+    `guess` takes the candidate rows and the synthetic rows without that column, as points, and the synthetic rows'
+    values in it; it returns one guess a candidate.
     """
 
     name: str

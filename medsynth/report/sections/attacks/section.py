@@ -50,7 +50,7 @@ class Attacks(Record):
 def attacks(tables: Tables, sensitive: list[str], rng: Stream) -> Attacks | None:
     """Every figure of the section, or None without a training table or with too few rows.
 
-    Controls are held-out rows. Half of them serve the attacker as reference rows, half are judged.
+    Controls are held-out rows. Half of them are the attacker's reference rows, half are candidates beside the members.
     """
     if tables.train is None or min(len(tables.train), len(tables.real)) < 2 * FEWEST:
         return None
@@ -58,10 +58,10 @@ def attacks(tables: Tables, sensitive: list[str], rng: Stream) -> Attacks | None
     controls, members = _some(controls, MOST, rng), _some(tables.train, MOST, rng)
     synthetic = _some(tables.synthetic, POOL, rng)
     coded = points(tables, [members, controls, reference, synthetic])
-    judged = np.concatenate(coded[:2])
+    candidates = np.concatenate(coded[:2])
     member = np.repeat([True, False], [len(members), len(controls)])
-    best, found = _memberships(judged, member, coded[2], coded[3], rng)
-    blind = blind_baseline(judged, member, rng)
+    best, found = _memberships(candidates, member, coded[2], coded[3], rng)
+    blind = blind_baseline(candidates, member, rng)
     unique = [_unique(frame) for frame in (tables.train, tables.real)]
     made = set(keys(tables.synthetic))
     return Attacks(
@@ -85,11 +85,11 @@ def attacks(tables: Tables, sensitive: list[str], rng: Stream) -> Attacks | None
 
 
 def _memberships(
-    judged: Points, member: Flags, reference: Points, synthetic: Points, rng: Stream
+    candidates: Points, member: Flags, reference: Points, synthetic: Points, rng: Stream
 ) -> tuple[str, list[Membership]]:
     """The best attack's name and the figures of all."""
-    scores = [(attack, attack.score(judged, reference, synthetic)) for attack in membership_attacks()]
-    # The best attack is chosen on one half of the rows and judged on the other: else chance would flatter it.
+    scores = [(attack, attack.score(candidates, reference, synthetic)) for attack in membership_attacks()]
+    # The best attack is chosen on one half of the rows and evaluated on the other: else chance would flatter it.
     chooses = rng.random(len(member)) < 0.5
     best = max(scores, key=lambda pair: float(auroc(member[chooses], pair[1][chooses])[0]))[0].name
     return best, [membership(attack, member[~chooses], score[~chooses], rng) for attack, score in scores]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pandas as pd
-
 from ....errors import MedsynthError
 from ....privacy.accounting.ledger import Ledger
 from ....schema import Column
+from ...data.columns import number_columns
 from ...data.context import Context
 from ...data.records import Record
 from ..registry import Section
@@ -45,18 +44,19 @@ def _compute(context: Context) -> Variables:
         raise MedsynthError(f"review: roles are given to columns that are not there: {', '.join(unknown)}.")
     origin = LEARNED if context.model and schema_learned(context.model.ledger) else DECLARED
     schema, found = context.schema, []
+    numbers = number_columns(context.synthetic, schema)
     for name in names:
         role = roles.get(name, "target" if name == context.target else "not stated")
         column = schema.columns.get(name) if schema else None
         if column is None:
-            found.append(_undeclared(name, role, context.synthetic[name]))
+            found.append(_undeclared(name, role, name in numbers))
         else:
             found.append(_declared(name, role, column, origin))
     return Variables(columns=found)
 
 
-def _undeclared(name: str, role: str, values: pd.Series) -> Variable:
-    kind = "number" if pd.api.types.is_numeric_dtype(values) else "levels"
+def _undeclared(name: str, role: str, number: bool) -> Variable:
+    kind = "number" if number else "levels"
     return Variable(
         name=name, kind=kind, role=role, domain="", origin="not declared", missing="not declared", precision=""
     )

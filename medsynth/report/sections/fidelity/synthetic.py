@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from ....schema import Schema
+from ...data.columns import comparable, number_columns
 from ...data.records import Record
 from ..registry import Section
 from .bars import level_bars, number_bars
@@ -22,26 +23,25 @@ class Summary(Record):
 
 
 class SyntheticColumns(Record):
-    """Every column of the synthetic table."""
+    """Every column of the synthetic table but identifiers."""
 
     columns: list[Summary]
 
 
-def column_summaries(frame: pd.DataFrame, schema: Schema | None) -> SyntheticColumns:
-    """Each column of `frame` by itself."""
+def column_summaries(cells: pd.DataFrame, schema: Schema | None) -> SyntheticColumns:
+    """Each column of a table, given as cells of text, by itself."""
+    numbers = number_columns(cells, schema)
     found = []
-    for name in map(str, frame.columns):
-        column = schema.columns.get(name) if schema else None
-        number = not column.categorical if column else pd.api.types.is_numeric_dtype(frame[name])
-        values = pd.to_numeric(frame[name], errors="coerce") if number else frame[name]
+    for name, values in comparable(cells, schema, numbers, "synthetic", []).items():
+        number = name in numbers
         labels, shares = (number_bars if number else level_bars)(values, values)
         found.append(
             Summary(
-                name=name,
+                name=str(name),
                 kind="number" if number else "levels",
                 labels=labels,
                 shares=np.round(shares[0], 5).tolist(),
-                missing=float(frame[name].isna().mean()),
+                missing=float(values.isna().mean()),
             )
         )
     return SyntheticColumns(columns=found)
