@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -78,26 +79,27 @@ def _simulate(files: Files, force: bool) -> int:
 def _fit_and_sample(files: Files, rows: int, seed: int | None, force: bool, show: bool) -> tuple[Model, str]:
     """Write the model and the synthetic table; returns the model and the table's text."""
     from medsynth.fitting.pipeline import fit
-    from medsynth.io.atomic import atomic_write
-    from medsynth.sampling.pipeline import sample_csv
+    from medsynth.sampling.provenance import write_sample
 
     with fit_progress(show) as advance:
         model = fit(files.table, epsilon=EPSILON, rows=rows, seed=seed, progress=advance)
     model.save(files.model, force=force)
-    drawn = sample_csv(model, SAMPLE, seed)
-    atomic_write(files.synthetic, lambda file: file.write(drawn.encode()), force=force)
-    return model, drawn
+    write_sample(
+        model, files.model, files.synthetic, SAMPLE, secrets.randbits(53) if seed is None else seed, force=force
+    )
+    return model, files.synthetic.read_text("utf-8")
 
 
 def _report(files: Files, model: Model, force: bool, show: bool) -> None:
     from medsynth.report.build import build, save
     from medsynth.report.data.tables import read
+    from medsynth.sampling.provenance import drawn_by
 
     with report_progress(show) as step:
         step("reading")
         made = build(
             synthetic=read(files.synthetic), real=read(files.heldout), train=read(files.table), model=model,
-            title="Simulated thyroid clinic", commands=["medsynth demo"], step=step,
+            drawn_by_model=drawn_by(model, files.synthetic), title="Simulated thyroid clinic", commands=["medsynth demo"], step=step,
         )  # fmt: skip
         save(made, files.report, force=force)
 

@@ -75,11 +75,12 @@ def report(
     brought, lines = load(review, Review), load(thresholds, Thresholds)
     with report_progress(sys.stderr.isatty() and not quiet) as step:
         step("reading")
-        fitted, table, notes = _model_and_rows(inputs, quiet)
+        rows = _model_and_rows(inputs, quiet)
         made = page.build(
-            synthetic=table, real=_read(inputs.real), train=_read(inputs.train), model=fitted, target=target,
-            groups=subgroup, review=brought, thresholds=lines, title=inputs.name, commands=_command_line(),
-            notes=notes if shareable else notes + _budget_note(inputs), step=step,
+            synthetic=rows.table, real=_read(inputs.real), train=_read(inputs.train), model=rows.model,
+            drawn_by_model=rows.drawn_by_model, target=target, groups=subgroup, review=brought, thresholds=lines,
+            title=inputs.name, commands=_command_line(),
+            notes=rows.notes if shareable else rows.notes + _budget_note(inputs), step=step,
         )  # fmt: skip
         step("writing")
         page.save(made, output, force=force)
@@ -120,21 +121,34 @@ def _refuse_existing(output: Path, force: bool) -> None:
         refuse_existing(file, force=force)
 
 
-def _model_and_rows(inputs: Inputs, quiet: bool) -> tuple[Model | None, pd.DataFrame | Table, list[str]]:
-    """The model, the synthetic table, which is a fresh sample where there is none, and what the page notes of it."""
+class Rows(NamedTuple):
+    """The model, the synthetic table, whether the model is proven to draw it, and what the page notes of it."""
+
+    model: Model | None
+    table: pd.DataFrame | Table
+    drawn_by_model: bool
+    notes: list[str]
+
+
+def _model_and_rows(inputs: Inputs, quiet: bool) -> Rows:
+    """The model and the synthetic table, drawn again to see whose it is; a fresh sample where there is none."""
     from medsynth.artifact import load
     from medsynth.report.data.tables import read
     from medsynth.sampling.pipeline import sample
+    from medsynth.sampling.provenance import drawn_by
 
     fitted = None if inputs.model is None else load(inputs.model)
     if inputs.synthetic is not None:
         notify(f"Synthetic table: {inputs.synthetic}", quiet=quiet)
-        return fitted, read(inputs.synthetic), []
+        own = fitted is not None and drawn_by(fitted, inputs.synthetic)
+        if fitted is not None and fitted.claims and not own:
+            notify(f"No claim can be made for {inputs.synthetic}: {inputs.model} is not proven to have drawn it.")
+        return Rows(fitted, read(inputs.synthetic), own, [])
     assert fitted is not None
     usual = f"{inputs.name}.synthetic.csv"
     note = f"There was no {usual}: {fitted.rows} rows were sampled afresh from the model for this report."
     notify(note, quiet=quiet)
-    return fitted, sample(fitted), [note]
+    return Rows(fitted, sample(fitted), True, [note])
 
 
 def _read(path: Path | None) -> Table | None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,11 +11,6 @@ from medsynth.errors import UsageError
 
 from .console import find_model, guarded, notify, result
 from .options import Force, Json, ModelOption
-
-if TYPE_CHECKING:
-    from medsynth.artifact import Model
-
-SEED_BITS = 53  # of a seed that nobody gave: whole numbers that every reader of JSON keeps
 
 
 @guarded
@@ -60,6 +54,7 @@ def sample(
 
     from medsynth.artifact import claim, load
     from medsynth.sampling import csv_chunks
+    from medsynth.sampling.provenance import write_sample
 
     fitted = load(path)
     if output == "-":
@@ -67,8 +62,7 @@ def sample(
             print(chunk, end="")
         return
     rows = fitted.rows if n is None else n
-    own = secrets.randbits(SEED_BITS) if seed is None else seed
-    _write(fitted, path, target, rows, own, where or [], balance, force)
+    own = write_sample(fitted, path, target, rows, seed, where or (), balance, force=force)
     notify(claim(fitted), quiet=as_json)
     result(
         {"output": str(target), "rows": rows, "model": str(path), "claims": fitted.claims, "seed": own},
@@ -85,16 +79,3 @@ def _check_outputs(target: Path, force: bool) -> None:
     check(target)
     for path in (target, beside(target)):
         refuse_existing(path, force=force)
-
-
-def _write(
-    fitted: Model, path: Path, target: Path, rows: int, seed: int, where: list[str], balance: bool, force: bool
-) -> None:
-    """The rows, and beside them how they were drawn: with that a report can tell that they are this model's own."""
-    from medsynth.io.atomic import atomic_write
-    from medsynth.io.writer import write
-    from medsynth.sampling import csv_chunks, frames, provenance
-
-    drawn = (fitted, rows, seed, where, balance)
-    atomic_write(target, lambda file: write(file, target, frames(*drawn), csv_chunks(*drawn)), force=force)
-    provenance.of(fitted, path, rows, seed, where, balance).save(target, force=force)

@@ -29,6 +29,10 @@ INTERNAL = "Contains exact statistics of real patients. Internal: do not pass on
 SHAREABLE = (
     "Shareable: every number here is differentially private, declared in public, or computed from synthetic rows alone."
 )
+NO_CLAIM = (
+    "No claim can be made for this table. Every number here is computed from its rows alone: this page may be shared "
+    "where the table itself may, which nothing here shows."
+)
 
 
 def build(
@@ -37,6 +41,7 @@ def build(
     real: pd.DataFrame | Table | None,
     train: pd.DataFrame | Table | None = None,
     model: Model | None = None,
+    drawn_by_model: bool = False,
     target: str | None = None,
     groups: list[str] | None = None,
     review: Review | None = None,
@@ -47,6 +52,9 @@ def build(
     step: Callable[[str], None] = lambda name: None,
 ) -> Report:
     """The report on `synthetic`. Without `real` it is the shareable variant, which no private row can have entered.
+
+    `drawn_by_model`: whether it was proven, by drawing them again, that `model` draws exactly these synthetic rows
+    (`medsynth.sampling.provenance.drawn_by`). Only then is the model's claim shown.
 
     `target` is the model's, else the last column. `step` receives the id of each section before it is computed.
     Raises MedsynthError subclasses where the tables cannot be compared.
@@ -60,6 +68,7 @@ def build(
         real=None if real is None else cells_of(real, "real"),
         train=None if train is None else cells_of(train, "train"),
         model=model,
+        drawn_by_model=drawn_by_model,
         review=review,
         thresholds=thresholds or Thresholds(),
         groups=tuple(groups or ()),
@@ -81,7 +90,7 @@ def _build(context: Context, notes: list[str], step: Callable[[str], None]) -> R
         title=context.title,
         created=datetime.date.today().isoformat(),
         shareable=context.shareable,
-        banner=SHAREABLE if context.shareable else INTERNAL,
+        banner=_banner(context),
         notes=notes,
         sections={name: context.records[name] for name in SECTIONS if name in context.records},
     )
@@ -89,11 +98,20 @@ def _build(context: Context, notes: list[str], step: Callable[[str], None]) -> R
 
 def _without_claim(context: Context) -> list[str]:
     """What the page notes of a model that makes no privacy claim. Raises UsageError where it was to be shareable."""
-    if context.model is None or context.model.claims:
+    if context.model is None or context.claiming_model:
         return []
+    if context.model.claims:
+        return ["No claim can be made for this table: the model given is not proven to have drawn its rows."]
     if context.shareable:
         raise UsageError("A shareable report needs a model that makes a privacy claim; this one makes none.")
     return [sentence(context.model)]
+
+
+def _banner(context: Context) -> str:
+    """What may be done with the page: never more than is true of it."""
+    if not context.shareable:
+        return INTERNAL
+    return SHAREABLE if context.claiming_model else NO_CLAIM
 
 
 def _with_tables(context: Context) -> Context:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import secrets
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -26,6 +27,7 @@ from .pipeline import csv_chunks, frames
 
 SUFFIX = ".provenance.json"
 BLOCK = 1 << 20  # bytes compared at once
+SEED_BITS = 53  # of a fresh seed: whole numbers that every reader of JSON keeps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +68,21 @@ def of(model: Model, path: Path, rows: int, seed: int, where: Sequence[str], bal
         balance=balance,
         claim=claim(model),
     )
+
+
+def write_sample(
+    model: Model, path: Path, table: Path, rows: int, seed: int | None = None, where: Sequence[str] = (),
+    balance: bool = False, *, force: bool = False,
+) -> int:  # fmt: skip
+    """Draw rows of the model in the file `path` into the file `table`, and write their provenance beside it.
+
+    The name of `table` says in which form. Returns the seed, a fresh one where none is given. Raises OutputExists unless `force`, UsageError as `sample` does.
+    """
+    seed = secrets.randbits(SEED_BITS) if seed is None else seed
+    drawn = (model, rows, seed, where, balance)
+    atomic_write(table, lambda file: write(file, table, frames(*drawn), csv_chunks(*drawn)), force=force)
+    of(model, path, rows, seed, where, balance).save(table, force=force)
+    return seed
 
 
 def load(table: Path) -> Provenance | None:

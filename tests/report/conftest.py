@@ -42,4 +42,4 @@ def synthetic(model: Any) -> pd.DataFrame:
 
 @pytest.fixture(scope="session")
 def report(model: Any, halves: Any, synthetic: Any) -> Any:
-    return build(synthetic=synthetic, real=halves[1], train=halves[0], model=model, title="clinic")
+    return build(synthetic=synthetic, real=halves[1], train=halves[0], drawn_by_model=True, model=model, title="clinic")

@@ -122,7 +122,7 @@ def test_no_script_error_and_tables_sort(html: Any, tmp_path: Path) -> None:
 
 def test_the_shareable_variant_has_read_no_real_row(model: Any, synthetic: Any, report: Any) -> None:
     """Whatever the real rows are, the variant is the same: it is made without them, and says nothing they would."""
-    shared = build(synthetic=synthetic, real=None, model=model, title="clinic")
+    shared = build(synthetic=synthetic, real=None, drawn_by_model=True, model=model, title="clinic")
     content = json.loads(shared.model_dump_json())
     empty = {"utility", "importance", "inference", "fidelity", "quality", "subgroups", "attacks"}
     assert {key for key, value in content["sections"].items() if value is None} == empty

@@ -47,7 +47,7 @@ def toy() -> Iterator[Any]:
 
 def test_a_section_of_its_own_is_everywhere(toy: Any, model: Any, synthetic: Any) -> None:
     steps: list[str] = []
-    report = build(synthetic=synthetic, real=None, model=model, title="clinic", step=steps.append)
+    report = build(synthetic=synthetic, real=None, drawn_by_model=True, model=model, title="clinic", step=steps.append)
     html = page(report)
     number = [section.id for section in report.shown].index("toy") + 1
     assert f'<a href="#toy">{number}&#160; A toy</a>' in html and '<h2 id="toy">' in html
@@ -64,9 +64,9 @@ def test_a_section_of_its_own_is_everywhere(toy: Any, model: Any, synthetic: Any
 
 
 def test_a_section_leaves_the_others_as_they_are(toy: Any, model: Any, synthetic: Any) -> None:
-    with_toy = build(synthetic=synthetic, real=None, model=model, title="clinic").sections
+    with_toy = build(synthetic=synthetic, real=None, drawn_by_model=True, model=model, title="clinic").sections
     section = SECTIONS.pop("toy")
-    without = build(synthetic=synthetic, real=None, model=model, title="clinic").sections
+    without = build(synthetic=synthetic, real=None, drawn_by_model=True, model=model, title="clinic").sections
     SECTIONS["toy"] = section
     assert {k: v for k, v in with_toy.items() if k not in ("toy", "verdicts")} == {
         k: v for k, v in without.items() if k != "verdicts"
@@ -96,7 +96,7 @@ def test_an_attack_of_its_own_is_run(halves: Any, synthetic: Any) -> None:
 
 def test_the_privacy_unit_is_the_ledgers(model: Any, synthetic: Any) -> None:
     patients = dataclasses.replace(model, ledger=dataclasses.replace(model.ledger, max_rows=3))
-    report = build(synthetic=synthetic, real=None, model=patients, title="clinic")
+    report = build(synthetic=synthetic, real=None, drawn_by_model=True, model=patients, title="clinic")
     assert report.sections["source"].privacy_unit == patients.ledger.protects != model.ledger.protects
     html = page(report)
     assert f"<dd>{patients.ledger.protects}</dd>" in html and "all rows of any one patient" in html
@@ -111,7 +111,13 @@ def test_a_learned_schema_is_known_from_the_ledger(model: Any, synthetic: Any) -
     assert not schema_learned(model.ledger) and not schema_learned(learned)
     learned.charge(LEVELS, event, 1.0)
     assert schema_learned(learned)
-    report = build(synthetic=synthetic, real=None, model=dataclasses.replace(model, ledger=learned), title="clinic")
+    report = build(
+        synthetic=synthetic,
+        real=None,
+        drawn_by_model=True,
+        model=dataclasses.replace(model, ledger=learned),
+        title="clinic",
+    )
     assert {column.origin for column in report.sections["variables"].columns} == {LEARNED}
 
 

@@ -149,7 +149,7 @@ def test_attacks_find_an_overfitted_gan(halves: Any) -> None:
 
 
 def test_the_trade_off_curve_is_the_gaussians(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One Gaussian measurement of multiplier z: power Phi(Phi^-1(x) + 1/z), right guesses Phi(1/2z). Bounded from above."""
+    """One Gaussian measurement of multiplier z: power Phi(Phi^-1(x) + 1/z), right guesses Phi(1/2z)."""
     from types import SimpleNamespace
 
     from medsynth.privacy.accounting.events import RELATION, Gaussian
@@ -244,7 +244,7 @@ def test_degenerate_tables_make_a_report_or_one_error(case: Any, halves: Any, sy
     name, table = list(degenerate(synthetic))[case]
     table = table.reset_index(drop=True)
     small = [frame.head(150) for frame in halves]
-    report = build(synthetic=table, real=small[1], train=small[0], model=model)
+    report = build(synthetic=table, real=small[1], train=small[0], drawn_by_model=True, model=model)
     assert "</html>" in page(report), name
     if name == "missing class":
         assert report.sections["utility"].missing_classes == ["overt"]
@@ -267,4 +267,4 @@ def test_a_numeric_target_and_no_training_rows(halves: Any, synthetic: Any) -> N
     report = build(synthetic=synthetic, real=halves[1], target="systolic_mmhg")
     assert report.sections["utility"].kind == "number" and "cross-validation" in report.sections["utility"].train_rows
     assert report.sections["attacks"] is None and report.sections["claim"] is None
-    assert "No privacy claim can be made" in page(report)
+    assert "No claim can be made for this table" in page(report)

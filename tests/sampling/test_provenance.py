@@ -2,9 +2,12 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
+from medsynth_cli.app import app
+from typer.testing import CliRunner
 
 import medsynth
 from medsynth.artifact import Model
@@ -92,3 +95,36 @@ def test_no_file_a_forged_one_and_a_broken_one(fitted: Fitted, tmp_path: Path) -
     assert not provenance.drawn_by(fitted[0], table)
     path.unlink()
     assert not provenance.drawn_by(fitted[0], table)
+
+
+def run(*words: str) -> Any:
+    return CliRunner().invoke(app, list(words))
+
+
+def test_rows_without_privacy_get_no_claim_from_another_model(patients: Path, quick: None) -> None:
+    """Fit without noise, sample, fit with noise over it, report: no variant shows the claim for these rows."""
+    assert run("fit", "patients.csv", "--no-dp", "--method", "independent", "--holdout", "0.3").exit_code == 0
+    assert run("sample", "-n", "200").exit_code == 0
+    assert run("fit", "patients.csv", "--epsilon", "1", "--method", "independent", "--force").exit_code == 0
+    for words in ([], ["--shareable"]):
+        done = run("report", "--force", *words)
+        assert done.exit_code == 0 and "No claim can be made" in done.stderr
+        twin, page = json.loads(Path("patients.report.json").read_text()), Path("patients.report.html").read_text()
+        assert twin["sections"]["claim"] is None and twin["sections"]["ledger"] is None
+        assert "No claim can be made for this table" in page and "-differentially private</strong>" not in page
+    assert twin["banner"].startswith("No claim can be made") and "Shareable: every number" not in page
+
+
+def test_the_real_table_gets_no_claim(patients: Path, quick: None) -> None:
+    assert run("fit", "patients.csv", "--epsilon", "1", "--method", "independent").exit_code == 0
+    done = run("report", "--shareable", "--synthetic", "patients.csv", "--model", "patients.medsynth")
+    assert done.exit_code == 0 and "No claim can be made" in done.stderr
+    assert json.loads(Path("patients.report.json").read_text())["sections"]["claim"] is None
+
+
+def test_the_models_own_rows_get_its_claim(patients: Path, quick: None) -> None:
+    assert run("fit", "patients.csv", "--epsilon", "1", "--method", "independent").exit_code == 0
+    assert run("sample", "-n", "150").exit_code == 0
+    assert run("report", "--shareable").exit_code == 0
+    twin = json.loads(Path("patients.report.json").read_text())
+    assert twin["sections"]["claim"]["epsilon"] <= 1 and twin["banner"].startswith("Shareable")

@@ -24,7 +24,7 @@ class Context:
 
     `synthetic`, `real` and `train` are the tables as given, each cell a text, "" for an empty one. `tables` has them in
     the form in which they are compared, `predictions` those of the classifiers for the held-out rows; both are None in
-    a shareable report.
+    a shareable report. `drawn_by_model`: whether it is proven that `model` draws exactly these synthetic rows.
     """
 
     title: str
@@ -35,6 +35,7 @@ class Context:
     tables: Tables | None = None
     predictions: TaskPredictions | None = None
     model: Model | None = None
+    drawn_by_model: bool = False
     review: Review = field(default_factory=Review)
     thresholds: Thresholds = field(default_factory=Thresholds)
     groups: tuple[str, ...] = ()
@@ -46,6 +47,11 @@ class Context:
     def schema(self) -> Schema | None:
         """The model's schema, where there is a model."""
         return self.model.schema if self.model else None
+
+    @property
+    def claiming_model(self) -> Model | None:
+        """The model whose claim covers the synthetic rows: one that makes a claim and is proven to draw these rows."""
+        return self.model if self.model and self.model.claims and self.drawn_by_model else None
 
     @property
     def shareable(self) -> bool:

@@ -84,7 +84,7 @@ def _curve(points: int, pairs: list[tuple[float, float]]) -> list[tuple[float, f
 def _verdicts(claim: Claim | None, thresholds: Thresholds) -> Sequence[Verdict]:
     question = "Is there a privacy guarantee?"
     if claim is None:
-        nothing = "No claim can be made: there is no artifact with a ledger."
+        nothing = "No claim can be made for this table: no model that makes one is proven to have drawn it."
         return [decide(question, "epsilon", Estimate(value=None), thresholds.epsilon, nothing)]
     odds = f"Whoever guesses whether one person is in the table is right at most {claim.guess_right:.0%} of the time."
     return [
@@ -100,7 +100,7 @@ def _verdicts(claim: Claim | None, thresholds: Thresholds) -> Sequence[Verdict]:
 
 
 def _compute(context: Context) -> Claim | None:
-    return privacy(context.model) if context.model else None
+    return privacy(context.claiming_model) if context.claiming_model else None
 
 
 SECTION = Section(

@@ -80,7 +80,7 @@ def privacy_ledger(ledger: Ledger, epsilon: float) -> PrivacyLedger:
 
 
 def _compute(context: Context) -> PrivacyLedger | None:
-    model = context.model
+    model = context.claiming_model
     return None if model is None or model.epsilon is None else privacy_ledger(model.ledger, model.epsilon)
 
 

@@ -49,8 +49,7 @@ class Section:
     def applies(self, context: Context) -> bool:
         """Whether the section is computed for these inputs."""
         wanted = self.variant in ("both", "shareable" if context.shareable else "internal")
-        model = context.model
-        met = {"claim": model is not None and model.claims, "real rows": context.tables is not None}
+        met = {"claim": context.claiming_model is not None, "real rows": context.tables is not None}
         return wanted and all(met[need] for need in self.needs)
 
     def appears(self, shareable: bool, record: Record | None) -> bool:
