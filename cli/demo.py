@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -84,9 +83,7 @@ def _fit_and_sample(files: Files, rows: int, seed: int | None, force: bool, show
     with fit_progress(show) as advance:
         model = fit(files.table, epsilon=EPSILON, rows=rows, seed=seed, progress=advance)
     model.save(files.model, force=force)
-    write_sample(
-        model, files.model, files.synthetic, SAMPLE, secrets.randbits(53) if seed is None else seed, force=force
-    )
+    write_sample(model, files.model, files.synthetic, SAMPLE, seed, force=force)
     return model, files.synthetic.read_text("utf-8")
 
 
@@ -99,7 +96,8 @@ def _report(files: Files, model: Model, force: bool, show: bool) -> None:
         step("reading")
         made = build(
             synthetic=read(files.synthetic), real=read(files.heldout), train=read(files.table), model=model,
-            drawn_by_model=drawn_by(model, files.synthetic), title="Simulated thyroid clinic", commands=["medsynth demo"], step=step,
+            drawn_by_model=drawn_by(model, files.synthetic), title="Simulated thyroid clinic",
+            commands=["medsynth demo"], step=step,
         )  # fmt: skip
         save(made, files.report, force=force)
 

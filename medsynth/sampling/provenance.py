@@ -76,7 +76,8 @@ def write_sample(
 ) -> int:  # fmt: skip
     """Draw rows of the model in the file `path` into the file `table`, and write their provenance beside it.
 
-    The name of `table` says in which form. Returns the seed, a fresh one where none is given. Raises OutputExists unless `force`, UsageError as `sample` does.
+    The name of `table` says in which form. Returns the seed, a fresh one where none is given.
+    Raises OutputExists unless `force`, UsageError as `sample` does.
     """
     seed = secrets.randbits(SEED_BITS) if seed is None else seed
     drawn = (model, rows, seed, where, balance)
