@@ -70,6 +70,7 @@ def test_from_the_extract_to_a_report(
     twin = json.loads((tmp_path / "hospital.report.json").read_text())["sections"]
     assert twin["plausibility"]["broken"] == 0 and "patient with up to 3 rows" in twin["claim"]["protects"]
     page = (tmp_path / "hospital.report.html").read_text()
+    assert "<dt>Privacy unit</dt><dd>one patient with up to 3 rows</dd>" in page
     assert "all rows of any one patient" in page and "missing values: -9, haemolysed" in page
     made, real = pd.read_csv("hospital.synthetic.csv", dtype=str), pd.read_csv("hospital.csv", dtype=str)
     assert list(made) == list(real) and set(made["area_code"]) <= set(hospital.AREAS)

@@ -15,6 +15,7 @@ from medsynth.report.build import Report, build, save
 from medsynth.report.page.render import TEMPLATES, page
 
 ROOT = Path(__file__).parents[2]
+WIDTHS = (1280, 390)  # CSS pixels: of a desk's screen and of a telephone's
 VOID = re.compile(r"<!DOCTYPE html>")
 
 
@@ -106,7 +107,17 @@ def test_contrast() -> None:
         assert contrast(colour[name], colour["paper"]) >= 3, name
 
 
-@pytest.mark.skipif(not shutil.which("chromium"), reason="no chromium to run the page's script")
+def chromium(folder: Path, *words: str) -> str:
+    """What a headless Chromium prints, its profile in `folder`; the test is skipped where there is none."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        pytest.skip("no chromium is installed to render the page in")
+    still = ["--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
+             "--disable-sync", "--allow-file-access-from-files", f"--user-data-dir={folder / 'profile'}"]  # fmt: skip
+    command = [found, "--headless", "--no-sandbox", "--disable-gpu", *still, *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=True).stdout
+
+
 def test_no_script_error_and_tables_sort(html: Any, tmp_path: Path) -> None:
     probe = (
         "<script>window.addEventListener('error', (e) => document.body.dataset.failed = e.message);"
@@ -115,9 +126,36 @@ def test_no_script_error_and_tables_sort(html: Any, tmp_path: Path) -> None:
     )
     path = tmp_path / "page.html"
     path.write_text(html.replace("</head>", probe, 1))
-    words = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", path.as_uri()]
-    dom = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True).stdout
+    dom = chromium(tmp_path, "--dump-dom", path.as_uri())
     assert 'data-sorted="ascending"' in dom and "data-failed" not in dom
+
+
+def test_nothing_is_wider_than_the_window(html: Any, tmp_path: Path) -> None:
+    """On a desk and on a telephone: the page scrolls downwards alone. Wide tables scroll inside their boxes."""
+    (tmp_path / "page.html").write_text(html)
+    frames = "".join(f'<iframe src="page.html" width="{width}" height="900"></iframe>' for width in WIDTHS)
+    measure = (
+        "<script>window.addEventListener('load', () => document.body.dataset.widths = "
+        "[...document.querySelectorAll('iframe')].map((f) => f.contentWindow).map((w) => "
+        "`${w.innerWidth}:${w.document.documentElement.scrollWidth}`).join(' '));</script>"
+    )
+    (tmp_path / "frames.html").write_text(f"<!DOCTYPE html><html><body>{frames}{measure}</body></html>")
+    dom = chromium(tmp_path, "--dump-dom", (tmp_path / "frames.html").as_uri())
+    measured = re.search(r'data-widths="([^"]+)"', dom)
+    assert measured
+    widths = [tuple(map(int, pair.split(":"))) for pair in measured[1].split()]
+    assert [inner for inner, _ in widths] == list(WIDTHS)
+    assert all(scrolled <= inner for inner, scrolled in widths), widths
+
+
+def test_it_prints_to_a_pdf(html: Any, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(html)
+    chromium(
+        tmp_path, "--no-pdf-header-footer", f"--print-to-pdf={tmp_path / 'page.pdf'}", (tmp_path / "page.html").as_uri()
+    )
+    content = (tmp_path / "page.pdf").read_bytes()
+    assert content.startswith(b"%PDF-") and content.rstrip().endswith(b"%%EOF")
+    assert len(re.findall(rb"/Type\s*/Page\b", content)) > 5
 
 
 def test_the_shareable_variant_has_read_no_real_row(model: Any, synthetic: Any, report: Any) -> None:

@@ -149,7 +149,7 @@ def test_attacks_find_an_overfitted_gan(halves: Any) -> None:
 
 
 def test_the_trade_off_curve_is_the_gaussians(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One Gaussian measurement of multiplier z: power Phi(Phi^-1(x) + 1/z), right guesses Phi(1/2z)."""
+    """One Gaussian measurement, multiplier z: power Phi(Phi^-1(x) + 1/z), right guesses Phi(1/2z). An upper bound."""
     from types import SimpleNamespace
 
     from medsynth.privacy.accounting.events import RELATION, Gaussian

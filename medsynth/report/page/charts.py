@@ -42,6 +42,7 @@ def tradeoff(claim: Claim) -> Drawing:
     across, up = _square(drawing, "false-positive rate", "true-positive rate")
     line = [(across(x), up(y)) for x, y in claim.curve]
     drawing.path([*line, (across(1), up(0)), (across(0), up(0))], "reach")
+    drawing.line((across(0), up(0)), (across(1), up(1)), "chance")
     drawing.path(line, "stroke ink")
     return drawing
 
