@@ -82,7 +82,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, other_defaults: Any) -> None:
     from medsynth.methods.warm_dp_cgan import budget_rule
     from medsynth.methods.warm_dp_cgan import method as warm_dp_cgan
 
-    monkeypatch.setattr(warm_dp_cgan, "STEPS", 5)
+    monkeypatch.setattr(warm_dp_cgan, "STEPS_PER_ROUND", 5)
     some = budget_rule.Allocation(count=3, steps=10, critic_share=0.1, critic_features=8)
     none = budget_rule.Allocation(count=0)
     monkeypatch.setattr(warm_dp_cgan, "allocate", lambda rows, columns, epsilon: some if columns > 3 else none)

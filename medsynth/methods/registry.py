@@ -111,7 +111,7 @@ register(
         module=f"{_HERE}.gs_wgan.method",
         presets={
             "public-order": Preset(
-                summary="critics are used in a public order, without amplification by secret picks",
+                summary="critics are used in a public order, without amplification by secret sampling",
                 module=f"{_HERE}.gs_wgan.public_order",
             )
         },

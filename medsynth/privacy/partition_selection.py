@@ -21,7 +21,7 @@ from .noise import Floats, noised
 from .release import Release, Releases
 
 TARGET, LEVELS, FORMATS = "schema: target levels", "schema: levels", "schema: number formats"
-SHARE = 0.075  # of the privacy loss, each measurement
+LOSS_SHARE = 0.075  # of the privacy loss, each measurement
 
 
 def column_types(table: Table) -> dict[str, Kind]:
@@ -41,8 +41,8 @@ def queries(types: Mapping[str, Kind], target: str) -> list[Query]:
     noise.
     """
     selections = [label for label, names in _columns_with_levels(types, target).items() if names]
-    found = [Query(label=label, weight=SHARE**-0.5, thresholded=True) for label in selections]
-    return found + [Query(label=FORMATS, weight=SHARE**-0.5)] * _has_numbers(types)
+    found = [Query(label=label, weight=LOSS_SHARE**-0.5, thresholded=True) for label in selections]
+    return found + [Query(label=FORMATS, weight=LOSS_SHARE**-0.5)] * _has_numbers(types)
 
 
 def _has_numbers(types: Mapping[str, Kind]) -> bool:

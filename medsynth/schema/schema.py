@@ -16,7 +16,7 @@ from ..transforms.registry import AnyColumn
 from .constraints import Rule, parse
 from .yaml_text import parse_yaml
 
-MOST_RULES, MOST_ROWS = 200, 1000
+MAX_RULES, MAX_ROWS_PER_PATIENT = 200, 1000
 UNFINISHED = re.compile(r"\bTODO\b")
 
 
@@ -41,9 +41,9 @@ class Schema(BaseModel):
     name: str
     target: str | None = None
     columns: dict[str, AnyColumn] = Field(min_length=1)
-    rules: tuple[str, ...] = Field((), max_length=MOST_RULES)
+    rules: tuple[str, ...] = Field((), max_length=MAX_RULES)
     unit: str | None = None  # the identifier of patients, where one patient and not one row is the unit of privacy
-    max_rows: int | None = Field(None, ge=1, le=MOST_ROWS)
+    max_rows: int | None = Field(None, ge=1, le=MAX_ROWS_PER_PATIENT)
     constant: tuple[str, ...] = ()  # columns that do not change over a patient's rows
 
     @model_validator(mode="after")

@@ -11,7 +11,7 @@ from ...rng import Stream
 from ...schema import Column, Schema
 from ...transforms.grid import Grid, grid
 from .digit_preference import draw_numbers, kind_weights
-from .marginals import CELLS
+from .marginals import GRID_CELLS
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -20,7 +20,7 @@ LARGEST_LOG_RATIO = 4.0  # of a class to the whole table inside a bin
 
 def fine_grid(column: Column) -> Grid:
     """The fine public grid of a column: where values are many, edges that no cell should blur may lie anywhere."""
-    return grid(column, 2 * CELLS if column.size > 8 * CELLS else CELLS)
+    return grid(column, 2 * GRID_CELLS if column.size > 8 * GRID_CELLS else GRID_CELLS)
 
 
 def grids(schema: Schema, most: int) -> dict[str, Grid]:
