@@ -182,7 +182,7 @@ def _shown(value: float | None) -> str:
 
 def _cure(real: Path, name: str) -> str:
     return (
-        f"There are no held-out real rows ({real}). Rows that the model was fitted to would make it look too good. Do:\n"
+        f"There are no held-out real rows ({real}). Rows that the model was fitted to would make it look good. Do:\n"
         f"  medsynth fit {name}.csv --epsilon 3.7 --holdout 0.25 --force\n"
         f"  medsynth sample -n 10000 --force\n"
         "or name a file of real rows that no fit has seen: medsynth report --real FILE."
