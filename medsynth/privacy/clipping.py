@@ -93,8 +93,8 @@ def clipped_gradient_sum(
 
     rows: (rows, features). With `groups`, (rows,) numbers below `group_count`, it is the sum over groups of
     the clipped *mean* gradient of the group's rows. Returns one tensor a parameter, in the order of
-    `critic.parameters()`. Sensitivity: `bound` per row; twice that per group, since one row more can turn a
-    clipped mean round. Raises BudgetError unless `bound` is positive.
+    `critic.parameters()`. Sensitivity: `bound` per row; twice that per group, since one row more can
+    reverse a clipped mean. Raises BudgetError unless `bound` is positive.
     """
     if not bound > 0:
         raise BudgetError("The clipping norm must be positive.")
