@@ -156,9 +156,9 @@ def _command_line() -> list[str]:
 
 def _print(made: Report, output: Path, shareable: bool, as_json: bool) -> None:
     verdicts, twin = made.verdicts, output.with_suffix(".json")
-    words = {None: "not decided", True: "met", False: "NOT MET"}
+    words = {None: "not judged", True: "within", False: "BEYOND"}
     lines = [
-        f"{words[v.met]:<12} {v.question:<52} {_shown(v.estimate.value)}, at most {v.limit:g}: {v.measure}"
+        f"{words[v.met]:<11} {v.question:<52} {_shown(v.estimate.value)}, at most {v.limit:g}: {v.measure}"
         for v in verdicts
     ]
     facts = {
