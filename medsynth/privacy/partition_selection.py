@@ -29,7 +29,7 @@ def column_types(table: Table) -> dict[str, Kind]:
 
     Public by declaration: column types. They are read from all cells, so that one row can change them: a single word
     makes a column of numbers one of text. The claim of a fit without a schema rests on their being public knowledge,
-    as the header is, and the ledger's notes say so. Who cannot grant that declares a schema.
+    as the header is, and the ledger's notes say so. Where they are not public, declare a schema.
     """
     return io_table.dtypes(table)
 
@@ -56,7 +56,7 @@ def _columns_with_levels(types: Mapping[str, Kind], target: str) -> dict[str, li
 
 
 class RawTable:
-    """A table before it has a schema: its schema can be measured, and nothing else be had of it."""
+    """A table before it has a schema: its schema can be measured, and nothing else."""
 
     __slots__ = ("__releases", "__table", "_rows", "_types")
 

@@ -115,7 +115,7 @@ class Schema(BaseModel):
     def from_yaml(cls, text: str, where: str = "schema") -> Schema:
         """The schema in a YAML text; `where` names it in messages.
 
-        Raises SchemaError for text that is no YAML, for unknown keys or kinds, and while a TODO is left.
+        Raises SchemaError for text that is not YAML, for unknown keys or kinds, and while a TODO is left.
         """
         if todo := next((n for n, line in enumerate(text.splitlines(), 1) if UNFINISHED.search(line)), None):
             raise SchemaError(f"{where}, line {todo}: a TODO is left. Fill it in (or delete the file) and try again.")
@@ -123,7 +123,7 @@ class Schema(BaseModel):
 
     @classmethod
     def from_dict(cls, content: object, where: str = "schema") -> Schema:
-        """The schema in a mapping. Raises SchemaError where it is none."""
+        """The schema that a mapping declares. Raises SchemaError where it declares none."""
         try:
             return cls.model_validate(content)
         except ValidationError as error:

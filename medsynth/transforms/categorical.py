@@ -59,7 +59,7 @@ class Levels(Column):
         return False
 
     def read_values(self, texts: Texts) -> Reading:
-        """Level numbers of texts; UNREADABLE for one that is no level and has nowhere to go."""
+        """Level numbers of texts; UNREADABLE for one that is no level, where no level is named for such."""
         index = {canonical(str(level), level): k for k, level in enumerate(self.levels)}
         other = UNREADABLE if self.unknown is None else self.levels.index(self.unknown)
         first = self.levels[0]

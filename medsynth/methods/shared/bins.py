@@ -58,7 +58,7 @@ class Bins:
 
     @classmethod
     def of(cls, column: Column, shares: Floats | None, digits: Floats | None, most: int) -> Bins:
-        """At most `most` bins of roughly equal mass; few values stay themselves."""
+        """At most `most` bins of roughly equal mass; where values are few, each is a bin."""
         fine = fine_grid(column)
         place = np.arange(fine.cells)
         values = fine.cells - column.gaps
@@ -121,7 +121,7 @@ class Bins:
     def inside(self, log_shares: Floats) -> Floats:
         """Weights of the fine cells for each class, (classes, fine cells), given log p(bin | class), (classes, bins).
 
-        The fine histogram is everyone's. A class's log ratio to it is known at the bins' middles and taken to be linear
+        The fine histogram is of all classes. A class's log ratio to it is known at the bins' middles and taken to be linear
         in between and beyond: in the highest bin, a class that grows rarer towards it stays at its lower edge.
         """
         weight = np.tile(self.shares + 1e-12, (len(log_shares), 1))
