@@ -81,7 +81,7 @@ def _record(critic: Mlp, loss: Loss, rows: Tensor) -> _Recorded:
 
 
 def factors(norms: Tensor, bound: float) -> Tensor:
-    """min(1, bound / norm), slightly below the bound so that rounding cannot lift a row over it; 0 for a norm that is not finite."""
+    """min(1, bound / norm), with a margin so that rounding cannot lift a row over the bound; 0 for an infinite norm."""
     found = (bound * (1 - 1e-6) / norms.clamp(min=1e-30)).clamp(max=1.0)
     return torch.where(torch.isfinite(norms), found, 0.0)
 
