@@ -121,8 +121,8 @@ class Bins:
     def inside(self, log_shares: Floats) -> Floats:
         """Weights of the fine cells for each class, (classes, fine cells), given log p(bin | class), (classes, bins).
 
-        The fine histogram is of all classes. A class's log ratio to it is known at the bins' middles and taken as linear
-        in between and beyond: in the highest bin, a class that grows rarer towards it stays at its lower edge.
+        The fine histogram is of all classes. A class's log ratio to it is known at the bins' middles and taken as
+        linear in between and beyond: in the highest bin, a class that grows rarer towards it stays at its lower edge.
         """
         weight = np.tile(self.shares + 1e-12, (len(log_shares), 1))
         if self.ordered < 3:
