@@ -17,7 +17,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="""Turn a table of patients into a synthetic table with a differential-privacy guarantee.
 
-    The straight way, in one folder:
+    The usual order, in one folder:
 
         medsynth fit patients.csv --epsilon 3.7 --holdout 0.25
 
@@ -27,7 +27,7 @@ app = typer.Typer(
 
         medsynth ledger --verify
     """,
-    epilog="Exit codes: 0 done, 1 error, 2 usage, 3 budget too small, 4 schema not met, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 error, 2 usage, 3 budget too small, 4 table and schema differ, 130 interrupted.",
 )
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from medsynth.artifact import Model
 
 EPSILON = 3.7  # the thyroid study's
-SAMPLE = 10_000
+SAMPLED_ROWS = 10_000
 
 
 class Files(NamedTuple):
@@ -83,7 +83,7 @@ def _fit_and_sample(files: Files, rows: int, seed: int | None, force: bool, show
     with fit_progress(show) as advance:
         model = fit(files.table, epsilon=EPSILON, rows=rows, seed=seed, progress=advance)
     model.save(files.model, force=force)
-    write_sample(model, files.model, files.synthetic, SAMPLE, seed, force=force)
+    write_sample(model, files.model, files.synthetic, SAMPLED_ROWS, seed, force=force)
     return model, files.synthetic.read_text("utf-8")
 
 
@@ -108,7 +108,7 @@ def _lines(files: Files, model: Model, drawn: str) -> list[str]:
     return [
         f"Fitted in {model.seconds:.1f} s on {model.device}: {files.model}",
         claim(model),
-        f"Sampled {SAMPLE:,} synthetic patients: {files.synthetic}",
+        f"Sampled {SAMPLED_ROWS:,} synthetic patients: {files.synthetic}",
         "",
         *drawn.splitlines()[:6],
         "",

@@ -11,7 +11,7 @@ import typer
 
 # Parameters whose option has another name. All others are read from the commands themselves.
 ALIASES = {"settings": "set_", "groups": "subgroup", "fraction": "holdout"}
-# What the library asks for in words, and the command that does it.
+# What messages of the library advise in words, and the command that does it.
 COMMANDS = {
     "Draft a schema": "medsynth schema draft {table}",
     "Fit a model first": "medsynth fit {table} --epsilon 3.7",
@@ -53,7 +53,7 @@ def translated(text: str) -> str:
 
 
 def hints(text: str, table: str) -> list[str]:
-    """The commands that do what a message of the library asks for."""
+    """The commands that do what a message of the library advises."""
     return [f"{what}: {how.format(table=table)}" for what, how in COMMANDS.items() if what.lower() in text.lower()]
 
 

@@ -30,7 +30,7 @@ Target = Annotated[str | None, typer.Option(help="Column to predict [default: th
 Method = Annotated[str | None, typer.Option(help=f"{_METHODS}.")]
 Preset = Annotated[str | None, typer.Option(help=f"{_PRESETS}.")]
 Microbatches = Annotated[
-    int | None, typer.Option(help=f"{_MICROBATCHES}: clip the means of this many groups, not rows.")
+    int | None, typer.Option(help=f"{_MICROBATCHES}: clip mean gradients of this many groups of rows, not each row's.")
 ]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting of the method; may be given again.")

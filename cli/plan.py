@@ -76,12 +76,15 @@ def plan(
         "measurements": measurements,
     }
     lines = [
-        f"epsilon {made.epsilon:.4f} of {epsilon:g} at delta {delta:g}, {made.rows} rows, {made.accountant.upper()}",
+        f"A fit would use epsilon {made.epsilon:.4f} of {epsilon:g}, at delta {delta:g}, for {made.rows} rows "
+        f"(accountant {made.accountant.upper()}).",
         "",
         *_table(measurements),
         "",
         *map(translated, notes),
-        f"About {seconds:.0f} s on a laptop's CPU. Shares are of the first-order privacy loss.",
+        "Noise multiplier: the noise's standard deviation over the most that one row can change. Share: about what "
+        "part of the budget a measurement uses (of the first-order privacy loss).",
+        f"About {seconds:.0f} s on a laptop's CPU.",
     ]
     result(content, "\n".join(lines), as_json=as_json)
 

@@ -96,13 +96,13 @@ def _inputs(model: Path | None, synthetic: Path | None, quiet: bool) -> Inputs:
     path = model or (newest_model(quiet=quiet) if synthetic is None else _namesake(synthetic))
     name = path.stem if path else name_of(synthetic).removesuffix(".synthetic") if synthetic else "table"
     if path is None and synthetic is None:
-        raise MedsynthError("There is no model here and no --synthetic. Fit and sample first, or name a table.")
+        raise MedsynthError("There is no model in this folder. Fit and sample first, or name a table with --synthetic.")
     folder = path.parent if path else Path()
     return Inputs(folder, name, path, synthetic or named(folder, f"{name}.synthetic"), None, None)
 
 
 def _with_real_rows(inputs: Inputs, real: Path | None, train: Path | None, shareable: bool) -> Inputs:
-    """The real rows, held out and fitted on. Raises where a shareable report names them, or another lacks them."""
+    """The held-out rows and the training rows. Raises where a shareable report names them, or another lacks them."""
     if shareable:
         if real or train:
             raise UsageError("--shareable reads no real rows: leave --real and --train out.")
@@ -171,8 +171,11 @@ def _command_line() -> list[str]:
 
 def _print(made: Report, output: Path, shareable: bool, as_json: bool) -> None:
     verdicts, twin = made.verdicts, output.with_suffix(".json")
-    lines = [f"{'-' if v.met is None else 'ok' if v.met else 'NO':<3} {v.question:<50} {_shown(v.estimate.value)}"
-             for v in verdicts]  # fmt: skip
+    words = {None: "not judged", True: "within", False: "BEYOND"}
+    lines = [
+        f"{words[v.met]:<11} {v.question:<52} {_shown(v.estimate.value)}, at most {v.limit:g}: {v.measure}"
+        for v in verdicts
+    ]
     facts = {
         "report": str(output),
         "json_twin": str(twin),
@@ -194,7 +197,7 @@ def _shown(value: float | None) -> str:
 
 def _cure(real: Path, name: str) -> str:
     return (
-        f"There are no held-out real rows ({real}), and rows that the model was fitted to would flatter it. The cure:\n"
+        f"There are no held-out real rows ({real}). Rows that the model was fitted to would make it look good. Do:\n"
         f"  medsynth fit {name}.csv --epsilon 3.7 --holdout 0.25 --force\n"
         f"  medsynth sample -n 10000 --force\n"
         "or name a file of real rows that no fit has seen: medsynth report --real FILE."

@@ -5,10 +5,10 @@ MedsynthError          1   anything that went wrong for a reason a user can mend
 |-- ArtifactError      1   a .medsynth file that is missing, foreign, truncated or tampered with
 |-- OutputExists       1   a file that would be overwritten unless `force` is given
 |-- UsageError         2   an argument out of its range
-|-- BudgetError        3   a privacy budget too small for what was asked of it
-`-- SchemaError        4   a schema that is not one, or a table that does not meet it
+|-- BudgetError        3   a privacy budget too small for what is to be measured
+`-- SchemaError        4   a schema that is not valid, or a table that does not meet it
 
-A message says what is wrong, where, and the cure. It never holds a cell of a table, nor a count of rows.
+A message says what is wrong, where, and the cure. It never contains a cell of a table, nor a count of rows.
 """
 
 from __future__ import annotations
@@ -45,6 +45,6 @@ class BudgetError(MedsynthError):
 
 
 class SchemaError(MedsynthError):
-    """A schema that is not one, or a table that does not meet it."""
+    """A schema that is not valid, or a table that does not meet it."""
 
     exit_code = 4

@@ -236,7 +236,7 @@ def schema_text() -> str:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Rewrite the committed tables, or write one of the size that was asked for."""
+    """Rewrite the committed tables, or write one of the given size."""
     parser = argparse.ArgumentParser(description="Simulate a thyroid clinic; no row describes a real person.")
     parser.add_argument("--rows", type=int, help="number of simulated patients (needs --output)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the simulation (default 0)")

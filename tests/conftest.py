@@ -73,6 +73,7 @@ def other_defaults(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch, other_defaults: Any) -> None:
     """Make fits quick: few lots, steps, two-way marginals and shards."""
+    from medsynth.methods import registry
     from medsynth.methods.dp_cgan import method as dp_cgan
     from medsynth.methods.dp_cgan import thyroid_study
     from medsynth.methods.dp_gan import method as dp_gan
@@ -82,7 +83,9 @@ def quick(monkeypatch: pytest.MonkeyPatch, other_defaults: Any) -> None:
     from medsynth.methods.warm_dp_cgan import budget_rule
     from medsynth.methods.warm_dp_cgan import method as warm_dp_cgan
 
-    monkeypatch.setattr(warm_dp_cgan, "STEPS", 5)
+    for name in registry.METHODS:  # a method that derives from another must not derive from the changed one for good
+        registry.module(name, None)
+    monkeypatch.setattr(warm_dp_cgan, "STEPS_PER_ROUND", 5)
     some = budget_rule.Allocation(count=3, steps=10, critic_share=0.1, critic_features=8)
     none = budget_rule.Allocation(count=0)
     monkeypatch.setattr(warm_dp_cgan, "allocate", lambda rows, columns, epsilon: some if columns > 3 else none)

@@ -24,7 +24,7 @@ def choose_device(device: str) -> str:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """These networks and matrices are too small to share: on a busy machine threads made fits 40 times slower."""
+    """Compute on one thread: on a busy machine more of them made fits of these small networks 40 times slower."""
     import torch
     from threadpoolctl import threadpool_limits
 

@@ -196,7 +196,9 @@ def check_target(schema: Schema) -> None:
     """Raises SchemaError for a target of one class or of levels not chosen yet, or a table of nothing else."""
     column = schema.columns[schema.target or schema.names[-1]]
     if column.categorical and not column.levels:
-        raise SchemaError(f"The target {schema.target!r} is in a hierarchy: name the levels to tell apart in `levels`.")
+        raise SchemaError(
+            f"The target {schema.target!r} is in a hierarchy of codes. Name its classes in `levels` instead."
+        )
     if column.categorical and column.size < 2:
         raise SchemaError(f"The target {schema.target!r} has one class: there is nothing to predict.")
     if len(schema.columns) < 2:

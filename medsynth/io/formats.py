@@ -19,9 +19,9 @@ from ..errors import TableError
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".gz", ".bz2", ".xz", ".zip")  # of tables
-KINDS = (".csv", ".parquet", ".csv.gz")  # under which a table is looked for by its name
+SUFFIXES_TRIED = (".csv", ".parquet", ".csv.gz")  # under which a table is looked for by its name
 PARQUET, WORKBOOK = b"PAR1", b"\xd0\xcf\x11\xe0"
-DAMAGED = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, gzip.BadGzipFile, RuntimeError)
+DAMAGE_ERRORS = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, gzip.BadGzipFile, RuntimeError)
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def beside(path: Path, ending: str) -> Path:
 
 def named(folder: Path, name: str) -> Path | None:
     """The table of that name in a folder, in any of the usual forms, or None."""
-    return next((folder / (name + kind) for kind in KINDS if (folder / (name + kind)).exists()), None)
+    return next((folder / (name + kind) for kind in SUFFIXES_TRIED if (folder / (name + kind)).exists()), None)
 
 
 def is_parquet(path: Path) -> bool:

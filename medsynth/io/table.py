@@ -55,7 +55,7 @@ def read(path: Path | str) -> Table:
         raise TableError(f"{path} is a folder. Name the table in it.") from None
     except csv.Error:
         raise TableError(f"{path} is not a CSV table. Check that its quotes are closed.") from None
-    except formats.DAMAGED:
+    except formats.DAMAGE_ERRORS:
         raise TableError(f"{path} is packed, and damaged. Copy it again, or pack it anew.") from None
     except OSError as error:
         raise TableError(f"{path} cannot be read ({error.strerror or 'damaged'}).") from None

@@ -1,4 +1,4 @@
-"""Synthetic rows into a file, part by part, in the form that its name asks for: CSV, packed or not, or Parquet."""
+"""Synthetic rows into a file, part by part, in the format that its name gives: CSV, packed or not, or Parquet."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check(path: Path) -> None:
 
 
 def write(file: BinaryIO, path: Path, frames: Iterable[pd.DataFrame], texts: Iterable[str]) -> None:
-    """Fill the open `file` in the form that the name `path` asks for, part by part, in constant memory.
+    """Fill the open `file` in the format that the name `path` gives, part by part, in constant memory.
 
     Parquet is written from `frames`, CSV from `texts`: only the one that is needed is sampled.
     """

@@ -35,7 +35,7 @@ class MethodModule(Protocol):
         """An estimate of a fit's seconds on one core of a laptop."""
 
     def notes(self, config: Any, rows: int, columns: int, epsilon: float) -> list[str]:
-        """What a person should know of the plan, a sentence or two each."""
+        """Notes on the plan, for a person, a sentence or two each."""
 
     @property
     def train(self) -> Callable[..., Arrays]:

@@ -30,7 +30,7 @@ def presets() -> dict[str, Method]:
 def settle(method: str | None, preset: str | None = None) -> str:
     """The name of the method meant: the one given, else the preset's own, else the default.
 
-    Raises UsageError for a name that is none and for a preset of another method.
+    Raises UsageError for an unknown name and for a preset of another method.
     """
     owners = presets()
     if preset is not None and preset not in owners:
@@ -49,7 +49,7 @@ def find(method: str | None, preset: str | None = None) -> Method:
 
 
 def module(method: str | None, preset: str | None = None) -> MethodModule:
-    """The code of a method or of one of its presets. Raises UsageError for a name that is none."""
+    """The code of a method or of one of its presets. Raises UsageError for an unknown name."""
     return find(method, preset).load(preset)
 
 
@@ -111,7 +111,7 @@ register(
         module=f"{_HERE}.gs_wgan.method",
         presets={
             "public-order": Preset(
-                summary="critics are used in a public order, without amplification by secret picks",
+                summary="critics are used in a public order, without amplification by secret sampling",
                 module=f"{_HERE}.gs_wgan.public_order",
             )
         },

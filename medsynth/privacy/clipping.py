@@ -81,7 +81,7 @@ def _record(critic: Mlp, loss: Loss, rows: Tensor) -> _Recorded:
 
 
 def factors(norms: Tensor, bound: float) -> Tensor:
-    """min(1, bound / norm), a hair below the bound so that rounding cannot lift a row over it; 0 for no number."""
+    """min(1, bound / norm), with a margin so that rounding cannot lift a row over the bound; 0 for an infinite norm."""
     found = (bound * (1 - 1e-6) / norms.clamp(min=1e-30)).clamp(max=1.0)
     return torch.where(torch.isfinite(norms), found, 0.0)
 
@@ -93,8 +93,8 @@ def clipped_gradient_sum(
 
     rows: (rows, features). With `groups`, (rows,) numbers below `group_count`, it is the sum over groups of
     the clipped *mean* gradient of the group's rows. Returns one tensor a parameter, in the order of
-    `critic.parameters()`. Sensitivity: `bound` per row; twice that per group, since one row more can turn a
-    clipped mean round. Raises BudgetError unless `bound` is positive.
+    `critic.parameters()`. Sensitivity: `bound` per row; twice that per group, since one row more can
+    reverse a clipped mean. Raises BudgetError unless `bound` is positive.
     """
     if not bound > 0:
         raise BudgetError("The clipping norm must be positive.")

@@ -20,7 +20,7 @@ from .accounting.calibration import Plan, Query
 
 Codes = NDArray[np.int32]
 
-SHARE = 0.06  # of the privacy loss, over all levels
+LOSS_SHARE = 0.06  # of the privacy loss, over all levels
 THRESHOLD_STDS = 4.0  # standard deviations of its noise that a node's count must exceed
 MIN_SHARE = 0.004  # of the rows: a node with fewer is left with its parent
 MAX_LEVELS = 100  # of a column
@@ -60,7 +60,7 @@ def _depth(columns: Mapping[str, Categorical]) -> int:
 def queries(columns: Mapping[str, Categorical]) -> list[Query]:
     """The queries that choose the levels of these columns: one for each level of the deepest hierarchy."""
     depth = _depth(columns)
-    return [Query(label=_label(d), weight=(SHARE / depth) ** -0.5) for d in range(1, depth + 1)]
+    return [Query(label=_label(d), weight=(LOSS_SHARE / depth) ** -0.5) for d in range(1, depth + 1)]
 
 
 def select_levels(columns: Mapping[str, Categorical], measure: Measure, plan: Plan) -> dict[str, Categorical]:

@@ -21,7 +21,7 @@ from .noise import Floats, noised
 from .release import Release, Releases
 
 TARGET, LEVELS, FORMATS = "schema: target levels", "schema: levels", "schema: number formats"
-SHARE = 0.075  # of the privacy loss, each measurement
+LOSS_SHARE = 0.075  # of the privacy loss, each measurement
 
 
 def column_types(table: Table) -> dict[str, Kind]:
@@ -29,7 +29,7 @@ def column_types(table: Table) -> dict[str, Kind]:
 
     Public by declaration: column types. They are read from all cells, so that one row can change them: a single word
     makes a column of numbers one of text. The claim of a fit without a schema rests on their being public knowledge,
-    as the header is, and the ledger's notes say so. Who cannot grant that declares a schema.
+    as the header is, and the ledger's notes say so. Where they are not public, declare a schema.
     """
     return io_table.dtypes(table)
 
@@ -41,8 +41,8 @@ def queries(types: Mapping[str, Kind], target: str) -> list[Query]:
     noise.
     """
     selections = [label for label, names in _columns_with_levels(types, target).items() if names]
-    found = [Query(label=label, weight=SHARE**-0.5, thresholded=True) for label in selections]
-    return found + [Query(label=FORMATS, weight=SHARE**-0.5)] * _has_numbers(types)
+    found = [Query(label=label, weight=LOSS_SHARE**-0.5, thresholded=True) for label in selections]
+    return found + [Query(label=FORMATS, weight=LOSS_SHARE**-0.5)] * _has_numbers(types)
 
 
 def _has_numbers(types: Mapping[str, Kind]) -> bool:
@@ -56,7 +56,7 @@ def _columns_with_levels(types: Mapping[str, Kind], target: str) -> dict[str, li
 
 
 class RawTable:
-    """A table before it has a schema: its schema can be measured, and nothing else be had of it."""
+    """A table before it has a schema: its schema can be measured, and nothing else."""
 
     __slots__ = ("__releases", "__table", "_rows", "_types")
 

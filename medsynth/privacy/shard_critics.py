@@ -1,4 +1,4 @@
-"""Many small critics in one tensor program: Wasserstein critics with gradient penalty, each with its own everything.
+"""Many small critics in one tensor program: Wasserstein critics with gradient penalty, each with its own weights.
 
 Gulrajani et al. 2017. Weights are stacked, (critics, out, in), and every product is batched over the critics, so that
 none depends on another's rows, weights, gradients or moments. There is no sum over the stack but that of the losses,

@@ -119,7 +119,7 @@ class Shards:
 
 
 def clipped(rows: Tensor, bound: float, joint: bool) -> Tensor:
-    """`rows` with each row's norm, or with `joint` that of all together, cut to `bound`, and a hair below."""
+    """`rows` with each row's norm, or with `joint` that of all together, cut to slightly below `bound`."""
     norms = torch.linalg.vector_norm(rows, dim=None if joint else 1, keepdim=True)
     factors: Tensor = (bound * (1 - 1e-6) / norms.clamp(min=1e-30)).clamp(max=1.0)
     return rows * factors

@@ -41,7 +41,7 @@ class CellMap(Protocol):
         """The cell of each code."""
 
 
-CHUNK = 8192  # rows whose gradients are summed at once
+CHUNK_ROWS = 8192  # rows whose gradients are summed at once
 Axes = Sequence[tuple[str, CellMap]]  # the axes of a contingency table: column and map each; "" is any column
 
 
@@ -123,7 +123,7 @@ class Vault:
                 groups = self.__groups(len(lot), microbatches)
                 sums = [clipped_gradient_sum(critic, loss, features(lot), bound, groups, microbatches)]
             else:  # a sum over rows, so over chunks of the lot: what is in memory at once is bounded
-                chunks = [lot[k : k + CHUNK] for k in range(0, max(len(lot), 1), CHUNK)]
+                chunks = [lot[k : k + CHUNK_ROWS] for k in range(0, max(len(lot), 1), CHUNK_ROWS)]
                 sums = [clipped_gradient_sum(critic, loss, features(chunk), bound) for chunk in chunks]
             std = event.multiplier * self._max_rows * sums[0].l2
             total = [torch.stack(tensors).sum(0) for tensors in zip(*(s.tensors for s in sums), strict=True)]

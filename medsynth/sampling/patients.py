@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ..errors import UsageError
 from ..rng import Stream, numpy_stream
 from ..schema import Schema
-from .rejection import ROUNDS, Codes, Sampler, broken, complete
+from .rejection import REJECTION_ROUNDS, Codes, Sampler, broken, complete
 
 Floats = NDArray[np.float64]
 ROWS_PER_PATIENT = "patients.sizes"  # the tensor that holds the shares of patients with one, two, ... rows
@@ -42,7 +42,7 @@ def resample_given_constants(codes: Codes, patients: Codes, sampler: Sampler, sc
     rest = [k for k, column in enumerate(schema.columns.values()) if column.modelled]
     firsts = codes[starts[patients - 1]]
     codes[left[:, None], rest] = firsts[left][:, rest]
-    for _ in range(ROUNDS):
+    for _ in range(REJECTION_ROUNDS):
         if not len(left):
             break
         fixed = {name: firsts[left, schema.names.index(name)] for name in schema.constant}

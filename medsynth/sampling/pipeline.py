@@ -20,7 +20,7 @@ from ..transforms.table_codec import csv_cells, decode
 from .patients import ROWS_PER_PATIENT, assign_patients, fresh_columns
 from .rejection import Codes, Sampler, rejection_sample
 
-CHUNK = 100_000  # rows in memory at once while a file is written
+CHUNK_ROWS = 100_000  # rows in memory at once while a file is written
 
 
 def sample_codes(
@@ -130,6 +130,6 @@ def frames(
 
 def _chunks(model: Model, n: int | None, seed: int | None, where: Sequence[str], balance: bool) -> Iterator[Codes]:
     count = model.rows if n is None else n
-    for start in range(0, max(count, 1), CHUNK):
+    for start in range(0, max(count, 1), CHUNK_ROWS):
         own = seed if start == 0 or seed is None else stream_seed(seed, f"rows from {start}")
-        yield sample_codes(model, min(CHUNK, count - start), own, where, balance, start)
+        yield sample_codes(model, min(CHUNK_ROWS, count - start), own, where, balance, start)

@@ -18,8 +18,8 @@ from ..transforms.table_codec import column_values, related_values
 
 Codes = NDArray[np.int32]
 Sampler = Callable[..., Codes]  # (rows, seed[, codes of some columns that each row is given]) to codes of the core
-ROUNDS = 12  # of sampling the rows that break a constraint; those left are copies of rows that break none
-SURPLUS, LEAST = 4, 256  # rows sampled for each one wanted, and at least: one in ten may meet a constraint
+REJECTION_ROUNDS = 12  # of sampling the rows that break a constraint; those left are copies of rows that break none
+OVERSAMPLING, MIN_SAMPLED = 4, 256  # rows sampled for each one wanted, and at least: one in ten may meet a constraint
 
 
 def complete(core: Codes, schema: Schema) -> Codes:
@@ -61,10 +61,10 @@ def rejection_sample(sampler: Sampler, schema: Schema, count: int, seed: int | N
     codes = complete(sampler(count, seed), schema)
     bad = np.flatnonzero(broken(codes, schema))
     stream = numpy_stream(seed, "rules")
-    for _ in range(ROUNDS):
+    for _ in range(REJECTION_ROUNDS):
         if not len(bad):
             break
-        wanted = min(max(SURPLUS * len(bad), LEAST), max(count, LEAST))
+        wanted = min(max(OVERSAMPLING * len(bad), MIN_SAMPLED), max(count, MIN_SAMPLED))
         again = complete(sampler(wanted, int(stream.integers(2**62))), schema)
         good = again[~broken(again, schema)][: len(bad)]
         codes[bad[: len(good)]] = good

@@ -25,7 +25,7 @@ COMPARE: dict[str, Callable[..., NDArray[np.bool_]]] = {
     "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 ARITHMETIC = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
-LONGEST = 500  # characters of a rule
+MAX_RULE_CHARACTERS = 500  # characters of a rule
 
 
 @dataclass(frozen=True)
@@ -222,8 +222,8 @@ def parse(text: str, columns: Mapping[str, bool]) -> Rule:
     >>> rule.broken({"pregnant": np.array(["1", "1", "0"], object), "sex": np.array(["F", "M", "M"], object)}).tolist()
     [False, True, False]
     """
-    if len(text) > LONGEST:
-        raise ValueError(f"a rule has at most {LONGEST} characters")
+    if len(text) > MAX_RULE_CHARACTERS:
+        raise ValueError(f"a rule has at most {MAX_RULE_CHARACTERS} characters")
     parser = _Parser(text, columns)
     found = parser.comparisons()
     premise: tuple[Comparison, ...] = ()

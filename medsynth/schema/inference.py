@@ -14,12 +14,12 @@ from ..transforms.column import Column, Level
 from ..transforms.number import Continuous, Count
 
 Floats = NDArray[np.float64]
-POWERS = np.arange(-40, 61)  # half octaves: magnitudes from 2^-20 to 2^30
-MAGNITUDES = 2 * len(POWERS) + 2  # negative, zero, positive, missing
+HALF_OCTAVES = np.arange(-40, 61)  # half octaves: magnitudes from 2^-20 to 2^30
+MAGNITUDES = 2 * len(HALF_OCTAVES) + 2  # negative, zero, positive, missing
 MOST_DECIMALS = 8
 FEW_LEVELS = 20  # an integer column of at most so many surviving levels may be categorical
-NEARLY_ALL = 0.95
-LARGEST = 1e9  # codes of whole numbers between such bounds still fit into 32 bits
+REQUIRED_SHARE = 0.95  # of the rows that a choice must cover
+LARGEST_BOUND = 1e9  # codes of whole numbers between such bounds still fit into 32 bits
 LOG_RATIO = 30.0  # a positive column whose 10 % and 90 % quantiles differ by more is read on a log scale
 
 
@@ -27,8 +27,8 @@ def magnitude_cell(values: Floats) -> NDArray[np.int64]:
     """The public cell of each number: its sign and half octave; NaN is the last cell. Shape as given."""
     with np.errstate(divide="ignore", invalid="ignore"):
         power = np.floor(2 * np.log2(np.abs(values)))
-    place = np.nan_to_num(np.clip(power, POWERS[0], POWERS[-1]) - POWERS[0]).astype(np.int64)
-    middle = len(POWERS)
+    place = np.nan_to_num(np.clip(power, HALF_OCTAVES[0], HALF_OCTAVES[-1]) - HALF_OCTAVES[0]).astype(np.int64)
+    middle = len(HALF_OCTAVES)
     cells = np.where(values < 0, middle - 1 - place, np.where(values > 0, middle + 1 + place, middle))
     return np.where(np.isnan(values), MAGNITUDES - 1, cells)
 
@@ -46,11 +46,11 @@ def bounds(counts: Floats, std: float) -> tuple[float, float]:
 
 def _edge(cell: int, *, upper: bool) -> float:
     """The lower or upper end of a magnitude cell, rounded outwards to two significant digits."""
-    middle = len(POWERS)
+    middle = len(HALF_OCTAVES)
     if cell == middle:
         return 0.0
     away = (cell > middle) is upper  # whether this end is the one farther from zero
-    power = POWERS[abs(cell - middle) - 1] + (1 if away else 0)
+    power = HALF_OCTAVES[abs(cell - middle) - 1] + (1 if away else 0)
     size = 2.0 ** (power / 2)
     digit = 10.0 ** (math.floor(math.log10(size)) - 1)
     rounded = (math.ceil if away else math.floor)(size / digit - (1e-9 if away else -1e-9)) * digit
@@ -59,7 +59,7 @@ def _edge(cell: int, *, upper: bool) -> float:
 
 def scale(counts: Floats) -> Literal["linear", "log"]:
     """The scale: log for a column without negative numbers whose positive part spans a wide range, else linear."""
-    positive = np.clip(counts[len(POWERS) + 1 : -1], 0, None)
+    positive = np.clip(counts[len(HALF_OCTAVES) + 1 : -1], 0, None)
     if positive.sum() <= 0:
         return "linear"
     share = np.cumsum(positive) / positive.sum()
@@ -75,7 +75,7 @@ def _widened(low: float, high: float, kind: str) -> tuple[float, float]:
     room = 16.0 if kind == "log" else 1.5
     low = 0.0 if 0 < low < high / 2 else low
     wide = (low * room if low < 0 else low), (high * room if high > 0 and low < high / 2 else high)
-    return max(wide[0], -LARGEST), min(wide[1], LARGEST)
+    return max(wide[0], -LARGEST_BOUND), min(wide[1], LARGEST_BOUND)
 
 
 def number(counts: Floats, std: float, decimals: Floats | None) -> Column:
@@ -87,7 +87,7 @@ def number(counts: Floats, std: float, decimals: Floats | None) -> Column:
         return Count(bounds=whole, scale=kind, missing=True)
     low, high = (low, high) if high > low else (low, low + 1.0)
     share = np.cumsum(np.clip(decimals, 0, None))
-    places = int(np.searchsorted(share, NEARLY_ALL * max(share[-1], 1e-9)))
+    places = int(np.searchsorted(share, REQUIRED_SHARE * max(share[-1], 1e-9)))
     # At least two codes, and no more than fit into 32 bits.
     fewest = max(0, math.ceil(-math.log10(high - low)))
     most = max(fewest, math.floor(8 - math.log10(high - low)))
@@ -106,7 +106,7 @@ def levels(kept: Mapping[str, float], rest: float, noise: float, *, whole: bool,
     it; otherwise a stray value goes to the most frequent level. Levels are sorted.
     """
     total = sum(kept.values())
-    if whole and (not kept or len(kept) > FEW_LEVELS or total < NEARLY_ALL * (total + max(rest, 0.0))):
+    if whole and (not kept or len(kept) > FEW_LEVELS or total < REQUIRED_SHARE * (total + max(rest, 0.0))):
         return None
     names: list[Level] = sorted(map(int, kept)) if whole else sorted(kept)
     if not names or (not whole and rest > max(3 * noise, 0.01 * rows)):

@@ -16,7 +16,7 @@ from ..transforms.registry import AnyColumn
 from .constraints import Rule, parse
 from .yaml_text import parse_yaml
 
-MOST_RULES, MOST_ROWS = 200, 1000
+MAX_RULES, MAX_ROWS_PER_PATIENT = 200, 1000
 UNFINISHED = re.compile(r"\bTODO\b")
 
 
@@ -41,9 +41,9 @@ class Schema(BaseModel):
     name: str
     target: str | None = None
     columns: dict[str, AnyColumn] = Field(min_length=1)
-    rules: tuple[str, ...] = Field((), max_length=MOST_RULES)
+    rules: tuple[str, ...] = Field((), max_length=MAX_RULES)
     unit: str | None = None  # the identifier of patients, where one patient and not one row is the unit of privacy
-    max_rows: int | None = Field(None, ge=1, le=MOST_ROWS)
+    max_rows: int | None = Field(None, ge=1, le=MAX_ROWS_PER_PATIENT)
     constant: tuple[str, ...] = ()  # columns that do not change over a patient's rows
 
     @model_validator(mode="after")
@@ -115,7 +115,7 @@ class Schema(BaseModel):
     def from_yaml(cls, text: str, where: str = "schema") -> Schema:
         """The schema in a YAML text; `where` names it in messages.
 
-        Raises SchemaError for text that is no YAML, for unknown keys or kinds, and while a TODO is left.
+        Raises SchemaError for text that is not YAML, for unknown keys or kinds, and while a TODO is left.
         """
         if todo := next((n for n, line in enumerate(text.splitlines(), 1) if UNFINISHED.search(line)), None):
             raise SchemaError(f"{where}, line {todo}: a TODO is left. Fill it in (or delete the file) and try again.")
@@ -123,7 +123,7 @@ class Schema(BaseModel):
 
     @classmethod
     def from_dict(cls, content: object, where: str = "schema") -> Schema:
-        """The schema in a mapping. Raises SchemaError where it is none."""
+        """The schema that a mapping declares. Raises SchemaError where it declares none."""
         try:
             return cls.model_validate(content)
         except ValidationError as error:

@@ -11,7 +11,7 @@ from ..errors import SchemaError
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader without YAML 1.1's surprises. Duplicate keys are errors, as YAML demands and PyYAML forgets."""
+    """SafeLoader with YAML 1.2's plain words. Duplicate keys are errors, which PyYAML itself does not check."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
 

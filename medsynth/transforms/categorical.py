@@ -29,9 +29,9 @@ from .column import (
 )
 from .hierarchies import SYSTEMS, CodePattern, System, hierarchy
 
-MAX_LEVELS, DEEPEST = 10_000, 10
-SHOWN = 20  # levels in a message
-DESCRIBED = 8  # levels in a description
+MAX_LEVELS, MAX_DEPTH = 10_000, 10
+LEVELS_IN_MESSAGE = 20  # levels in a message
+LEVELS_IN_DESCRIPTION = 8  # levels in a description
 
 
 def level_text(level: object) -> str:
@@ -59,7 +59,7 @@ class Levels(Column):
         return False
 
     def read_values(self, texts: Texts) -> Reading:
-        """Level numbers of texts; UNREADABLE for one that is no level and has nowhere to go."""
+        """Level numbers of texts; UNREADABLE for one that is no level, where no level is named for such."""
         index = {canonical(str(level), level): k for k, level in enumerate(self.levels)}
         other = UNREADABLE if self.unknown is None else self.levels.index(self.unknown)
         first = self.levels[0]
@@ -105,7 +105,7 @@ class Levels(Column):
         """The level of that name."""
         names = [str(level) for level in self.levels]
         if text not in names:
-            raise ValueError(f"no such level. The levels are: {', '.join(names[:SHOWN])}.")
+            raise ValueError(f"no such level. The levels are: {', '.join(names[:LEVELS_IN_MESSAGE])}.")
         return names.index(text), names.index(text)
 
     def validate_cells(self, cells: pd.Series) -> dict[str, Mask]:
@@ -118,8 +118,8 @@ class Levels(Column):
     def describe(self) -> Description:
         """The first levels by name."""
         names = [str(level) for level in self.levels]
-        more = f" and {len(names) - DESCRIBED} more" if len(names) > DESCRIBED else ""
-        return Description(", ".join(names[:DESCRIBED]) + more, self.describe_missing(), "exact")
+        more = f" and {len(names) - LEVELS_IN_DESCRIPTION} more" if len(names) > LEVELS_IN_DESCRIPTION else ""
+        return Description(", ".join(names[:LEVELS_IN_DESCRIPTION]) + more, self.describe_missing(), "exact")
 
 
 class Binary(Levels):
@@ -219,12 +219,12 @@ def _check_tree(tree: str | dict[str, Any]) -> None:
     """Raises ValueError unless all names of a tree are words, each once, and it is neither too deep nor too large."""
     try:
         whole = hierarchy(tree)
-        known = isinstance(whole, CodePattern) or (whole.depth <= DEEPEST and 0 < whole.size <= MAX_LEVELS)
+        known = isinstance(whole, CodePattern) or (whole.depth <= MAX_DEPTH and 0 < whole.size <= MAX_LEVELS)
     except (TypeError, AttributeError, RecursionError):
         known = False
     if not known:
         raise ValueError(
-            f"a tree is made of groups and lists of words, at most {DEEPEST} deep, {MAX_LEVELS} words in all"
+            f"a tree is made of groups and lists of words, at most {MAX_DEPTH} deep, {MAX_LEVELS} words in all"
         )
 
 

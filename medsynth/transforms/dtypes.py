@@ -11,7 +11,7 @@ from .column import Column
 
 _NUMBERS = r"u?int(8|16|32|64)|float|double|bool"
 # What an artifact may name: it may come from anywhere.
-KNOWN = re.compile(
+KNOWN_DTYPE = re.compile(
     r"object|category|bool|boolean|u?int(8|16|32|64)|U?Int(8|16|32|64)|[fF]loat(32|64)|string\[\w+\]"
     rf"|datetime64\[(s|ms|us|ns)\]|arrow:({_NUMBERS}|string|large_string)"
 )
@@ -19,7 +19,7 @@ KNOWN = re.compile(
 
 def cast(values: pd.Series, dtype: str, column: Column) -> pd.Series:
     """Values in the dtype of that name, or as they are where it is unknown or cannot represent them all."""
-    if not KNOWN.fullmatch(dtype):
+    if not KNOWN_DTYPE.fullmatch(dtype):
         return values
     try:
         if dtype == "category":

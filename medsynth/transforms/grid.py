@@ -43,7 +43,7 @@ def grid(column: Column, cells: int) -> Grid:
         return Grid(np.arange(count + 1), column.gaps)
     low, high = column.units
     if column.scale == "linear":
-        # Whole widths where values are few: cells of one and of two values in turn would look like a digit preference.
+        # Equal whole widths where values are few: a mix of cells of one and of two values resembles a digit preference.
         few = count < 8 * cells
         edges = np.append(np.arange(0, count, -(-count // cells)), count) if few else np.linspace(0, count, cells + 1)
     else:

@@ -100,16 +100,16 @@ class CodePattern:
 
 
 _LETTERS = tuple(string.ascii_uppercase)
-_ANY = tuple(string.digits + string.ascii_uppercase)
-_PAIRS = tuple(f"{k:02}" for k in range(100))
-_CATEGORY = tuple(a + b for a in string.digits for b in _ANY)
+_LETTERS_AND_DIGITS = tuple(string.digits + string.ascii_uppercase)
+_TWO_DIGITS = tuple(f"{k:02}" for k in range(100))
+_CATEGORY = tuple(a + b for a in string.digits for b in _LETTERS_AND_DIGITS)
 # What follows the first character after the dot, a fifth character or a mark, is left out: a coarsening in public.
 _ICD = re.compile(r"([A-Z])(?:([0-9][0-9A-Z])(?:\.?([0-9A-Z])[0-9A-Z]{0,4})?[*+!#]?)?$")
 _ATC = re.compile(r"([A-Z])(?:(\d\d)(?:([A-Z])(?:([A-Z])(\d\d)?)?)?)?$")
 SYSTEMS: dict[str, CodePattern] = {
-    "icd10": CodePattern(_ICD, (_LETTERS, _CATEGORY, _ANY), "."),
-    "icd10-plain": CodePattern(_ICD, (_LETTERS, _CATEGORY, _ANY)),
-    "atc": CodePattern(_ATC, (_LETTERS, _PAIRS, _LETTERS, _LETTERS, _PAIRS)),
+    "icd10": CodePattern(_ICD, (_LETTERS, _CATEGORY, _LETTERS_AND_DIGITS), "."),
+    "icd10-plain": CodePattern(_ICD, (_LETTERS, _CATEGORY, _LETTERS_AND_DIGITS)),
+    "atc": CodePattern(_ATC, (_LETTERS, _TWO_DIGITS, _LETTERS, _LETTERS, _TWO_DIGITS)),
 }
 
 

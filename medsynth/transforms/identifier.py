@@ -93,8 +93,8 @@ class Identifier(Column):
         raise ValueError("a key is not computed")
 
     def value_range(self, text: str) -> tuple[int, int]:
-        """No key can be asked for."""
-        raise ValueError("an identifier is made fresh and cannot be asked for.")
+        """No key can be a condition."""
+        raise ValueError("an identifier is made afresh for each row and cannot be a condition.")
 
     def validate_cells(self, cells: pd.Series) -> dict[str, Mask]:
         """None: keys are compared with nothing."""

@@ -30,7 +30,7 @@ from .column import (
     undeclared_gaps,
 )
 
-SIGNIFICANT = 5  # digits of the bounds' width that are kept where the schema gives no decimals
+SIGNIFICANT_DIGITS = 5  # digits of the bounds' width that are kept where the schema gives no decimals
 
 
 class Quantity(Column):
@@ -161,7 +161,7 @@ class Continuous(Quantity):
         if self.decimals is not None:
             return self.decimals
         width = self.bounds[1] - self.bounds[0]
-        return min(12, max(0, SIGNIFICANT - 1 - math.floor(math.log10(width))))
+        return min(12, max(0, SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(width))))
 
     @property
     def units(self) -> tuple[int, int]:

@@ -1,8 +1,8 @@
 """Run in a peer's own environment, without medsynth: fit the peer to FOLDER/train.csv and write FOLDER/synthetic.csv.
 
-FOLDER/domain.json gives, for each column, the levels or the declared bounds and scale: what medsynth's schema tells.
-Each peer gets it in the form that its documentation asks for, and 20 bins a number on the declared scale where it asks
-for bins.
+FOLDER/domain.json gives, for each column, the levels or the declared bounds and scale: what medsynth's schema declares.
+Each peer gets it in the form that its documentation describes, and 20 bins a number on the declared scale where it
+needs bins.
 """
 
 import json
@@ -36,18 +36,18 @@ def dpmm(method: Any, table: Any, domain: Any, epsilon: Any, delta: Any) -> Any:
     """dpmm's pipelines, with its own private discretisation."""
     from dpmm import pipelines
 
-    made, told = scaled(table, domain), {}
+    made, metadata = scaled(table, domain), {}
     for name, column in domain.items():
         if "levels" in column:
             made[name] = made[name].astype(str).astype("category")
-            told[name] = {"categories": [str(level) for level in column["levels"]]}
+            metadata[name] = {"categories": [str(level) for level in column["levels"]]}
         else:
             low, high = bounds(column)
             made[name] = made[name].astype(float).clip(low, high)
-            told[name] = {"lower": float(low), "upper": float(high)}
+            metadata[name] = {"lower": float(low), "upper": float(high)}
     kind = {"mst": pipelines.MSTPipeline, "privbayes": pipelines.PrivBayesPipeline, "aim": pipelines.AIMPipeline}
     pipeline = kind[method](epsilon=epsilon, delta=delta, n_jobs=1)
-    pipeline.fit(made, told)
+    pipeline.fit(made, metadata)
     return pipeline.generate(n_records=ROWS)
 
 

@@ -76,14 +76,14 @@ def table(runs: list[dict], floor: float) -> str:
 
 def main() -> None:
     """Run what is missing and print the table."""
-    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ask.add_argument("--data", type=Path, default=os.environ.get("MEDSYNTH_THYROID"))
-    ask.add_argument("--runs", type=int, default=5)
-    ask.add_argument("--epsilon", type=float, default=3.7)
-    ask.add_argument("--output", type=Path, default=Path("results/thyroid-study"))
-    given = ask.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=os.environ.get("MEDSYNTH_THYROID"))
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--epsilon", type=float, default=3.7)
+    parser.add_argument("--output", type=Path, default=Path("results/thyroid-study"))
+    given = parser.parse_args()
     if given.data is None:
-        ask.error("--data FOLDER or MEDSYNTH_THYROID is needed")
+        parser.error("--data FOLDER or MEDSYNTH_THYROID is needed")
     train, test = read(Path(given.data), "train"), read(Path(given.data), "test")
     given.output.parent.mkdir(parents=True, exist_ok=True)
     log = given.output.with_suffix(".jsonl")

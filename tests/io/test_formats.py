@@ -171,7 +171,7 @@ def test_samples_are_written_in_every_form(
     quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
 ) -> None:
     """In parts, of which one alone is in memory; the same rows whatever the form."""
-    monkeypatch.setattr(sampling, "CHUNK", 40)
+    monkeypatch.setattr(sampling, "CHUNK_ROWS", 40)
     monkeypatch.chdir(tmp_path)
     told = {**COLUMNS, "lab": {"kind": "continuous", "bounds": [0, 5], "missing": [-9, "refused"]}}
     given = frame().assign(lab=["refused", "1.5"] * 30)

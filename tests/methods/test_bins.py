@@ -22,10 +22,10 @@ PRESSURE = Count(bounds=(50, 300))
 
 def fitted(column: Any, codes: Any, most: int = 20) -> Any:
     """Bins of a column from exact histograms."""
-    from medsynth.methods.shared.marginals import CELLS
+    from medsynth.methods.shared.marginals import GRID_CELLS
     from medsynth.transforms.grid import grid
 
-    fine = grid(column, CELLS)
+    fine = grid(column, GRID_CELLS)
     shares = np.bincount(fine.cell_of(codes), minlength=fine.cells) / len(codes)
     kinds = DigitKinds(column.units[0], column.size)
     digits = np.bincount(kinds.cell_of(codes), minlength=kinds.cells) / len(codes)

@@ -16,11 +16,11 @@ from medsynth.transforms.conditions import parse
 
 @pytest.fixture(scope="module")
 def model() -> Any:
-    kept = warm_dp_cgan.STEPS
-    warm_dp_cgan.STEPS = 50
+    kept = warm_dp_cgan.STEPS_PER_ROUND
+    warm_dp_cgan.STEPS_PER_ROUND = 50
     schema = Schema.from_yaml(simulate.schema_text())
     made = medsynth.fit(simulate.cohort(3000, 7), epsilon=20, schema=schema, rows=3000, seed=1)
-    warm_dp_cgan.STEPS = kept
+    warm_dp_cgan.STEPS_PER_ROUND = kept
     return made
 
 

@@ -141,11 +141,11 @@ def test_encoding_reads_each_row_alone(clinic: Schema, cohort: pd.DataFrame) -> 
     """A row's features depend on that row alone: per-row gradients could not be bounded otherwise."""
     from medsynth.io.table import from_frame
     from medsynth.methods.dp_cgan.encoded_rows import EncodedRows
-    from medsynth.methods.shared.marginals import CELLS
+    from medsynth.methods.shared.marginals import GRID_CELLS
     from medsynth.transforms.grid import grid
 
     codes = encode(from_frame(cohort), clinic)
-    counts = {n: np.ones(grid(c, CELLS).cells) for n, c in clinic.columns.items()}
+    counts = {n: np.ones(grid(c, GRID_CELLS).cells) for n, c in clinic.columns.items()}
     rows = EncodedRows.of(clinic, counts, 300)
     other = codes.copy()
     other[7] = codes[8]

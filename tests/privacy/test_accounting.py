@@ -28,7 +28,7 @@ def exact_gaussian(multiplier: Any, delta: Any = DELTA) -> Any:
 def test_a_plain_gaussian_meets_its_exact_curve(multiplier: float) -> None:
     exact = exact_gaussian(multiplier)
     ours = accountant.epsilon([(Gaussian(multiplier=multiplier), 1)], DELTA)
-    assert exact - 1e-9 <= ours <= exact * (1.01 if exact > accountant.SMALL else 1.02) + 1e-4
+    assert exact - 1e-9 <= ours <= exact * (1.01 if exact > accountant.SMALL_EPSILON else 1.02) + 1e-4
 
 
 @pytest.mark.parametrize("multiplier", [0.9, 2.0, 8.0])

@@ -36,7 +36,7 @@ def test_one_query_for_each_level_and_none_without_columns() -> None:
     queries = selection.queries({"place": COLUMN})
     assert [query.label for query in queries] == [f"hierarchy level {depth}" for depth in (1, 2, 3)]
     # First-order losses are 1 / weight^2: the levels share the selection's part of the budget evenly.
-    assert sum(query.weight**-2 for query in queries) == pytest.approx(selection.SHARE)
+    assert sum(query.weight**-2 for query in queries) == pytest.approx(selection.LOSS_SHARE)
     assert selection.queries({}) == []
 
 

@@ -157,7 +157,7 @@ def test_rules_read_dates(quick: None) -> None:
 def test_many_rows_are_drawn_in_parts_and_no_key_comes_twice(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
     model = medsynth.fit(ward(), epsilon=5, schema=schema(), rows=400)
     whole = sampling.sample_csv(model, 90, seed=3)
-    monkeypatch.setattr(sampling, "CHUNK", 100)
+    monkeypatch.setattr(sampling, "CHUNK_ROWS", 100)
     assert sampling.sample_csv(model, 90, seed=3) == whole
     parts = list(sampling.csv_chunks(model, 350, seed=3))
     made = pd.read_csv(io.StringIO("".join(parts)))

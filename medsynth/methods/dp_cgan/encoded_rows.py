@@ -13,7 +13,7 @@ from ...privacy.vault import Codes
 from ...rng import Stream
 from ...schema import Schema
 from ...transforms.grid import Grid, grid
-from ..shared.marginals import CELLS, Condition, Marginal
+from ..shared.marginals import GRID_CELLS, Condition, Marginal
 from .layout import Layout
 
 LARGEST_SCORE = 3.0  # normal scores stay within about three standard deviations
@@ -147,4 +147,4 @@ def _bernoulli(logit: Tensor, uniform: Tensor, temperature: float) -> Tensor:
 
 def histogram_maps(schema: Schema) -> dict[str, Grid]:
     """The public grid of every column, over which its one-way marginal is measured."""
-    return {name: grid(column, CELLS) for name, column in schema.columns.items()}
+    return {name: grid(column, GRID_CELLS) for name, column in schema.columns.items()}

@@ -83,7 +83,7 @@ def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Que
 
 
 def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
-    """What a person should know of the plan: nothing here."""
+    """Notes on the plan, for a person: none."""
     return []
 
 
@@ -116,7 +116,7 @@ def train(
         # Critic step: noised lots, until the planned ones are used up.
         for _ in range(min(size.critic_steps, config.lots - critic.lots)):
             critic.measure(vault)
-        # Generator step: Adam on the distance between class means, with classes in turn.
+        # Generator step: Adam on the distance between class means, over all classes.
         labels = torch.arange(size.batch, device=device) % len(prior)
         fake = embed.clipped(rows.harden(_forward(net, labels, len(prior), size, latent), latent))
         loss = critic.generator_loss(fake, labels)

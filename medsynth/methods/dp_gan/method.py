@@ -68,7 +68,7 @@ def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Que
 
 
 def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
-    """What a person should know of the plan: nothing here."""
+    """Notes on the plan, for a person: none."""
     return []
 
 

@@ -1,10 +1,10 @@
 """GS-WGAN: critics train without noise on shards of the rows; only the gradient that the generator receives is noised.
 
 Chen, Orekondy, Fritz 2020. Central form: all shards in one process. Corrected, each with its reason in
-docs/methods/gs-wgan.md: a step's generated rows share one pick and are charged as one measurement; every critic trains
-at every step and the picks are made afterwards, without which the claimed amplification fails; shards follow from the
-rows by a public rule; classes are even in training, and by the noised marginal in the sample. Codes and generator are
-those of the other adversarial methods.
+docs/methods/gs-wgan.md: a step's generated rows share one draw of a shard and are charged as one measurement; every
+critic trains at every step and the shard is drawn afterwards, without which the claimed amplification fails; shards
+follow from the rows by a public rule; classes are even in training, and by the noised marginal in the sample. Codes
+and generator are those of the other adversarial methods.
 """
 
 from __future__ import annotations
@@ -39,11 +39,15 @@ class Config(MethodConfig):
     rows_a_shard: Count = Field(default=25, description="rows that the rule puts in a shard")
     most_shards: Count = Field(default=150, description="shards at most, by the rule")
     steps: Count = Field(default=150, description="steps of the generator; all critics train at each")
-    gradients: Count = Field(default=20, description="upstream gradients measured a step, each with its own pick")
+    gradients: Count = Field(
+        default=20, description="upstream gradients measured a step, each at a shard of its own draw"
+    )
     batch: Count = Field(default=12, description="generated rows that share an upstream gradient")
     clip: Positive = Field(default=1.0, description="clipping norm: critics with gradient penalty have slopes near one")
     joint: bool = Field(default=False, description="clip the gradients of a batch together, instead of row by row")
-    public_order: bool = Field(default=False, description="critics in a public order: no secret pick, no amplification")
+    public_order: bool = Field(
+        default=False, description="critics in a public order: no secret sampling of shards, no amplification"
+    )
     histogram_share: Share = Field(default=0.1, description="share of the one-way marginals")
     class_share: Share = Field(default=0.02, description="share of the class marginal")
 
@@ -69,7 +73,7 @@ class GsWganSize:
 
 
 def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Query]:
-    """One-way marginals, the class marginal, and the upstream gradients of picked critics."""
+    """One-way marginals, the class marginal, and the upstream gradients of sampled critics."""
     shards, times = config.shard_count(rows), config.measurements
     rest = 1 - config.histogram_share - config.class_share
     start = setup_queries(config.histogram_share, config.class_share)
@@ -88,7 +92,7 @@ def seconds(config: Config, rows: int) -> float:
 def epsilon_against_server(config: Config, rows: int, columns: int, epsilon: float, delta: float = 1e-5) -> float:
     """Epsilon of the same measurements against those who see which shard is used, in a public order of the shards.
 
-    Without secret picks there is no amplification: a shard's own measurements, plain Gaussians, count, and no other
+    Without secret sampling there is no amplification: a shard's own measurements, plain Gaussians, count, and no other
     shard's (parallel composition).
     """
     plan = make_plan(queries(config, rows, columns, epsilon), epsilon=epsilon, delta=delta, rows=rows)
@@ -98,19 +102,19 @@ def epsilon_against_server(config: Config, rows: int, columns: int, epsilon: flo
 
 
 def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
-    """What a person should know of the plan."""
+    """Notes on the plan, for a person."""
     schedule = (
-        f"{config.shard_count(rows)} critics give {config.measurements} gradients, each at about {config.batch} "
-        "generated rows: by a rule on rows (docs/methods/gs-wgan.md)."
+        f"{config.measurements} gradients of {config.shard_count(rows)} critics will be measured, each at "
+        f"{config.batch} generated rows: by a rule on rows (docs/methods/gs-wgan.md)."
     )
     if epsilon > LARGEST_EPSILON_NOTED:
         return [schedule]
     seen = epsilon_against_server(config, rows, columns, epsilon)
     return [
         schedule,
-        f"epsilon {epsilon:g} holds where the pick stays secret, as in this process. In a federation the server sees "
-        f"which critic is picked: against it the same noise is worth epsilon {seen:.3g} (delta 1e-5, critics in a "
-        "public order).",
+        f"epsilon {epsilon:g} holds where nobody sees which critic is sampled, as in this process. The server "
+        f"of a federation sees it: against it the same noise gives epsilon {seen:.3g} (delta 1e-5, critics in a public "
+        "order).",
     ]
 
 
@@ -137,7 +141,7 @@ def train(
     for _ in range(size.warm):  # algorithm 1, warm start: nothing is measured, and the generator stays at its start
         train_critics()
     for step in range(config.steps):
-        train_critics()  # all critics, whichever is picked next
+        train_critics()  # all critics, whichever is sampled next
         for number in range(config.gradients):
             labels = (torch.arange(config.batch, device=device) + number * config.batch) % classes
             fake = setup.fakes(labels, latent, relaxed=False)

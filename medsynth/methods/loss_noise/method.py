@@ -28,8 +28,11 @@ from ..shared.losses import generated_loss, real_loss
 from ..shared.sampler import generate as generate
 from ..shared.training_setup import TrainingSetup, setup_queries
 
-WIDTH, BATCH, STEP, AVERAGE = 64, 512, 2e-3, 0.98  # critic's hidden layer, generated rows, Adam, averaged weights
-UNBOUNDED = 1e6  # a clipping norm that no gradient reaches: the method clips losses and not gradients
+HIDDEN_WIDTH = 64  # of the critic
+BATCH = 512  # generated rows a step
+LEARNING_RATE = 2e-3  # of Adam
+AVERAGING_DECAY = 0.98  # of the generator's averaged weights
+UNREACHED_NORM = 1e6  # a clipping norm that no gradient reaches: the method clips losses and not gradients
 
 
 class Config(MethodConfig):
@@ -64,7 +67,7 @@ def claimed(rate: float, steps: int, multiplier: float, delta: float) -> float:
 
 
 def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
-    """What a person should know: what the paper would claim here, and what holds."""
+    """Notes on the plan, for a person: what the paper would claim here, and what holds."""
     printed = claimed(config.sampling_rate(rows), config.lots, config.multiplier, 1e-5)
     return [f"The paper's formula prints epsilon {printed:.3g} here, at delta 1e-5. No finite epsilon holds."]
 
@@ -89,10 +92,10 @@ def train(
     """Fit the generator. Returns its tensors and the marginals that decode its rows."""
     setup = TrainingSetup.measure(schema, vault, plan, seed, device)
     latent, inert = torch_stream(seed, "latent", device), torch_stream(seed, "noise of the loss", device)
-    critic = Mlp([setup.classes * setup.width, WIDTH, 1], "leaky_relu", torch_stream(seed, "critic")).to(device)
+    critic = Mlp([setup.classes * setup.width, HIDDEN_WIDTH, 1], "leaky_relu", torch_stream(seed, "critic")).to(device)
     net = setup.mixture.net
-    critic_adam, generator_adam = (torch.optim.Adam(n.parameters(), STEP, (0.5, 0.9)) for n in (critic, net))
-    averaged = AveragedWeights(net, AVERAGE)
+    critic_adam, generator_adam = (torch.optim.Adam(n.parameters(), LEARNING_RATE, (0.5, 0.9)) for n in (critic, net))
+    averaged = AveragedWeights(net, AVERAGING_DECAY)
     lot = config.sampling_rate(plan.equivalent_rows) * plan.rows
 
     def encode(codes: Codes) -> Tensor:
@@ -101,8 +104,8 @@ def train(
     for step in range(config.lots):
         first, second = (setup.by_class(setup.fakes(setup.labels(BATCH, latent), latent)) for _ in range(2))
         # Critic step: real rows without clipping, and the first generated batch.
-        fake_sum = clipped_gradient_sum(critic, generated_loss, first.detach(), UNBOUNDED).tensors
-        real_sum = vault.measure_gradient_sum(CRITIC_GRADIENTS, critic, real_loss, encode, UNBOUNDED)
+        fake_sum = clipped_gradient_sum(critic, generated_loss, first.detach(), UNREACHED_NORM).tensors
+        real_sum = vault.measure_gradient_sum(CRITIC_GRADIENTS, critic, real_loss, encode, UNREACHED_NORM)
         for p, real, fake in zip(critic.parameters(), real_sum, fake_sum, strict=True):
             p.grad = real / lot + fake / BATCH
         critic_adam.step()

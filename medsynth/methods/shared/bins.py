@@ -11,7 +11,7 @@ from ...rng import Stream
 from ...schema import Column, Schema
 from ...transforms.grid import Grid, grid
 from .digit_preference import draw_numbers, kind_weights
-from .marginals import CELLS
+from .marginals import GRID_CELLS
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -20,7 +20,7 @@ LARGEST_LOG_RATIO = 4.0  # of a class to the whole table inside a bin
 
 def fine_grid(column: Column) -> Grid:
     """The fine public grid of a column: where values are many, edges that no cell should blur may lie anywhere."""
-    return grid(column, 2 * CELLS if column.size > 8 * CELLS else CELLS)
+    return grid(column, 2 * GRID_CELLS if column.size > 8 * GRID_CELLS else GRID_CELLS)
 
 
 def grids(schema: Schema, most: int) -> dict[str, Grid]:
@@ -58,7 +58,7 @@ class Bins:
 
     @classmethod
     def of(cls, column: Column, shares: Floats | None, digits: Floats | None, most: int) -> Bins:
-        """At most `most` bins of roughly equal mass; few values stay themselves."""
+        """At most `most` bins of roughly equal mass; where values are few, each is a bin."""
         fine = fine_grid(column)
         place = np.arange(fine.cells)
         values = fine.cells - column.gaps
@@ -121,8 +121,8 @@ class Bins:
     def inside(self, log_shares: Floats) -> Floats:
         """Weights of the fine cells for each class, (classes, fine cells), given log p(bin | class), (classes, bins).
 
-        The fine histogram is everyone's. A class's log ratio to it is known at the bins' middles and taken to be linear
-        in between and beyond: in the highest bin, a class that grows rarer towards it stays at its lower edge.
+        The fine histogram is of all classes. A class's log ratio to it is known at the bins' middles and taken as
+        linear in between and beyond: in the highest bin, a class that grows rarer towards it stays at its lower edge.
         """
         weight = np.tile(self.shares + 1e-12, (len(log_shares), 1))
         if self.ordered < 3:

@@ -1,4 +1,4 @@
-"""What turns drawn bins and classes into codes: bins of every column and the target's classes, from noisy marginals."""
+"""From drawn bins and classes to codes: bins of every column and the target's classes, from noisy marginals."""
 
 from __future__ import annotations
 

@@ -9,18 +9,18 @@ from numpy.typing import NDArray
 
 from ...rng import Stream
 from ...schema import Schema
-from .marginals import CELLS
+from .marginals import GRID_CELLS
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
 Whole = NDArray[np.int64]
 DECIMAL_PLACES = 4  # decimal places, from the last, in which preferred digits are looked for
-DIGITS = 9
+NONZERO_DIGITS = 9
 FITTING_ROUNDS = 50  # of iterative proportional fitting
 # Kinds of whole numbers: by the place of the last digit that is not zero and by that digit; then all multiples of
 # 10^DECIMAL_PLACES. Each kind is a residue class, so the numbers of a kind in a range are counted and drawn exactly.
-MODULUS = np.array([*np.repeat(10 ** np.arange(1, DECIMAL_PLACES + 1), DIGITS), 10**DECIMAL_PLACES])[:, None]
-RESIDUE = np.array([d * 10**k for k in range(DECIMAL_PLACES) for d in range(1, DIGITS + 1)] + [0])[:, None]
+MODULUS = np.array([*np.repeat(10 ** np.arange(1, DECIMAL_PLACES + 1), NONZERO_DIGITS), 10**DECIMAL_PLACES])[:, None]
+RESIDUE = np.array([d * 10**k for k in range(DECIMAL_PLACES) for d in range(1, NONZERO_DIGITS + 1)] + [0])[:, None]
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ class DigitKinds:
     def cell_of(self, codes: Codes) -> NDArray[np.int64]:
         """The kind of each value."""
         units = codes.astype(np.int64) + self.low
-        kind = np.full(len(codes), DIGITS * DECIMAL_PLACES)
+        kind = np.full(len(codes), NONZERO_DIGITS * DECIMAL_PLACES)
         for k in reversed(range(DECIMAL_PLACES)):
             rest = units % 10 ** (k + 1)
-            kind = np.where(rest > 0, DIGITS * k + rest // 10**k - 1, kind)
+            kind = np.where(rest > 0, NONZERO_DIGITS * k + rest // 10**k - 1, kind)
         return np.where(codes < self.top, kind, len(MODULUS))
 
 
@@ -50,7 +50,7 @@ def digit_kinds(schema: Schema) -> dict[str, DigitKinds]:
     return {
         name: DigitKinds(column.units[0], column.size)
         for name, column in schema.columns.items()
-        if not column.categorical and column.size > CELLS
+        if not column.categorical and column.size > GRID_CELLS
     }
 
 
@@ -61,9 +61,9 @@ def shrunk(counts: Floats, std: float) -> Floats:
     """
     found = counts.copy()
     for k in range(DECIMAL_PLACES):
-        some = slice(DIGITS * k, DIGITS * (k + 1))
+        some = slice(NONZERO_DIGITS * k, NONZERO_DIGITS * (k + 1))
         deviations = counts[some] - counts[some].mean()
-        found[some] -= deviations * min(1.0, (DIGITS - 3) * std**2 / max(float(deviations @ deviations), 1e-12))
+        found[some] -= deviations * min(1.0, (NONZERO_DIGITS - 3) * std**2 / max(float(deviations @ deviations), 1e-12))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Cross-entropy losses of a critic that tells real rows from generated ones."""
+"""Cross-entropy losses of a critic that separates real rows from generated ones."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from ...transforms.grid import Grid, grid
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
-CELLS = 128  # of a number's public grid
-TAIL = 0.0015  # normal scores are cut at this tail probability, about 3 standard deviations
+GRID_CELLS = 128  # of a number's public grid
+TAIL_PROBABILITY = 0.0015  # normal scores are cut at this tail probability, about 3 standard deviations
 NUMERIC_CLASSES = 8  # a numeric target is conditioned on by at most as many quantile bins
 
 
@@ -48,7 +48,7 @@ class Marginal:
         """From noisy `counts` over a grid of the column, by default the usual one, and the declared number of rows."""
         shares = cleaned(counts, total)
         values, gaps = np.split(shares, [len(shares) - column.gaps])
-        return cls(column, cells or grid(column, CELLS), values / values.sum(), gaps)
+        return cls(column, cells or grid(column, GRID_CELLS), values / values.sum(), gaps)
 
     @property
     def missing_share(self) -> float:
@@ -64,13 +64,13 @@ class Marginal:
     def scores(self, codes: Codes) -> Floats:
         """Normal scores of non-missing codes, shape as given."""
         rank = np.interp(codes + 0.5, self.grid.edges, self.cdf)
-        return np.asarray(ndtri(np.clip(rank, TAIL, 1 - TAIL)))
+        return np.asarray(ndtri(np.clip(rank, TAIL_PROBABILITY, 1 - TAIL_PROBABILITY)))
 
     def codes(self, scores: Floats, uniforms: Floats) -> Codes:
         """Codes of normal scores. Scores are cut at the tail, so `uniforms` spreads what lies beyond it."""
         rank = np.asarray(ndtr(scores))
-        low, high = rank <= TAIL, rank >= 1 - TAIL
-        rank = np.where(low, TAIL * uniforms, np.where(high, 1 - TAIL * uniforms, rank))
+        low, high = rank <= TAIL_PROBABILITY, rank >= 1 - TAIL_PROBABILITY
+        rank = np.where(low, TAIL_PROBABILITY * uniforms, np.where(high, 1 - TAIL_PROBABILITY * uniforms, rank))
         return self.codes_at(rank)
 
     def codes_at(self, rank: Floats) -> Codes:

@@ -20,7 +20,7 @@ from .marginals import Condition
 from .mixture import MixtureOfProducts
 
 FIXED_ROWS, FREE_ROWS = 8192, 65536  # rows drawn at once, with values of their own and without
-IMPOSSIBLE = 1e-9  # a chance below this is taken for zero
+NEGLIGIBLE_PROBABILITY = 1e-9  # a chance below this is taken for zero
 Floats = NDArray[np.float64]
 
 
@@ -109,10 +109,10 @@ def generate(
     sampler = Sampler.of(tensors, schema, rows, dict(where or {}))
     weights = sampler.mixture.evidence(sampler.allowed)
     chance = sampler.prior * weights.mean(0)
-    if chance.sum() < IMPOSSIBLE:
+    if chance.sum() < NEGLIGIBLE_PROBABILITY:
         raise UsageError("No row meets these conditions together. Leave one out or widen a range.")
     if balance:
-        chance = (chance > IMPOSSIBLE).astype(np.float64)
+        chance = (chance > NEGLIGIBLE_PROBABILITY).astype(np.float64)
     rng = numpy_stream(seed, "sample")
     labels = rng.choice(len(chance), count, p=chance / chance.sum())
     parts = np.array_split(np.arange(count), max(1, count // (FIXED_ROWS if fixed else FREE_ROWS)))

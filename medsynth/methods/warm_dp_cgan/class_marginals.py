@@ -16,7 +16,7 @@ from ..shared.bins import Bins
 from ..shared.conditionals import conditionals
 
 Floats = NDArray[np.float64]
-SEPARATION = 0.7  # of the best column's difference between classes, from which a column is measured again
+SEPARATION_TO_REMEASURE = 0.7  # of the best column's difference between classes, from which a column is measured again
 FINER_BINS = 60  # of such a column, of even mass where all classes have the same weight
 
 
@@ -44,7 +44,7 @@ class ClassMarginals:
     def separating(self) -> list[str]:
         """The columns whose shares differ between classes nearly as much as the best one's; classes weigh the same."""
         distance = {name: float(np.abs(np.exp(b) - np.exp(b).mean(0)).sum()) for name, b in self.base.items()}
-        return [name for name, far in distance.items() if far >= SEPARATION * max(distance.values())]
+        return [name for name, far in distance.items() if far >= SEPARATION_TO_REMEASURE * max(distance.values())]
 
     def remeasured(self, vault: Vault, label: str, multiplier: float, given: tuple[str, CellMap]) -> ClassMarginals:
         """With the separating columns measured again, the two measurements of each bin combined by their precision."""

@@ -31,7 +31,7 @@ from ..shared.sampler import generate as generate
 from .budget_rule import Allocation, allocate
 from .class_marginals import ClassMarginals
 from .critic import Critic, FeatureSums
-from .two_way_marginals import STEPS, ColumnPair, TwoWayMarginal, expected_tables, fit
+from .two_way_marginals import STEPS_PER_ROUND, ColumnPair, TwoWayMarginal, expected_tables, fit
 
 BY_CLASS, REMEASURED = "class-by-bin marginals", "re-measured class marginals"
 SELECTION, TWO_WAY = "two-way selection", "two-way marginals"
@@ -83,11 +83,11 @@ def seconds(config: Config, rows: int) -> float:
 
 
 def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
-    """What a person should know of the plan."""
+    """Notes on the plan, for a person."""
     plan = config.allocation(rows, columns, epsilon)
     pairs = f"{plan.count} pairs of columns will be measured" if plan.count else "No pair of columns is measured"
     share = plan.critic_share
-    critic = f"the critic gets {share:.0%} of the privacy loss" if share else "the critic gets nothing"
+    critic = f"the critic gets {share:.0%} of the privacy loss" if share else "no critic is trained"
     return [f"{pairs}, and {critic}: by a rule on rows, columns and epsilon (docs/methods/default.md)."]
 
 
@@ -155,7 +155,7 @@ class _Fit:
             most = max(self.config.candidates, 2 * self.allocation.count // rounds)
             candidates = [left[k] for k in public.permutation(len(left))[:most]]
             measured += self.select_and_measure(mixture, start, candidates)
-            steps = self.allocation.steps if number == rounds - 1 else STEPS
+            steps = self.allocation.steps if number == rounds - 1 else STEPS_PER_ROUND
 
             def step_done(done: int, of: int, number: int = number) -> None:
                 progress(number * of + done, rounds * of)

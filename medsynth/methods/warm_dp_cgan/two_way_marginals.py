@@ -17,7 +17,7 @@ from .class_marginals import ClassMarginals
 from .critic import FeatureSums
 
 Floats = NDArray[np.float64]
-STEPS = 200  # of Adam, after each round but the last
+STEPS_PER_ROUND = 200  # of Adam, after each round but the last
 LEARNING_RATE = 4e-3
 RESIDUAL_PRIOR_STD = 1.0
 

@@ -26,10 +26,11 @@ Accountant = Literal["prv", "rdp"]
 Composition = Iterable[tuple[Event, int]]
 History = tuple[list[tuple[float, float, int]], list[tuple[ShardSampledGaussian, int]]]  # as below
 RELATIVE_ERROR = 0.003  # of epsilon: how far PRV's upper bound may lie above the truth
-SMALL, SMALL_ERROR = 0.3, 0.01  # below such an epsilon a mesh that fine takes minutes: a coarser one, still above
+# Below such an epsilon a mesh that fine takes minutes: a coarser one is used, whose bound lies above the truth too.
+SMALL_EPSILON, SMALL_EPSILON_ERROR = 0.3, 0.01
+PLD_INTERVAL = 1e-4  # of the independent accountant's losses
 SAME_EPSILON = 0.005  # relative difference up to which two computations of epsilon agree
 ABOVE_EXACT: dict[Accountant, float] = {"prv": 0.02, "rdp": 0.5}  # how far an accountant may lie above the exact value
-MESH = 1e-4  # of the independent accountant's losses
 # Opacus' orders end at 63, which is too few where epsilon is small.
 ORDERS = [1 + x / 10 for x in range(1, 100)] + list(range(11, 64)) + [2.0**k for k in range(6, 13)]
 
@@ -80,7 +81,7 @@ def epsilon(events: Composition, delta: float, accountant: Accountant = "prv") -
     events = list(events)
     rest = delta - partition_selection_delta(events)
     if rest <= 0:
-        raise BudgetError("Partition selection alone uses up delta. Give a larger `delta` or declare a schema.")
+        raise BudgetError("Learning a schema would use up all of delta. Give a larger `delta` or declare a schema.")
     history = as_sampled_gaussians(events), shard_sampled(events)
     if not any(history):
         return 0.0
@@ -114,7 +115,7 @@ def supports(events: Composition, delta: float, claimed: float, by: Accountant) 
         due = epsilon(events, delta, by)
         return abs(due - claimed) <= SAME_EPSILON * max(due, claimed)
     mu, looser = 1 / rows[0][0], (1 + ABOVE_EXACT[by]) * (1 + SAME_EPSILON)
-    lower = claimed / looser - SMALL_ERROR
+    lower = claimed / looser - SMALL_EPSILON_ERROR
     return gaussian_delta(mu, claimed * (1 + 1e-9)) <= rest and (lower <= 0 or gaussian_delta(mu, lower) > rest)
 
 
@@ -159,7 +160,7 @@ def _prv(history: History, delta: float, error: float | None = None) -> float:
     # The mesh must be fine against epsilon itself: at a fixed 0.01 a true 0.008 is reported as 0.018.
     if error is None:
         above = min(_rdp(history, delta, reach=True), 300.0 if history[1] else 20.0)
-        error = max(1e-5, above * (RELATIVE_ERROR if above > SMALL else SMALL_ERROR))
+        error = max(1e-5, above * (RELATIVE_ERROR if above > SMALL_EPSILON else SMALL_EPSILON_ERROR))
     if history[1]:
         return _prv_with_shards(history, delta, error)
     ledger = PRVAccountant()
@@ -195,12 +196,14 @@ def cross_check(events: Composition, delta: float) -> float:
     from dp_accounting.pld import privacy_loss_distribution
 
     events = list(events)
-    total = privacy_loss_distribution.identity(MESH)
+    total = privacy_loss_distribution.identity(PLD_INTERVAL)
     for multiplier, rate, count in as_sampled_gaussians(events):
         one = privacy_loss_distribution.from_gaussian_mechanism(
-            multiplier, value_discretization_interval=MESH, sampling_prob=rate
+            multiplier, value_discretization_interval=PLD_INTERVAL, sampling_prob=rate
         )
         total = total.compose(one.self_compose(count))
     for event, count in shard_sampled(events):
-        total = total.compose(shard_sampling.independent(event.multiplier, event.rate, MESH).self_compose(count))
+        total = total.compose(
+            shard_sampling.independent(event.multiplier, event.rate, PLD_INTERVAL).self_compose(count)
+        )
     return float(total.get_epsilon_for_delta(delta - partition_selection_delta(events)))

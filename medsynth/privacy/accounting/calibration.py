@@ -23,7 +23,7 @@ from .events import (
 from .ledger import Ledger
 
 TOLERANCE = 0.004  # the plan spends at least this close to the budget, relatively
-SMALLEST, LARGEST = 1e-2, 1e4  # scales of noise between which a plan is sought
+SMALLEST_SCALE, LARGEST_SCALE = 1e-2, 1e4  # scales of noise between which a plan is sought
 PRV_FAILURES = (BudgetError, ValueError, RuntimeError, FloatingPointError, MemoryError)  # Opacus issue 601
 PARTITION_SELECTION_DELTA = 0.1  # share of delta that partition selection may use
 
@@ -145,13 +145,13 @@ def make_plan(
     def cost(scale: float, by: accountant.Accountant) -> float:
         return accountant.epsilon([(query.event(scale, delta), query.times) for query in queries], delta, by)
 
-    if cost(LARGEST, "rdp") > epsilon:
+    if cost(LARGEST_SCALE, "rdp") > epsilon:
         raise BudgetError(
             f"epsilon {epsilon:g} at delta {delta:g} is too small for this method. Give a larger `epsilon`."
         )
     # RDP is quick and lies above PRV: it finds a scale that is safe under both, PRV then lowers it.
     chosen: accountant.Accountant = "rdp"
-    scale = _least(lambda z: cost(z, "rdp"), SMALLEST, LARGEST, epsilon)
+    scale = _least(lambda z: cost(z, "rdp"), SMALLEST_SCALE, LARGEST_SCALE, epsilon)
     with contextlib.suppress(*PRV_FAILURES):
         if cost(scale, "prv") <= epsilon:
             low = scale / (

@@ -110,7 +110,7 @@ class PublicOrderGaussian:
 Event = Gaussian | SubsampledGaussian | Thresholded | ShardSampledGaussian | PublicOrderGaussian
 _ALL: tuple[type[Event], ...] = (Gaussian, SubsampledGaussian, Thresholded, ShardSampledGaussian, PublicOrderGaussian)
 KINDS: dict[str, type[Event]] = {k.__name__: k for k in _ALL}
-WHOLE = ("shards",)  # fields that hold whole numbers
+INTEGER_FIELDS = ("shards",)  # fields that hold whole numbers
 
 
 def first_order_loss(event: Event) -> float:
@@ -132,5 +132,5 @@ def to_json(event: Event) -> dict[str, Any]:
 def from_json(content: dict[str, Any]) -> Event:
     """The event that `content` holds. Raises BudgetError, TypeError or KeyError where it holds none."""
     fields: dict[str, Any] = {key: float(value) for key, value in content.items() if key != "mechanism"}
-    fields |= {key: content[key] for key in WHOLE if key in fields}
+    fields |= {key: content[key] for key in INTEGER_FIELDS if key in fields}
     return KINDS[content["mechanism"]](**fields)

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 Floats = NDArray[np.float64]
-REACH, POINTS = 37.0, 4001  # standard deviations and points of the mesh of `rdp`
-TAIL = 9.0  # standard deviations; what lies beyond counts as infinite loss
+REACH_STDS, MESH_POINTS = 37.0, 4001  # standard deviations and points of the mesh of `rdp`
+TAIL_STDS = 9.0  # standard deviations; what lies beyond counts as infinite loss
 
 
 @dataclass(frozen=True)
@@ -54,15 +54,15 @@ class ShardSamplingLoss:
         They bound how far sums of losses go, nearly exactly where `without_replacement` is far too careful.
         """
         s, rate = self.noise_multiplier, self.sample_rate
-        top = REACH / s + 0.5 / s**2  # of the loss without sampling; then of this one
+        top = REACH_STDS / s + 0.5 / s**2  # of the loss without sampling; then of this one
         top = top + math.log(rate) if top > 500 else math.log1p(rate * math.expm1(top))
-        edges = np.linspace(-top, top, POINTS)
+        edges = np.linspace(-top, top, MESH_POINTS)
         mass = np.maximum(np.diff(self.cdf(edges)), 1e-300)
         steps = np.asarray(orders)[:, None] - 1
         values = steps * edges[1:] + np.log(mass)
         most = values.max(1)
         found = (most + np.log(np.exp(values - most[:, None]).sum(1))) / steps[:, 0]
-        return np.where(np.asarray(orders) / s < REACH - 10, found, np.inf)
+        return np.where(np.asarray(orders) / s < REACH_STDS - 10, found, np.inf)
 
 
 def independent(multiplier: float, rate: float, mesh: float) -> Any:
@@ -75,7 +75,7 @@ def independent(multiplier: float, rate: float, mesh: float) -> Any:
     removed = privacy_loss_mechanism.GaussianPrivacyLoss(
         multiplier, sampling_prob=rate, adjacency_type=privacy_loss_mechanism.AdjacencyType.REMOVE
     )
-    largest = math.log1p(rate * math.expm1(min(TAIL / multiplier + 0.5 / multiplier**2, 500.0)))
+    largest = math.log1p(rate * math.expm1(min(TAIL_STDS / multiplier + 0.5 / multiplier**2, 500.0)))
     steps = np.arange(0, math.ceil(largest / mesh) + 1)
     above = np.asarray(removed.get_delta_for_epsilon(steps * mesh))
     below = -np.expm1(-steps * mesh) + np.exp(-steps * mesh) * above

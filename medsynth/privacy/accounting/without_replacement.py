@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-SHARP = 64  # moments up to this order by quadrature; beyond, the bound 2 exp((j - 1) rdp(j)), which lies above
-STEP, TAIL = (
-    0.25,
-    25.0,
-)  # of the quadrature, in standard deviations; it is exact to rounding (tests/privacy/test_without_replacement.py)
-ROUNDING = 1e-9  # added to logarithms of moments: their rounding must not fall below the truth
+# Moments up to this order are found by quadrature; beyond, by the bound 2 exp((j - 1) rdp(j)), which lies above.
+QUADRATURE_ORDERS = 64
+# Of the quadrature, in standard deviations. It is exact to rounding: tests/privacy/test_without_replacement.py.
+MESH_STEP, TAIL_STDS = 0.25, 25.0
+ROUNDING_ALLOWANCE = 1e-9  # added to logarithms of moments: their rounding must not fall below the truth
 
 
 def rdp(multiplier: float, shards: int, orders: Sequence[float]) -> Floats:
@@ -54,27 +53,27 @@ def _terms(multiplier: float, shards: int, highest: int) -> Floats:
     plain = math.log(2) + j * (j - 1) / (2 * multiplier**2)  # 2 exp((j - 1) rdp(j))
     even = _even_moments(multiplier)
     sharp = plain.copy()
-    for k in range(2, min(highest, SHARP - 1) + 1):
+    for k in range(2, min(highest, QUADRATURE_ORDERS - 1) + 1):
         # For odd j, Cauchy and Schwarz between the even moments beside it.
         sharp[k] = math.log(4) + (even[k // 2 - 1] + even[(k + 1) // 2 - 1]) / 2
     return np.asarray(np.minimum(plain, sharp) - j * math.log(shards))
 
 
 def _even_moments(multiplier: float) -> Floats:
-    """Logarithms of E_q |p/q - 1|^l for l = 2, 4, ..., SHARP; p = N(1, multiplier^2), q = N(0, multiplier^2).
+    """Logarithms of E_q |p/q - 1|^l for l = 2, 4, ..., QUADRATURE_ORDERS; p = N(1, m^2), q = N(0, m^2).
 
     A sum of positive terms, where alternating differences of exponentials would cancel. The trapezoidal rule on an
     entire function with a Gaussian's decay converges faster than any power of its step.
     """
-    orders = np.arange(2, SHARP + 1, 2)
+    orders = np.arange(2, QUADRATURE_ORDERS + 1, 2)
     if multiplier < 0.05:  # two Gaussians so far apart that `plain` is the smaller bound
         return np.full(len(orders), np.inf)
-    x = np.arange(-TAIL, TAIL + SHARP / multiplier, STEP)
+    x = np.arange(-TAIL_STDS, TAIL_STDS + QUADRATURE_ORDERS / multiplier, MESH_STEP)
     y = x / multiplier - 1 / (2 * multiplier**2)  # log p/q
     distance = np.maximum(y, 0) + np.log(np.maximum(-np.expm1(-np.abs(y)), 1e-300))  # log |p/q - 1|
-    values = orders[:, None] * distance - x**2 / 2 + math.log(STEP / math.sqrt(2 * math.pi))
+    values = orders[:, None] * distance - x**2 / 2 + math.log(MESH_STEP / math.sqrt(2 * math.pi))
     top = values.max(1)
-    return np.asarray(top + np.log(np.exp(values - top[:, None]).sum(1)) + ROUNDING)
+    return np.asarray(top + np.log(np.exp(values - top[:, None]).sum(1)) + ROUNDING_ALLOWANCE)
 
 
 class _LogFactorial:
