@@ -164,6 +164,19 @@ def test_folders_are_small() -> None:
     assert not {folder: files for folder, files in count.items() if files > 12}
 
 
+def test_no_line_is_left_out_of_coverage() -> None:
+    """But for imports for types alone and bodies of `...`, by configuration; "pragma: no cover" has no effect."""
+    report = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["coverage"]["report"]
+    assert report["exclude_lines"] == ["if TYPE_CHECKING:", r"^\s*\.\.\.$"] and "exclude_also" not in report
+    assert not [relative(path) for path in SOURCES + COMMANDS if "no cover" in path.read_text()]
+
+
+def test_actions_are_pinned_to_major_versions() -> None:
+    text = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    assert all(re.fullmatch(r"\S+@v\d+", action) for action in re.findall(r"uses: *(.*)", text))
+    assert "secrets" not in text and "://" not in text
+
+
 def test_the_pre_commit_configuration_is_valid() -> None:
     words = [sys.executable, "-m", "pre_commit", "validate-config", str(ROOT / ".pre-commit-config.yaml")]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
