@@ -31,7 +31,7 @@ docs: $(VENV)/.installed
 release-check: $(VENV)/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[release]'
 	rm -rf dist
-	$(BIN)/python -m build
+	PIP_CONSTRAINT="$(CURDIR)/constraints.txt" $(BIN)/python -m build
 	$(BIN)/twine check --strict dist/*
 	set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
 	$(PYTHON) -m venv "$$folder/venv"; \

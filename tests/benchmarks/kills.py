@@ -10,23 +10,54 @@ most five kills it runs to its end, and what it leaves is checked. Prints a line
 from __future__ import annotations
 
 import argparse
+import contextlib
+import multiprocessing
+import os
 import random
-import subprocess
+import signal
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 CHAIN = 5  # kills of one fit at most
 AT_ONCE = 0.1  # share of kills before the first measurement
-LOTS = 400
-FIT = ("fit", "patients.csv", "--epsilon", "3.7", "--method", "dp-cgan", "--resume", "--force", "--quiet")
+MESSAGES = "messages.txt"  # of a fit: its standard error
+PRELOADED = ("medsynth_cli.app", "medsynth.fitting.pipeline", "medsynth.methods.dp_cgan.method", "opacus.accountants")
 
 
-def begun(folder: Path, lots: int) -> subprocess.Popen:
-    """The fit, started."""
-    words = [sys.executable, "-m", "medsynth_cli", *FIT, "--set", f"lots={lots}"]
-    return subprocess.Popen(words, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """The fit to be killed: its folder, its settings, and the columns of its table, all where none are named."""
+
+    folder: Path
+    lots: int = 400
+    features: int = 400
+    columns: Sequence[str] = ()
+
+
+def run(job: Job) -> None:
+    """In a process of its own: `medsynth fit`, with its standard error in a file."""
+    from medsynth_cli.app import main
+
+    os.chdir(job.folder)
+    settings = (f"lots={job.lots}", f"features={job.features}")
+    words = ("fit", "patients.csv", "--epsilon", "3.7", "--method", "dp-cgan", "--resume", "--force", "--quiet")
+    sys.argv = ["medsynth", *words, *(word for pair in settings for word in ("--set", pair))]
+    with open(MESSAGES, "w") as file, contextlib.redirect_stderr(file):
+        main()
+
+
+def begun(job: Job) -> BaseProcess:
+    """The fit, started as a fork of a process that has imported everything: no test of what Python imports."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, *PRELOADED])
+    process = context.Process(target=run, args=(job,))
+    process.start()
+    return process
 
 
 def size(folder: Path) -> int:
@@ -38,51 +69,57 @@ def size(folder: Path) -> int:
         return 0
 
 
-def prepared(folder: Path, lots: int = LOTS) -> int:
+def prepared(job: Job) -> int:
     """Write the table and its schema; the bytes that the checkpoint of one whole fit reaches."""
     from medsynth_sample_data import simulate
 
     import medsynth
+    from medsynth.schema import Schema
 
-    simulate.cohort(300, 5).to_csv(folder / "patients.csv", index=False)
-    (folder / "patients.schema.yaml").write_text(simulate.schema_text())
-    checkpoint = folder / "patients.medsynth-checkpoint"
-    medsynth.fit(folder / "patients.csv", epsilon=3.7, method="dp-cgan", settings={"lots": lots}, checkpoint=checkpoint)
-    whole = size(folder)
+    frame, schema = simulate.cohort(300, 5), Schema.from_yaml(simulate.schema_text())
+    if job.columns:
+        columns = {name: schema.columns[name] for name in job.columns}
+        frame, schema = frame[list(columns)], schema.model_copy(update={"columns": columns, "rules": ()})
+    frame.to_csv(job.folder / "patients.csv", index=False)
+    (job.folder / "patients.schema.yaml").write_text(schema.to_yaml())
+    checkpoint = job.folder / "patients.medsynth-checkpoint"
+    settings = {"lots": job.lots, "features": job.features}
+    medsynth.fit(job.folder / "patients.csv", epsilon=3.7, method="dp-cgan", settings=settings, checkpoint=checkpoint)
+    whole = size(job.folder)
     checkpoint.unlink()
     return whole
 
 
-def finished(folder: Path, process: subprocess.Popen) -> None:
+def finished(job: Job, process: BaseProcess) -> None:
     """Let the fit run to its end, and check all that it leaves."""
     import medsynth
 
-    messages = process.communicate()[1]
-    assert process.returncode == 0, messages
-    model = medsynth.load(folder / "patients.medsynth")
+    process.join()
+    assert process.exitcode == 0, (job.folder / MESSAGES).read_text()
+    model = medsynth.load(job.folder / "patients.medsynth")
     assert model.claims and model.epsilon <= 3.7 and model.ledger.epsilon() <= 3.7
     assert len(medsynth.sample(model, 10)) == 10
-    assert not list(folder.glob("*checkpoint*"))
-    (folder / "patients.medsynth").unlink()
+    assert not list(job.folder.glob("*checkpoint*"))
+    (job.folder / "patients.medsynth").unlink()
 
 
-def chain(folder: Path, whole: int, moments: random.Random, kills: int, lots: int = LOTS) -> list[int]:
+def chain(job: Job, whole: int, moments: random.Random, kills: int) -> list[int]:
     """Kill the fit and start it again, up to `kills` times, then let it end. Returns the checkpoint's size at each."""
     sizes = []
     for _ in range(kills):
-        before = size(folder)
+        before = size(job.folder)
         moment = 0 if moments.random() < AT_ONCE else before + (whole - before) * moments.random()
-        process = begun(folder, lots)
-        while process.poll() is None and size(folder) < moment:
+        process = begun(job)
+        while process.is_alive() and size(job.folder) < moment:
             time.sleep(0.002)
         process.kill()
-        if process.wait() < 0:
-            process.communicate()
-            sizes.append(size(folder))
-            assert not (folder / "patients.medsynth").exists() or (folder / "patients.medsynth").stat().st_size
+        process.join()
+        if process.exitcode == -signal.SIGKILL:
+            sizes.append(size(job.folder))
+            assert not (job.folder / "patients.medsynth").exists() or (job.folder / "patients.medsynth").stat().st_size
         else:
-            finished(folder, process)  # it ended before it could be killed
-    finished(folder, begun(folder, lots))
+            finished(job, process)  # it ended before it could be killed
+    finished(job, begun(job))
     return sizes
 
 
@@ -94,10 +131,11 @@ def main() -> None:
     given = parser.parse_args()
     moments, kills, fits = random.Random(given.seed), 0, 0
     with tempfile.TemporaryDirectory() as name:
-        whole = prepared(Path(name))
+        job = Job(folder=Path(name))
+        whole = prepared(job)
         print(f"One fit's checkpoint reaches {whole / 1024:.0f} KiB.")
         while kills < given.kills:
-            sizes = chain(Path(name), whole, moments, min(CHAIN, given.kills - kills))
+            sizes = chain(job, whole, moments, min(CHAIN, given.kills - kills))
             kills, fits = kills + len(sizes), fits + 1
             shares = ", ".join(f"{100 * s / whole:.0f} %" for s in sizes)
             print(f"killed at {shares} of the checkpoint, then resumed to a valid model", flush=True)

@@ -56,7 +56,7 @@ def spread(values: list[float]) -> str:
 
 def table(runs: list[dict], floor: float) -> str:
     """A markdown table: a row a setting, medians with their range."""
-    names = list(tstr.classifiers())
+    names = list(tstr.LABELS)
     head = ["table", "runs", *names, "mean macro AuROC", "micro, hard answers (best)", "epsilon PRV / PLD / RDP", "s"]
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     for setting in ("real", *SETTINGS):

@@ -1,7 +1,7 @@
 """A fit that is killed can be resumed: its noisy answers are used again, none is drawn twice."""
 
+import importlib
 import random
-import runpy
 from pathlib import Path
 from typing import Any
 
@@ -122,8 +122,13 @@ def test_changed_tables_and_settings_are_not_resumed(quick: None, patients: Path
     assert not patients.with_suffix(".medsynth-checkpoint").exists()
 
 
-def test_killed_at_random_moments_and_resumed(tmp_path: Path) -> None:
-    """kill -9, five times at random states of one fit's checkpoint; then it ends in a valid model, within its plan."""
-    kills = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks" / "kills.py"))
-    whole = kills["prepared"](tmp_path, lots=50)
-    assert kills["chain"](tmp_path, whole, random.Random(4), 5, lots=50)
+def test_killed_at_random_moments_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """kill -9, five times at random states of one fit's checkpoint; then it ends in a valid model, within its plan.
+
+    Four columns and few features make one fit quick; the kills come from the same code as the benchmark's.
+    """
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    kills = importlib.import_module("kills")
+    columns = ("age_years", "sex_at_birth", "tsh_miu_l", "diagnosis")
+    job = kills.Job(folder=tmp_path, lots=50, features=32, columns=columns)
+    assert kills.chain(job, kills.prepared(job), random.Random(4), 5)

@@ -29,14 +29,18 @@ Floats = NDArray[np.float64]
 LABELS = {"lr": "linear model", "mlp": "neural network", "rf": "random forest", "hgb": "boosted trees"}
 
 
-def classifiers() -> dict[str, Any]:
-    """Fresh classifiers, by name."""
+def classifiers(labels: NDArray[Any]) -> dict[str, Any]:
+    """Fresh classifiers, by name, for training rows with `labels` (rows,).
+
+    Boosted trees of more than 10,000 rows hold some out to stop early; they cannot where a class has a single row.
+    """
+    stop = "auto" if np.unique(labels, return_counts=True)[1].min() > 1 else False
     network = MLPClassifier(hidden_layer_sizes=(16,), solver="lbfgs", alpha=1e-4, max_iter=300, random_state=0)
     return {
         "lr": make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000)),
         "mlp": make_pipeline(StandardScaler(), network),
         "rf": RandomForestClassifier(300, random_state=0, n_jobs=-1),
-        "hgb": HistGradientBoostingClassifier(random_state=0),
+        "hgb": HistGradientBoostingClassifier(random_state=0, early_stopping=stop),
     }
 
 
@@ -79,7 +83,7 @@ def predict(train: pd.DataFrame, test: pd.DataFrame, target: str) -> dict[str, P
     x, x_test = features(train, test, target)
     y = train[target].astype(str).to_numpy()
     found: dict[str, Predictions] = {}
-    for name, model in classifiers().items():
+    for name, model in classifiers(y).items():
         if len(np.unique(y)) < 2:
             half = np.full((len(test), len(classes)), 0.5)
             found[name] = Predictions(half, np.full(len(test), y[0]), frozenset())

@@ -60,7 +60,7 @@ def _importances(x: Floats, y: NDArray[Any], test: Floats, truth: NDArray[Any], 
     if not numeric and len(np.unique(y)) < 2:
         return np.zeros(x.shape[1])
     x = np.where(np.isnan(x).all(0), 0.0, x)  # the trees find no bins in a column without a value
-    model = (regressors() if numeric else classifiers())["hgb"].fit(x, y)
+    model = (regressors() if numeric else classifiers(y))["hgb"].fit(x, y)
     scoring = "neg_mean_squared_error" if numeric else _negative_brier
     found = permutation_importance(model, test, truth, scoring=scoring, n_repeats=REPEATS, random_state=0)
     return np.asarray(found.importances_mean)
