@@ -22,7 +22,7 @@ def test_fits_add_up_and_never_below_the_largest(patients: Path) -> None:
     for epsilon in ("1", "2", "0.5"):
         assert run("fit", "patients.csv", "--epsilon", epsilon, "--force").exit_code == 0
     spent = read(patients)
-    each = [float(f["epsilon"]) for f in spent.fits]
+    each = [float(str(f["epsilon"])) for f in spent.fits]
     assert max(each) < spent.epsilon <= sum(each) <= 3.5 and spent.delta == pytest.approx(3e-5)
     assert each[-1] == load("patients.medsynth").epsilon
     told = run("ledger", "--table", "patients.csv")
@@ -35,7 +35,7 @@ def test_many_fits_are_composed_more_tightly_than_by_sums(patients: Path) -> Non
     for _ in range(12):
         run("fit", "patients.csv", "--epsilon", "0.5", "--force", "--method", "independent")
     spent = read(patients)
-    assert spent.epsilon < 0.8 * sum(float(f["epsilon"]) for f in spent.fits)
+    assert spent.epsilon < 0.8 * sum(float(str(f["epsilon"])) for f in spent.fits)
 
 
 def test_it_stands_before_the_model_does(patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ import tempfile
 import time
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ import pandas as pd
 
 SECONDS = 5
 FORBIDDEN = ("os.system", "subprocess.Popen", "pickle.find_class", "socket.connect", "os.exec", "os.posix_spawn")
-HOSTILE = [
+HOSTILE: list[Any] = [
     None, True, False, -1, 0, 1, 2**31, 1e308, -1e308, float("nan"), "", "x" * 3000, "\u0000", [], {}, [[]], {"": None},
     "__import__('os').system('true')", "!!python/object/apply:os.system [true]", "../../x", [1] * 500,
 ]  # fmt: skip
@@ -114,7 +115,7 @@ def artifact(whole: bytes, rng: random.Random) -> bytes:
             body = spoiled(body, rng)
     else:
         name = rng.choice(sorted(tensors))
-        changes = [
+        changes: list[Callable[[Any], Any]] = [
             lambda t: t[..., :-1], lambda t: t * np.float32("nan"), lambda t: t * 1e30, lambda t: -t,
             lambda t: t.ravel(), lambda t: t.astype(np.float64), lambda t: np.zeros((0,), np.float32),
             lambda t: t[None], lambda t: t * 0,
@@ -155,8 +156,8 @@ def tried(case: str, work: Any) -> str:
     try:
         work()
     except MedsynthError as error:
-        said = str(error)
-        assert said and "Traceback" not in said and len(said) < 5000, (case, said)
+        message = str(error)
+        assert message and "Traceback" not in message and len(message) < 5000, (case, message)
         return type(error).__name__
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -173,9 +174,10 @@ def fuzz(cases: int, seed: int, folder: Path) -> Counter[str]:
     seen: list[str] = []
     sys.addaudithook(lambda event, args: seen.append(event) if event.startswith(FORBIDDEN) else None)
     signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(AssertionError("a case hangs")))
-    rng, ends, frame = random.Random(seed), Counter(), table()
-    told = medsynth.Schema.from_yaml(SCHEMA)
-    model = medsynth.fit(frame, epsilon=3.7, schema=told, rows=60, method="independent")
+    rng, frame = random.Random(seed), table()
+    ends: Counter[str] = Counter()
+    declared = medsynth.Schema.from_yaml(SCHEMA)
+    model = medsynth.fit(frame, epsilon=3.7, schema=declared, rows=60, method="independent")
     whole = model.save(folder / "whole.medsynth", force=True).read_bytes()
     cells, path = from_frame(frame), folder / "spoiled.medsynth"
 
@@ -204,10 +206,10 @@ def fuzz(cases: int, seed: int, folder: Path) -> Counter[str]:
 
 def main() -> None:
     """Run the cases and count how they ended."""
-    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ask.add_argument("--cases", type=int, default=10_000)
-    ask.add_argument("--seed", type=int, default=0)
-    given = ask.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as name:
         ends = fuzz(given.cases, given.seed, Path(name))

@@ -23,7 +23,7 @@ LOTS = 400
 FIT = ("fit", "patients.csv", "--epsilon", "3.7", "--method", "dp-cgan", "--resume", "--force", "--quiet")
 
 
-def begun(folder: Path, lots: int) -> subprocess.Popen:
+def begun(folder: Path, lots: int) -> subprocess.Popen[str]:
     """The fit, started."""
     words = [sys.executable, "-m", "medsynth_cli", *FIT, "--set", f"lots={lots}"]
     return subprocess.Popen(words, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -53,14 +53,14 @@ def prepared(folder: Path, lots: int = LOTS) -> int:
     return whole
 
 
-def finished(folder: Path, process: subprocess.Popen) -> None:
+def finished(folder: Path, process: subprocess.Popen[str]) -> None:
     """Let the fit run to its end, and check all that it leaves."""
     import medsynth
 
     messages = process.communicate()[1]
     assert process.returncode == 0, messages
     model = medsynth.load(folder / "patients.medsynth")
-    assert model.claims and model.epsilon <= 3.7 and model.ledger.epsilon() <= 3.7
+    assert model.claims and model.epsilon is not None and model.epsilon <= 3.7 and model.ledger.epsilon() <= 3.7
     assert len(medsynth.sample(model, 10)) == 10
     assert not list(folder.glob("*checkpoint*"))
     (folder / "patients.medsynth").unlink()

@@ -43,10 +43,10 @@ def measured(folder: Path, *words: str) -> None:
 
 def main() -> None:
     """Sample first: the peak that children report is that of the largest so far."""
-    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ask.add_argument("--rows", type=int, default=1_000_000)
-    ask.add_argument("--sample", type=int, default=5_000_000)
-    given = ask.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--sample", type=int, default=5_000_000)
+    given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         written(folder, 4000)

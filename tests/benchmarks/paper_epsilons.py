@@ -19,7 +19,7 @@ CRITICS, SIGMA, ROWS, STEPS, DELTA = 1000, 1.07, 32, 20_000, 1e-5
 
 
 def least(noise: float) -> float:
-    """A lower bound: one critic answers unlike all others, and answers beyond a threshold are counted."""
+    """A lower bound: one critic's gradient is unlike all others', and gradients beyond a threshold are counted."""
     best = 0.0
     for threshold in np.linspace(0.5, 1.0, 51):
         absent = norm.sf(threshold / noise)
@@ -39,14 +39,17 @@ def main() -> None:
     halved = [(ShardSampledGaussian(multiplier=SIGMA / 2, shards=CRITICS), STEPS * ROWS)]
     noise = SIGMA / (2 * math.sqrt(ROWS))
     due = [(ShardSampledGaussian(multiplier=noise, shards=CRITICS), STEPS)]
-    turns = [(PublicOrderGaussian(multiplier=noise, shards=CRITICS), STEPS)]
+    in_order = [(PublicOrderGaussian(multiplier=noise, shards=CRITICS), STEPS)]
     lines = [
         ("the paper's claim", 10.0),
-        ("its public accountant: a pick for each generated row, sensitivity C", accountant.epsilon(each, DELTA, "rdp")),
+        (
+            "its public accountant: a sample for each generated row, sensitivity C",
+            accountant.epsilon(each, DELTA, "rdp"),
+        ),
         ("the same with the theorem's sensitivity, 2 C", accountant.epsilon(halved, DELTA, "rdp")),
-        ("one pick a step, as it is: at least", least(noise)),
-        ("one pick a step, as it is: by the Renyi bound at most", accountant.epsilon(due, DELTA, "rdp")),
-        ("shards taking turns in public, no amplification: at most", accountant.epsilon(turns, DELTA, "rdp")),
+        ("one sample a step, as it is: at least", least(noise)),
+        ("one sample a step, as it is: by the Renyi bound at most", accountant.epsilon(due, DELTA, "rdp")),
+        ("shards measured in a public order, no amplification: at most", accountant.epsilon(in_order, DELTA, "rdp")),
     ]
     for what, epsilon in lines:
         print(f"{what:<72} {epsilon:>12,.2f}")

@@ -42,21 +42,21 @@ def python_of(peer: str, folder: Path) -> Path:
     return place / "bin" / "python"
 
 
-def domain(schema: Any, train: pd.DataFrame) -> dict:
-    """What the schema tells of each column, as plain data."""
-    told = {}
+def domain(schema: Any, train: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """What the schema declares of each column, as plain data."""
+    declared: dict[str, dict[str, Any]] = {}
     for name, column in schema.columns.items():
         if hasattr(column, "levels"):
-            told[name] = {"levels": [str(level) for level in column.levels]}
+            declared[name] = {"levels": [str(level) for level in column.levels]}
         else:
             step = 10.0**-column.places
             low, high = column.bounds
             scale = getattr(column, "scale", "linear")
-            told[name] = {"bounds": [low, high], "scale": scale, "step": step, "missing": column.missing}
-    return told
+            declared[name] = {"bounds": [low, high], "scale": scale, "step": step, "missing": column.missing}
+    return declared
 
 
-def one(peer: str, table: str, epsilon: float, data: str | None, cap: float, folder: Path) -> dict:
+def one(peer: str, table: str, epsilon: float, data: str | None, cap: float, folder: Path) -> dict[str, object]:
     """One fit of a peer and its figures; AuROC is empty where it did not finish."""
     train, test, schema, target = utility.load(table, data)
     python = python_of(peer, folder)
@@ -64,7 +64,7 @@ def one(peer: str, table: str, epsilon: float, data: str | None, cap: float, fol
         train.to_csv(Path(place) / "train.csv", index=False)
         (Path(place) / "domain.json").write_text(json.dumps(domain(schema, train)))
         script = str(Path(__file__).with_name("peer_fit.py"))
-        words = [python, script, place, peer, str(epsilon), "1e-5"]
+        words = [str(python), script, place, peer, str(epsilon), "1e-5"]
         started = time.perf_counter()
         try:
             done = subprocess.run(words, capture_output=True, text=True, timeout=cap, check=False)
@@ -81,7 +81,7 @@ def one(peer: str, table: str, epsilon: float, data: str | None, cap: float, fol
             drawn[name] = drawn[name].map(
                 lambda v, kinds=kinds: kinds.get(str(v), kinds.get(str(v).split(".")[0], np.nan))
             )
-    # A row with a hole where the schema knows none is no row of the table: what is left of a peer's rows is judged.
+    # A row with a hole where the schema knows none is no row of the table: what is left of a peer's rows is compared.
     drawn = drawn.dropna(subset=[name for name, c in schema.columns.items() if not c.missing]).reset_index(drop=True)
     drawn = drawn.astype({name: train[name].dtype for name, c in schema.columns.items() if not c.missing})
     return {**utility.figures(drawn, train, test, schema, target), "fit_seconds": round(seconds, 1), "spent": epsilon}
@@ -89,17 +89,17 @@ def one(peer: str, table: str, epsilon: float, data: str | None, cap: float, fol
 
 def main() -> None:
     """Run what is missing within the time given, and print the table."""
-    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ask.add_argument("--peers", nargs="+", choices=PEERS, default=PEERS)
-    ask.add_argument("--tables", nargs="+", choices=utility.TABLES, default=["thyroid", "cancer", "clinic-4k"])
-    ask.add_argument("--epsilons", nargs="+", type=float, default=[3.7])
-    ask.add_argument("--seeds", type=int, default=3)
-    ask.add_argument("--minutes", type=float, default=60.0)
-    ask.add_argument("--cap", type=float, default=600.0)
-    ask.add_argument("--data", default=os.environ.get("MEDSYNTH_THYROID"))
-    ask.add_argument("--output", type=Path, default=Path("results/utility.csv"))
-    ask.add_argument("--environments", type=Path, default=Path("results/peers"))
-    given = ask.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", nargs="+", choices=PEERS, default=PEERS)
+    parser.add_argument("--tables", nargs="+", choices=utility.TABLES, default=["thyroid", "cancer", "clinic-4k"])
+    parser.add_argument("--epsilons", nargs="+", type=float, default=[3.7])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--cap", type=float, default=600.0)
+    parser.add_argument("--data", default=os.environ.get("MEDSYNTH_THYROID"))
+    parser.add_argument("--output", type=Path, default=Path("results/utility.csv"))
+    parser.add_argument("--environments", type=Path, default=Path("results/peers"))
+    given = parser.parse_args()
     runs = utility.opened(given.output)
     done = utility.keys(runs)
     stop, left = time.monotonic() + 60 * given.minutes, []

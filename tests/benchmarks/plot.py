@@ -36,10 +36,10 @@ WIDE, HIGH = 210.0, 190.0
 
 def main() -> None:
     """Read the results and write the picture."""
-    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ask.add_argument("results", nargs="+", type=Path)
-    ask.add_argument("--output", type=Path, default=Path("results/benchmarks.svg"))
-    given = ask.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", nargs="+", type=Path)
+    parser.add_argument("--output", type=Path, default=Path("results/benchmarks.svg"))
+    given = parser.parse_args()
     runs = [run for path in given.results for run in csv.DictReader(path.open()) if run["mean"]]
     drawing = Drawing(
         len(TABLES) * WIDE + 20, 2 * HIGH + 60, "Utility and fidelity over epsilon",

@@ -32,10 +32,10 @@ def one(rows: int) -> None:
 
 def main() -> None:
     """A row a size."""
-    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ask.add_argument("--rows", type=int, nargs="+", default=[4_000, 50_000])
-    ask.add_argument("--one", type=int, help=argparse.SUPPRESS)
-    given = ask.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, nargs="+", default=[4_000, 50_000])
+    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args()
     if given.one:
         one(given.one)
         return

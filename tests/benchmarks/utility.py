@@ -63,7 +63,7 @@ def load(name: str, data: str | None) -> Any:
     return frame[:398].reset_index(drop=True), frame[398:].reset_index(drop=True), schema, "target"
 
 
-def one(table: str, method: str, epsilon: float, data: str | None) -> dict:
+def one(table: str, method: str, epsilon: float, data: str | None) -> dict[str, object]:
     """One fit, one sample, all figures."""
     import medsynth
 
@@ -79,23 +79,22 @@ def one(table: str, method: str, epsilon: float, data: str | None) -> dict:
                          preset=preset, method=None if preset else method, settings=settings)  # fmt: skip
     seconds, peak = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     drawn = medsynth.sample(model, 10_000)[test.columns]
-    spent = "no limit" if no_dp else round(model.epsilon, 4)
+    spent = "no limit" if model.epsilon is None else round(model.epsilon, 4)
     cost = {"fit_seconds": round(seconds, 1), "peak_gib": round(peak, 2), "spent": spent}
     return {**figures(drawn, train, test, schema, target), **cost}
 
 
-def figures(drawn: Any, train: Any, test: Any, schema: Any, target: Any) -> dict:
+def figures(drawn: Any, train: Any, test: Any, schema: Any, target: Any) -> dict[str, object]:
     """Utility by TSTR, fidelity beside a second real sample's."""
     from threadpoolctl import threadpool_limits
 
-    from medsynth.report.data import protocol
-    from medsynth.report.data import tables as inputs
+    from medsynth.report.data import protocol, tables
     from medsynth.report.sections.fidelity.section import fidelity
 
     with threadpool_limits(1):
         score = protocol.score(drawn, test, target)
         rng = np.random.default_rng(0)
-        found = fidelity(inputs.gather(test, drawn, train, target, schema, rng), rng)
+        found = fidelity(tables.gather(test, drawn, train, target, schema, rng), rng)
     return {
         **{key: round(value, 4) for key, value in score["macro"].items()},
         "mean": round(score["mean"], 4),
@@ -105,7 +104,7 @@ def figures(drawn: Any, train: Any, test: Any, schema: Any, target: Any) -> dict
     }
 
 
-def opened(output: Path) -> list[dict]:
+def opened(output: Path) -> list[dict[str, Any]]:
     """The results so far, in a file that is made where it is missing."""
     output.parent.mkdir(parents=True, exist_ok=True)
     if not output.exists():
@@ -114,12 +113,12 @@ def opened(output: Path) -> list[dict]:
         return list(csv.DictReader(file))
 
 
-def keys(runs: list[dict]) -> set[tuple]:
+def keys(runs: list[dict[str, Any]]) -> set[tuple[str, str, float, int]]:
     """What was run."""
     return {(run["table"], run["method"], float(run["epsilon"]), int(run["seed"])) for run in runs}
 
 
-def summary(runs: list[dict]) -> str:
+def summary(runs: list[dict[str, Any]]) -> str:
     """A markdown table of medians and ranges."""
     head = [
         "table",
@@ -129,24 +128,24 @@ def summary(runs: list[dict]) -> str:
         "mean AuROC",
         "best AuROC",
         "two-way (ceiling)",
-        "told apart",
+        "propensity AuROC",
         "fit s",
     ]
     lines = ["| " + " | ".join([*head, "GiB"]) + " |", "|" + " --- |" * (len(head) + 1)]
 
-    def key(run: dict) -> tuple:
+    def key(run: dict[str, Any]) -> tuple[int, str, float]:
         return TABLES.index(run["table"]), run["method"], float(run["epsilon"])
 
     for (_, method, epsilon), group in itertools.groupby(sorted(runs, key=key), key):
         some = list(group)
 
-        def of(name: str, some: list[dict] = some) -> list[float]:
+        def of(name: str, some: list[dict[str, Any]] = some) -> list[float]:
             return [float(run[name]) for run in some if run.get(name) not in (None, "", "None")]
 
         mean = of("mean")
         if not mean:
-            said = ", ".join(sorted({str(run["spent"]) for run in some}))
-            lines.append(f"| {some[0]['table']} | {method} | {epsilon:g} | {len(some)} | {said} | | | | "
+            reasons = ", ".join(sorted({str(run["spent"]) for run in some}))
+            lines.append(f"| {some[0]['table']} | {method} | {epsilon:g} | {len(some)} | {reasons} | | | | "
                          f"{statistics.median(of('fit_seconds')):.0f} | |")  # fmt: skip
             continue
         lines.append(
@@ -161,24 +160,24 @@ def summary(runs: list[dict]) -> str:
 
 def main() -> None:
     """Run what is missing within the time given, and print the table."""
-    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ask.add_argument("--tables", nargs="+", choices=TABLES, default=["thyroid", "cancer", "clinic-4k", "clinic-50k"])
-    ask.add_argument("--methods", nargs="+", default=["warm-dp-cgan"])
-    ask.add_argument("--epsilons", nargs="+", type=float, default=[0.5, 1.0, 3.7, 10.0])
-    ask.add_argument("--seeds", type=int, default=5)
-    ask.add_argument("--minutes", type=float, default=60.0)
-    ask.add_argument("--data", default=os.environ.get("MEDSYNTH_THYROID"))
-    ask.add_argument("--output", type=Path, default=Path("results/utility.csv"))
-    ask.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
-    given = ask.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", nargs="+", choices=TABLES, default=["thyroid", "cancer", "clinic-4k", "clinic-50k"])
+    parser.add_argument("--methods", nargs="+", default=["warm-dp-cgan"])
+    parser.add_argument("--epsilons", nargs="+", type=float, default=[0.5, 1.0, 3.7, 10.0])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--data", default=os.environ.get("MEDSYNTH_THYROID"))
+    parser.add_argument("--output", type=Path, default=Path("results/utility.csv"))
+    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    given = parser.parse_args()
     if given.one:
         table, method, epsilon = given.one
         print(json.dumps(one(table, method, float(epsilon), given.data)))
         return
     runs = opened(given.output)
     done = keys(runs)
-    asked = itertools.product(range(given.seeds), given.tables, given.methods, given.epsilons)
-    left = [(t, m, e, s) for s, t, m, e in asked if (t, m, e, s) not in done]
+    wanted = itertools.product(range(given.seeds), given.tables, given.methods, given.epsilons)
+    left = [(t, m, e, s) for s, t, m, e in wanted if (t, m, e, s) not in done]
     stop = time.monotonic() + 60 * given.minutes
     while left and time.monotonic() < stop:
         table, method, epsilon, seed = left.pop(0)
@@ -191,8 +190,8 @@ def main() -> None:
             str(epsilon),
             *(["--data", given.data] * bool(given.data)),
         ]
-        answer = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
-        runs.append({"table": table, "method": method, "epsilon": epsilon, "seed": seed, **json.loads(answer)})
+        output = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
+        runs.append({"table": table, "method": method, "epsilon": epsilon, "seed": seed, **json.loads(output)})
         with given.output.open("a", newline="") as file:
             csv.DictWriter(file, FIELDS).writerow(runs[-1])
     print(summary(runs))

@@ -17,13 +17,13 @@ from medsynth.schema import Schema
 from medsynth.transforms.table_codec import encode
 
 pytestmark = pytest.mark.usefixtures("quick")
-PLAIN = {
+PLAIN: dict[str, dict[str, Any]] = {
     "age": {"kind": "count", "bounds": [0, 120]},
     "dose": {"kind": "continuous", "bounds": [0, 100], "decimals": 1, "scale": "log"},
     "sick": {"kind": "binary", "levels": ["no", "yes"]},
     "y": {"kind": "categorical", "levels": ["a", "b", "c"]},
 }
-MIXED = {name: {**column, "missing": True} for name, column in PLAIN.items()} | {
+MIXED: dict[str, dict[str, Any]] = {name: {**column, "missing": True} for name, column in PLAIN.items()} | {
     "site": {"kind": "categorical", "levels": ["n", "e", "s", "w"], "missing": True},
     "y": PLAIN["y"],
 }

@@ -1,4 +1,4 @@
-"""dp-GAN: what it plans is what it costs, public streams know no lot, public rows stand in the ledger."""
+"""dp-GAN: what it plans is what it costs, public streams depend on no lot, public rows stand in the ledger."""
 
 import hashlib
 import math
@@ -17,7 +17,7 @@ from medsynth.errors import SchemaError, TableError, UsageError
 from medsynth.fitting.planning import plan_fit
 from medsynth.methods.dp_gan import grouping, training
 from medsynth.methods.dp_gan import method as dp_gan
-from medsynth.methods.registry import configured
+from medsynth.methods.registry import configured, module
 from medsynth.methods.shared.training_setup import TrainingSetup
 from medsynth.privacy.accounting import accountant
 from medsynth.privacy.accounting.calibration import make_plan
@@ -49,13 +49,13 @@ def test_every_grouping_keeps_its_plan(
 ) -> None:
     other_defaults(dp_gan, groups=groups, bounds=bounds)
     model = run(cohort, clinic)
-    told = {entry.label: entry for entry in model.ledger.entries}
+    entries = {entry.label: entry for entry in model.ledger.entries}
     k = grouping.GROUP_COUNTS[groups]
     assert model.ledger.complete and model.claims and model.epsilon <= 3.7
-    assert set(told) == LABELS | ({"clipping quantiles"} if bounds == "quantile" else set())
-    assert told["critic gradient sum"].sensitivity == pytest.approx(math.sqrt(k))
+    assert set(entries) == LABELS | ({"clipping quantiles"} if bounds == "quantile" else set())
+    assert entries["critic gradient sum"].sensitivity == pytest.approx(math.sqrt(k))
     if bounds == "quantile":
-        assert told["clipping quantiles"].sensitivity == pytest.approx(math.sqrt(k) / 2)
+        assert entries["clipping quantiles"].sensitivity == pytest.approx(math.sqrt(k) / 2)
         assert (
             model.ledger.times_measured("clipping quantiles") == model.ledger.times_measured("critic gradient sum") == 5
         )
@@ -69,21 +69,22 @@ def test_grouping_does_not_cheapen_the_noise() -> None:
 
 def test_what_is_refused() -> None:
     with pytest.raises(UsageError, match="dp-cgan"):
-        configured("dp-gan", dp_gan, {"microbatches": 4})
+        configured("dp-gan", module("dp-gan"), {"microbatches": 4})
     with pytest.raises(UsageError, match="weight-bias"):
-        configured("dp-gan", dp_gan, {"groups": "magic"})
+        configured("dp-gan", module("dp-gan"), {"groups": "magic"})
     with pytest.raises(UsageError, match="quantile"):
-        configured("dp-gan", dp_gan, {"bounds": "magic"})
+        configured("dp-gan", module("dp-gan"), {"bounds": "magic"})
 
 
-def test_public_streams_do_not_know_the_lot(
+def test_public_streams_do_not_depend_on_the_lot(
     cohort: pd.DataFrame, clinic: Schema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With all measurements blinded, fits whose secret lots differ generate the same rows at every step."""
-    from medsynth.privacy import vault
+    from medsynth.privacy import pair_clipping, vault
 
-    pools, lots = [], []
-    true_pool, true_sum = training.Training.pool, vault.clipped_pair_sum
+    pools: list[torch.Tensor] = []
+    lots: list[int] = []
+    true_pool, true_sum = training.Training.pool, pair_clipping.clipped_pair_sum
 
     def pool(game: Any) -> Any:
         pools.append(true_pool(game))
@@ -144,15 +145,15 @@ def test_clusters_hold_parameters_of_like_gradients() -> None:
     gradients = (10.0 ** -level.float())[None] * torch.tensor([[1.0], [-1.0]])
     of = grouping.groups_of("clustered", critic, gradients)
     assert len(set(of.tolist())) == 3 and all(len(set(of[level == j].tolist())) == 1 for j in range(3))
-    weights = grouping.groups_of("weight-bias", critic, gradients).split([600, 30, 30, 1])
-    assert [sorted(set(part.tolist())) for part in weights] == [[0], [1], [0], [1]]
+    parts = torch.split(grouping.groups_of("weight-bias", critic, gradients), [600, 30, 30, 1])
+    assert [sorted(set(part.tolist())) for part in parts] == [[0], [1], [0], [1]]
 
 
 def test_a_noised_quantile_finds_the_median() -> None:
     """Bounds far off on either side come to the median of the norms, under noise of a tenth."""
     draw = np.random.default_rng(0)
     norms = draw.lognormal(size=5000)
-    bounds = (100.0, 0.01)
+    bounds: tuple[float, ...] = (100.0, 0.01)
     for _ in range(150):
         below = [float((norms <= bound).mean() + 0.1 * draw.standard_normal()) for bound in bounds]
         bounds = grouping.next_bounds(bounds, below)
@@ -231,9 +232,9 @@ def test_public_rows_are_read_at_the_levels_that_were_chosen(tmp_path: Path, mon
     frame[:50].to_csv(tmp_path / "open.csv", index=False)
     seen, caught, true = [], [], dp_gan.train
 
-    def train(*args: Any, public: Any = None) -> Any:
-        caught.append(public)
-        return true(*args, public=public)
+    def train(*args: Any, **options: Any) -> Any:
+        caught.append(options["public"])
+        return true(*args, **options)
 
     monkeypatch.setattr(dp_gan, "train", train)
     model = medsynth.fit(frame, epsilon=8, schema=schema, rows=900, method="dp-gan", public=tmp_path / "open.csv",

@@ -28,13 +28,13 @@ def test_noise_on_the_loss_leaves_the_update_as_it_is_and_clipping_does_not() ->
     net = Mlp([4, 8, 1], generator=stream)
     first, second = torch.randn(2, 32, 4, generator=stream)
 
-    def update(bound: Any, noise: Any) -> Any:
-        losses = [torch.nn.functional.softplus(net(x)[:, 0]) for x in (first, second)]
-        loss = loss_noise.released_loss(*losses, bound, torch.tensor(noise))
+    def update(bound: float, noise: float) -> tuple[float, torch.Tensor]:
+        one, other = (torch.nn.functional.softplus(net(x)[:, 0]) for x in (first, second))
+        loss = loss_noise.released_loss(one, other, bound, torch.tensor(noise))
         return float(loss.detach()), torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(net.parameters()))])
 
-    (quiet, plain), (loud, noised) = update(1.0, 0.0), update(1.0, 1e3)
-    assert abs(loud - quiet) > 10 and torch.equal(plain, noised)
+    (exact, plain), (noisy, noised) = update(1.0, 0.0), update(1.0, 1e3)
+    assert abs(noisy - exact) > 10 and torch.equal(plain, noised)
     assert not torch.equal(plain, update(0.7, 0.0)[1])
 
 
@@ -73,11 +73,11 @@ def test_it_is_refused_with_a_budget(cohort: pd.DataFrame, clinic: Schema, patie
 
 
 def test_it_says_what_it_is_and_what_the_paper_would_claim(quick: None, cohort: pd.DataFrame, clinic: Schema) -> None:
-    said = []
-    model = medsynth.fit(cohort, no_dp=True, schema=clinic, rows=300, method="loss-noise", notice=said.append)
+    notices: list[str] = []
+    model = medsynth.fit(cohort, no_dp=True, schema=clinic, rows=300, method="loss-noise", notice=notices.append)
     assert not model.claims and model.epsilon is None and "NOT DIFFERENTIALLY PRIVATE" in claim(model)
     assert "NOT DIFFERENTIALLY PRIVATE" in model.ledger.random_source
-    assert any("No finite epsilon holds" in text for text in said)
+    assert any("No finite epsilon holds" in text for text in notices)
     assert loss_noise.claimed(0.01, 10_000, 1.0, 1e-5) == pytest.approx(6.786, abs=5e-4)
     assert math.isinf(loss_noise.claimed(0.01, 10_000, 0.0, 1e-5))
 

@@ -18,7 +18,7 @@ def test_gaussian_has_its_distribution(std: float) -> None:
 
 def test_variance_from_both_sides() -> None:
     total = float((gaussian((DRAWS,), 2.0, SeededEntropy(2)) ** 2).sum()) / 4
-    low, high = stats.chi2.ppf([5e-5, 1 - 5e-5], DRAWS)
+    low, high = (stats.chi2.ppf(share, DRAWS) for share in (5e-5, 1 - 5e-5))
     assert low < total < high
 
 
