@@ -36,9 +36,12 @@ def test_its_size_and_what_is_missing(extract: pd.DataFrame, schema: Schema) -> 
     assert extract["patient_id"].nunique() == 8000 and extract["visit_id"].is_unique
     gone = extract.isna() | extract.isin(["-9", "refused"])
     assert 0.14 < gone.mean().mean() < 0.17
-    # Not at random: who looks ill is measured.
-    seen = ~gone["crp_mg_l"]
-    assert seen[extract["intensive_care"] == "true"].mean() > seen[extract["intensive_care"] == "false"].mean() + 0.1
+    # Not at random: CRP is measured where a patient looks ill.
+    measured = ~gone["crp_mg_l"]
+    assert (
+        measured[extract["intensive_care"] == "true"].mean()
+        > measured[extract["intensive_care"] == "false"].mean() + 0.1
+    )
     kinds = {column.kind for column in schema.columns.values()}
     assert kinds == {"identifier", "date", "count", "continuous", "binary", "categorical", "ordinal"}
     assert sum(getattr(column, "hierarchy", None) is not None for column in schema.columns.values()) == 4
@@ -63,8 +66,8 @@ def test_from_the_extract_to_a_report(
     run = CliRunner().invoke
     for words in (["fit", "hospital.csv", "--epsilon", "3.7", "--holdout", "0.3", "--delta", "1e-6"],
                   ["sample", "-n", "1200"], ["report"]):  # fmt: skip
-        answer = run(app, words)
-        assert answer.exit_code == 0, answer.stderr
+        result = run(app, words)
+        assert result.exit_code == 0, result.stderr
     model = medsynth.load("hospital.medsynth")
     assert model.claims and model.epsilon is not None and model.epsilon <= 3.7 and model.ledger.max_rows == 3
     twin = json.loads((tmp_path / "hospital.report.json").read_text())["sections"]

@@ -1,4 +1,4 @@
-"""The simulated cohort: the committed files are the script's own, and mean what its README says."""
+"""The simulated cohort: the committed files are the script's own, with the facts of its README."""
 
 from pathlib import Path
 from typing import Any

@@ -80,18 +80,18 @@ def spoiled(content: object, rng: random.Random) -> object:
             places += [(at, key) for key in (list(at) if isinstance(at, dict) else range(len(at)))]
             stack += list(at.values()) if isinstance(at, dict) else at
     where, key = rng.choice(places)
-    turn = rng.random()
-    if turn < 0.15:
+    choice = rng.random()
+    if choice < 0.15:
         del where[key]
-    elif turn < 0.25 and isinstance(where, list):
+    elif choice < 0.25 and isinstance(where, list):
         where.append(where[key])
-    elif turn < 0.35 and isinstance(where, dict):
+    elif choice < 0.35 and isinstance(where, dict):
         where[str(rng.choice(HOSTILE))[:20]] = where[key]
     else:
         where[key] = rng.choice([*HOSTILE, rng.randint(-5, 5), rng.choice(places)[0]])
         try:
             json.dumps(where[key])
-        except ValueError:  # it holds itself
+        except ValueError:  # it contains itself
             where[key] = None
     return content
 
@@ -102,15 +102,15 @@ def artifact(whole: bytes, rng: random.Random) -> bytes:
 
     from medsynth.artifact import _digest
 
-    turn = rng.random()
-    if turn < 0.3:
+    choice = rng.random()
+    if choice < 0.3:
         spot = bytearray(whole)
         for _ in range(rng.choice([1, 1, 5, 50])):
             spot[rng.randrange(len(spot))] = rng.randrange(256)
         return bytes(spot[: rng.randrange(len(spot))] if rng.random() < 0.2 else spot)
     tensors, length = load(whole), int.from_bytes(whole[:8], "little")
     body = json.loads(json.loads(whole[8 : 8 + length])["__metadata__"]["medsynth"])
-    if turn < 0.75:
+    if choice < 0.75:
         for _ in range(rng.choice([1, 1, 2, 4])):
             body = spoiled(body, rng)
     else:
@@ -130,14 +130,14 @@ def artifact(whole: bytes, rng: random.Random) -> bytes:
 def schema(text: str, rng: random.Random) -> str:
     """A schema's text, spoiled."""
     for _ in range(rng.choice([1, 1, 2, 5])):
-        lines, turn = text.split("\n"), rng.random()
+        lines, choice = text.split("\n"), rng.random()
         k = rng.randrange(len(lines))
         spot = rng.randrange(len(text) + 1)
-        if turn < 0.3:
+        if choice < 0.3:
             text = text[:spot] + rng.choice([*WORDS, *"{}[]:,-#&*!|>'\"%@` \n"]) + text[spot:]
-        elif turn < 0.5:
+        elif choice < 0.5:
             text = text[:spot] + text[spot + rng.choice([1, 1, 5, 30]) :]
-        elif turn < 0.7:
+        elif choice < 0.7:
             words = lines[k].split(" ")
             words[rng.randrange(len(words))] = rng.choice([*WORDS, str(rng.choice(HOSTILE))[:40]])
             text = "\n".join([*lines[:k], " ".join(words), *lines[k + 1 :]])

@@ -87,7 +87,7 @@ def chain(folder: Path, whole: int, moments: random.Random, kills: int, lots: in
 
 
 def main() -> None:
-    """Kill as often as asked, and print what came of it."""
+    """Kill that often, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)

@@ -81,7 +81,7 @@ def one(peer: str, table: str, epsilon: float, data: str | None, cap: float, fol
             drawn[name] = drawn[name].map(
                 lambda v, kinds=kinds: kinds.get(str(v), kinds.get(str(v).split(".")[0], np.nan))
             )
-    # A row with a hole where the schema knows none is no row of the table: what is left of a peer's rows is compared.
+    # A row with a hole where the schema declares none is no row of the table: the peer's other rows are compared.
     drawn = drawn.dropna(subset=[name for name, c in schema.columns.items() if not c.missing]).reset_index(drop=True)
     drawn = drawn.astype({name: train[name].dtype for name, c in schema.columns.items() if not c.missing})
     return {**utility.figures(drawn, train, test, schema, target), "fit_seconds": round(seconds, 1), "spent": epsilon}
@@ -100,7 +100,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("results/utility.csv"))
     parser.add_argument("--environments", type=Path, default=Path("results/peers"))
     given = parser.parse_args()
-    runs = utility.opened(given.output)
+    runs = utility.read_results(given.output)
     done = utility.keys(runs)
     stop, left = time.monotonic() + 60 * given.minutes, []
     for seed in range(given.seeds):

@@ -70,15 +70,15 @@ def table(runs: list[dict[str, Any]], floor: float) -> str:
     ]
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     for setting in ("real", *SETTINGS):
-        mine = [run for run in runs if run["setting"] == setting]
-        if not mine:
+        group = [run for run in runs if run["setting"] == setting]
+        if not group:
             continue
-        cells = [SETTINGS.get(setting, "real rows"), str(len(mine))]
-        cells += [f"{statistics.median(run['macro'][name] for run in mine):.3f}" for name in names]
-        cells += [spread([run["mean"] for run in mine]), spread([max(run["micro_hard"].values()) for run in mine])]
-        by = mine[0].get("epsilon")
+        cells = [SETTINGS.get(setting, "real rows"), str(len(group))]
+        cells += [f"{statistics.median(run['macro'][name] for run in group):.3f}" for name in names]
+        cells += [spread([run["mean"] for run in group]), spread([max(run["micro_hard"].values()) for run in group])]
+        by = group[0].get("epsilon")
         cells += [f"{by['prv']:.2f} / {by['pld']:.2f} / {by['rdp']:.2f}" if by else "-"]
-        cells += [f"{statistics.median(run['seconds'] for run in mine):.0f}" if by else "-"]
+        cells += [f"{statistics.median(run['seconds'] for run in group):.0f}" if by else "-"]
         lines.append("| " + " | ".join(cells) + " |")
     lines.append(f"\nAlways predicting the most frequent class scores {floor:.4f} on the micro figure.")
     return "\n".join(lines) + "\n"

@@ -30,7 +30,7 @@ import pandas as pd
 
 TABLES = ("thyroid", "cancer", "clinic-4k", "clinic-10k", "clinic-50k")
 FIELDS = ["table", "method", "epsilon", "seed", "mean", "best", "lr", "mlp", "rf", "hgb", "one_way", "one_way_ceiling",
-          "two_way", "two_way_ceiling", "telling", "fit_seconds", "peak_gib", "spent"]  # fmt: skip
+          "two_way", "two_way_ceiling", "propensity_auroc", "fit_seconds", "peak_gib", "spent"]  # fmt: skip
 
 
 def load(name: str, data: str | None) -> Any:
@@ -100,11 +100,11 @@ def figures(drawn: Any, train: Any, test: Any, schema: Any, target: Any) -> dict
         "mean": round(score["mean"], 4),
         "best": round(score["best"], 4),
         **{key: round(getattr(found, key), 4) for key in ("one_way", "one_way_ceiling", "two_way", "two_way_ceiling")},
-        "telling": found.propensity_auroc.value and round(found.propensity_auroc.value, 4),
+        "propensity_auroc": found.propensity_auroc.value and round(found.propensity_auroc.value, 4),
     }
 
 
-def opened(output: Path) -> list[dict[str, Any]]:
+def read_results(output: Path) -> list[dict[str, Any]]:
     """The results so far, in a file that is made where it is missing."""
     output.parent.mkdir(parents=True, exist_ok=True)
     if not output.exists():
@@ -152,7 +152,7 @@ def summary(runs: list[dict[str, Any]]) -> str:
             f"| {some[0]['table']} | {method} | {epsilon:g} | {len(some)} | {statistics.median(mean):.3f} "
             f"({min(mean):.3f} to {max(mean):.3f}) | {statistics.median(of('best')):.3f} | "
             f"{statistics.median(of('two_way')):.3f} ({statistics.median(of('two_way_ceiling')):.3f}) | "
-            f"{statistics.median(of('telling') or [0]):.2f} | {statistics.median(of('fit_seconds')):.0f} | "
+            f"{statistics.median(of('propensity_auroc') or [0]):.2f} | {statistics.median(of('fit_seconds')):.0f} | "
             f"{max(of('peak_gib') or [0]):.2f} |"
         )
     return "\n".join(lines)
@@ -174,7 +174,7 @@ def main() -> None:
         table, method, epsilon = given.one
         print(json.dumps(one(table, method, float(epsilon), given.data)))
         return
-    runs = opened(given.output)
+    runs = read_results(given.output)
     done = keys(runs)
     wanted = itertools.product(range(given.seeds), given.tables, given.methods, given.epsilons)
     left = [(t, m, e, s) for s, t, m, e in wanted if (t, m, e, s) not in done]

@@ -86,9 +86,9 @@ def test_sample_to_standard_output_repeats_with_a_seed(patients: Path) -> None:
 def test_holdout_splits_by_coins_and_marks_private(patients: Path, cohort: pd.DataFrame) -> None:
     """Held out are 75 of 300 rows, give or take 7.5: bounds of 4.6 and 5.3 deviations, false-alarm rate 3e-6."""
     result = good(*FIT, "--holdout", "0.25")
-    train, held = pd.read_csv("patients.train.csv"), pd.read_csv("patients.heldout.csv")
-    assert len(train) + len(held) == 300 and 40 < len(held) < 115
-    both = pd.concat([train, held]).astype(str).sort_values(list(cohort.columns)).reset_index(drop=True)
+    train, heldout = pd.read_csv("patients.train.csv"), pd.read_csv("patients.heldout.csv")
+    assert len(train) + len(heldout) == 300 and 40 < len(heldout) < 115
+    both = pd.concat([train, heldout]).astype(str).sort_values(list(cohort.columns)).reset_index(drop=True)
     whole = pd.read_csv("patients.csv").astype(str).sort_values(list(cohort.columns)).reset_index(drop=True)
     pd.testing.assert_frame_equal(both, whole)
     assert "PRIVATE" in result.stderr
@@ -96,7 +96,7 @@ def test_holdout_splits_by_coins_and_marks_private(patients: Path, cohort: pd.Da
     assert json.loads(good("inspect", "--json").stdout)["rows"] == 225  # declared, not drawn
 
 
-def test_interrupt_leaves_nothing_and_says_so(patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_leaves_nothing_and_is_reported(patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from medsynth.methods.warm_dp_cgan import method as warm_dp_cgan
 
     def stop(*args: Any) -> None:
@@ -108,7 +108,7 @@ def test_interrupt_leaves_nothing_and_says_so(patients: Path, monkeypatch: pytes
     assert not (patients.parent / "patients.medsynth").exists()
 
 
-# The child heeds SIGINT even where this session was started with it ignored, as under nohup and some CI runners.
+# The child handles SIGINT even where this session was started with it ignored, as under nohup and some CI runners.
 CHILD = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -247,7 +247,7 @@ def test_neighbours_print_the_same_bytes(patients: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(rng, "system_entropy", lambda: rng.SeededEntropy(1))
     monkeypatch.setattr("medsynth.fitting.pipeline.time.perf_counter", lambda: 0.0)
-    frame, seen = pd.read_csv("patients.csv"), []
+    frame, outputs = pd.read_csv("patients.csv"), []
     extreme: dict[str, Any] = {"age_years": 101, "systolic_mmhg": 221, "diagnosis": "overt"}
     for change in (False, True):
         if change:
@@ -257,8 +257,8 @@ def test_neighbours_print_the_same_bytes(patients: Path, monkeypatch: pytest.Mon
         results = [good(*FIT, "--seed", "1", "--force"), good(*FIT, "--seed", "1", "--force", "--json")]
         ledger = good("ledger", "--json")
         model = (patients.parent / "patients.medsynth").stat().st_size
-        seen.append(([(a.stdout, a.stderr) for a in [*results, ledger]], model))
-    assert seen[0] == seen[1]
+        outputs.append(([(a.stdout, a.stderr) for a in [*results, ledger]], model))
+    assert outputs[0] == outputs[1]
 
 
 def commands(group: Any = None, words: tuple[str, ...] = ()) -> Iterator[list[str]]:

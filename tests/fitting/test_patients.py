@@ -61,10 +61,10 @@ def test_no_patient_keeps_more_than_the_cap_and_choices_are_free_of_one_another(
         assert (pd.factorize(keys)[0][kept] == numbered.of_row).all()
     # With another patient's rows in the same places, the rows that everybody else keeps are the same.
     other = keys.copy()
-    mine = np.flatnonzero(keys == "P7")
-    other[mine] = [f"new{k}" for k in range(len(mine))]
+    own = np.flatnonzero(keys == "P7")
+    other[own] = [f"new{k}" for k in range(len(own))]
     again, _ = bound_contributions(other, 3, SeededEntropy(1))
-    assert set(stay) - set(mine) == set(again) - set(mine)
+    assert set(stay) - set(own) == set(again) - set(own)
 
 
 def test_every_row_of_a_patient_may_stay_equally_often() -> None:
@@ -133,14 +133,14 @@ def test_noise_is_as_large_as_the_patient() -> None:
 def test_patients_join_lots_whole() -> None:
     codes = np.column_stack([np.arange(400) // 4, np.zeros(400)]).astype(np.int32)
     vault, *_ = build(codes, PrivacyUnits(np.arange(400) // 4, 4))
-    seen = []
+    lots = []
 
     def features(rows: Any) -> Any:
-        seen.append(np.bincount(rows[:, 0], minlength=100))
+        lots.append(np.bincount(rows[:, 0], minlength=100))
         return torch.ones(len(rows), 1)
 
     vault.measure_gradient_sum("g", Mlp([1, 1], bias=False), lambda out: -out[:, 0], features, 1.0)
-    assert set(seen[0]) <= {0, 4} and 20 <= (seen[0] > 0).sum() <= 60  # 4 standard deviations of a binomial
+    assert set(lots[0]) <= {0, 4} and 20 <= (lots[0] > 0).sum() <= 60  # 4 standard deviations of a binomial
 
 
 def test_sizes_are_counted_and_charged_once_a_patient() -> None:

@@ -88,7 +88,7 @@ def test_mistakes_are_refused_with_a_reason(model: Any, word: str, message: str)
         parse(["age_years=40", "age_years=50"], model.schema)
 
 
-def test_other_methods_say_that_they_cannot(cohort: pd.DataFrame, clinic: Schema, quick: None) -> None:
+def test_other_methods_refuse_conditions(cohort: pd.DataFrame, clinic: Schema, quick: None) -> None:
     plain = medsynth.fit(cohort, epsilon=3.7, schema=clinic, rows=300, method="dp-cgan")
     with pytest.raises(UsageError, match="warm-dp-cgan"):
         medsynth.sample(plain, 5, balance=True)

@@ -35,7 +35,7 @@ def run(cohort: pd.DataFrame, clinic: Schema, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("bounds", ["fixed", "quantile"])
-def test_the_plan_costs_what_an_independent_accountant_says(bounds: str) -> None:
+def test_the_plan_agrees_with_an_independent_accountant(bounds: str) -> None:
     queries = dp_gan.queries(dp_gan.Config(bounds=bounds), 4000, 20, 3.7)
     plan = make_plan(queries, epsilon=3.7, delta=1e-5, rows=4000)
     other = accountant.cross_check(plan.events.values(), 1e-5)
@@ -230,7 +230,9 @@ def test_public_rows_are_read_at_the_levels_that_were_chosen(tmp_path: Path, mon
     schema = medsynth.Schema.from_dict({"name": "t", "target": "y", "columns": columns})
     frame = pd.DataFrame({"icd": rng.choice(["E11.9", "I10", "J45.9"], 900), "y": rng.integers(0, 2, 900)})
     frame[:50].to_csv(tmp_path / "open.csv", index=False)
-    seen, caught, true = [], [], dp_gan.train
+    reports: list[tuple[Any, ...]] = []
+    caught: list[Any] = []
+    true = dp_gan.train
 
     def train(*args: Any, **options: Any) -> Any:
         caught.append(options["public"])
@@ -238,11 +240,11 @@ def test_public_rows_are_read_at_the_levels_that_were_chosen(tmp_path: Path, mon
 
     monkeypatch.setattr(dp_gan, "train", train)
     model = medsynth.fit(frame, epsilon=8, schema=schema, rows=900, method="dp-gan", public=tmp_path / "open.csv",
-                         settings={"lots": 4}, progress=lambda *facts: seen.append(facts))  # fmt: skip
+                         settings={"lots": 4}, progress=lambda *facts: reports.append(facts))  # fmt: skip
     levels = model.schema.columns["icd"].levels
     assert (
         {levels[code] for code in caught[0][:, 0]} == {"E11.9", "I10", "J45.9"}
         and model.config["lots"] == 4
-        and len(seen) == 4
+        and len(reports) == 4
     )
     assert "50 rows were declared public" in " ".join(model.ledger.notes)

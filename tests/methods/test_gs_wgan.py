@@ -36,7 +36,7 @@ def fit(rows: int = 90, **options: Any) -> Any:
 
 def test_the_warm_start_moves_no_generator_and_every_step_moves_every_critic(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: dict[str, Any] = {}
-    seen: list[list[torch.Tensor]] = []
+    weights: list[list[torch.Tensor]] = []
     measure, upstream = TrainingSetup.measure, Shards.measure_upstream_gradient
 
     def measured(cls: Any, *args: Any) -> Any:
@@ -45,8 +45,8 @@ def test_the_warm_start_moves_no_generator_and_every_step_moves_every_critic(mon
         return kept["setup"]
 
     def zero(self: Any, label: Any, fakes: Any, bound: Any, **options: Any) -> Any:
-        seen.append([p.detach().clone() for p in self._Shards__critics.parameters])
-        if len(seen) == 1:
+        weights.append([p.detach().clone() for p in self._Shards__critics.parameters])
+        if len(weights) == 1:
             assert torch.equal(kept["setup"].mixture.base, kept["start"])
         kept["with rows"] = self._Shards__sizes > 0
         return 0 * upstream(self, label, fakes, bound, **options)
@@ -56,11 +56,11 @@ def test_the_warm_start_moves_no_generator_and_every_step_moves_every_critic(mon
     model = fit()
     base = np.concatenate([model.tensors[f"base.{name}"] for name in ("age", "sick")], 1)
     assert np.allclose(base, kept["start"], atol=1e-6)  # gradients of zero leave the generator at its start
-    assert len(seen) == 6 and kept["with rows"].sum() > 6
+    assert len(weights) == 6 and kept["with rows"].sum() > 6
     for before, after in ((1, 2), (3, 4)):  # two gradients a step
-        for was, now in zip(seen[before], seen[after], strict=True):
+        for was, now in zip(weights[before], weights[after], strict=True):
             assert ((was != now).flatten(1).any(1) == kept["with rows"]).all()
-    for was, now in zip(seen[0], seen[1], strict=True):
+    for was, now in zip(weights[0], weights[1], strict=True):
         assert torch.equal(was, now)  # within a step no critic moves, sampled or not
 
 

@@ -72,7 +72,7 @@ def test_it_is_refused_with_a_budget(cohort: pd.DataFrame, clinic: Schema, patie
         medsynth.fit(cohort, no_dp=True, schema=clinic, method="loss-noise", microbatches=8)
 
 
-def test_it_says_what_it_is_and_what_the_paper_would_claim(quick: None, cohort: pd.DataFrame, clinic: Schema) -> None:
+def test_it_states_what_it_is_and_what_the_paper_would_claim(quick: None, cohort: pd.DataFrame, clinic: Schema) -> None:
     notices: list[str] = []
     model = medsynth.fit(cohort, no_dp=True, schema=clinic, rows=300, method="loss-noise", notice=notices.append)
     assert not model.claims and model.epsilon is None and "NOT DIFFERENTIALLY PRIVATE" in claim(model)

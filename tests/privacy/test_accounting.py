@@ -74,7 +74,7 @@ def test_a_plan_spends_nearly_all_and_never_more(epsilon: float) -> None:
     assert accountant.cross_check(plan.events.values(), DELTA) <= epsilon + max(0.005, 0.005 * epsilon)
 
 
-def test_a_plan_falls_back_to_rdp_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_falls_back_to_rdp_and_states_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(history: Any, delta: Any, error: Any = None) -> None:
         raise ValueError("as in Opacus issue 601")
 
@@ -101,10 +101,10 @@ def test_a_budget_too_small_is_refused() -> None:
         make_plan(NEEDS, epsilon=1e-7, delta=DELTA, rows=100)
 
 
-def test_the_spent_table_rises_to_the_plan() -> None:
+def test_epsilon_by_release_rises_to_the_plan() -> None:
     plan = make_plan(NEEDS, epsilon=3.7, delta=DELTA, rows=100)
-    steps, spent = zip(*plan.epsilon_by_release(), strict=True)
-    assert list(spent) == sorted(spent) and steps[-1] == 50 and spent[-1] == plan.epsilon
+    steps, epsilons = zip(*plan.epsilon_by_release(), strict=True)
+    assert list(epsilons) == sorted(epsilons) and steps[-1] == 50 and epsilons[-1] == plan.epsilon
 
 
 def spend(ledger: Ledger, plan: calibration.Plan) -> None:
@@ -151,7 +151,7 @@ def test_no_measurement_costs_nothing() -> None:
     assert accountant.epsilon([], DELTA) == 0.0 and accountant.profile([], [DELTA]) == []
 
 
-def test_where_an_accountant_finds_no_bound_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_accountant_without_a_bound_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accountant, "_rdp", lambda *args, **options: math.inf)
     with pytest.raises(BudgetError, match="RDP accountant finds no bound"):
         accountant.epsilon([(Gaussian(multiplier=1.0), 1)], DELTA, "rdp")
@@ -227,7 +227,7 @@ def test_the_least_scale_is_found_for_any_falling_cost() -> None:
         assert len(calls) < 60, name
 
 
-def test_a_plan_says_what_is_measured_most_and_what_it_is() -> None:
+def test_a_plan_names_what_is_measured_most() -> None:
     plan = make_plan(NEEDS, epsilon=3.7, delta=DELTA, rows=100, max_rows=4)
     assert plan.most_frequent == "steps" and plan.equivalent_rows == 25
     assert plan.noise("counts") == 4 * plan.events["counts"][0].multiplier

@@ -1,4 +1,4 @@
-"""Gradients of pairs with their penalty: clipped in groups, noised once, one answer of sensitivity sqrt(k)."""
+"""Gradients of pairs with their penalty: clipped in groups, noised once, one release of sensitivity sqrt(k)."""
 
 import math
 from typing import Any
@@ -157,7 +157,7 @@ def test_k_groups_are_one_gaussian_of_sigma_over_root_k() -> None:
 
 
 class Counting(SeededEntropy):
-    """Seeded entropy that knows how much was drawn."""
+    """Seeded entropy that counts what was drawn."""
 
     drawn = 0
 
@@ -229,11 +229,11 @@ def test_each_row_of_a_lot_meets_a_row_of_the_pool_and_a_coefficient_of_its_own(
 
 
 def test_patients_join_lots_whole() -> None:
-    """Forty patients of three rows: the lots hold three rows of each of theirs, and the coins are a patient's."""
-    seen = []
+    """Forty patients of three rows: each lot has all three rows of its patients, and the coins are a patient's."""
+    lots = []
 
     def watching(codes: Any) -> torch.Tensor:
-        seen.append(codes[:, 0])
+        lots.append(codes[:, 0])
         return features(codes)
 
     units = PrivacyUnits(np.repeat(np.arange(40), 3), 3)
@@ -243,7 +243,7 @@ def test_patients_join_lots_whole() -> None:
     for _ in range(9):
         room.measure_pair_gradient_sum("g", Mlp([2, 1]), loss, watching, torch.zeros(4, 2), groups)
         room.measure_norms_below("b", Mlp([2, 1]), loss, watching, torch.zeros(4, 2), groups)
-    assert len(seen) == 18 and all((np.bincount(lot, minlength=40) % 3 == 0).all() for lot in seen)
+    assert len(lots) == 18 and all((np.bincount(lot, minlength=40) % 3 == 0).all() for lot in lots)
 
 
 def test_counts_below_a_bound_are_noised_and_charged() -> None:

@@ -183,8 +183,8 @@ def test_a_shards_rows_reach_no_other_shards_critic(monkeypatch: pytest.MonkeyPa
     for table, at in tables:
         with monkeypatch.context() as patch:
             shards, *_ = build(table, entropy=EntropyByCall(0), place=at, monkeypatch=patch)
-        for turn in range(15):
-            shards.train(pool(turn))
+        for step in range(15):
+            shards.train(pool(step))
         trained.append(weights(shards))
     same = torch.arange(K * CLASSES) // CLASSES != 2
     for changed in trained[1:]:
@@ -195,10 +195,10 @@ def test_a_shards_rows_reach_no_other_shards_critic(monkeypatch: pytest.MonkeyPa
 
 def test_every_critic_trains_at_every_step_and_none_depends_on_the_sampled_shard() -> None:
     one, two = build(entropy=SeededEntropy(3))[0], build(entropy=SeededEntropy(3))[0]
-    for turn in range(5):
+    for step in range(5):
         before = weights(one)
-        one.train(pool(turn))
-        two.train(pool(turn))
+        one.train(pool(step))
+        two.train(pool(step))
         with_rows = one._Shards__sizes > 0
         assert with_rows.sum() > K
         for was, now in zip(before, weights(one), strict=True):
@@ -209,10 +209,10 @@ def test_every_critic_trains_at_every_step_and_none_depends_on_the_sampled_shard
 
 def test_sampled_shards_are_even_and_no_public_seed_repeats_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """False-alarm rate 1e-4 for the counts, 5^-60 for the repetition."""
-    seen: list[int] = []
+    sampled: list[int] = []
 
     def watched(self: Critics, which: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        seen.append(int(which[0]) // CLASSES)
+        sampled.append(int(which[0]) // CLASSES)
         return 0 * rows
 
     monkeypatch.setattr(Critics, "generator_gradient", watched)
@@ -220,11 +220,11 @@ def test_sampled_shards_are_even_and_no_public_seed_repeats_them(monkeypatch: py
     for _ in range(2):
         torch.manual_seed(0)
         shards, *_ = build(entropy=SystemEntropy(), steps=600)
-        seen.clear()
+        sampled.clear()
         for _ in range(600):
             shards.measure_upstream_gradient("u", fakes(1), 1.0)
-        runs.append(list(seen))
-        assert stats.chisquare(np.bincount(seen, minlength=K)).pvalue > 1e-4
+        runs.append(list(sampled))
+        assert stats.chisquare(np.bincount(sampled, minlength=K)).pvalue > 1e-4
     assert runs[0][:60] != runs[1][:60]
 
 
@@ -261,7 +261,7 @@ def test_rows_join_shards_by_draws_of_their_own(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("medsynth.privacy.vault.Shards", Watching)
     for codes in (some(), (some() + 1) % 3):
         build(codes, entropy=SeededEntropy(4))
-    assert (places[0] == places[1]).all()  # what a row holds decides nothing
+    assert (places[0] == places[1]).all()  # the values of a row decide nothing
     places.clear()
     for _ in range(100):
         build(entropy=SystemEntropy())
@@ -308,8 +308,8 @@ def test_noise_is_multiplier_times_sensitivity_and_empty_shards_release_it(joint
 def test_an_empty_shard_beside_full_ones_learns_nothing_and_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     shards, *_ = build(place=np.arange(60) % (K - 1), monkeypatch=monkeypatch)
     before = weights(shards)
-    for turn in range(5):
-        shards.train(pool(turn))
+    for step in range(5):
+        shards.train(pool(step))
     for was, now in zip(before, weights(shards), strict=True):
         empty, full = slice((K - 1) * CLASSES, None), shards._Shards__sizes > 0
         assert torch.equal(was[empty], now[empty]) and torch.isfinite(now).all()

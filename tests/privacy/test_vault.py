@@ -93,21 +93,21 @@ def test_one_row_moves_tables_and_distances_by_no_more_than_is_charged() -> None
 
 def test_lots_are_poisson() -> None:
     """Inclusion over 200 lots is binomial for every row together; false-alarm rate 1e-4."""
-    seen = []
+    lots = []
     vault, ledger, _, plan = build(np.arange(2 * ROWS).reshape(ROWS, 2).astype(np.int32))
     critic = Mlp([1, 1])
 
     def features(lot: Any) -> Any:
-        seen.append(lot[:, 0] // 2)
+        lots.append(lot[:, 0] // 2)
         return torch.zeros(len(lot), 1)
 
     for _ in range(200):
         vault.measure_gradient_sum("g", critic, lambda a: a[:, 0], features, 1.0)
-    counts = np.bincount(np.concatenate(seen), minlength=ROWS)
+    counts = np.bincount(np.concatenate(lots), minlength=ROWS)
     assert stats.binomtest(int(counts.sum()), 200 * ROWS, RATE).pvalue > 1e-4
     low, high = (stats.binom.ppf(share, 200, RATE) for share in (1e-4 / ROWS, 1 - 1e-4 / ROWS))
     assert low <= counts.min() and counts.max() <= high
-    assert len({len(lot) for lot in seen}) > 10  # sizes vary: not a shuffled, fixed batch
+    assert len({len(lot) for lot in lots}) > 10  # sizes vary: not a shuffled, fixed batch
     assert ledger.entries[0].count == 200 and ledger.entries[0].event == plan.events["g"][0]
 
 

@@ -83,7 +83,7 @@ def test_what_is_missing_breaks_no_rule() -> None:
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_rows_keep_every_rule_and_defined_columns_are_computed(seed: Any) -> None:
+def test_rows_keep_every_rule_and_defined_columns_are_computed(seed: int) -> None:
     table = schema()
     core = table.core
 
@@ -94,13 +94,13 @@ def test_rows_keep_every_rule_and_defined_columns_are_computed(seed: Any) -> Non
 
     codes = rejection_sample(draw, table, 200, seed)
     assert not broken(codes, table).any()
-    seen = values(codes, table, set(table.names))
-    assert (seen["systolic"] > seen["diastolic"]).all()
-    assert not ((seen["pregnant"] == "1") & (seen["sex"] == "M")).any()
-    assert (seen["pulse pressure"] == np.minimum(seen["systolic"] - seen["diastolic"], 100)).all()
-    known = ~np.isnan(seen["weight"])
-    body = np.clip(seen["weight"] / seen["height"] ** 2, 5, 90)[known]
-    assert np.abs(seen["bmi"][known] - body).max() < 0.0501 and np.isnan(seen["bmi"][~known]).all()
+    found = values(codes, table, set(table.names))
+    assert (found["systolic"] > found["diastolic"]).all()
+    assert not ((found["pregnant"] == "1") & (found["sex"] == "M")).any()
+    assert (found["pulse pressure"] == np.minimum(found["systolic"] - found["diastolic"], 100)).all()
+    known = ~np.isnan(found["weight"])
+    body = np.clip(found["weight"] / found["height"] ** 2, 5, 90)[known]
+    assert np.abs(found["bmi"][known] - body).max() < 0.0501 and np.isnan(found["bmi"][~known]).all()
 
 
 def test_rules_that_no_row_can_keep_end_in_one_error_and_rare_ones_in_copies() -> None:

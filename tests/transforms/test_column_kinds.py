@@ -184,7 +184,7 @@ GAPS: dict[str, dict[str, Any]] = {
 
 
 def with_gaps(rows: int = 2000) -> pd.DataFrame:
-    """Who is sick refuses, who is not was never asked; the two must not be mixed."""
+    """Sick patients refuse, the others are not asked; the two codes must not be mixed."""
     rng = np.random.default_rng(1)
     sick = rng.random(rows) < 0.5
     gone = rng.random(rows) < 0.4
