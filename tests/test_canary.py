@@ -34,7 +34,9 @@ columns:
   visits: {kind: count, bounds: [0, 20]}
   y: {kind: binary, levels: [left, right], unknown: left}
 """
-CANARY = re.compile(r"CANARY|7431|Q74|1874|31\.0[78]")
+# Numbers of ten digits: no other number of an output, of at most 1e5 digits, has them with a chance above 1e-5. A year
+# counts where it stands alone or begins a date, and not among the digits of a fraction.
+CANARY = re.compile(r"CANARY|7431862951|Q74|(?<![\d.])1874(?![\d.])|31\.0[78]\.")
 
 
 def cage(seed: int, rows: int = 90) -> pd.DataFrame:
@@ -48,8 +50,8 @@ def cage(seed: int, rows: int = 90) -> pd.DataFrame:
         "note": [f"CANARY{k}" for k in rng.integers(0, 999, rows)],
         "icd": rng.choice(["Q74.1", "CANARY", "Q743"], rows, p=[0.05, 0.9, 0.05]),
         "seen": rng.choice(["1874-07-31", "1874-08-31"], rows),
-        "dose": [f"7431.{k:02}" for k in rng.integers(0, 99, rows)],
-        "visits": 743_100 + rng.integers(0, 99, rows),
+        "dose": [f"7431862951.{k:02}" for k in rng.integers(0, 99, rows)],
+        "visits": 743_186_295_100 + rng.integers(0, 99, rows),
         "y": rng.choice(["CANARY", "right"], rows),
     })  # fmt: skip
 
@@ -66,14 +68,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("method", "seed"), [("warm-dp-cgan", 0), ("dp-cgan", 1)])
 def test_no_output_of_a_fit_contains_one(
-    quick: None, folder: Path, caplog: pytest.LogCaptureFixture, method: str, seed: int
+    quick: None, seeded_entropy: None, folder: Path, caplog: pytest.LogCaptureFixture, method: str, seed: int
 ) -> None:
+    """Seeds are fixed, and a canary is no time or duration: it cannot fail by chance."""
     caplog.set_level(logging.DEBUG)
     cage(seed).to_csv("cage.csv", index=False)
     run = CliRunner().invoke
-    for words in (["fit", "cage.csv", "--epsilon", "3", "--rows", "90", "--method", method], ["sample", "-n", "200"],
+    for words in (["fit", "cage.csv", "--epsilon", "3", "--rows", "90", "--method", method, "--seed", "0"],
+                  ["sample", "-n", "200", "--seed", "0"],
                   ["ledger"], ["inspect"], ["ledger", "--table", "cage.csv"], ["report", "--shareable"],
                   ["schema", "check", "cage.csv"], ["plan", "cage.csv", "--epsilon", "1"]):  # fmt: skip
         result = run(app, words)
@@ -99,15 +104,17 @@ def _words(text: str) -> str:
     return re.sub(r"-?\d+\.\d+(e-?\d+)?|[0-9a-f]{64}", "", head)
 
 
-def test_progress_and_notices_contain_none(quick: None, folder: Path) -> None:
+@pytest.mark.statistical
+def test_progress_and_notices_contain_none(quick: None, seeded_entropy: None, folder: Path) -> None:
+    """The seed is fixed: it cannot fail by chance."""
     texts: list[str] = []
-    medsynth.fit(cage(0), epsilon=3, schema=Schema.from_yaml(SCHEMA), rows=90, notice=texts.append,
+    medsynth.fit(cage(0), epsilon=3, schema=Schema.from_yaml(SCHEMA), rows=90, seed=0, notice=texts.append,
                  progress=lambda *facts: texts.append(str(facts)))  # fmt: skip
     assert len(texts) > 10
     clean(re.sub(r"\d+\.\d{6,}", "", "\n".join(texts)))
 
 
-SPOILS = {"who": "", "note": None, "icd": None, "seen": "CANARY", "dose": "CANARY", "visits": "7431x", "y": None}
+SPOILS = {"who": "", "note": None, "icd": None, "seen": "CANARY", "dose": "CANARY", "visits": "7431862951x", "y": None}
 
 
 @pytest.mark.parametrize("column", [name for name, spoilt in SPOILS.items() if spoilt is not None])
@@ -150,6 +157,7 @@ def test_a_bug_shows_no_cell_in_its_traceback(quick: None, folder: Path, monkeyp
 WORDS_OF = {"note": 3, "icd": 1, "visits": 1}  # how many rows hold a word, by column
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("seed", range(3))
 def test_a_learned_schema_holds_no_word_of_few(quick: None, folder: Path, seed: int) -> None:
     """A word of m rows is released with chance Phi((m - threshold) / std): false-alarm rate, for all words, below 1e-4.
@@ -162,8 +170,8 @@ def test_a_learned_schema_holds_no_word_of_few(quick: None, folder: Path, seed: 
     frame = pd.DataFrame({
         "note": [f"CANARY{k}" for k in words["note"]] + [""] * 30,
         "icd": [f"Q74.{k}" for k in words["icd"]] + [""] * 30,
-        "dose": [f"7431.{k:02}" for k in drawn.integers(0, 99, rows)],
-        "visits": [str(743_100 + k) for k in words["visits"]] + [""] * 30,
+        "dose": [f"7431862951.{k:02}" for k in drawn.integers(0, 99, rows)],
+        "visits": [str(743_186_295_100 + k) for k in words["visits"]] + [""] * 30,
         "y": ["left", "right"] * 60,
     })  # fmt: skip
     model = medsynth.fit(frame, epsilon=3, rows=rows, method="independent")

@@ -31,7 +31,9 @@ def schema() -> Schema:
     return Schema.load(hospital.SCHEMA)
 
 
+@pytest.mark.statistical
 def test_its_size_and_what_is_missing(extract: pd.DataFrame, schema: Schema) -> None:
+    """The seed is fixed: it cannot fail by chance."""
     assert extract.shape == (20_000, 40) and sorted(extract.columns) == sorted(schema.names)
     assert extract["patient_id"].nunique() == 8000 and extract["visit_id"].is_unique
     gone = extract.isna() | extract.isin(["-9", "refused"])
@@ -58,11 +60,12 @@ def test_it_meets_its_schema_and_keeps_its_rules(extract: pd.DataFrame, schema: 
     assert len(between) == 7 and all(rule.synthetic == 0 for rule in between)
 
 
+@pytest.mark.statistical
 def test_from_the_extract_to_a_report(
     quick: None, extract: pd.DataFrame, schema: Schema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    hospital.main(["--patients", "500", "--output", "hospital.csv"])
+    hospital.main(["--patients", "1600", "--output", "hospital.csv"])
     run = CliRunner().invoke
     for words in (["fit", "hospital.csv", "--epsilon", "3.7", "--holdout", "0.3", "--delta", "1e-6"],
                   ["sample", "-n", "1200"], ["report"]):  # fmt: skip

@@ -13,8 +13,10 @@ from medsynth.schema import bundled
 from medsynth.transforms.table_codec import encode
 
 
+@pytest.mark.statistical
 @pytest.mark.thyroid
 def test_the_main_job_on_real_patients(thyroid: tuple[pd.DataFrame, pd.DataFrame], tmp_path: Path) -> None:
+    """The rarest of 93 rows is counted 21 times with noise of standard deviation 10: false-alarm rate below 1e-15."""
     started = time.perf_counter()
     path = tmp_path / "thyroid.csv"
     thyroid[0].to_csv(path, index=False)

@@ -83,6 +83,7 @@ def test_sample_to_standard_output_repeats_with_a_seed(patients: Path) -> None:
     assert one != good("sample", "-n", "7", "--output", "-", "--seed", "4").stdout
 
 
+@pytest.mark.statistical
 def test_holdout_splits_by_coins_and_marks_private(patients: Path, cohort: pd.DataFrame) -> None:
     """Held out are 75 of 300 rows, give or take 7.5: bounds of 4.6 and 5.3 deviations, false-alarm rate 3e-6."""
     result = good(*FIT, "--holdout", "0.25")

@@ -189,8 +189,10 @@ def test_samples_are_written_in_every_form(
     assert refused.exit_code == 2 and ".parquet" in refused.stderr
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", ["semicolons.csv", "packed.csv.gz", "p.parquet"])
 def test_rows_are_held_out_in_their_own_form(tmp_path: Path, name: str) -> None:
+    """A part without a row has a chance of 0.7^120: the false-alarm rate is below 1e-18."""
     path = tmp_path / name
     many = "\n".join([SEMICOLONS.splitlines()[0], *SEMICOLONS.splitlines()[1:] * 40]) + "\n"
     if name == "p.parquet":
@@ -263,7 +265,9 @@ def test_a_held_out_file_keeps_its_fields_as_written(tmp_path: Path) -> None:
     assert sorted(parts[0][1:] + parts[1][1:]) == sorted(text.replace('" c"', " c").splitlines()[1:])
 
 
+@pytest.mark.statistical
 def test_the_parts_are_the_tables_that_their_files_hold(tmp_path: Path) -> None:
+    """A part without a row has a chance of 2 x 0.5^93: the false-alarm rate."""
     (tmp_path / "t.csv").write_bytes((SEMICOLONS + SEMICOLONS.split("\n", 1)[1] * 30).encode("cp1252"))
     parts = split(tables.read(tmp_path / "t.csv"), 0.5, tmp_path / "a.csv", tmp_path / "b.csv", force=False)
     for part, name in zip(parts, ("a.csv", "b.csv"), strict=True):
@@ -272,7 +276,9 @@ def test_the_parts_are_the_tables_that_their_files_hold(tmp_path: Path) -> None:
         assert (part.dtypes, part.form) == (again.dtypes, again.form)
 
 
+@pytest.mark.statistical
 def test_one_coin_decides_for_all_rows_of_a_patient(tmp_path: Path) -> None:
+    """A part without a patient has a chance of 2 x 0.5^40: the false-alarm rate is below 1e-11."""
     path = tmp_path / "t.parquet"
     pd.DataFrame({"who": np.repeat(np.arange(40), 5), "x": 1.5}).astype({"x": "float32"}).to_parquet(path)
     train, heldout = split(tables.read(path), 0.5, tmp_path / "a", tmp_path / "b", force=False, unit="who")
@@ -281,8 +287,12 @@ def test_one_coin_decides_for_all_rows_of_a_patient(tmp_path: Path) -> None:
     assert train.dtypes["x"] == pd.read_parquet(tmp_path / "a")["x"].dtype == "float32"
 
 
+@pytest.mark.statistical
 def test_a_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick: None) -> None:
-    """A fit that holds rows out opens its table for its bytes once, and never the files that it wrote."""
+    """A fit that holds rows out opens its table for its bytes once, and never the files that it wrote.
+
+    A part without a row has a chance below 0.7^60: the false-alarm rate is below 1e-9.
+    """
     monkeypatch.chdir(tmp_path)
     frame().to_csv("t.csv", index=False)
     schema = Schema.from_dict({"name": "t", "target": "y", "columns": COLUMNS})

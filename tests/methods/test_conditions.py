@@ -24,7 +24,9 @@ def model() -> Any:
         return medsynth.fit(simulate.cohort(3000, 7), epsilon=20, schema=schema, rows=3000, seed=1)
 
 
+@pytest.mark.statistical
 def test_a_condition_holds_in_every_row_and_the_rest_follows(model: Any) -> None:
+    """The seed is fixed: it cannot fail by chance."""
     words = ["sex_at_birth=F", "age_years=40..60", "tt4_nmol_l=80..140.5"]
     drawn = medsynth.sample(model, 4000, seed=1, where=words)
     assert set(drawn["sex_at_birth"]) == {"F"}
@@ -39,15 +41,21 @@ def test_a_condition_holds_in_every_row_and_the_rest_follows(model: Any) -> None
     assert abs(drawn["t4_uptake_ratio"].mean() - met["t4_uptake_ratio"].mean()) < 0.03
 
 
+@pytest.mark.statistical
 def test_classes_by_condition_and_by_balance(model: Any) -> None:
+    """The seed is fixed: it cannot fail by chance."""
     assert set(medsynth.sample(model, 300, seed=1, where=["diagnosis=overt"])["diagnosis"]) == {"overt"}
     shares = medsynth.sample(model, 3000, seed=1, balance=True)["diagnosis"].value_counts(normalize=True)
     assert shares.min() > 0.29 and len(shares) == 3
     assert medsynth.sample(model, 50, seed=1, where=["t3_nmol_l="])["t3_nmol_l"].isna().all()
 
 
-def test_rows_can_be_drawn_given_a_numeric_target(quick: None) -> None:
-    """Its range holds, inside the bins too, and other columns follow it as they do in unconditional rows."""
+@pytest.mark.statistical
+def test_rows_can_be_drawn_given_a_numeric_target(quick: None, seeded_entropy: None) -> None:
+    """Its range holds, inside the bins too, and other columns follow it as they do in unconditional rows.
+
+    The seed is fixed: it cannot fail by chance.
+    """
     stream = np.random.default_rng(0)
     x = stream.integers(0, 101, 4000)
     frame = pd.DataFrame({"x": x, "high": np.where(x > 50, "yes", "no"), "z": stream.choice(["a", "b"], 4000)})

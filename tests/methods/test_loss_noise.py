@@ -12,7 +12,6 @@ from medsynth_cli.app import app
 from typer.testing import CliRunner
 
 import medsynth
-from medsynth import rng
 from medsynth.artifact import claim
 from medsynth.errors import UsageError
 from medsynth.fitting.planning import plan_fit
@@ -38,20 +37,9 @@ def test_noise_on_the_loss_leaves_the_update_as_it_is_and_clipping_does_not() ->
     assert not torch.equal(plain, update(0.7, 0.0)[1])
 
 
-class SameLots(rng.NoNoise):
-    """What --no-dp takes, with lots that repeat."""
-
-    def __init__(self) -> None:
-        self.own = rng.SeededEntropy(3)
-
-    def bytes(self, count: Any) -> Any:
-        return self.own.bytes(count)
-
-
 def test_a_released_model_is_the_same_with_and_without_the_noise(
-    quick: None, cohort: pd.DataFrame, clinic: Schema, monkeypatch: pytest.MonkeyPatch, other_defaults: Any
+    quick: None, cohort: pd.DataFrame, clinic: Schema, seeded_entropy: None, other_defaults: Any
 ) -> None:
-    monkeypatch.setattr(rng, "NoNoise", SameLots)
     models = []
     for multiplier in (0.0, 1.0, 1e3):
         other_defaults(loss_noise, multiplier=multiplier)
@@ -82,7 +70,9 @@ def test_it_states_what_it_is_and_what_the_paper_would_claim(quick: None, cohort
     assert math.isinf(loss_noise.claimed(0.01, 10_000, 0.0, 1e-5))
 
 
-def test_the_classes_are_learned() -> None:
+@pytest.mark.statistical
+def test_the_classes_are_learned(seeded_entropy: None) -> None:
+    """The seed is fixed: it cannot fail by chance."""
     generator = np.random.default_rng(1)
     y = generator.integers(0, 2, 2000)
     x = np.clip(np.rint(50 + 15 * (2 * y - 1) + 5 * generator.standard_normal(2000)), 0, 100)

@@ -178,9 +178,13 @@ def features(codes: Any) -> torch.Tensor:
     return torch.from_numpy(codes.astype(np.float32))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("most", [None, 3])
 def test_the_noise_of_a_group_is_multiplier_times_root_k_times_its_bound(most: int | None) -> None:
-    """The release of an empty table is noise alone, drawn once for the sum."""
+    """The release of an empty table is noise alone, drawn once for the sum.
+
+    The seed is fixed: it cannot fail by chance.
+    """
     units = PrivacyUnits(np.zeros(1, np.int64), most) if most else None
     codes = np.zeros((1 if most else 0, 2), np.int32)
     room, ledger, entropy, plan = vault(codes, units)
@@ -198,7 +202,9 @@ def test_the_noise_of_a_group_is_multiplier_times_root_k_times_its_bound(most: i
     assert entropy.drawn < 33 * len(flat) + 100  # 32 bytes a draw, one draw a parameter: no row has noise of its own
 
 
+@pytest.mark.statistical
 def test_each_row_of_a_lot_meets_a_row_of_the_pool_and_a_coefficient_of_its_own() -> None:
+    """The seed is fixed: it cannot fail by chance."""
     lots: list[int] = []
     met: list[tuple[torch.Tensor, torch.Tensor]] = []
 
@@ -246,7 +252,9 @@ def test_patients_join_lots_whole() -> None:
     assert len(lots) == 18 and all((np.bincount(lot, minlength=40) % 3 == 0).all() for lot in lots)
 
 
+@pytest.mark.statistical
 def test_counts_below_a_bound_are_noised_and_charged() -> None:
+    """The seed is fixed: it cannot fail by chance."""
     room, ledger, _, plan = vault(np.ones((ROWS, 2), np.int32))
     groups = Groups(torch.zeros(3, dtype=torch.int64), (1e9,))
     released = [

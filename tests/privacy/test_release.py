@@ -147,10 +147,14 @@ class Killed(BaseException):
     """Stands for the end of the process."""
 
 
+@pytest.mark.statistical
 def test_partition_selection_resumes_measurement_by_measurement(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Names as well as counts are on file before they are used; what was released once is not drawn again."""
+    """Names as well as counts are on file before they are used; what was released once is not drawn again.
+
+    Seeds are fixed.
+    """
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({
         "ward": rng.choice(["a", "b", "c"], 900), "age": rng.integers(18, 90, 900),

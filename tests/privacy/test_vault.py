@@ -44,7 +44,9 @@ def build(codes: Any = None, *, epsilon: float = 3.7, seed: int = 0, steps: int 
     return Vault(codes, ("a", "b"), Releases(ledger, entropy)), ledger, entropy, plan
 
 
+@pytest.mark.statistical
 def test_histograms_have_their_noise_and_sensitivity() -> None:
+    """The seed is fixed: it cannot fail by chance."""
     codes = np.zeros((ROWS, 2), np.int32)
     grids = {"a": Grid(np.arange(5001), False), "b": LEVELS}
     vault, ledger, _, plan = build(codes)
@@ -54,14 +56,18 @@ def test_histograms_have_their_noise_and_sensitivity() -> None:
     assert ledger.entries[0].sensitivity == pytest.approx(np.sqrt(2))
 
 
+@pytest.mark.statistical
 def test_histograms_are_exact_where_noise_is_nearly_none() -> None:
+    """The seed is fixed: it cannot fail by chance."""
     codes = np.repeat([[0, 2], [1, 2]], [300, 100], axis=0).astype(np.int32)
     vault, _, _, _ = build(codes, epsilon=5000.0, steps=1)
     found = vault.measure_histograms("h", {"a": LEVELS, "b": LEVELS})
     assert np.allclose(found["a"], [300, 100, 0], atol=1.5) and np.allclose(found["b"], [0, 0, 400], atol=1.5)
 
 
+@pytest.mark.statistical
 def test_contingency_tables_and_distances_are_exact_where_noise_is_nearly_none() -> None:
+    """The seed is fixed: it cannot fail by chance."""
     codes = np.repeat([[0, 2], [1, 2], [1, 0]], [200, 150, 50], axis=0).astype(np.int32)
     axes = {"pair": [("a", LEVELS), ("b", LEVELS)], "rows": [("", LEVELS)]}
     vault, ledger, _, _ = build(codes, epsilon=5000.0, steps=1)
@@ -76,8 +82,12 @@ def test_contingency_tables_and_distances_are_exact_where_noise_is_nearly_none()
     assert ledger.entries[0].sensitivity == 1.0
 
 
+@pytest.mark.statistical
 def test_one_row_moves_tables_and_distances_by_no_more_than_is_charged() -> None:
-    """A row emptied changes k tables by sqrt(k) in L2, and each of k distances by at most one."""
+    """A row emptied changes k tables by sqrt(k) in L2, and each of k distances by at most one.
+
+    The seed is fixed: it cannot fail by chance.
+    """
     rng = np.random.default_rng(5)
     axes = {"ab": [("a", LEVELS), ("b", LEVELS)], "a": [("a", LEVELS)], "b": [("b", LEVELS)]}
     guess = {"ab": rng.random((3, 3)) * 90, "a": rng.random(3) * 200, "b": rng.random(3) * 200}
@@ -91,8 +101,12 @@ def test_one_row_moves_tables_and_distances_by_no_more_than_is_charged() -> None
         assert np.abs(distances[0] - distances[1]).max() <= 1 + 1e-2
 
 
+@pytest.mark.statistical
 def test_lots_are_poisson() -> None:
-    """Inclusion over 200 lots is binomial for every row together; false-alarm rate 1e-4."""
+    """Inclusion over 200 lots is binomial for every row together; false-alarm rate 1e-4.
+
+    The seed is fixed: it cannot fail by chance.
+    """
     lots = []
     vault, ledger, _, plan = build(np.arange(2 * ROWS).reshape(ROWS, 2).astype(np.int32))
     critic = Mlp([1, 1])
@@ -121,8 +135,10 @@ def test_an_empty_lot_is_noised_and_charged(microbatches: int | None) -> None:
     assert ledger.entries[0].sensitivity == (1.0 if microbatches is None else 2.0)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("microbatches, factor", [(None, 1), (5, 2)])
 def test_gradient_noise_is_multiplier_times_sensitivity(microbatches: int | None, factor: int) -> None:
+    """The seed is fixed: it cannot fail by chance."""
     vault, _, _, plan = build(np.empty((0, 2), np.int32))
     (released,) = vault.measure_gradient_sum(
         "g", Mlp([20_000, 1], bias=False), lambda a: a[:, 0], lambda lot: torch.zeros(0, 20_000), 0.7, microbatches

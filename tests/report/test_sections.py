@@ -54,7 +54,9 @@ def test_the_protocol_is_the_field_script(halves: Any, synthetic: Any) -> None:
     assert {k: round(v, 4) for k, v in ours["micro_hard"].items()} == theirs["micro_hard"]
 
 
+@pytest.mark.statistical
 def test_real_rows_as_synthetic_rows_lose_nothing_and_cannot_be_separated(halves: Any) -> None:
+    """The seed is fixed: it cannot fail by chance."""
     train, real = halves
     half = gather(real, train.iloc[::2].reset_index(drop=True), train.iloc[1::2].reset_index(drop=True))
     found = fidelity(half, np.random.default_rng(1))
@@ -62,7 +64,9 @@ def test_real_rows_as_synthetic_rows_lose_nothing_and_cannot_be_separated(halves
     assert found.propensity_auroc.value is not None and 0.4 < found.propensity_auroc.value < 0.6
 
 
+@pytest.mark.statistical
 def test_a_shuffled_table_keeps_columns_and_loses_pairs(halves: Any) -> None:
+    """The seed is fixed: it cannot fail by chance."""
     train, real = halves
     rng = np.random.default_rng(2)
     shuffled = train.apply(lambda c: rng.permutation(c.to_numpy()))
@@ -86,8 +90,12 @@ def attacked(tables: inputs.Tables, rng: np.random.Generator) -> tuple[Any, Any]
     return found, next(m for m in found.membership if m.name == found.best)
 
 
+@pytest.mark.statistical
 def test_attacks_find_a_copy_and_not_the_truth(halves: Any) -> None:
-    """Training rows with 1 % noise are found; rows of the true distribution hold zero (chance of a false alarm 5 %)."""
+    """Training rows with 1 % noise are found; rows of the true distribution hold zero (chance of a false alarm 5 %).
+
+    The seed is fixed: it cannot fail by chance.
+    """
     from medsynth_sample_data import simulate
 
     train, real = halves
@@ -112,8 +120,12 @@ def layers(*sizes: Any) -> Any:
     return torch.nn.Sequential(*made[:-1])
 
 
+@pytest.mark.statistical
 def test_attacks_find_an_overfitted_gan(halves: Any) -> None:
-    """A conditional GAN with a label of its own for each of 250 patients, trained without privacy to remember them."""
+    """A conditional GAN with a label of its own for each of 250 patients, trained without privacy to remember them.
+
+    The seed is fixed: it cannot fail by chance.
+    """
     import torch
     from torch.nn.functional import softplus
 
@@ -179,8 +191,12 @@ def test_a_claim_of_nothing_allows_nothing() -> None:
     assert _power(0.1, [(math.log(2), 0.0)]) == pytest.approx(0.2)
 
 
+@pytest.mark.statistical
 def test_the_regression_finds_known_coefficients() -> None:
-    """Logistic regression with known coefficients, within four standard errors."""
+    """Logistic regression with known coefficients, within four standard errors.
+
+    The seed is fixed: it cannot fail by chance.
+    """
     rng = np.random.default_rng(0)
     x = rng.normal(size=(20_000, 2))
     y = (rng.random(20_000) < 1 / (1 + np.exp(-(0.5 + x @ [1.0, -2.0])))).astype(float)
