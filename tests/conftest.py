@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 from medsynth_sample_data import simulate
 from pydantic import create_model
 
+from medsynth import rng as randomness
 from medsynth.privacy.accounting import accountant
 from medsynth.schema import Schema
 
@@ -20,17 +21,17 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(autouse=True, scope="session")
-def composed_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Compose the same events once in a session, whichever test or worker asks: plans of dp-gan take some ten seconds.
+def composed_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Compose the same events once in a session, for all tests and workers: plans of dp-gan take some ten seconds.
 
     The accountant itself is cached, by all its arguments, so a test that replaces it replaces the cache as well.
     """
     folder = tmp_path_factory.getbasetemp()
     folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
 
-    def cached(true: Any) -> Any:
-        def run(*args: Any, **kwargs: Any) -> Any:
-            key = hashlib.sha256(repr((true.__name__, args, kwargs)).encode()).hexdigest()
+    def cached(name: str, true: Callable[..., float]) -> Callable[..., float]:
+        def run(*args: Any, **kwargs: Any) -> float:
+            key = hashlib.sha256(repr((name, args, kwargs)).encode()).hexdigest()
             path = folder / f"epsilon-{key}"
             if path.exists():
                 return float(path.read_text())
@@ -44,13 +45,14 @@ def composed_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
     with pytest.MonkeyPatch.context() as patch:
         for name in ("_prv", "_rdp"):
-            patch.setattr(accountant, name, cached(getattr(accountant, name)))
+            patch.setattr(accountant, name, cached(name, getattr(accountant, name)))
         yield
 
 
 @pytest.fixture(scope="session")
 def cohort() -> pd.DataFrame:
-    return simulate.cohort(300, 5)
+    made: pd.DataFrame = simulate.cohort(300, 5)
+    return made
 
 
 @pytest.fixture(scope="session")
@@ -59,19 +61,19 @@ def clinic() -> Schema:
 
 
 @pytest.fixture
-def other_defaults(monkeypatch: pytest.MonkeyPatch) -> Any:
+def other_defaults(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Gives the settings of a method's module other defaults: its `Config` is replaced by one derived from it."""
 
     def change(module: Any, **defaults: Any) -> None:
         fields = module.Config.model_fields
-        changed = {name: (fields[name].rebuild_annotation(), value) for name, value in defaults.items()}
+        changed: dict[str, Any] = {name: (fields[name].rebuild_annotation(), value) for name, value in defaults.items()}
         monkeypatch.setattr(module, "Config", create_model("Config", __base__=module.Config, **changed))
 
     return change
 
 
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch, other_defaults: Any) -> None:
+def quick(monkeypatch: pytest.MonkeyPatch, other_defaults: Callable[..., None]) -> None:
     """Make fits quick: few lots, steps, two-way marginals and shards."""
     from medsynth.methods import registry
     from medsynth.methods.dp_cgan import method as dp_cgan
@@ -98,6 +100,25 @@ def quick(monkeypatch: pytest.MonkeyPatch, other_defaults: Any) -> None:
         other_defaults(module, lots=5, rate=0.5)
     monkeypatch.setattr(dp_cgan, "DpCganSize", partial(dp_cgan.DpCganSize, steps=10))
     monkeypatch.setattr(gs_wgan, "GsWganSize", partial(gs_wgan.GsWganSize, warm=2))
+
+
+class SeededExactEntropy(randomness.NoNoise):
+    """What `no_dp` takes, with lots that repeat."""
+
+    def __init__(self) -> None:
+        self._seeded = randomness.SeededEntropy(0)
+
+    def bytes(self, count: int) -> bytes:
+        return self._seeded.bytes(count)
+
+
+@pytest.fixture
+def seeded_entropy() -> Iterator[None]:
+    """Fix the secret randomness of every fit and hold-out, with noise and without: a given `seed` fixes the rest."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(randomness, "system_entropy", lambda: randomness.SeededEntropy(0))
+        patch.setattr(randomness, "NoNoise", SeededExactEntropy)
+        yield
 
 
 @pytest.fixture

@@ -55,8 +55,8 @@ def test_it_holds_only_what_may_leave(content: Any) -> None:
     assert set(body) == set(artifact.FIELDS)
     kinds = {name.split(".")[0] for name in model.tensors}
     assert kinds == {"generator", "latent", "base", "prior", "histogram", "place"}
-    asked = {entry.label for entry in model.ledger.entries}
-    assert asked == {"one-way marginals", "class-by-bin marginals", "re-measured class marginals"}
+    labels = {entry.label for entry in model.ledger.entries}
+    assert labels == {"one-way marginals", "class-by-bin marginals", "re-measured class marginals"}
 
 
 def test_every_kind_of_damage_is_one_error(content: Any, tmp_path: Path) -> None:

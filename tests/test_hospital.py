@@ -1,10 +1,9 @@
-"""The simulated hospital extract: what its README says of it, and the whole way from it to a report."""
+"""The simulated hospital extract: the facts of its README, and the whole way from it to a report."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 from medsynth_cli.app import app
@@ -22,51 +21,58 @@ CODES = {"lactate_mmol_l": "-9", "smoker": "refused"}
 
 
 @pytest.fixture(scope="module")
-def extract() -> Any:
-    return hospital.extract(8000, 20_000, 0)
+def extract() -> pd.DataFrame:
+    made: pd.DataFrame = hospital.extract(8000, 20_000, 0)
+    return made
 
 
 @pytest.fixture(scope="module")
-def told() -> Any:
+def schema() -> Schema:
     return Schema.load(hospital.SCHEMA)
 
 
-def test_its_size_and_what_is_missing(extract: Any, told: Any) -> None:
-    assert extract.shape == (20_000, 40) and sorted(extract.columns) == sorted(told.names)
+@pytest.mark.statistical
+def test_its_size_and_what_is_missing(extract: pd.DataFrame, schema: Schema) -> None:
+    """The seed is fixed: it cannot fail by chance."""
+    assert extract.shape == (20_000, 40) and sorted(extract.columns) == sorted(schema.names)
     assert extract["patient_id"].nunique() == 8000 and extract["visit_id"].is_unique
     gone = extract.isna() | extract.isin(["-9", "refused"])
     assert 0.14 < gone.mean().mean() < 0.17
-    # Not at random: who looks ill is measured.
-    seen = ~gone["crp_mg_l"]
-    assert seen[extract["intensive_care"] == "true"].mean() > seen[extract["intensive_care"] == "false"].mean() + 0.1
-    kinds = {column.kind for column in told.columns.values()}
+    # Not at random: CRP is measured where a patient looks ill.
+    measured = ~gone["crp_mg_l"]
+    assert (
+        measured[extract["intensive_care"] == "true"].mean()
+        > measured[extract["intensive_care"] == "false"].mean() + 0.1
+    )
+    kinds = {column.kind for column in schema.columns.values()}
     assert kinds == {"identifier", "date", "count", "continuous", "binary", "categorical", "ordinal"}
-    assert sum(getattr(column, "hierarchy", None) is not None for column in told.columns.values()) == 4
+    assert sum(getattr(column, "hierarchy", None) is not None for column in schema.columns.values()) == 4
     assert extract.equals(hospital.extract(8000, 20_000, 0))
 
 
-def test_it_meets_its_schema_and_keeps_its_rules(extract: Any, told: Any, tmp_path: Path) -> None:
+def test_it_meets_its_schema_and_keeps_its_rules(extract: pd.DataFrame, schema: Schema, tmp_path: Path) -> None:
     strict = {n: c.model_copy(update={"out_of_range": "error"}) if hasattr(c, "out_of_range") else c
-              for n, c in told.columns.items() if c.kind != "identifier"}  # fmt: skip
-    encode(from_frame(extract), told.model_copy(update={"columns": strict}))
+              for n, c in schema.columns.items() if c.kind != "identifier"}  # fmt: skip
+    encode(from_frame(extract), schema.model_copy(update={"columns": strict}))
     extract.to_csv(tmp_path / "h.csv", index=False)
-    found = plausibility(told, None, read(tmp_path / "h.csv").cells).rules
+    found = plausibility(schema, None, read(tmp_path / "h.csv").cells).rules
     between = [rule for rule in found if rule.column == "between columns"]
     assert len(between) == 7 and all(rule.synthetic == 0 for rule in between)
 
 
+@pytest.mark.statistical
 def test_from_the_extract_to_a_report(
-    quick: None, extract: Any, told: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    quick: None, extract: pd.DataFrame, schema: Schema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    hospital.main(["--patients", "500", "--output", "hospital.csv"])
+    hospital.main(["--patients", "1600", "--output", "hospital.csv"])
     run = CliRunner().invoke
     for words in (["fit", "hospital.csv", "--epsilon", "3.7", "--holdout", "0.3", "--delta", "1e-6"],
                   ["sample", "-n", "1200"], ["report"]):  # fmt: skip
-        answer = run(app, words)
-        assert answer.exit_code == 0, answer.stderr
+        result = run(app, words)
+        assert result.exit_code == 0, result.stderr
     model = medsynth.load("hospital.medsynth")
-    assert model.claims and model.epsilon <= 3.7 and model.ledger.max_rows == 3
+    assert model.claims and model.epsilon is not None and model.epsilon <= 3.7 and model.ledger.max_rows == 3
     twin = json.loads((tmp_path / "hospital.report.json").read_text())["sections"]
     assert twin["plausibility"]["broken"] == 0 and "patient with up to 3 rows" in twin["claim"]["protects"]
     page = (tmp_path / "hospital.report.html").read_text()
@@ -80,12 +86,13 @@ def test_from_the_extract_to_a_report(
         assert (made[name] == code).any()
 
 
-def test_a_frame_comes_back_in_its_dtypes(quick: None, extract: Any, told: Any) -> None:
-    some = {"area_code": "category", "ward": "string[pyarrow]", "height_cm": "Int16", "admitted": "datetime64[s]",
-            "triage": pd.CategoricalDtype(["minor", "standard", "urgent", "resuscitation"], ordered=True)}  # fmt: skip
+def test_a_frame_comes_back_in_its_dtypes(quick: None, extract: pd.DataFrame, schema: Schema) -> None:
+    triage = pd.CategoricalDtype(["minor", "standard", "urgent", "resuscitation"], ordered=True)
+    some: dict[str, Any] = {"area_code": "category", "ward": "string[pyarrow]", "height_cm": "Int16"}
+    some |= {"admitted": "datetime64[s]", "triage": triage}
     frame = extract.iloc[:600].astype(some).assign(intensive_care=extract["intensive_care"].iloc[:600] == "true")
-    model = medsynth.fit(frame, epsilon=3.7, schema=told, rows=600, method="independent")
+    model = medsynth.fit(frame, epsilon=3.7, schema=schema, rows=600, method="independent")
     drawn = medsynth.sample(model, 300)
     kept = [name for name in frame if name not in ("lactate_mmol_l", "smoker")]
     assert drawn[kept].dtypes.astype(str).to_dict() == frame[kept].dtypes.astype(str).to_dict()
-    assert (drawn["stay_days"] >= 0).all() and np.issubdtype(drawn["admitted"].dtype, np.datetime64)
+    assert (drawn["stay_days"] >= 0).all() and pd.api.types.is_datetime64_dtype(drawn["admitted"].dtype)

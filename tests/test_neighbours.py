@@ -1,6 +1,6 @@
-"""If every noisy answer is blinded to its value, a fit cannot tell two tables apart: there is no other way out.
+"""If every measurement is of zeros, fits on neighbouring tables release the same: nothing else depends on the rows.
 
-The answers keep their noise and their ledger lines; only what they would say about the rows is replaced by zero.
+The measurements keep their noise and their ledger lines; only the values that depend on rows are replaced by zero.
 Entropy is a function of the number of the call, so that tables of different length meet the same noise.
 """
 
@@ -14,7 +14,7 @@ import pytest
 import medsynth
 from medsynth import rng
 from medsynth.methods.registry import CLAIMING
-from medsynth.privacy import partition_selection, shards, vault
+from medsynth.privacy import noise, partition_selection, shards, vault
 from medsynth.sampling.pipeline import sample_csv
 from medsynth.schema import Schema
 
@@ -29,7 +29,7 @@ class EntropyByCall:
     def __init__(self) -> None:
         self.calls = 0
 
-    def bytes(self, count: Any) -> Any:
+    def bytes(self, count: int) -> bytes:
         self.calls += 1
         return np.random.Generator(np.random.Philox(self.calls)).bytes(count)
 
@@ -40,15 +40,14 @@ def fixed_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def blind(monkeypatch: pytest.MonkeyPatch, fixed_entropy: Any) -> None:
-    for room in (vault, shards, partition_selection):
-        true = room.noised
+def blind(monkeypatch: pytest.MonkeyPatch, fixed_entropy: None) -> None:
+    for module in (vault, shards, partition_selection):
         monkeypatch.setattr(
-            room, "noised", lambda values, std, entropy, true=true: true(np.zeros_like(values), std, entropy)
+            module, "noised", lambda values, std, entropy: noise.noised(np.zeros_like(values), std, entropy)
         )
 
 
-def neighbours(cohort: pd.DataFrame) -> Any:
+def neighbours(cohort: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """The table, one row replaced by an extreme one, and one row gone."""
     other = cohort.copy()
     for name in other:
@@ -58,8 +57,8 @@ def neighbours(cohort: pd.DataFrame) -> Any:
 
 
 def released(frame: Any, schema: Any, method: Any, target: Any = None) -> Any:
-    """Everything a fit lets out: artifact, notices, progress, and a sample drawn from it."""
-    said = []
+    """Everything a fit releases: artifact, notices, progress, and a sample drawn from it."""
+    texts: list[Any] = []
     model = medsynth.fit(
         frame,
         epsilon=3.7,
@@ -68,17 +67,17 @@ def released(frame: Any, schema: Any, method: Any, target: Any = None) -> Any:
         target=target,
         rows=300,
         seed=1,
-        notice=said.append,
-        progress=lambda plan, *facts: said.append(facts),
+        notice=texts.append,
+        progress=lambda plan, *facts: texts.append(facts),
     )
     facts = {key: value for key, value in model.describe().items() if key != "seconds"}
     tensors = {name: tensor.tobytes() for name, tensor in model.tensors.items()}
-    return json.dumps(facts), tensors, said, sample_csv(model, 50, seed=2)
+    return json.dumps(facts), tensors, texts, sample_csv(model, 50, seed=2)
 
 
 @pytest.mark.parametrize("method", CLAIMING)
 @pytest.mark.parametrize("declared", [True, False], ids=["schema", "learned"])
-def test_blinded_answers_leave_nothing_to_see(
+def test_blinded_measurements_leave_no_difference(
     method: Any, declared: bool, cohort: pd.DataFrame, clinic: Schema, blind: Any
 ) -> None:
     # Blinded, no level is ever learned, and a target without two levels is refused: take a number there.
@@ -89,13 +88,13 @@ def test_blinded_answers_leave_nothing_to_see(
 
 
 @pytest.mark.parametrize("method", CLAIMING)
-def test_answers_that_are_not_blinded_do_differ(
+def test_measurements_that_are_not_blinded_do_differ(
     method: Any, cohort: pd.DataFrame, clinic: Schema, fixed_entropy: Any
 ) -> None:
-    """The test above can fail: with its answers, the same fit sees the difference."""
+    """The test above can fail: with its measurements, the same fit differs."""
     one, other, _ = (released(frame, clinic, method) for frame in neighbours(cohort))
     assert one[1] != other[1]
-    # How many columns are asked again follows from noisy answers, and so does that answer's sensitivity; no else does.
+    # How many columns are measured again follows from noisy measurements, and so does that one's sensitivity.
     facts = [json.loads(side[0]) for side in (one, other)]
     for side in facts:
         for entry in side["ledger"]["events"]:

@@ -1,4 +1,4 @@
-"""The simulated cohort: the committed files are the script's own, and mean what its README says."""
+"""The simulated cohort: the committed files are the script's own, with the facts of its README."""
 
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,12 @@ def test_the_schema_fits_and_no_bundled_one_claims_the_header(clinic: Schema) ->
     assert all(set(clinic.names) != set(schema.names) for schema in bundled().values())
 
 
+@pytest.mark.statistical
 def test_physiology() -> None:
-    """Facts of 50,000 simulated patients; standard errors are below a tenth of the margins."""
+    """Facts of 50,000 simulated patients; standard errors are below a tenth of the margins.
+
+    The seed is fixed: it cannot fail by chance.
+    """
     frame = simulate.cohort(50_000, 3)
     shares = frame["diagnosis"].value_counts(normalize=True)
     assert 0.02 < shares["overt"] < 0.03 and 0.045 < shares["subclinical"] < 0.065

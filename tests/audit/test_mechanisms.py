@@ -5,12 +5,12 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from medsynth.audit.mechanisms import CASES, MU, audit_mechanism
 from medsynth.privacy import clipping, pair_clipping, vault
-from medsynth.rng import Entropy, SeededEntropy
+from medsynth.privacy.noise import noised
+from medsynth.rng import SeededEntropy
 
 TRIALS, CONFIDENCE = 12_000, 0.999
 Patch = pytest.MonkeyPatch
@@ -28,18 +28,12 @@ def no_noise(patch: Patch) -> None:
 
 
 def halved_noise(patch: Patch) -> None:
-    true = vault.noised
-    patch.setattr(vault, "noised", lambda values, std, entropy: true(values, std / 2, entropy))
+    patch.setattr(vault, "noised", lambda values, std, entropy: noised(values, std / 2, entropy))
 
 
 def constant_noise(patch: Patch) -> None:
     """The same noise in every release, as from entropy that repeats itself."""
-    true = vault.noised
-
-    def noised(values: np.ndarray, std: float, entropy: Entropy) -> np.ndarray:
-        return true(values, std, SeededEntropy(3))
-
-    patch.setattr(vault, "noised", noised)
+    patch.setattr(vault, "noised", lambda values, std, entropy: noised(values, std, SeededEntropy(3)))
 
 
 def no_clipping(patch: Patch) -> None:
@@ -84,7 +78,7 @@ def groups_for_free(patch: Patch) -> None:
 
 
 def whole_counts_of_norms(patch: Patch) -> None:
-    true = vault.halves_below
+    true = pair_clipping.halves_below
     patch.setattr(vault, "halves_below", lambda *arguments: 2 * true(*arguments))
 
 

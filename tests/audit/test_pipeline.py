@@ -14,6 +14,7 @@ from medsynth.audit.end_to_end import audit_end_to_end
 from medsynth.audit.mechanisms import CASES, audit_mechanism
 from medsynth.errors import UsageError
 from medsynth.privacy import vault
+from medsynth.privacy.noise import noised
 from medsynth.rng import SeededEntropy
 from medsynth.schema import Schema
 
@@ -23,10 +24,13 @@ EXAMPLE = Schema.from_dict(pipeline.EXAMPLE)
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few trials: what is proven is not the point."""
-    true, whole = pipeline.audit_mechanism, pipeline.audit_end_to_end
-    monkeypatch.setattr(pipeline, "audit_mechanism", lambda case, trials, confidence: true(case, 20, confidence))
     monkeypatch.setattr(
-        pipeline, "audit_end_to_end", lambda name, schema, trials, *rest, **more: whole(name, schema, 4, *rest, **more)
+        pipeline, "audit_mechanism", lambda case, trials, confidence: audit_mechanism(case, 20, confidence)
+    )
+    monkeypatch.setattr(
+        pipeline,
+        "audit_end_to_end",
+        lambda name, schema, trials, *rest, **more: audit_end_to_end(name, schema, 4, *rest, **more),
     )
 
 
@@ -41,8 +45,7 @@ def test_whole_fits_prove_most_of_the_claim_and_never_more() -> None:
 
 
 def test_whole_fits_with_half_the_noise_are_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    true = vault.noised
-    monkeypatch.setattr(vault, "noised", lambda values, std, entropy: true(values, std / 2, entropy))
+    monkeypatch.setattr(vault, "noised", lambda values, std, entropy: noised(values, std / 2, entropy))
     assert audit_end_to_end("independent", EXAMPLE, 150, 0.999, SeededEntropy(5)).refutes
 
 

@@ -19,6 +19,7 @@ import tempfile
 import time
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ import pandas as pd
 
 SECONDS = 5
 FORBIDDEN = ("os.system", "subprocess.Popen", "pickle.find_class", "socket.connect", "os.exec", "os.posix_spawn")
-HOSTILE = [
+HOSTILE: list[Any] = [
     None, True, False, -1, 0, 1, 2**31, 1e308, -1e308, float("nan"), "", "x" * 3000, "\u0000", [], {}, [[]], {"": None},
     "__import__('os').system('true')", "!!python/object/apply:os.system [true]", "../../x", [1] * 500,
 ]  # fmt: skip
@@ -114,7 +115,7 @@ def artifact(whole: bytes, rng: random.Random) -> bytes:
             body = spoiled(body, rng)
     else:
         name = rng.choice(sorted(tensors))
-        changes = [
+        changes: list[Callable[[Any], Any]] = [
             lambda t: t[..., :-1], lambda t: t * np.float32("nan"), lambda t: t * 1e30, lambda t: -t,
             lambda t: t.ravel(), lambda t: t.astype(np.float64), lambda t: np.zeros((0,), np.float32),
             lambda t: t[None], lambda t: t * 0,
@@ -173,7 +174,8 @@ def fuzz(cases: int, seed: int, folder: Path) -> Counter[str]:
     seen: list[str] = []
     sys.addaudithook(lambda event, args: seen.append(event) if event.startswith(FORBIDDEN) else None)
     signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(AssertionError("a case hangs")))
-    rng, ends, frame = random.Random(seed), Counter(), table()
+    rng, frame = random.Random(seed), table()
+    ends: Counter[str] = Counter()
     declared = medsynth.Schema.from_yaml(SCHEMA)
     model = medsynth.fit(frame, epsilon=3.7, schema=declared, rows=60, method="independent")
     whole = model.save(folder / "whole.medsynth", force=True).read_bytes()

@@ -36,18 +36,19 @@ def dpmm(method: Any, table: Any, domain: Any, epsilon: Any, delta: Any) -> Any:
     """dpmm's pipelines, with its own private discretisation."""
     from dpmm import pipelines
 
-    made, metadata = scaled(table, domain), {}
+    made = scaled(table, domain)
+    declared: dict[str, dict[str, Any]] = {}
     for name, column in domain.items():
         if "levels" in column:
             made[name] = made[name].astype(str).astype("category")
-            metadata[name] = {"categories": [str(level) for level in column["levels"]]}
+            declared[name] = {"categories": [str(level) for level in column["levels"]]}
         else:
             low, high = bounds(column)
             made[name] = made[name].astype(float).clip(low, high)
-            metadata[name] = {"lower": float(low), "upper": float(high)}
+            declared[name] = {"lower": float(low), "upper": float(high)}
     kind = {"mst": pipelines.MSTPipeline, "privbayes": pipelines.PrivBayesPipeline, "aim": pipelines.AIMPipeline}
     pipeline = kind[method](epsilon=epsilon, delta=delta, n_jobs=1)
-    pipeline.fit(made, metadata)
+    pipeline.fit(made, declared)
     return pipeline.generate(n_records=ROWS)
 
 
@@ -63,22 +64,24 @@ def smartnoise(method: Any, table: Any, domain: Any, epsilon: Any, delta: Any) -
         TableTransformer,
     )
 
-    made, parts = scaled(table, domain), []
+    made, transformers = scaled(table, domain), []
     networks = method in ("dpctgan", "patectgan")
     for name, column in domain.items():
         if "levels" in column:
             made[name] = made[name].astype(str)
-            parts.append(ChainTransformer([LabelTransformer(), OneHotEncoder()]) if networks else LabelTransformer())
+            transformers.append(
+                ChainTransformer([LabelTransformer(), OneHotEncoder()]) if networks else LabelTransformer()
+            )
         else:
             low, high = bounds(column)
             made[name] = made[name].astype(float).clip(low, high)
             holes = column["missing"]
             if networks:
-                parts.append(MinMaxTransformer(lower=float(low), upper=float(high), nullable=holes))
+                transformers.append(MinMaxTransformer(lower=float(low), upper=float(high), nullable=holes))
             else:
-                parts.append(BinTransformer(bins=BINS, lower=float(low), upper=float(high), nullable=holes))
+                transformers.append(BinTransformer(bins=BINS, lower=float(low), upper=float(high), nullable=holes))
     synthesizer = Synthesizer.create(method, epsilon=epsilon, **({} if networks else {"delta": delta}))
-    synthesizer.fit(made, transformer=TableTransformer(parts), preprocessor_eps=0.0)
+    synthesizer.fit(made, transformer=TableTransformer(transformers), preprocessor_eps=0.0)
     return synthesizer.sample(ROWS)
 
 

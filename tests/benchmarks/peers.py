@@ -42,9 +42,9 @@ def python_of(peer: str, folder: Path) -> Path:
     return place / "bin" / "python"
 
 
-def domain(schema: Any, train: pd.DataFrame) -> dict:
+def domain(schema: Any, train: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """What the schema declares of each column, as plain data."""
-    declared = {}
+    declared: dict[str, dict[str, Any]] = {}
     for name, column in schema.columns.items():
         if hasattr(column, "levels"):
             declared[name] = {"levels": [str(level) for level in column.levels]}
@@ -56,7 +56,7 @@ def domain(schema: Any, train: pd.DataFrame) -> dict:
     return declared
 
 
-def one(peer: str, table: str, epsilon: float, data: str | None, cap: float, folder: Path) -> dict:
+def one(peer: str, table: str, epsilon: float, data: str | None, cap: float, folder: Path) -> dict[str, object]:
     """One fit of a peer and its figures; AuROC is empty where it did not finish."""
     train, test, schema, target = utility.load(table, data)
     python = python_of(peer, folder)
@@ -64,7 +64,7 @@ def one(peer: str, table: str, epsilon: float, data: str | None, cap: float, fol
         train.to_csv(Path(place) / "train.csv", index=False)
         (Path(place) / "domain.json").write_text(json.dumps(domain(schema, train)))
         script = str(Path(__file__).with_name("peer_fit.py"))
-        words = [python, script, place, peer, str(epsilon), "1e-5"]
+        words = [str(python), script, place, peer, str(epsilon), "1e-5"]
         started = time.perf_counter()
         try:
             done = subprocess.run(words, capture_output=True, text=True, timeout=cap, check=False)
@@ -100,7 +100,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("results/utility.csv"))
     parser.add_argument("--environments", type=Path, default=Path("results/peers"))
     given = parser.parse_args()
-    runs = utility.opened(given.output)
+    runs = utility.read_results(given.output)
     done = utility.keys(runs)
     stop, left = time.monotonic() + 60 * given.minutes, []
     for seed in range(given.seeds):

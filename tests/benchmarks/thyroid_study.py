@@ -14,6 +14,7 @@ import os
 import statistics
 import time
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import tstr
@@ -36,11 +37,12 @@ def read(folder: Path, part: str) -> pd.DataFrame:
     return pd.read_csv(folder / f"ann-{part}.data", sep=r"\s+", header=None, names=names)
 
 
-def one(setting: str, train: pd.DataFrame, test: pd.DataFrame, epsilon: float) -> dict:
+def one(setting: str, train: pd.DataFrame, test: pd.DataFrame, epsilon: float) -> dict[str, Any]:
     """One fit, one sample, all figures."""
     started = time.perf_counter()
-    kind = {"preset": setting} if setting == "thyroid-study" else {"method": setting}
-    model = medsynth.fit(train, epsilon=epsilon, schema=bundled()["thyroid"], rows=len(train), **kind)
+    preset, method = (setting, None) if setting == "thyroid-study" else (None, setting)
+    schema = bundled()["thyroid"]
+    model = medsynth.fit(train, epsilon=epsilon, schema=schema, rows=len(train), preset=preset, method=method)
     drawn = medsynth.sample(model, ROWS)
     seconds = time.perf_counter() - started
     events, delta = model.ledger.composition(), model.ledger.delta
@@ -54,23 +56,23 @@ def spread(values: list[float]) -> str:
     return f"{statistics.median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
 
 
-def table(runs: list[dict], floor: float) -> str:
+def table(runs: list[dict[str, Any]], floor: float) -> str:
     """A markdown table: a row a setting, medians with their range."""
     names = list(tstr.LABELS)
     head = ["table", "runs", *names, "mean macro AuROC", "micro, hard answers (best)", "epsilon PRV / PLD / RDP", "s"]
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     for setting in ("real", *SETTINGS):
-        mine = [run for run in runs if run["setting"] == setting]
-        if not mine:
+        group = [run for run in runs if run["setting"] == setting]
+        if not group:
             continue
-        cells = [SETTINGS.get(setting, "real rows"), str(len(mine))]
-        cells += [f"{statistics.median(run['macro'][name] for run in mine):.3f}" for name in names]
-        cells += [spread([run["mean"] for run in mine]), spread([max(run["micro_hard"].values()) for run in mine])]
-        by = mine[0].get("epsilon")
+        cells = [SETTINGS.get(setting, "real rows"), str(len(group))]
+        cells += [f"{statistics.median(run['macro'][name] for run in group):.3f}" for name in names]
+        cells += [spread([run["mean"] for run in group]), spread([max(run["micro_hard"].values()) for run in group])]
+        by = group[0].get("epsilon")
         cells += [f"{by['prv']:.2f} / {by['pld']:.2f} / {by['rdp']:.2f}" if by else "-"]
-        cells += [f"{statistics.median(run['seconds'] for run in mine):.0f}" if by else "-"]
+        cells += [f"{statistics.median(run['seconds'] for run in group):.0f}" if by else "-"]
         lines.append("| " + " | ".join(cells) + " |")
-    lines.append(f"\nAlways answering the most frequent class scores {floor:.4f} on the micro figure.")
+    lines.append(f"\nAlways predicting the most frequent class scores {floor:.4f} on the micro figure.")
     return "\n".join(lines) + "\n"
 
 

@@ -63,7 +63,7 @@ def load(name: str, data: str | None) -> Any:
     return frame[:398].reset_index(drop=True), frame[398:].reset_index(drop=True), schema, "target"
 
 
-def one(table: str, method: str, epsilon: float, data: str | None) -> dict:
+def one(table: str, method: str, epsilon: float, data: str | None) -> dict[str, object]:
     """One fit, one sample, all figures."""
     import medsynth
 
@@ -79,12 +79,12 @@ def one(table: str, method: str, epsilon: float, data: str | None) -> dict:
                          preset=preset, method=None if preset else method, settings=settings)  # fmt: skip
     seconds, peak = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     drawn = medsynth.sample(model, 10_000)[test.columns]
-    spent = "no limit" if no_dp else round(model.epsilon, 4)
+    spent = "no limit" if model.epsilon is None else round(model.epsilon, 4)
     cost = {"fit_seconds": round(seconds, 1), "peak_gib": round(peak, 2), "spent": spent}
     return {**figures(drawn, train, test, schema, target), **cost}
 
 
-def figures(drawn: Any, train: Any, test: Any, schema: Any, target: Any) -> dict:
+def figures(drawn: Any, train: Any, test: Any, schema: Any, target: Any) -> dict[str, object]:
     """Utility by TSTR, fidelity beside a second real sample's."""
     from threadpoolctl import threadpool_limits
 
@@ -96,7 +96,8 @@ def figures(drawn: Any, train: Any, test: Any, schema: Any, target: Any) -> dict
     with threadpool_limits(1):
         score = protocol.score(drawn, test, target)
         rng = np.random.default_rng(0)
-        found = fidelity(inputs.gather(*map(cells_of, (test, drawn, train)), target, schema, rng), rng)
+        real, made, fitted = (cells_of(frame) for frame in (test, drawn, train))
+        found = fidelity(inputs.gather(real, made, fitted, target, schema, rng), rng)
     return {
         **{key: round(value, 4) for key, value in score["macro"].items()},
         "mean": round(score["mean"], 4),
@@ -106,7 +107,7 @@ def figures(drawn: Any, train: Any, test: Any, schema: Any, target: Any) -> dict
     }
 
 
-def opened(output: Path) -> list[dict]:
+def read_results(output: Path) -> list[dict[str, Any]]:
     """The results so far, in a file that is made where it is missing."""
     output.parent.mkdir(parents=True, exist_ok=True)
     if not output.exists():
@@ -115,12 +116,12 @@ def opened(output: Path) -> list[dict]:
         return list(csv.DictReader(file))
 
 
-def keys(runs: list[dict]) -> set[tuple]:
+def keys(runs: list[dict[str, Any]]) -> set[tuple[str, str, float, int]]:
     """What was run."""
     return {(run["table"], run["method"], float(run["epsilon"]), int(run["seed"])) for run in runs}
 
 
-def summary(runs: list[dict]) -> str:
+def summary(runs: list[dict[str, Any]]) -> str:
     """A markdown table of medians and ranges."""
     head = [
         "table",
@@ -135,13 +136,13 @@ def summary(runs: list[dict]) -> str:
     ]
     lines = ["| " + " | ".join([*head, "GiB"]) + " |", "|" + " --- |" * (len(head) + 1)]
 
-    def key(run: dict) -> tuple:
+    def key(run: dict[str, Any]) -> tuple[int, str, float]:
         return TABLES.index(run["table"]), run["method"], float(run["epsilon"])
 
     for (_, method, epsilon), group in itertools.groupby(sorted(runs, key=key), key):
         some = list(group)
 
-        def of(name: str, some: list[dict] = some) -> list[float]:
+        def of(name: str, some: list[dict[str, Any]] = some) -> list[float]:
             return [float(run[name]) for run in some if run.get(name) not in (None, "", "None")]
 
         mean = of("mean")
@@ -176,7 +177,7 @@ def main() -> None:
         table, method, epsilon = given.one
         print(json.dumps(one(table, method, float(epsilon), given.data)))
         return
-    runs = opened(given.output)
+    runs = read_results(given.output)
     done = keys(runs)
     wanted = itertools.product(range(given.seeds), given.tables, given.methods, given.epsilons)
     left = [(t, m, e, s) for s, t, m, e in wanted if (t, m, e, s) not in done]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from medsynth_cli.app import app
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 CANARY = "CANARY7431"
 SCHEMA = """\
@@ -27,7 +27,7 @@ GOOD = "age,dose,y\n40,1.5,0\n41,2.5,1\n"
 EXTRA = b"who,seen,grade,lab,y\nP1,2020-01-05,mild,refused,0\nP2,2020-02-05,severe,1.5,1\n"
 
 
-def packed(*names: Any) -> Any:
+def packed(*names: str) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name in names:
@@ -35,7 +35,7 @@ def packed(*names: Any) -> Any:
     return file.getvalue()
 
 
-# name: (bytes of the table, words that the message must hold, exit code)
+# name: (bytes of the table, words that the message must contain, exit code)
 TABLES = {
     "empty file": (b"", ["empty"], 1),
     "header without rows": (b"age,dose,y\n", ["rows"], 1),
@@ -94,28 +94,28 @@ columns:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t.schema.yaml").write_text(SCHEMA)
     (tmp_path / "t.csv").write_text(GOOD)
     return tmp_path
 
 
-def refused(code: Any, words: Any, *command: Any) -> Any:
-    answer = CliRunner().invoke(app, list(command))
-    text = answer.stdout + answer.stderr
-    assert answer.exit_code == code, text
-    assert answer.exception is None or isinstance(answer.exception, SystemExit)
+def refused(code: int, words: list[str], *command: str) -> Result:
+    result = CliRunner().invoke(app, list(command))
+    text = result.stdout + result.stderr
+    assert result.exit_code == code, text
+    assert result.exception is None or isinstance(result.exception, SystemExit)
     for word in words:
         assert word in text, text
     for secret in (CANARY, "7431", "Traceback"):
         assert secret not in text
-    return answer
+    return result
 
 
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("command", ["fit", "check"])
-def test_tables(folder: Any, name: Any, command: str) -> None:
+def test_tables(folder: Path, name: str, command: str) -> None:
     content, words, code = TABLES[name]
     (folder / "t.csv").write_bytes(content)
     if content.startswith(b"who"):
@@ -127,7 +127,7 @@ def test_tables(folder: Any, name: Any, command: str) -> None:
     assert {p.name for p in folder.iterdir()} == {"t.csv", "t.schema.yaml", "t.medsynth"}
 
 
-# name: (what is changed in the schema, into what, words that the message must hold)
+# name: (what is changed in the schema, into what, words that the message must contain)
 AGE, DOSE, Y = SCHEMA.splitlines()[3:6]
 SCHEMAS = {
     "no yaml": ("name: small", "name: [", ["line", "YAML"]),
@@ -187,7 +187,7 @@ SCHEMAS = {
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_schemas(folder: Any, name: Any) -> None:
+def test_schemas(folder: Path, name: str) -> None:
     old, new, words = SCHEMAS[name]
     assert old in SCHEMA
     (folder / "t.schema.yaml").write_text(SCHEMA.replace(old, new))
@@ -196,7 +196,7 @@ def test_schemas(folder: Any, name: Any) -> None:
 
 
 FIT = ("fit", "t.csv")
-OPTIONS = {
+OPTIONS: dict[str, Any] = {
     "no epsilon": (2, ["--epsilon"], *FIT),
     "both": (2, ["exactly one"], *FIT, "--epsilon", "1", "--no-dp"),
     "epsilon zero": (2, ["positive"], *FIT, "--epsilon", "0"),
@@ -290,42 +290,42 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_options(folder: Any, name: Any) -> None:
+def test_options(folder: Path, name: str) -> None:
     code, words, *command = OPTIONS[name]
     refused(code, words, *command)
     assert {p.name for p in folder.iterdir()} == {"t.csv", "t.schema.yaml"}
 
 
-def test_cuda_without_a_device(folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cuda_without_a_device(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     refused(1, ["--device cpu"], *FIT, "--epsilon", "1", "--device", "cuda")
 
 
-def test_one_class(folder: Any) -> None:
+def test_one_class(folder: Path) -> None:
     schema = SCHEMA.replace("{kind: binary, levels: [0, 1]}", "{kind: categorical, levels: [1]}")
     (folder / "t.schema.yaml").write_text(schema)
     (folder / "t.csv").write_text("age,dose,y\n40,1.5,1\n41,2.5,1\n")
     refused(4, ["one class"], *FIT, "--epsilon", "1")
 
 
-def test_check_without_a_schema_says_how_to_make_one(folder: Any) -> None:
+def test_check_without_a_schema_names_the_command_that_drafts_one(folder: Path) -> None:
     (folder / "t.schema.yaml").unlink()
     refused(4, ["schema draft"], "schema", "check", "t.csv")
 
 
-def test_unknown_kind(folder: Any) -> None:
+def test_unknown_kind(folder: Path) -> None:
     (folder / "t.schema.yaml").write_text(SCHEMA.replace("continuous", "wavelet"))
     refused(4, ["t.schema.yaml", "dose"], *FIT, "--epsilon", "1")
 
 
-def test_errors_are_json_under_json(folder: Any) -> None:
-    answer = refused(2, [], *FIT, "--epsilon", "0", "--json")
-    assert answer.stdout == "" and json.loads(answer.stderr)["exit_code"] == 2
+def test_errors_are_json_under_json(folder: Path) -> None:
+    result = refused(2, [], *FIT, "--epsilon", "0", "--json")
+    assert result.stdout == "" and json.loads(result.stderr)["exit_code"] == 2
 
 
-def test_mistakes_are_told_before_torch_is_imported(folder: Any) -> None:
+def test_mistakes_are_refused_before_torch_is_imported(folder: Path) -> None:
     """All of them in one fresh process, in which nothing but the refusals ran."""
     script = f"""
 import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 import typer
 from medsynth_cli.app import app
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from medsynth.methods.registry import METHODS
 from medsynth.schema import Schema
@@ -25,14 +25,14 @@ pytestmark = pytest.mark.usefixtures("quick")
 FIT = ["fit", "patients.csv", "--epsilon", "3.7", "--rows", "300"]
 
 
-def run(*words: Any) -> Any:
+def run(*words: str) -> Result:
     return CliRunner().invoke(app, list(words))
 
 
-def good(*words: Any) -> Any:
-    answer = run(*words)
-    assert answer.exit_code == 0, answer.stderr
-    return answer
+def good(*words: str) -> Result:
+    result = run(*words)
+    assert result.exit_code == 0, result.stderr
+    return result
 
 
 def test_the_straight_way(patients: Path, cohort: pd.DataFrame) -> None:
@@ -41,16 +41,16 @@ def test_the_straight_way(patients: Path, cohort: pd.DataFrame) -> None:
     drawn = pd.read_csv("patients.synthetic.csv")
     assert list(drawn.columns) == list(cohort.columns) and len(drawn) == 1000
     assert drawn.dtypes.to_dict() == pd.read_csv("patients.csv").dtypes.to_dict()
-    answer = good("ledger", "--verify")
-    assert "class-by-bin marginals" in answer.stdout and "Verified" in answer.stdout
+    result = good("ledger", "--verify")
+    assert "class-by-bin marginals" in result.stdout and "Verified" in result.stdout
     assert "histogram.age_years" in good("inspect").stdout
 
 
 def test_fit_json_is_one_object_alone(patients: Path) -> None:
-    answer = good(*FIT, "--json")
-    facts = json.loads(answer.stdout)
+    result = good(*FIT, "--json")
+    facts = json.loads(result.stdout)
     assert {"model", "method", "epsilon", "epsilon_asked", "delta", "rows", "device", "seconds"} <= set(facts)
-    assert 0.9 * 3.7 < facts["epsilon"] <= 3.7 and facts["rows"] == 300 and answer.stderr == ""
+    assert 0.9 * 3.7 < facts["epsilon"] <= 3.7 and facts["rows"] == 300 and result.stderr == ""
 
 
 def test_sampled_rows_obey_the_schema(patients: Path, clinic: Schema) -> None:
@@ -68,8 +68,8 @@ def test_sampled_rows_obey_the_schema(patients: Path, clinic: Schema) -> None:
 def test_nothing_is_overwritten_without_force(patients: Path) -> None:
     good(*FIT)
     before = (patients.parent / "patients.medsynth").read_bytes()
-    answer = run(*FIT)
-    assert answer.exit_code == 1 and "--force" in answer.stderr
+    result = run(*FIT)
+    assert result.exit_code == 1 and "--force" in result.stderr
     assert (patients.parent / "patients.medsynth").read_bytes() == before
     good(*FIT, "--force")
     good("sample", "-n", "5")
@@ -83,32 +83,33 @@ def test_sample_to_standard_output_repeats_with_a_seed(patients: Path) -> None:
     assert one != good("sample", "-n", "7", "--output", "-", "--seed", "4").stdout
 
 
+@pytest.mark.statistical
 def test_holdout_splits_by_coins_and_marks_private(patients: Path, cohort: pd.DataFrame) -> None:
     """Held out are 75 of 300 rows, give or take 7.5: bounds of 4.6 and 5.3 deviations, false-alarm rate 3e-6."""
-    answer = good(*FIT, "--holdout", "0.25")
-    train, held = pd.read_csv("patients.train.csv"), pd.read_csv("patients.heldout.csv")
-    assert len(train) + len(held) == 300 and 40 < len(held) < 115
-    both = pd.concat([train, held]).astype(str).sort_values(list(cohort.columns)).reset_index(drop=True)
+    result = good(*FIT, "--holdout", "0.25")
+    train, heldout = pd.read_csv("patients.train.csv"), pd.read_csv("patients.heldout.csv")
+    assert len(train) + len(heldout) == 300 and 40 < len(heldout) < 115
+    both = pd.concat([train, heldout]).astype(str).sort_values(list(cohort.columns)).reset_index(drop=True)
     whole = pd.read_csv("patients.csv").astype(str).sort_values(list(cohort.columns)).reset_index(drop=True)
     pd.testing.assert_frame_equal(both, whole)
-    assert "PRIVATE" in answer.stderr
+    assert "PRIVATE" in result.stderr
     assert stat.S_IMODE(os.stat("patients.heldout.csv").st_mode) == 0o600
     assert json.loads(good("inspect", "--json").stdout)["rows"] == 225  # declared, not drawn
 
 
-def test_interrupt_leaves_nothing_and_says_so(patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_leaves_nothing_and_is_reported(patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from medsynth.methods.warm_dp_cgan import method as warm_dp_cgan
 
     def stop(*args: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(warm_dp_cgan, "train", stop)
-    answer = run(*FIT)
-    assert answer.exit_code == 130 and "Nothing was released" in answer.stderr
+    result = run(*FIT)
+    assert result.exit_code == 130 and "Nothing was released" in result.stderr
     assert not (patients.parent / "patients.medsynth").exists()
 
 
-# The child heeds SIGINT even where this session was started with it ignored, as under nohup and some CI runners.
+# The child handles SIGINT even where this session was started with it ignored, as under nohup and some CI runners.
 CHILD = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -134,7 +135,7 @@ accountant.epsilon = lambda *args: signal.raise_signal(signal.SIGINT)
 }
 
 
-def until_the_checkpoint_grows(process: Any, path: Any) -> None:
+def until_the_checkpoint_grows(process: subprocess.Popen[str], path: Path) -> None:
     sizes = {0}
     while len(sizes) < 4:
         assert process.poll() is None, process.communicate()
@@ -145,7 +146,7 @@ def until_the_checkpoint_grows(process: Any, path: Any) -> None:
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_real_interrupt_leaves_what_was_there(
-    patients: Path, cohort: pd.DataFrame, clinic: Schema, moment: Any
+    patients: Path, cohort: pd.DataFrame, clinic: Schema, moment: str
 ) -> None:
     """While importing, planning or training: what was there before stays, and no part of a file is left."""
     before = {"patients.csv", "patients.schema.yaml", "patients.medsynth"}
@@ -169,7 +170,7 @@ def test_a_real_interrupt_leaves_what_was_there(
     assert (patients.parent / "patients.medsynth").read_bytes() == b"before"
 
 
-def test_a_plan_shows_what_learning_a_schema_asks(patients: Path) -> None:
+def test_a_plan_shows_what_learning_a_schema_measures(patients: Path) -> None:
     facts = json.loads(good("plan", "patients.csv", "--epsilon", "3.7", "--json").stdout)
     labels = [a["label"] for a in facts["measurements"]]
     assert facts["rows"] == 300 and not any(label.startswith("schema:") for label in labels)
@@ -193,8 +194,8 @@ def test_schema_commands(patients: Path) -> None:
     good("schema", "draft", "other.csv")
     text = (patients.parent / "other.schema.yaml").read_text()
     assert "TODO" in text and "antenatal" not in text
-    answer = run("fit", "other.csv", "--epsilon", "1")
-    assert answer.exit_code == 4 and "TODO" in answer.stderr
+    result = run("fit", "other.csv", "--epsilon", "1")
+    assert result.exit_code == 4 and "TODO" in result.stderr
 
 
 def test_a_table_with_a_bundled_header_is_recognised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,14 +205,14 @@ def test_a_table_with_a_bundled_header_is_recognised(tmp_path: Path, monkeypatch
     names = bundled()["thyroid"].names
     row = dict.fromkeys(names, "0") | {"class": "1"}
     pd.DataFrame([row, row | {"class": "2"}, row | {"class": "3"}] * 20).to_csv("uci.csv", index=False)
-    answer = good("fit", "uci.csv", "--epsilon", "3.7")
-    assert "thyroid" in answer.stderr and "mIU/l" in answer.stderr and "[0" in answer.stderr
+    result = good("fit", "uci.csv", "--epsilon", "3.7")
+    assert "thyroid" in result.stderr and "mIU/l" in result.stderr and "[0" in result.stderr
 
 
 def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    answer = good("demo")
-    assert "10,000" in answer.stdout
+    result = good("demo")
+    assert "10,000" in result.stdout
     assert len(pd.read_csv("medsynth-demo/clinic.synthetic.csv")) == 10_000
     assert "Simulated thyroid clinic" in (tmp_path / "medsynth-demo" / "clinic.report.html").read_text()
     assert run("demo").exit_code == 1
@@ -228,8 +229,8 @@ def test_verify_refuses_a_claim_that_is_too_small(patients: Path, monkeypatch: p
     from medsynth.privacy.accounting import accountant
 
     monkeypatch.setattr(accountant, "cross_check", lambda events, delta: 3.9)
-    answer = run("ledger", "--verify")
-    assert answer.exit_code == 1 and "does not hold" in answer.stderr
+    result = run("ledger", "--verify")
+    assert result.exit_code == 1 and "does not hold" in result.stderr
 
 
 def test_verify_refuses_a_model_without_a_claim(patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,36 +238,38 @@ def test_verify_refuses_a_model_without_a_claim(patients: Path, monkeypatch: pyt
 
     monkeypatch.setattr(rng, "system_entropy", lambda: rng.SeededEntropy(1))
     good(*FIT)
-    answer = run("ledger", "--verify")
-    assert answer.exit_code == 1 and "no privacy claim" in answer.stderr
+    result = run("ledger", "--verify")
+    assert result.exit_code == 1 and "no privacy claim" in result.stderr
 
 
 def test_neighbours_print_the_same_bytes(patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under fixed noise and a fixed clock, tables that differ in one row leave the same output, ledger and sizes."""
     from medsynth import rng
-    from medsynth.fitting import pipeline as fitting
 
     monkeypatch.setattr(rng, "system_entropy", lambda: rng.SeededEntropy(1))
-    monkeypatch.setattr(fitting.time, "perf_counter", lambda: 0.0)
-    frame, seen = pd.read_csv("patients.csv"), []
+    monkeypatch.setattr("medsynth.fitting.pipeline.time.perf_counter", lambda: 0.0)
+    frame, outputs = pd.read_csv("patients.csv"), []
+    extreme: dict[str, Any] = {"age_years": 101, "systolic_mmhg": 221, "diagnosis": "overt"}
     for change in (False, True):
         if change:
-            frame.loc[7, ["age_years", "systolic_mmhg", "diagnosis"]] = [101, 221, "overt"]
+            for name, value in extreme.items():
+                frame.loc[7, name] = value
         frame.to_csv("patients.csv", index=False)
-        answers = [good(*FIT, "--seed", "1", "--force"), good(*FIT, "--seed", "1", "--force", "--json")]
+        results = [good(*FIT, "--seed", "1", "--force"), good(*FIT, "--seed", "1", "--force", "--json")]
         ledger = good("ledger", "--json")
         model = (patients.parent / "patients.medsynth").stat().st_size
-        seen.append(([(a.stdout, a.stderr) for a in [*answers, ledger]], model))
-    assert seen[0] == seen[1]
+        outputs.append(([(a.stdout, a.stderr) for a in [*results, ledger]], model))
+    assert outputs[0] == outputs[1]
 
 
-def commands(group: Any = None, words: Any = ()) -> Iterator[Any]:
-    for name, command in (group or typer.main.get_command(app)).commands.items():
+def commands(group: Any = None, words: tuple[str, ...] = ()) -> Iterator[list[str]]:
+    group = group or typer.main.get_command(app)
+    for name, command in group.commands.items():
         yield from commands(command, (*words, name)) if hasattr(command, "commands") else [[*words, name]]
 
 
 @pytest.mark.parametrize("command", [[], ["schema"], *commands()], ids=" ".join)
-def test_help_teaches(command: Any) -> None:
+def test_help_teaches(command: list[str]) -> None:
     text = good(*command, "--help").stdout
     assert "schema" in text if command == ["schema"] else "medsynth" in text
     assert command in ([], ["schema"]) or ("Example" in text and "--json" in text)

@@ -3,12 +3,13 @@
 import ast
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from medsynth_cli.flags import COMMANDS, QUOTED, flags, hints, translated
+from pydantic import BaseModel
 
 import medsynth
 
@@ -20,7 +21,7 @@ FLAG = re.compile(r"(^|[\s(`>'\"])--[a-z]|`medsynth \w")
 PYTHON_ONLY = {"checkpoint", "notice", "progress", "columns", "title", "commands", "notes", "step"}
 
 
-def texts(room: Any) -> Iterator[Any]:
+def texts(room: str) -> Iterator[tuple[str, str, bool]]:
     """(place, text, whether it is a docstring) of every string literal of a room."""
     place = ROOT / room
     for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
@@ -33,29 +34,29 @@ def texts(room: Any) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_the_library_names_no_flag_and_no_command(room: Any) -> None:
+def test_the_library_names_no_flag_and_no_command(room: str) -> None:
     found = [f"{place}: {text.strip()[:90]}" for place, text, _ in texts(room) if FLAG.search(text)]
     assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("template", sorted(ROOT.rglob("templates/*.html")), ids=lambda path: path.name)
-def test_the_page_names_no_flag(template: Any) -> None:
+def test_the_page_names_no_flag(template: Path) -> None:
     text = re.sub(r"<style>.*?</style>|style=\"[^\"]*\"|\{#.*?#\}", "", template.read_text(), flags=re.DOTALL)
     assert not re.findall(r"[\s>(]--[a-z][a-z-]+(?![a-z-]*\s*:)", text)
 
 
-def schema_keys() -> Any:
+def schema_keys() -> set[str]:
     """The keys that a person writes in a schema, a review or thresholds."""
     from medsynth.report.data.review import Review, Thresholds
     from medsynth.schema import Schema
     from medsynth.transforms.registry import KINDS
 
-    models = [Schema, Review, Thresholds, *KINDS.values()]
+    models: list[type[BaseModel]] = [Schema, Review, Thresholds, *KINDS.values()]
     return {key for model in models for key in model.model_fields}
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_what_messages_quote_is_a_parameter_or_a_schema_key(room: Any) -> None:
+def test_what_messages_quote_is_a_parameter_or_a_schema_key(room: str) -> None:
     known = set(flags()) | schema_keys()
     strange = [
         f"{place}: `{name}`"
@@ -72,14 +73,15 @@ def test_every_parameter_of_the_library_has_a_flag(verb: str) -> None:
     from medsynth.fitting.planning import plan_fit
     from medsynth.report.build import build
 
-    function = {"plan_fit": plan_fit, "build": build}.get(verb) or getattr(medsynth, verb)
+    functions: dict[str, Callable[..., Any]] = {"plan_fit": plan_fit, "build": build}
+    function = functions.get(verb) or getattr(medsynth, verb)
     assert set(inspect.signature(function).parameters) - PYTHON_ONLY <= set(flags())
 
 
 @pytest.mark.parametrize("words", COMMANDS)
-def test_every_hint_answers_words_that_the_library_says(words: Any) -> None:
-    said = [text for room in ROOMS for _, text, is_doc in texts(room) if not is_doc]
-    assert any(words.lower() in text.lower() for text in said)
+def test_every_hint_belongs_to_words_of_the_library(words: str) -> None:
+    messages = [text for room in ROOMS for _, text, is_doc in texts(room) if not is_doc]
+    assert any(words.lower() in text.lower() for text in messages)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,8 @@ def test_the_command_reference_has_every_command(site: Any) -> None:
     from medsynth_cli.app import app
 
     text = (site / "reference" / "cli.html").read_text()
-    commands = typer.main.get_command(app).commands
+    group: Any = typer.main.get_command(app)
+    commands = group.commands
     assert len(commands) >= 8
     for name, command in commands.items():
         assert f"medsynth {name}" in text, name

@@ -1,4 +1,4 @@
-"""The tutorials do what they say: their commands and code run in order, as printed, on the simulated cohort."""
+"""The tutorials work: their commands and code run in order, as printed, on the simulated cohort."""
 
 import os
 import re
@@ -18,18 +18,18 @@ FENCE = re.compile(r'^```(console|python|yaml)(?: title="([^"]+)")?\n(.*?)^```$'
 pytestmark = pytest.mark.slow
 
 
-def blocks(name: Any) -> Any:
+def blocks(name: str) -> list[tuple[str, str, str]]:
     """(language, title, text) of every block of a page that is to be run or written, in order."""
     found = FENCE.findall((TUTORIALS / name).read_text())
     assert found, name
     return found
 
 
-def run(name: Any, folder: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+def run(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Run a page in `folder`: yaml with a title is written, console commands must exit 0, python must not raise."""
     monkeypatch.chdir(folder)
     names: dict[str, object] = {"__name__": "tutorial"}
-    said = []
+    printed: list[str] = []
     for language, title, text in blocks(name):
         if language == "yaml":
             if title:
@@ -39,11 +39,11 @@ def run(name: Any, folder: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
         else:
             for line in text.splitlines():
                 assert line.startswith("$ "), f"{name}: a console block holds commands alone, each after '$ '"
-                said.append(command(line[2:]))
-    return said
+                printed.append(command(line[2:]))
+    return printed
 
 
-def command(line: Any) -> Any:
+def command(line: str) -> str:
     """What one command prints. medsynth's own run in this process, which spares a dozen imports of PyTorch."""
     if line.startswith("medsynth "):
         done = CliRunner().invoke(app, shlex.split(line)[1:])
@@ -64,14 +64,14 @@ def steward(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def test_steward(steward: Any) -> None:
-    folder, said = steward
+    folder, printed = steward
     for name in ("schema.yaml", "train.csv", "heldout.csv", "medsynth", "synthetic.csv", "report.html", "report.json"):
         assert (folder / f"patients.{name}").stat().st_size, name
     assert len((folder / "patients.synthetic.csv").read_text().splitlines()) == 2001
     assert len((folder / "women.csv").read_text().splitlines()) == 51
     assert "teaching a course on thyroid disease" in (folder / "patients.report.html").read_text()
-    assert any("Verified" in text for text in said)
-    assert "1" in said[-1] and "patients.medsynth" in said[-1]
+    assert any("Verified" in text for text in printed)
+    assert "1" in printed[-1] and "patients.medsynth" in printed[-1]
 
 
 def test_the_draft_in_the_steward_page_is_the_one_that_is_written(
@@ -93,10 +93,10 @@ def test_reviewer(steward: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     folder, _ = steward
     work = tmp_path / "reviewer"
     shutil.copytree(folder, work)
-    said = run("reviewer.md", work, monkeypatch)
-    assert "differential privacy" in said[0].splitlines()[0]
-    assert "operating system" in said[0]
-    assert "sex_at_birth" in said[1]
+    printed = run("reviewer.md", work, monkeypatch)
+    assert "differential privacy" in printed[0].splitlines()[0]
+    assert "operating system" in printed[0]
+    assert "sex_at_birth" in printed[1]
     assert "our data board" in (work / "open.report.html").read_text()
 
 

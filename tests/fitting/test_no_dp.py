@@ -1,4 +1,4 @@
-"""--no-dp: an upper bound without noise that says everywhere what it is."""
+"""--no-dp: an upper bound without noise that is marked as such everywhere."""
 
 import json
 from pathlib import Path
@@ -43,12 +43,12 @@ def test_exactly_one_of_the_two(both: Any, cohort: pd.DataFrame, clinic: Schema)
         medsynth.fit(cohort, schema=clinic, **both)
 
 
-def test_every_command_says_so(patients: Path) -> None:
+def test_every_command_marks_it(patients: Path) -> None:
     run = CliRunner().invoke
     made = run(app, ["fit", "patients.csv", "--no-dp"])
     assert made.exit_code == 0 and STAMP in made.stdout and STAMP in made.stderr
-    told = json.loads(run(app, ["fit", "patients.csv", "--no-dp", "--force", "--json"]).stdout)
-    assert told["epsilon"] is None and told["claims"] is False
+    facts = json.loads(run(app, ["fit", "patients.csv", "--no-dp", "--force", "--json"]).stdout)
+    assert facts["epsilon"] is None and facts["claims"] is False
     assert STAMP in run(app, ["sample", "-n", "300"]).stderr
     assert STAMP in run(app, ["ledger"]).stdout
     refused = run(app, ["ledger", "--verify"])

@@ -31,7 +31,9 @@ OWN += [p for p in (ROOT / "fitting").glob("*.py") if p.name != "private_table.p
         ({"epsilon": 1.0, "method": "magic"}, None),
     ],
 )
-def test_what_is_out_of_range_is_refused_before_the_table_is_opened(options: Any, parameter: str | None) -> None:
+def test_what_is_out_of_range_is_refused_before_the_table_is_opened(
+    options: dict[str, Any], parameter: str | None
+) -> None:
     with pytest.raises(UsageError) as error:
         medsynth.fit("no such table.csv", **options)
     assert parameter is None or f"`{parameter}`" in str(error.value)
@@ -65,9 +67,9 @@ def test_a_plan_is_the_one_that_a_fit_follows(
         plan_fit(1, epsilon=2.0, method="independent")
 
 
-def test_a_large_delta_is_pointed_out_and_the_public_count_is_named(quick: None) -> None:
+def test_a_large_delta_is_noted_and_the_public_count_is_named(quick: None) -> None:
     frame = pd.DataFrame({"a": np.arange(200) % 3, "y": np.where(np.arange(200) % 2, "no", "yes")})
-    notices = []
+    notices: list[str] = []
     medsynth.fit(frame, no_dp=True, delta=1e-2, method="independent", notice=notices.append)
     text = "\n".join(notices)
     assert "`delta` 0.01 is large for 200 rows" in text and "row count, 200, is taken as public" in text

@@ -1,4 +1,4 @@
-"""A fit that is killed can be resumed: its noisy answers are used again, none is drawn twice."""
+"""A fit that is killed can be resumed: its releases are used again, none is drawn twice."""
 
 import importlib
 import random
@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import medsynth
 from medsynth.errors import UsageError
 from medsynth.methods.registry import CLAIMING
-from medsynth.privacy import partition_selection, shards, vault
+from medsynth.privacy import noise, partition_selection, shards, vault
 from medsynth.privacy.checkpoint import Checkpoint
 from medsynth.schema import Schema
 
@@ -24,7 +24,7 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("method", CLAIMING)
 @pytest.mark.parametrize("declared", [True, False], ids=["schema", "learned"])
-def test_a_resumed_fit_draws_no_answer_twice_and_ends_in_the_same_model(
+def test_a_resumed_fit_draws_no_release_twice_and_ends_in_the_same_model(
     method: Any,
     declared: bool,
     quick: None,
@@ -33,9 +33,16 @@ def test_a_resumed_fit_draws_no_answer_twice_and_ends_in_the_same_model(
     clinic: Schema,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Killed after every second answer until it is done. All that was drawn is what one whole fit draws."""
-    path, real, drawn = tmp_path / "c", vault.noised, []
-    options = {"epsilon": 40, "schema": clinic if declared else None, "method": method, "rows": 300, "checkpoint": path}
+    """Killed after every second release until it is done. All that was drawn is what one whole fit draws."""
+    path = tmp_path / "c"
+    drawn: list[str] = []
+    options: dict[str, Any] = {
+        "epsilon": 40,
+        "schema": clinic if declared else None,
+        "method": method,
+        "rows": 300,
+        "checkpoint": path,
+    }
     store = Checkpoint.store
 
     def storing(self: Any, label: Any, arrays: Any, names: Any) -> None:
@@ -45,31 +52,37 @@ def test_a_resumed_fit_draws_no_answer_twice_and_ends_in_the_same_model(
             raise Killed
 
     monkeypatch.setattr(Checkpoint, "store", storing)
-    for turn in range(40):
+    for attempt in range(40):
         try:
-            model = medsynth.fit(cohort, resume=turn > 0, **options)
+            model = medsynth.fit(cohort, resume=attempt > 0, **options)
             break
         except Killed:
             continue
-    assert turn > 0 and model.ledger.complete and model.epsilon <= 40
+    assert attempt > 0 and model.ledger.complete and model.epsilon is not None and model.epsilon <= 40
     charged = [entry.label for entry in model.ledger.entries for _ in range(entry.count)]
     assert [label for label in drawn if not label.startswith("secret")] == charged
-    # The same answers again, from the file alone, make the same model: nothing else random went into it.
+    # The same releases again, from the file alone, make the same model: nothing else random went into it.
     monkeypatch.setattr(Checkpoint, "store", store)
-    for room in (vault, shards, partition_selection):
-        monkeypatch.setattr(room, "noised", lambda *args: pytest.fail("a release was drawn twice"))
+    for module in (vault, shards, partition_selection):
+        monkeypatch.setattr(module, "noised", lambda *args: pytest.fail("a release was drawn twice"))
     same = medsynth.fit(cohort, resume=True, **options)
-    assert real is not vault.noised
+    assert vars(vault)["noised"] is not noise.noised
     assert all((same.tensors[name] == tensor).all() for name, tensor in model.tensors.items())
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("in_order", [True, False], ids=["public order", "sampled in secret"])
 def test_a_resumed_fit_leaves_every_row_in_its_shard(
     in_order: bool, quick: None, tmp_path: Path, cohort: pd.DataFrame, clinic: Schema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a public order a row is charged for one shard's releases: placed anew, it would be in two of them."""
+    """In a public order a row is charged for one shard's releases: placed anew, it would be in two of them.
+
+    False-alarm rate 4^-300.
+    """
     preset = "public-order" if in_order else None
-    places, stored, store, kills = [], [], Checkpoint.store, [2, 5]
+    places: list[Any] = []
+    stored: list[str] = []
+    store, kills = Checkpoint.store, [2, 5]
 
     class Watched(shards.Shards):
         def __init__(self, rows: Any, place: Any, *more: Any) -> None:
@@ -85,7 +98,7 @@ def test_a_resumed_fit_leaves_every_row_in_its_shard(
 
     monkeypatch.setattr(Checkpoint, "store", storing)
     monkeypatch.setattr(vault, "Shards", Watched)
-    options = {"epsilon": 40, "schema": clinic, "method": "gs-wgan", "preset": preset, "rows": 300}
+    options: dict[str, Any] = {"epsilon": 40, "schema": clinic, "method": "gs-wgan", "preset": preset, "rows": 300}
     for _ in range(2):
         with pytest.raises(Killed):
             medsynth.fit(cohort, resume=True, checkpoint=tmp_path / "c", **options)
@@ -96,13 +109,13 @@ def test_a_resumed_fit_leaves_every_row_in_its_shard(
     assert (places[0] != places[3]).any()  # the same draw twice has a chance of 4^-300
 
 
-def test_answers_without_noise_are_never_taken_for_private_ones(
+def test_releases_without_noise_are_never_taken_for_private_ones(
     quick: None, tmp_path: Path, cohort: pd.DataFrame, clinic: Schema
 ) -> None:
     """A fit with --no-dp follows the plan of some epsilon: its file must not serve a fit that makes a claim."""
     from medsynth.fitting.options import NO_DP_BUDGET
 
-    options = {"schema": clinic, "rows": 300, "checkpoint": tmp_path / "c", "method": "independent"}
+    options: dict[str, Any] = {"schema": clinic, "rows": 300, "checkpoint": tmp_path / "c", "method": "independent"}
     medsynth.fit(cohort, no_dp=True, **options)
     with pytest.raises(UsageError, match="another fit"):
         medsynth.fit(cohort, epsilon=NO_DP_BUDGET, resume=True, **options)

@@ -5,9 +5,10 @@ import gzip
 import io
 import lzma
 import zipfile
+from contextlib import AbstractContextManager
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import pandas as pd
@@ -46,7 +47,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_form_reads_alike(tmp_path: Path, name: Any) -> None:
+def test_every_form_reads_alike(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(FILES[name])
     read = tables.read(tmp_path / name)
     assert read.header == ("age", "ward", "dose")
@@ -68,14 +69,14 @@ def test_the_first_line_decides_and_quotes_hide_delimiters(tmp_path: Path) -> No
     assert tables.read(tmp_path / "q.csv").header == ("a;b;c;d", "x")
 
 
-def workbook() -> Any:
+def workbook() -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("[Content_Types].xml", "")
     return file.getvalue()
 
 
-def two() -> Any:
+def two() -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("a.csv", PLAIN)
@@ -98,15 +99,15 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_files_have_one_message(tmp_path: Path, name: Any) -> None:
-    content, said = BROKEN[name]
+def test_broken_files_have_one_message(tmp_path: Path, name: str) -> None:
+    content, message = BROKEN[name]
     (tmp_path / "t.csv").write_bytes(content)
-    with pytest.raises(TableError, match=said) as error:
+    with pytest.raises(TableError, match=message) as error:
         tables.read(tmp_path / "t.csv")
     assert "Genève" not in str(error.value)
 
 
-COLUMNS = {
+COLUMNS: dict[str, dict[str, Any]] = {
     "code": {"kind": "categorical", "levels": ["007", "010", "100"]},
     "ward": {"kind": "categorical", "levels": ["n", "s"], "missing": True},
     "grade": {"kind": "ordinal", "levels": ["low", "mid", "high"]},
@@ -127,7 +128,7 @@ DTYPES = [
 ]  # fmt: skip
 
 
-def frame(rows: int = 60) -> Any:
+def frame(rows: int = 60) -> pd.DataFrame:
     rng = np.random.default_rng(0)
     made = pd.DataFrame({name: rng.choice(c["levels"], rows).astype(object) for name, c in COLUMNS.items()
                          if "levels" in c})  # fmt: skip
@@ -142,19 +143,19 @@ def frame(rows: int = 60) -> Any:
 
 @pytest.mark.parametrize(("name", "dtype"), DTYPES, ids=str)
 def test_dtypes_come_back(name: Any, dtype: Any) -> None:
-    told = Schema.from_dict({"name": "t", "target": "y", "columns": COLUMNS})
+    schema = Schema.from_dict({"name": "t", "target": "y", "columns": COLUMNS})
     given = frame()
     given[name] = given[name].astype(dtype)
     table = from_frame(given)
-    again = decode(encode(table, told), told, table.dtypes)
+    again = decode(encode(table, schema), schema, table.dtypes)
     assert again[name].dtype == given[name].dtype
     pd.testing.assert_series_equal(again[name], given[name], rtol=1e-6)
 
 
 def test_dtypes_go_through_a_model_and_its_file(quick: None, tmp_path: Path) -> None:
-    told = Schema.from_dict({"name": "t", "target": "y", "columns": COLUMNS})
+    schema = Schema.from_dict({"name": "t", "target": "y", "columns": COLUMNS})
     given = frame().astype({"code": "category", "visits": "Int16", "y": "uint8"})
-    model = medsynth.load(medsynth.fit(given, epsilon=3, schema=told, rows=60).save(tmp_path / "m.medsynth"))
+    model = medsynth.load(medsynth.fit(given, epsilon=3, schema=schema, rows=60).save(tmp_path / "m.medsynth"))
     drawn = medsynth.sample(model, 50)
     assert drawn.dtypes.astype(str).to_dict() == given.dtypes.astype(str).to_dict()
     assert not set(drawn["code"]) - {"007", "010", "100"}
@@ -173,12 +174,12 @@ def test_samples_are_written_in_every_form(
     """In parts, of which one alone is in memory; the same rows whatever the form."""
     monkeypatch.setattr(sampling, "CHUNK_ROWS", 40)
     monkeypatch.chdir(tmp_path)
-    told = {**COLUMNS, "lab": {"kind": "continuous", "bounds": [0, 5], "missing": [-9, "refused"]}}
+    columns = {**COLUMNS, "lab": {"kind": "continuous", "bounds": [0, 5], "missing": [-9, "refused"]}}
     given = frame().assign(lab=["refused", "1.5"] * 30)
-    schema = Schema.from_dict({"name": "t", "target": "y", "columns": told})
+    schema = Schema.from_dict({"name": "t", "target": "y", "columns": columns})
     medsynth.fit(given, epsilon=3, schema=schema, rows=60, method="independent").save("t.medsynth")
-    answer = CliRunner().invoke(app, ["sample", "-n", "100", "--seed", "1", "--output", f"t.synthetic.{ending}"])
-    assert answer.exit_code == 0, answer.stderr
+    result = CliRunner().invoke(app, ["sample", "-n", "100", "--seed", "1", "--output", f"t.synthetic.{ending}"])
+    assert result.exit_code == 0, result.stderr
     read = tables.read(f"t.synthetic.{ending}")
     assert len(read.cells) == 100
     text = pd.read_csv(io.StringIO(medsynth.sampling.sample_csv(medsynth.load("t.medsynth"), 100, 1)), dtype=str)
@@ -188,8 +189,10 @@ def test_samples_are_written_in_every_form(
     assert refused.exit_code == 2 and ".parquet" in refused.stderr
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", ["semicolons.csv", "packed.csv.gz", "p.parquet"])
 def test_rows_are_held_out_in_their_own_form(tmp_path: Path, name: str) -> None:
+    """A part without a row has a chance of 0.7^120: the false-alarm rate is below 1e-18."""
     path = tmp_path / name
     many = "\n".join([SEMICOLONS.splitlines()[0], *SEMICOLONS.splitlines()[1:] * 40]) + "\n"
     if name == "p.parquet":
@@ -204,16 +207,16 @@ def test_rows_are_held_out_in_their_own_form(tmp_path: Path, name: str) -> None:
     assert parts[0].dtypes == whole.dtypes
 
 
-def test_a_fit_says_how_it_read(tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fit_states_how_it_read_the_file(tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "w.csv.gz").write_bytes(gzip.compress(SEMICOLONS.encode("cp1252")))
     schema = "name: w\ntarget: ward\ncolumns:\n  age: {kind: count, bounds: [0, 99]}\n"
     schema += "  ward: {kind: categorical, levels: [Zürich, Genève, Bern]}\n"
     schema += "  dose: {kind: continuous, bounds: [0, 9], decimals: 2}\n"
     (tmp_path / "w.schema.yaml").write_text(schema)
-    answer = CliRunner().invoke(app, ["fit", "w.csv.gz", "--epsilon", "3", "--rows", "3"])
-    assert answer.exit_code == 0, answer.stderr
-    assert "separated by semicolons" in answer.stderr and "cp1252" in answer.stderr
+    result = CliRunner().invoke(app, ["fit", "w.csv.gz", "--epsilon", "3", "--rows", "3"])
+    assert result.exit_code == 0, result.stderr
+    assert "separated by semicolons" in result.stderr and "cp1252" in result.stderr
     assert (tmp_path / "w.medsynth").exists() and (tmp_path / "w.medsynth-ledger").exists()
 
 
@@ -262,7 +265,9 @@ def test_a_held_out_file_keeps_its_fields_as_written(tmp_path: Path) -> None:
     assert sorted(parts[0][1:] + parts[1][1:]) == sorted(text.replace('" c"', " c").splitlines()[1:])
 
 
+@pytest.mark.statistical
 def test_the_parts_are_the_tables_that_their_files_hold(tmp_path: Path) -> None:
+    """A part without a row has a chance of 2 x 0.5^93: the false-alarm rate."""
     (tmp_path / "t.csv").write_bytes((SEMICOLONS + SEMICOLONS.split("\n", 1)[1] * 30).encode("cp1252"))
     parts = split(tables.read(tmp_path / "t.csv"), 0.5, tmp_path / "a.csv", tmp_path / "b.csv", force=False)
     for part, name in zip(parts, ("a.csv", "b.csv"), strict=True):
@@ -271,7 +276,9 @@ def test_the_parts_are_the_tables_that_their_files_hold(tmp_path: Path) -> None:
         assert (part.dtypes, part.form) == (again.dtypes, again.form)
 
 
+@pytest.mark.statistical
 def test_one_coin_decides_for_all_rows_of_a_patient(tmp_path: Path) -> None:
+    """A part without a patient has a chance of 2 x 0.5^40: the false-alarm rate is below 1e-11."""
     path = tmp_path / "t.parquet"
     pd.DataFrame({"who": np.repeat(np.arange(40), 5), "x": 1.5}).astype({"x": "float32"}).to_parquet(path)
     train, heldout = split(tables.read(path), 0.5, tmp_path / "a", tmp_path / "b", force=False, unit="who")
@@ -280,15 +287,24 @@ def test_one_coin_decides_for_all_rows_of_a_patient(tmp_path: Path) -> None:
     assert train.dtypes["x"] == pd.read_parquet(tmp_path / "a")["x"].dtype == "float32"
 
 
+@pytest.mark.statistical
 def test_a_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick: None) -> None:
-    """A fit that holds rows out opens its table for its bytes once, and never the files that it wrote."""
+    """A fit that holds rows out opens its table for its bytes once, and never the files that it wrote.
+
+    A part without a row has a chance below 0.7^60: the false-alarm rate is below 1e-9.
+    """
     monkeypatch.chdir(tmp_path)
     frame().to_csv("t.csv", index=False)
-    told = Schema.from_dict({"name": "t", "target": "y", "columns": COLUMNS})
-    (tmp_path / "t.schema.yaml").write_text(told.to_yaml())
-    opened = []
+    schema = Schema.from_dict({"name": "t", "target": "y", "columns": COLUMNS})
+    (tmp_path / "t.schema.yaml").write_text(schema.to_yaml())
+    opened: list[str] = []
     unchanged = formats.text
-    monkeypatch.setattr(formats, "text", lambda path, encoding: opened.append(path.name) or unchanged(path, encoding))
-    answer = CliRunner().invoke(app, ["fit", "t.csv", "--epsilon", "3", "--rows", "60", "--holdout", "0.3"])
-    assert answer.exit_code == 0, answer.stderr
+
+    def recorded(path: Path, encoding: str) -> AbstractContextManager[TextIO]:
+        opened.append(path.name)
+        return unchanged(path, encoding)
+
+    monkeypatch.setattr(formats, "text", recorded)
+    result = CliRunner().invoke(app, ["fit", "t.csv", "--epsilon", "3", "--rows", "60", "--holdout", "0.3"])
+    assert result.exit_code == 0, result.stderr
     assert opened == ["t.csv"]

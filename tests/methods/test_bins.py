@@ -37,8 +37,10 @@ def redrawn(bins: Any, codes: Any, rng: np.random.Generator) -> Any:
     return bins.draw(bins.cell_of(codes), np.zeros(len(codes), np.int64), bins.shares[None] + 1e-12, rng)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("rounded", [True, False])
 def test_preferred_digits_come_back_and_even_values_stay_even(rounded: bool, rng: np.random.Generator) -> None:
+    """The seed is fixed: it cannot fail by chance."""
     values = np.clip(np.rint(rng.normal(130, 20, 20_000)), 50, 300).astype(np.int64)
     if rounded:
         values = np.where(rng.random(len(values)) < 0.8, np.round(values, -1), values)
@@ -50,7 +52,9 @@ def test_preferred_digits_come_back_and_even_values_stay_even(rounded: bool, rng
     assert abs(near[0] - near[1]) < 0.02
 
 
+@pytest.mark.statistical
 def test_kinds_of_numbers_are_counted_and_drawn_exactly(rng: np.random.Generator) -> None:
+    """The seed is fixed: it cannot fail by chance."""
     first, last = np.array([-7, 0, 13, 99, 9_990]), np.array([12, 0, 13, 1205, 10_010])
     kinds, members = DigitKinds(-50, 10**6), count_kinds(first, last)
     for j, (a, b) in enumerate(zip(first, last, strict=True)):
@@ -64,7 +68,9 @@ def test_kinds_of_numbers_are_counted_and_drawn_exactly(rng: np.random.Generator
     assert abs(np.mean(drawn % 10 == 4) - 20 / 22) < 0.03  # 4.5 standard errors
 
 
+@pytest.mark.statistical
 def test_digits_differ_only_as_the_noise_allows(rng: np.random.Generator) -> None:
+    """The seed is fixed: it cannot fail by chance."""
     noise = rng.normal(0, 10, 37)
     flat, peaked = np.full(37, 100.0), np.full(37, 100.0)
     peaked[4] += 1000
@@ -80,8 +86,12 @@ def test_a_split_keeps_the_cuts_there_were() -> None:
     assert old.cells < new.cells <= 30
 
 
+@pytest.mark.statistical
 def test_both_measurements_of_a_column_measured_again_count(rng: np.random.Generator) -> None:
-    """Bins' counts by both measurements err less than by either; 400 tables a side, so the ratios below hold to 3 %."""
+    """Bins' counts by both measurements err less than by either; 400 tables a side, so the ratios below hold to 3 %.
+
+    The seed is fixed: it cannot fail by chance.
+    """
     codes = np.column_stack([rng.integers(0, 2, 2000), rng.integers(0, 100, 2000)]).astype(np.int32)
     codes[:, 1] = np.where(codes[:, 0] == 1, codes[:, 1] // 2, codes[:, 1])
     column = Continuous(bounds=(0, 99), decimals=0)
@@ -137,8 +147,12 @@ def test_digit_kinds_only_where_cells_are_wider_than_values() -> None:
     assert set(digit_kinds(Schema.from_dict({"name": "t", "columns": columns}))) == {"b"}
 
 
+@pytest.mark.statistical
 def test_a_tail_of_noise_is_cut_off() -> None:
-    """A thousand rows in the first third, noise of ten a cell everywhere: the far end must not get rows."""
+    """A thousand rows in the first third, noise of ten a cell everywhere: the far end must not get rows.
+
+    The seed is fixed: it cannot fail by chance.
+    """
     rng, far = np.random.default_rng(0), []
     true = np.where(np.arange(128) < 40, 25.0, 0.0)
     for _ in range(20):
@@ -150,7 +164,9 @@ def test_a_tail_of_noise_is_cut_off() -> None:
     assert np.abs(whole - true / 1000).max() < 2e-3
 
 
+@pytest.mark.statistical
 def test_a_rare_class_follows_its_counts_or_else_the_whole_table() -> None:
+    """The seed is fixed: it cannot fail by chance."""
     rng = np.random.default_rng(1)
     whole = np.array([0.1, 0.2, 0.3, 0.4])
     own = np.array([0.9, 0.1, 0.0, 0.0])
@@ -163,7 +179,9 @@ def test_a_rare_class_follows_its_counts_or_else_the_whole_table() -> None:
     assert np.abs(np.exp(blurred[1]) - np.exp(blurred[0])).max() < 0.03
 
 
+@pytest.mark.statistical
 def test_totals_use_every_table() -> None:
+    """The seed is fixed: it cannot fail by chance."""
     rng = np.random.default_rng(2)
     tables = {str(k): np.array([[30.0] * 10, [3.0] * 10]) + rng.normal(0, 5, (2, 10)) for k in range(20)}
     totals = class_totals(tables, 330)

@@ -1,4 +1,4 @@
-"""dp-GAN: what it plans is what it costs, public streams know no lot, public rows stand in the ledger."""
+"""dp-GAN: what it plans is what it costs, public streams depend on no lot, public rows stand in the ledger."""
 
 import hashlib
 import math
@@ -17,7 +17,7 @@ from medsynth.errors import SchemaError, TableError, UsageError
 from medsynth.fitting.planning import plan_fit
 from medsynth.methods.dp_gan import grouping, training
 from medsynth.methods.dp_gan import method as dp_gan
-from medsynth.methods.registry import configured
+from medsynth.methods.registry import configured, module
 from medsynth.methods.shared.training_setup import TrainingSetup
 from medsynth.privacy.accounting import accountant
 from medsynth.privacy.accounting.calibration import make_plan
@@ -35,7 +35,7 @@ def run(cohort: pd.DataFrame, clinic: Schema, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("bounds", ["fixed", "quantile"])
-def test_the_plan_costs_what_an_independent_accountant_says(bounds: str) -> None:
+def test_the_plan_agrees_with_an_independent_accountant(bounds: str) -> None:
     queries = dp_gan.queries(dp_gan.Config(bounds=bounds), 4000, 20, 3.7)
     plan = make_plan(queries, epsilon=3.7, delta=1e-5, rows=4000)
     other = accountant.cross_check(plan.events.values(), 1e-5)
@@ -49,13 +49,13 @@ def test_every_grouping_keeps_its_plan(
 ) -> None:
     other_defaults(dp_gan, groups=groups, bounds=bounds)
     model = run(cohort, clinic)
-    told = {entry.label: entry for entry in model.ledger.entries}
+    entries = {entry.label: entry for entry in model.ledger.entries}
     k = grouping.GROUP_COUNTS[groups]
     assert model.ledger.complete and model.claims and model.epsilon <= 3.7
-    assert set(told) == LABELS | ({"clipping quantiles"} if bounds == "quantile" else set())
-    assert told["critic gradient sum"].sensitivity == pytest.approx(math.sqrt(k))
+    assert set(entries) == LABELS | ({"clipping quantiles"} if bounds == "quantile" else set())
+    assert entries["critic gradient sum"].sensitivity == pytest.approx(math.sqrt(k))
     if bounds == "quantile":
-        assert told["clipping quantiles"].sensitivity == pytest.approx(math.sqrt(k) / 2)
+        assert entries["clipping quantiles"].sensitivity == pytest.approx(math.sqrt(k) / 2)
         assert (
             model.ledger.times_measured("clipping quantiles") == model.ledger.times_measured("critic gradient sum") == 5
         )
@@ -69,21 +69,26 @@ def test_grouping_does_not_cheapen_the_noise() -> None:
 
 def test_what_is_refused() -> None:
     with pytest.raises(UsageError, match="dp-cgan"):
-        configured("dp-gan", dp_gan, {"microbatches": 4})
+        configured("dp-gan", module("dp-gan"), {"microbatches": 4})
     with pytest.raises(UsageError, match="weight-bias"):
-        configured("dp-gan", dp_gan, {"groups": "magic"})
+        configured("dp-gan", module("dp-gan"), {"groups": "magic"})
     with pytest.raises(UsageError, match="quantile"):
-        configured("dp-gan", dp_gan, {"bounds": "magic"})
+        configured("dp-gan", module("dp-gan"), {"bounds": "magic"})
 
 
-def test_public_streams_do_not_know_the_lot(
+@pytest.mark.statistical
+def test_public_streams_do_not_depend_on_the_lot(
     cohort: pd.DataFrame, clinic: Schema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With all measurements blinded, fits whose secret lots differ generate the same rows at every step."""
-    from medsynth.privacy import vault
+    """With all measurements blinded, fits whose secret lots differ generate the same rows at every step.
 
-    pools, lots = [], []
-    true_pool, true_sum = training.Training.pool, vault.clipped_pair_sum
+    Five binomial lots of 300 rows are equal twice with a chance below 4e-8: the false-alarm rate.
+    """
+    from medsynth.privacy import pair_clipping, vault
+
+    pools: list[torch.Tensor] = []
+    lots: list[int] = []
+    true_pool, true_sum = training.Training.pool, pair_clipping.clipped_pair_sum
 
     def pool(game: Any) -> Any:
         pools.append(true_pool(game))
@@ -144,15 +149,19 @@ def test_clusters_hold_parameters_of_like_gradients() -> None:
     gradients = (10.0 ** -level.float())[None] * torch.tensor([[1.0], [-1.0]])
     of = grouping.groups_of("clustered", critic, gradients)
     assert len(set(of.tolist())) == 3 and all(len(set(of[level == j].tolist())) == 1 for j in range(3))
-    weights = grouping.groups_of("weight-bias", critic, gradients).split([600, 30, 30, 1])
-    assert [sorted(set(part.tolist())) for part in weights] == [[0], [1], [0], [1]]
+    parts = torch.split(grouping.groups_of("weight-bias", critic, gradients), [600, 30, 30, 1])
+    assert [sorted(set(part.tolist())) for part in parts] == [[0], [1], [0], [1]]
 
 
+@pytest.mark.statistical
 def test_a_noised_quantile_finds_the_median() -> None:
-    """Bounds far off on either side come to the median of the norms, under noise of a tenth."""
+    """Bounds far off on either side come to the median of the norms, under noise of a tenth.
+
+    The seed is fixed: it cannot fail by chance.
+    """
     draw = np.random.default_rng(0)
     norms = draw.lognormal(size=5000)
-    bounds = (100.0, 0.01)
+    bounds: tuple[float, ...] = (100.0, 0.01)
     for _ in range(150):
         below = [float((norms <= bound).mean() + 0.1 * draw.standard_normal()) for bound in bounds]
         bounds = grouping.next_bounds(bounds, below)
@@ -221,27 +230,35 @@ def test_another_public_file_is_another_fit(public: Any, cohort: pd.DataFrame, c
         run(cohort, clinic, resume=True, **options)
 
 
-def test_public_rows_are_read_at_the_levels_that_were_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Codes in a hierarchy: the levels come from noisy measurements, and the public rows go to those."""
+@pytest.mark.statistical
+def test_public_rows_are_read_at_the_levels_that_were_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seeded_entropy: None
+) -> None:
+    """Codes in a hierarchy: the levels come from noisy measurements, and the public rows go to those.
+
+    The seed is fixed: it cannot fail by chance.
+    """
     rng = np.random.default_rng(0)
     columns = {"icd": {"kind": "categorical", "hierarchy": "icd10", "unknown": "other"},
                "y": {"kind": "binary", "levels": [0, 1]}}  # fmt: skip
     schema = medsynth.Schema.from_dict({"name": "t", "target": "y", "columns": columns})
     frame = pd.DataFrame({"icd": rng.choice(["E11.9", "I10", "J45.9"], 900), "y": rng.integers(0, 2, 900)})
     frame[:50].to_csv(tmp_path / "open.csv", index=False)
-    seen, caught, true = [], [], dp_gan.train
+    reports: list[tuple[Any, ...]] = []
+    caught: list[Any] = []
+    true = dp_gan.train
 
-    def train(*args: Any, public: Any = None) -> Any:
-        caught.append(public)
-        return true(*args, public=public)
+    def train(*args: Any, **options: Any) -> Any:
+        caught.append(options["public"])
+        return true(*args, **options)
 
     monkeypatch.setattr(dp_gan, "train", train)
     model = medsynth.fit(frame, epsilon=8, schema=schema, rows=900, method="dp-gan", public=tmp_path / "open.csv",
-                         settings={"lots": 4}, progress=lambda *facts: seen.append(facts))  # fmt: skip
+                         settings={"lots": 4}, progress=lambda *facts: reports.append(facts))  # fmt: skip
     levels = model.schema.columns["icd"].levels
     assert (
         {levels[code] for code in caught[0][:, 0]} == {"E11.9", "I10", "J45.9"}
         and model.config["lots"] == 4
-        and len(seen) == 4
+        and len(reports) == 4
     )
     assert "50 rows were declared public" in " ".join(model.ledger.notes)

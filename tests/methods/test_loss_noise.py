@@ -12,7 +12,6 @@ from medsynth_cli.app import app
 from typer.testing import CliRunner
 
 import medsynth
-from medsynth import rng
 from medsynth.artifact import claim
 from medsynth.errors import UsageError
 from medsynth.fitting.planning import plan_fit
@@ -28,30 +27,19 @@ def test_noise_on_the_loss_leaves_the_update_as_it_is_and_clipping_does_not() ->
     net = Mlp([4, 8, 1], generator=stream)
     first, second = torch.randn(2, 32, 4, generator=stream)
 
-    def update(bound: Any, noise: Any) -> Any:
-        losses = [torch.nn.functional.softplus(net(x)[:, 0]) for x in (first, second)]
-        loss = loss_noise.released_loss(*losses, bound, torch.tensor(noise))
+    def update(bound: float, noise: float) -> tuple[float, torch.Tensor]:
+        one, other = (torch.nn.functional.softplus(net(x)[:, 0]) for x in (first, second))
+        loss = loss_noise.released_loss(one, other, bound, torch.tensor(noise))
         return float(loss.detach()), torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(net.parameters()))])
 
-    (quiet, plain), (loud, noised) = update(1.0, 0.0), update(1.0, 1e3)
-    assert abs(loud - quiet) > 10 and torch.equal(plain, noised)
+    (exact, plain), (noisy, noised) = update(1.0, 0.0), update(1.0, 1e3)
+    assert abs(noisy - exact) > 10 and torch.equal(plain, noised)
     assert not torch.equal(plain, update(0.7, 0.0)[1])
 
 
-class SameLots(rng.NoNoise):
-    """What --no-dp takes, with lots that repeat."""
-
-    def __init__(self) -> None:
-        self.own = rng.SeededEntropy(3)
-
-    def bytes(self, count: Any) -> Any:
-        return self.own.bytes(count)
-
-
 def test_a_released_model_is_the_same_with_and_without_the_noise(
-    quick: None, cohort: pd.DataFrame, clinic: Schema, monkeypatch: pytest.MonkeyPatch, other_defaults: Any
+    quick: None, cohort: pd.DataFrame, clinic: Schema, seeded_entropy: None, other_defaults: Any
 ) -> None:
-    monkeypatch.setattr(rng, "NoNoise", SameLots)
     models = []
     for multiplier in (0.0, 1.0, 1e3):
         other_defaults(loss_noise, multiplier=multiplier)
@@ -72,17 +60,19 @@ def test_it_is_refused_with_a_budget(cohort: pd.DataFrame, clinic: Schema, patie
         medsynth.fit(cohort, no_dp=True, schema=clinic, method="loss-noise", microbatches=8)
 
 
-def test_it_says_what_it_is_and_what_the_paper_would_claim(quick: None, cohort: pd.DataFrame, clinic: Schema) -> None:
-    said = []
-    model = medsynth.fit(cohort, no_dp=True, schema=clinic, rows=300, method="loss-noise", notice=said.append)
+def test_it_states_what_it_is_and_what_the_paper_would_claim(quick: None, cohort: pd.DataFrame, clinic: Schema) -> None:
+    notices: list[str] = []
+    model = medsynth.fit(cohort, no_dp=True, schema=clinic, rows=300, method="loss-noise", notice=notices.append)
     assert not model.claims and model.epsilon is None and "NOT DIFFERENTIALLY PRIVATE" in claim(model)
     assert "NOT DIFFERENTIALLY PRIVATE" in model.ledger.random_source
-    assert any("No finite epsilon holds" in text for text in said)
+    assert any("No finite epsilon holds" in text for text in notices)
     assert loss_noise.claimed(0.01, 10_000, 1.0, 1e-5) == pytest.approx(6.786, abs=5e-4)
     assert math.isinf(loss_noise.claimed(0.01, 10_000, 0.0, 1e-5))
 
 
-def test_the_classes_are_learned() -> None:
+@pytest.mark.statistical
+def test_the_classes_are_learned(seeded_entropy: None) -> None:
+    """The seed is fixed: it cannot fail by chance."""
     generator = np.random.default_rng(1)
     y = generator.integers(0, 2, 2000)
     x = np.clip(np.rint(50 + 15 * (2 * y - 1) + 5 * generator.standard_normal(2000)), 0, 100)

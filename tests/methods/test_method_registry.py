@@ -55,7 +55,7 @@ def test_no_number_goes_beyond_its_bounds(method: Any, preset: Any, wrong: Any) 
                 registry.configured(method, module, {name: wrong})
 
 
-def test_shares_leave_a_rest_and_bounds_are_told_in_words() -> None:
+def test_shares_leave_a_rest_and_bounds_are_in_words() -> None:
     module = registry.module("dp-gan")
     with pytest.raises(UsageError, match="less than 1"):
         registry.configured("dp-gan", module, {"class_share": 0.9})

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,14 @@ from scipy.stats import norm
 from medsynth.errors import ArtifactError, BudgetError, UsageError
 from medsynth.privacy.accounting import accountant, calibration, events
 from medsynth.privacy.accounting.calibration import Query, make_plan
-from medsynth.privacy.accounting.events import Gaussian, SubsampledGaussian, Thresholded
+from medsynth.privacy.accounting.events import Event, Gaussian, SubsampledGaussian, Thresholded
 from medsynth.privacy.accounting.ledger import Ledger
 
 DELTA = 1e-5
+Events = list[tuple[Event, int]]
 
 
-def exact_gaussian(multiplier: Any, delta: Any = DELTA) -> Any:
+def exact_gaussian(multiplier: float, delta: float = DELTA) -> Any:
     """Balle and Wang 2018, theorem 8."""
     m = 1 / multiplier
     return brentq(lambda e: norm.cdf(m / 2 - e / m) - math.exp(e) * norm.cdf(-m / 2 - e / m) - delta, 0, 200)
@@ -34,7 +36,7 @@ def test_a_plain_gaussian_meets_its_exact_curve(multiplier: float) -> None:
 @pytest.mark.parametrize("multiplier", [0.9, 2.0, 8.0])
 @pytest.mark.parametrize("rate, steps", [(0.01, 1000), (0.14, 300), (0.5, 50)])
 def test_mixtures_agree_with_dp_accounting_and_lie_below_rdp(multiplier: float, rate: float, steps: int) -> None:
-    events = [(Gaussian(multiplier=3.0), 1), (SubsampledGaussian(multiplier=multiplier, rate=rate), steps)]
+    events: Events = [(Gaussian(multiplier=3.0), 1), (SubsampledGaussian(multiplier=multiplier, rate=rate), steps)]
     ours, pld = accountant.epsilon(events, DELTA), accountant.cross_check(events, DELTA)
     assert pld <= ours + max(0.005, 0.005 * ours)
     assert ours <= pld * 1.02 + 0.01
@@ -51,10 +53,11 @@ def test_figures_of_the_thyroid_study() -> None:
 def test_folding_is_exact() -> None:
     many = [(Gaussian(multiplier=z), 1) for z in (2.0, 3.0, 4.0)]
     together = (1 / 4 + 1 / 9 + 1 / 16) ** -0.5
-    assert accountant.as_sampled_gaussians(many) == [(pytest.approx(together), 1.0, 1)]
+    ((folded, rate, times),) = accountant.as_sampled_gaussians(many)
+    assert folded == pytest.approx(together) and (rate, times) == (1.0, 1)
 
 
-def test_key_discovery_uses_its_delta() -> None:
+def test_partition_selection_uses_its_delta() -> None:
     events = [(Thresholded(multiplier=2.0, delta=9e-6), 1)]
     assert accountant.epsilon(events, DELTA) > accountant.epsilon([(Gaussian(multiplier=2.0), 1)], DELTA)
     with pytest.raises(BudgetError):
@@ -72,7 +75,7 @@ def test_a_plan_spends_nearly_all_and_never_more(epsilon: float) -> None:
     assert accountant.cross_check(plan.events.values(), DELTA) <= epsilon + max(0.005, 0.005 * epsilon)
 
 
-def test_a_plan_falls_back_to_rdp_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_falls_back_to_rdp_and_states_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(history: Any, delta: Any, error: Any = None) -> None:
         raise ValueError("as in Opacus issue 601")
 
@@ -83,13 +86,13 @@ def test_a_plan_falls_back_to_rdp_and_says_so(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf])
-def test_an_epsilon_out_of_range_is_refused(epsilon: Any) -> None:
+def test_an_epsilon_out_of_range_is_refused(epsilon: float) -> None:
     with pytest.raises(UsageError):
         make_plan(NEEDS, epsilon=epsilon, delta=DELTA, rows=100)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -1e-5, math.nan, 2.0])
-def test_a_delta_out_of_range_is_refused(delta: Any) -> None:
+def test_a_delta_out_of_range_is_refused(delta: float) -> None:
     with pytest.raises(UsageError):
         make_plan(NEEDS, epsilon=1.0, delta=delta, rows=100)
 
@@ -99,13 +102,13 @@ def test_a_budget_too_small_is_refused() -> None:
         make_plan(NEEDS, epsilon=1e-7, delta=DELTA, rows=100)
 
 
-def test_the_spent_table_rises_to_the_plan() -> None:
+def test_epsilon_by_release_rises_to_the_plan() -> None:
     plan = make_plan(NEEDS, epsilon=3.7, delta=DELTA, rows=100)
-    steps, spent = zip(*plan.epsilon_by_release(), strict=True)
-    assert list(spent) == sorted(spent) and steps[-1] == 50 and spent[-1] == plan.epsilon
+    steps, epsilons = zip(*plan.epsilon_by_release(), strict=True)
+    assert list(epsilons) == sorted(epsilons) and steps[-1] == 50 and epsilons[-1] == plan.epsilon
 
 
-def spend(ledger: Any, plan: Any) -> None:
+def spend(ledger: Ledger, plan: calibration.Plan) -> None:
     for label, (event, times) in plan.events.items():
         for _ in range(times):
             ledger.charge(label, event, 1.0)
@@ -149,7 +152,7 @@ def test_no_measurement_costs_nothing() -> None:
     assert accountant.epsilon([], DELTA) == 0.0 and accountant.profile([], [DELTA]) == []
 
 
-def test_where_an_accountant_finds_no_bound_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_accountant_without_a_bound_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accountant, "_rdp", lambda *args, **options: math.inf)
     with pytest.raises(BudgetError, match="RDP accountant finds no bound"):
         accountant.epsilon([(Gaussian(multiplier=1.0), 1)], DELTA, "rdp")
@@ -157,10 +160,10 @@ def test_where_an_accountant_finds_no_bound_it_says_so(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("by", ["prv", "rdp"])
 def test_a_profile_lies_above_the_exact_curve_and_leaves_out_deltas_without_a_bound(
-    by: str, monkeypatch: pytest.MonkeyPatch
+    by: accountant.Accountant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Deltas that partition selection has used up, and those at which the accountant fails, have no epsilon."""
-    events = [(Gaussian(multiplier=2.0), 1), (Thresholded(multiplier=2.0, delta=1e-6), 1)]
+    events: Events = [(Gaussian(multiplier=2.0), 1), (Thresholded(multiplier=2.0, delta=1e-6), 1)]
     together = 2.0 / math.sqrt(2)
     found = {delta: eps for eps, delta in accountant.profile(events, [1e-2, 1e-5, 5e-7], by)}
     assert set(found) == {1e-5, 1e-2}
@@ -205,7 +208,7 @@ def test_a_full_lot_is_a_plain_measurement() -> None:
 
 def test_the_least_scale_is_found_for_any_falling_cost() -> None:
     """Smooth, stepped, infinite and zero costs: the scale found meets the budget, a slightly smaller one does not."""
-    costs = {
+    costs: dict[str, Callable[[float], float]] = {
         "smooth": lambda z: 1 / z,
         "steep": lambda z: math.exp(3 / z) - 1,
         "infinite below two": lambda z: math.inf if z < 2 else 1 / z,
@@ -213,14 +216,19 @@ def test_the_least_scale_is_found_for_any_falling_cost() -> None:
         "nothing above one": lambda z: 0.0 if z > 1 else 5.0,
     }
     for name, cost in costs.items():
-        calls = []
-        found = calibration._least(lambda z, cost=cost, calls=calls: calls.append(z) or cost(z), 0.01, 100.0, 0.3)
+        calls: list[float] = []
+
+        def counted(z: float, cost: Callable[[float], float] = cost, calls: list[float] = calls) -> float:
+            calls.append(z)
+            return cost(z)
+
+        found = calibration._least(counted, 0.01, 100.0, 0.3)
         assert cost(found) <= 0.3, name
         assert cost(found) >= 0.3 * (1 - calibration.TOLERANCE) or cost(found * 0.999) > 0.3, name
         assert len(calls) < 60, name
 
 
-def test_a_plan_says_what_is_measured_most_and_what_it_is() -> None:
+def test_a_plan_names_what_is_measured_most() -> None:
     plan = make_plan(NEEDS, epsilon=3.7, delta=DELTA, rows=100, max_rows=4)
     assert plan.most_frequent == "steps" and plan.equivalent_rows == 25
     assert plan.noise("counts") == 4 * plan.events["counts"][0].multiplier
@@ -274,7 +282,8 @@ def test_a_claim_is_checked_without_an_accountant(multiplier: float, by: Any) ->
 
 
 def test_other_claims_are_checked_by_their_accountant() -> None:
-    events = [(SubsampledGaussian(multiplier=1.0, rate=0.1), 50), (Thresholded(multiplier=3.0, delta=1e-6), 1)]
+    sampled, levels = SubsampledGaussian(multiplier=1.0, rate=0.1), Thresholded(multiplier=3.0, delta=1e-6)
+    events: list[tuple[Event, int]] = [(sampled, 50), (levels, 1)]
     due = accountant.epsilon(events, 1e-5, "rdp")
     assert accountant.supports(events, 1e-5, due, "rdp") and not accountant.supports(events, 1e-5, due * 0.98, "rdp")
     with pytest.raises(BudgetError):

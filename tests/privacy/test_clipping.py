@@ -1,5 +1,6 @@
 """Closed-form clipping equals the one-row loop and Opacus' per-sample gradients, and keeps its bound."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -13,16 +14,16 @@ from medsynth.privacy.clipping import _record, clipped_gradient_sum
 from medsynth.privacy.networks import Mlp
 
 
-def bce(answer: Any) -> Any:
-    return torch.nn.functional.softplus(-answer[:, 0])
+def bce(output: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.softplus(-output[:, 0])
 
 
-def make(sizes: Any, activation: Any, bias: Any, rows: Any, seed: Any) -> Any:
+def make(sizes: list[int], activation: Any, bias: bool, rows: int, seed: int) -> tuple[Mlp, torch.Tensor]:
     stream = torch.Generator().manual_seed(seed)
     return Mlp(sizes, activation, stream, bias=bias), torch.randn(rows, sizes[0], generator=stream) * 2
 
 
-def row_gradients(critic: Any, x: Any) -> Any:
+def row_gradients(critic: Mlp, x: torch.Tensor) -> torch.Tensor:
     """One backward pass a row: (rows, all parameters)."""
     grads = []
     for row in x:
@@ -31,7 +32,7 @@ def row_gradients(critic: Any, x: Any) -> Any:
     return torch.stack(grads)
 
 
-def flat(tensors: Any) -> Any:
+def flat(tensors: Iterable[torch.Tensor]) -> torch.Tensor:
     return torch.cat([t.flatten() for t in tensors])
 
 
@@ -62,24 +63,25 @@ def test_microbatches_equal_the_loop_over_groups(case: Any, count: Any) -> None:
     widths, activation, bias, rows, seed, bound = case
     critic, x = make([*widths, 1], activation, bias, rows, seed)
     groups = torch.arange(rows) * 7919 % count
-    g, expected = row_gradients(critic, x), 0
+    g = row_gradients(critic, x)
+    expected = torch.zeros(g.shape[1])
     for k in range(count):
         if (groups == k).any():
             mean = g[groups == k].mean(0)
             expected = expected + mean * min(1.0, bound / float(mean.norm().clamp(min=1e-30)))
-    answer = clipped_gradient_sum(critic, bce, x, bound, groups, count)
-    assert torch.allclose(flat(answer.tensors), expected, atol=1e-5, rtol=1e-4)
-    assert answer.l2 == 2 * bound
+    got = clipped_gradient_sum(critic, bce, x, bound, groups, count)
+    assert torch.allclose(flat(got.tensors), expected, atol=1e-5, rtol=1e-4)
+    assert got.l2 == 2 * bound
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("seed", range(4))
-def test_equals_opacus(seed: Any) -> None:
+def test_equals_opacus(seed: int) -> None:
     critic, x = make([6, 8, 1], "relu", True, 10, seed)
     twin = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
     twin.load_state_dict(dict(zip(twin.state_dict(), critic.state_dict().values(), strict=True)))
     hooked = GradSampleModule(twin)
-    bce(hooked(x)).sum().backward()
+    torch.autograd.backward(bce(hooked(x)).sum())
     g = torch.cat([p.grad_sample.flatten(1) for p in hooked.parameters()], 1)
     expected = (g * (0.3 / g.norm(dim=1, keepdim=True)).clamp(max=1)).sum(0)
     assert torch.allclose(flat(clipped_gradient_sum(critic, bce, x, 0.3).tensors), expected, atol=1e-5)
@@ -104,7 +106,7 @@ def test_one_row_more_moves_microbatches_by_at_most_twice_the_bound() -> None:
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_a_row_that_is_no_number_counts_nothing(bad: Any) -> None:
+def test_a_row_that_is_no_number_counts_nothing(bad: float) -> None:
     critic, x = make([5, 7, 1], "tanh", True, 6, 1)
     spoilt = torch.cat([x, torch.full((1, 5), bad)])
     clean = clipped_gradient_sum(critic, bce, torch.cat([x, torch.zeros(1, 5)]), 1.0)

@@ -1,6 +1,4 @@
-"""Contribution bounding: no patient keeps more rows than the cap, and the vault knows of no other patients."""
-
-from typing import Any
+"""Contribution bounding: no patient keeps more rows than the cap, and the vault takes the ledger's patients alone."""
 
 import numpy as np
 import pandas as pd
@@ -9,6 +7,7 @@ import torch
 
 from medsynth.errors import BudgetError
 from medsynth.privacy.accounting.calibration import Query, make_plan
+from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.privacy.contribution import PrivacyUnits, bound_contributions
 from medsynth.privacy.networks import Mlp
 from medsynth.privacy.release import Releases
@@ -26,7 +25,7 @@ def test_each_patient_keeps_the_cap_and_its_number() -> None:
     assert PrivacyUnits(np.zeros(0, np.int64), 3).count == 0
 
 
-def vault(units: Any, max_rows: int = 3) -> Any:
+def vault(units: PrivacyUnits | None, max_rows: int | None = 3) -> tuple[Vault, Ledger]:
     plan = make_plan([Query(label="s", weight=1.0)], epsilon=2.0, delta=1e-5, rows=7, max_rows=max_rows)
     ledger = plan.ledger("x")
     return Vault(np.zeros((7, 1), np.int32), ("a",), Releases(ledger, NoNoise()), units), ledger
@@ -50,13 +49,16 @@ def test_where_the_row_is_the_unit_there_are_no_patients_to_count() -> None:
     [(PrivacyUnits(np.zeros(7, np.int64), 3), 3), (PrivacyUnits(np.arange(7), 3), None), (None, 3),
      (PrivacyUnits(np.arange(7), 2), 3)],
 )  # fmt: skip
-def test_a_vault_refuses_patients_that_the_ledger_does_not_state(units: Any, max_rows: int | None) -> None:
+def test_a_vault_refuses_patients_that_the_ledger_does_not_state(
+    units: PrivacyUnits | None, max_rows: int | None
+) -> None:
     with pytest.raises(BudgetError, match="differ from what the ledger says"):
         vault(units, max_rows)
 
 
+@pytest.mark.statistical
 def test_a_vault_may_be_empty() -> None:
-    """Its noisy sums are noise, and charged like any other."""
+    """Its noisy sums are noise, and charged like any other. The seed is fixed: it cannot fail by chance."""
     units = PrivacyUnits(np.zeros(0, np.int64), 3)
     plan = make_plan([Query(label="g", weight=1.0)], epsilon=2.0, delta=1e-5, rows=7, max_rows=3)
     ledger = plan.ledger("x")

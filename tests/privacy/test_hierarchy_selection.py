@@ -20,16 +20,16 @@ def planned(rows: int = 1000, columns: int = 1) -> Any:
 
 
 def chosen(counts: Any, rows: int = 1000) -> Any:
-    """The levels for counts by label of a node; nodes beyond them hold no row."""
-    asked = []
+    """The levels for counts by label of a node; nodes beyond them have no row."""
+    measured = []
 
-    def measure(label: Any, maps: Any) -> Any:
+    def measure(label: str, maps: Any) -> dict[str, Any]:
         (cells,) = maps.values()
-        asked.append((label, [node.label for node in cells.nodes]))
+        measured.append((label, [node.label for node in cells.nodes]))
         return {name: np.array([counts.get(n.label, 0.0) for n in cells.nodes] + [0.0]) for name, cells in maps.items()}
 
     found = selection.select_levels({"place": COLUMN}, measure, planned(rows))
-    return found["place"].levels, asked
+    return found["place"].levels, measured
 
 
 def test_one_query_for_each_level_and_none_without_columns() -> None:
@@ -41,11 +41,11 @@ def test_one_query_for_each_level_and_none_without_columns() -> None:
 
 
 def test_children_are_counted_where_their_parent_is_kept() -> None:
-    levels, asked = chosen({"north": 900, "hill": 700, "ward 2": 600})
+    levels, measured = chosen({"north": 900, "hill": 700, "ward 2": 600})
     assert levels == ("hill", "north", "ward 2", "elsewhere")
-    assert [label for label, _ in asked] == [f"hierarchy level {depth}" for depth in (1, 2, 3)]
-    assert asked[0][1] == ["north", "south"] and set(asked[1][1]) == {"hill", "lake"}
-    assert set(asked[2][1]) == {"ward 1", "ward 2"}  # lake's wards were never counted
+    assert [label for label, _ in measured] == [f"hierarchy level {depth}" for depth in (1, 2, 3)]
+    assert measured[0][1] == ["north", "south"] and set(measured[1][1]) == {"hill", "lake"}
+    assert set(measured[2][1]) == {"ward 1", "ward 2"}  # lake's wards were never counted
 
 
 def test_a_count_within_the_noise_keeps_no_node() -> None:

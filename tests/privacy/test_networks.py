@@ -15,6 +15,7 @@ def test_a_network_is_its_layers_with_activations_between(activation: Any, bias:
     x = expected = torch.randn(7, 3, generator=torch.Generator().manual_seed(1))
     for k, layer in enumerate(net.layers):
         expected = expected if k == 0 else ACTIVATIONS[activation](expected)
+        assert isinstance(layer, torch.nn.Linear)
         expected = expected @ layer.weight.T + (layer.bias if bias else 0.0)
     assert torch.allclose(net(x), expected, atol=1e-6)
 

@@ -1,4 +1,4 @@
-"""Gradients of pairs with their penalty: clipped in groups, noised once, one answer of sensitivity sqrt(k)."""
+"""Gradients of pairs with their penalty: clipped in groups, noised once, one release of sensitivity sqrt(k)."""
 
 import math
 from typing import Any
@@ -10,7 +10,7 @@ from scipy import stats
 
 from medsynth.errors import BudgetError
 from medsynth.methods.dp_gan.grouping import groups_of
-from medsynth.privacy import pair_clipping as pairclip
+from medsynth.privacy import pair_clipping
 from medsynth.privacy.accounting import accountant
 from medsynth.privacy.accounting.calibration import Query, make_plan
 from medsynth.privacy.accounting.events import SubsampledGaussian
@@ -23,22 +23,23 @@ from medsynth.rng import SeededEntropy
 
 BOUNDS = {"global": (0.8,), "weight-bias": (0.8, 0.3), "clustered": (0.8, 0.3, 0.05)}
 ROWS, RATE = 300, 0.3
+Case = tuple[Mlp, torch.Tensor, torch.Tensor, torch.Tensor]  # critic, real and generated rows, coefficients
 
 
-def loss(answer: Any, real: Any, fake: Any, mix: Any) -> Any:
+def loss(score: Any, real: Any, fake: Any, mix: Any) -> Any:
     between = mix * real + (1 - mix) * fake
-    slope = torch.func.grad(answer)(between)
-    return answer(fake) - answer(real) + 10 * ((slope.square().sum() + 1e-12).sqrt() - 1).square()
+    slope = torch.func.grad(score)(between)
+    return score(fake) - score(real) + 10 * ((slope.square().sum() + 1e-12).sqrt() - 1).square()
 
 
-def make(rows: int = 17, seed: int = 0, sizes: Any = (6, 9, 1), activation: str = "tanh") -> Any:
+def make(rows: int = 17, seed: int = 0, sizes: tuple[int, ...] = (6, 9, 1), activation: Any = "tanh") -> Case:
     stream = torch.Generator().manual_seed(seed)
     critic = Mlp(list(sizes), activation, stream)
     real, fake = (torch.randn(rows, sizes[0], generator=stream) for _ in range(2))
     return critic, real, fake, torch.rand(rows, generator=stream)
 
 
-def looped(critic: Any, real: Any, fake: Any, mix: Any) -> Any:
+def looped(critic: Mlp, real: torch.Tensor, fake: torch.Tensor, mix: torch.Tensor) -> torch.Tensor:
     """One pair at a time, by autograd through the penalty's own gradient."""
     found = []
     for r, f, m in zip(real, fake, mix, strict=True):
@@ -52,14 +53,15 @@ def looped(critic: Any, real: Any, fake: Any, mix: Any) -> Any:
     return torch.stack(found)
 
 
-def grouped(kind: Any, case: Any) -> Any:
-    return Groups(groups_of(kind, case[0], pair_gradients(case[0], loss, *case[1:])), BOUNDS[kind])
+def grouped(kind: Any, case: Case) -> Groups:
+    critic, *pairs = case
+    return Groups(groups_of(kind, critic, pair_gradients(critic, loss, *pairs)), BOUNDS[kind])
 
 
 @pytest.mark.parametrize("kind", BOUNDS)
 @pytest.mark.parametrize("activation", ["tanh", "leaky_relu"])
 def test_equals_the_loop_over_pairs(kind: Any, activation: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pairclip, "CHUNK_NUMBERS", 300)  # so that the rows come in several chunks
+    monkeypatch.setattr(pair_clipping, "CHUNK_NUMBERS", 300)  # so that the rows come in several chunks
     case = make(activation=activation)
     each, groups = looped(*case), grouped(kind, case)
     assert torch.allclose(pair_gradients(case[0], loss, *case[1:]), each, atol=1e-5)
@@ -99,7 +101,7 @@ def test_a_pair_touches_no_other_pair() -> None:
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_a_pair_that_is_no_number_counts_nothing(bad: Any) -> None:
+def test_a_pair_that_is_no_number_counts_nothing(bad: float) -> None:
     critic, real, fake, mix = make(6)
     groups = grouped("weight-bias", (critic, real, fake, mix))
     spoilt = torch.cat([real, torch.full((1, 6), bad)])
@@ -122,7 +124,7 @@ def test_one_pair_moves_the_halves_by_half_a_root_of_k() -> None:
 
 
 @pytest.mark.parametrize("bounds", [(), (0.0,), (-1.0,), (math.inf,), (math.nan,)])
-def test_bounds_must_be_positive_numbers(bounds: Any) -> None:
+def test_bounds_must_be_positive_numbers(bounds: tuple[float, ...]) -> None:
     with pytest.raises(BudgetError):
         Groups(torch.zeros(4, dtype=torch.int64), bounds)
     with pytest.raises(BudgetError):
@@ -130,9 +132,9 @@ def test_bounds_must_be_positive_numbers(bounds: Any) -> None:
 
 
 def test_k_groups_are_one_gaussian_of_sigma_over_root_k() -> None:
-    """By dp-accounting: k answers of the same lot at sigma each cost what one at sigma / sqrt(k) does.
+    """By dp-accounting: k releases of the same lot at sigma each cost what one at sigma / sqrt(k) does.
 
-    Without sampling the k answers compose as plain Gaussians. The paper charges one of them (parallel composition):
+    Without sampling the k releases compose as plain Gaussians. The paper charges one of them (parallel composition):
     that theorem is about disjoint rows, and the figure that it gives is too small.
     """
     dp_accounting = pytest.importorskip("dp_accounting")
@@ -155,7 +157,7 @@ def test_k_groups_are_one_gaussian_of_sigma_over_root_k() -> None:
 
 
 class Counting(SeededEntropy):
-    """Seeded entropy that knows how much was drawn."""
+    """Seeded entropy that counts what was drawn."""
 
     drawn = 0
 
@@ -172,25 +174,27 @@ def vault(codes: Any, units: Any = None, seed: int = 0) -> Any:
     return Vault(codes, ("a", "b"), Releases(ledger, entropy), units), ledger, entropy, plan
 
 
-def features(codes: Any) -> Any:
+def features(codes: Any) -> torch.Tensor:
     return torch.from_numpy(codes.astype(np.float32))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("most", [None, 3])
 def test_the_noise_of_a_group_is_multiplier_times_root_k_times_its_bound(most: int | None) -> None:
-    """An empty table answers with noise alone, drawn once for the sum."""
-    units = PrivacyUnits(np.arange(0), most) if most else None
-    if units:
-        units = PrivacyUnits(np.zeros(1, np.int64), most)
+    """The release of an empty table is noise alone, drawn once for the sum.
+
+    The seed is fixed: it cannot fail by chance.
+    """
+    units = PrivacyUnits(np.zeros(1, np.int64), most) if most else None
     codes = np.zeros((1 if most else 0, 2), np.int32)
     room, ledger, entropy, plan = vault(codes, units)
     critic = Mlp([2, 6000, 1])
     of = torch.cat([torch.full((p.numel(),), p.dim() % 2) for p in critic.parameters()])
     groups = Groups(of, (0.7, 0.2))
-    answer = room.measure_pair_gradient_sum(
+    released = room.measure_pair_gradient_sum(
         "g", critic, lambda a, r, f, m: 0 * a(r), features, torch.zeros(4, 2), groups
     )
-    flat = torch.cat([t.flatten() for t in answer]).numpy()
+    flat = torch.cat([t.flatten() for t in released]).numpy()
     for j, bound in enumerate(groups.bounds):
         std = plan.events["g"][0].multiplier * (most or 1) * math.sqrt(2) * bound
         assert stats.kstest(flat[of.numpy() == j] / std, "norm").pvalue > 1e-4
@@ -198,40 +202,44 @@ def test_the_noise_of_a_group_is_multiplier_times_root_k_times_its_bound(most: i
     assert entropy.drawn < 33 * len(flat) + 100  # 32 bytes a draw, one draw a parameter: no row has noise of its own
 
 
+@pytest.mark.statistical
 def test_each_row_of_a_lot_meets_a_row_of_the_pool_and_a_coefficient_of_its_own() -> None:
-    met = []
+    """The seed is fixed: it cannot fail by chance."""
+    lots: list[int] = []
+    met: list[tuple[torch.Tensor, torch.Tensor]] = []
 
-    def watching(answer: Any, real: Any, fake: Any, mix: Any) -> Any:
-        return answer(real) * 0
+    def watching(score: Any, real: Any, fake: Any, mix: Any) -> Any:
+        return score(real) * 0
 
     room, *_ = vault(np.ones((ROWS, 2), np.int32))
     pool = torch.arange(8.0).repeat(2, 1).T
-    true = pairclip.pair_gradients
+    true = pair_clipping.pair_gradients
 
     def spy(critic: Any, loss: Any, real: Any, fake: Any, mix: Any) -> Any:
-        met.append((len(real), fake[:, 0], mix))
+        lots.append(len(real))
+        met.append((fake[:, 0], mix))
         return true(critic, loss, real, fake, mix)
 
-    pairclip.pair_gradients = spy
+    pair_clipping.pair_gradients = spy
     try:
         for _ in range(9):
             room.measure_pair_gradient_sum(
                 "g", Mlp([2, 1]), watching, features, pool, Groups(torch.zeros(3, dtype=torch.int64), (1.0,))
             )
     finally:
-        pairclip.pair_gradients = true
-    chosen, mix = (torch.cat([m[k] for m in met]).numpy() for k in (1, 2))
-    assert len({m[0] for m in met}) > 3  # Poisson lots
+        pair_clipping.pair_gradients = true
+    chosen, mix = (torch.cat(drawn).numpy() for drawn in zip(*met, strict=True))
+    assert len(set(lots)) > 3  # Poisson lots
     assert stats.chisquare(np.bincount(chosen.astype(int), minlength=8)).pvalue > 1e-4
     assert stats.kstest(mix, "uniform").pvalue > 1e-4
 
 
 def test_patients_join_lots_whole() -> None:
-    """Forty patients of three rows: the lots hold three rows of each of theirs, and the coins are a patient's."""
-    seen = []
+    """Forty patients of three rows: each lot has all three rows of its patients, and the coins are a patient's."""
+    lots = []
 
-    def watching(codes: Any) -> Any:
-        seen.append(codes[:, 0])
+    def watching(codes: Any) -> torch.Tensor:
+        lots.append(codes[:, 0])
         return features(codes)
 
     units = PrivacyUnits(np.repeat(np.arange(40), 3), 3)
@@ -241,17 +249,19 @@ def test_patients_join_lots_whole() -> None:
     for _ in range(9):
         room.measure_pair_gradient_sum("g", Mlp([2, 1]), loss, watching, torch.zeros(4, 2), groups)
         room.measure_norms_below("b", Mlp([2, 1]), loss, watching, torch.zeros(4, 2), groups)
-    assert len(seen) == 18 and all((np.bincount(lot, minlength=40) % 3 == 0).all() for lot in seen)
+    assert len(lots) == 18 and all((np.bincount(lot, minlength=40) % 3 == 0).all() for lot in lots)
 
 
+@pytest.mark.statistical
 def test_counts_below_a_bound_are_noised_and_charged() -> None:
+    """The seed is fixed: it cannot fail by chance."""
     room, ledger, _, plan = vault(np.ones((ROWS, 2), np.int32))
     groups = Groups(torch.zeros(3, dtype=torch.int64), (1e9,))
-    answers = [
+    released = [
         room.measure_norms_below("b", Mlp([2, 1]), loss, features, torch.zeros(4, 2), groups)[0] for _ in range(9)
     ]
     std = plan.events["b"][0].multiplier / 2
-    assert abs(np.mean(answers) - ROWS * RATE / 2) < 5 * (std + 5)
+    assert abs(np.mean(released) - ROWS * RATE / 2) < 5 * (std + 5)
     assert ledger.entries[0].sensitivity == 0.5 and ledger.entries[0].count == 9
     with pytest.raises(BudgetError):
         room.measure_norms_below("b", Mlp([2, 1]), loss, features, torch.zeros(4, 2), groups)

@@ -1,6 +1,7 @@
-"""Schemas learned from noisy answers. Statistical tests state their false-alarm rate; seeds are fixed."""
+"""Schemas learned from noisy measurements. Statistical tests state their false-alarm rate; seeds are fixed."""
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,17 +14,16 @@ from medsynth.errors import BudgetError
 from medsynth.io.table import from_frame
 from medsynth.privacy import partition_selection as selection
 from medsynth.privacy.accounting.calibration import make_plan
-from medsynth.privacy.accounting.events import Thresholded
+from medsynth.privacy.accounting.events import Event, Thresholded
 from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.privacy.partition_selection import RawTable, column_types
 from medsynth.privacy.release import Releases
 from medsynth.rng import SeededEntropy
-from medsynth.schema import Binary, Categorical, Continuous, Count
-from medsynth.schema import inference as learned
+from medsynth.schema import Binary, Categorical, Continuous, Count, inference
 from medsynth.transforms.table_codec import encode
 
 
-def learn(frame: Any, *, epsilon: float = 3.7, delta: float = 1e-5, seed: int = 0, rows: Any = None) -> Any:
+def learn(frame: pd.DataFrame, *, epsilon: float = 3.7, delta: float = 1e-5, seed: int = 0, rows: Any = None) -> Any:
     table = from_frame(frame)
     types, entropy = column_types(table), SeededEntropy(seed)
     plan = make_plan(selection.queries(types, table.header[-1]), epsilon=epsilon, delta=delta, rows=rows or len(frame))
@@ -37,7 +37,7 @@ def learn(frame: Any, *, epsilon: float = 3.7, delta: float = 1e-5, seed: int = 
 
 
 @pytest.fixture
-def frame(rng: np.random.Generator) -> Any:
+def frame(rng: np.random.Generator) -> pd.DataFrame:
     n = 4000
     return pd.DataFrame(
         {
@@ -55,7 +55,9 @@ def frame(rng: np.random.Generator) -> Any:
     )
 
 
-def test_kinds_and_bounds_are_found(frame: Any) -> None:
+@pytest.mark.statistical
+def test_kinds_and_bounds_are_found(frame: pd.DataFrame) -> None:
+    """The seed is fixed: it cannot fail by chance."""
     columns = learn(frame)[0].columns
     assert isinstance(columns["sex"], Binary) and columns["sex"].levels == ("F", "M")
     assert columns["site"].levels == ("a", "b", "c", "d") and isinstance(columns["site"], Categorical)
@@ -69,16 +71,20 @@ def test_kinds_and_bounds_are_found(frame: Any) -> None:
     assert all(column.missing for column in columns.values())
 
 
-def test_a_level_seen_once_does_not_come_out(frame: Any) -> None:
+@pytest.mark.statistical
+def test_a_level_of_one_row_is_not_released(frame: pd.DataFrame) -> None:
+    """The seed is fixed: it cannot fail by chance."""
     frame.loc[17, "site"] = "CANARY"
     schema, _ = learn(frame)
     assert "CANARY" not in schema.to_yaml()
 
 
+@pytest.mark.statistical
 def test_false_release_rate_of_a_key_of_one_row() -> None:
-    """One lone key in each of k columns: it comes out with chance delta/k. A large delta makes that countable.
+    """One lone key in each of k columns: it is released with chance delta/k. A large delta makes that countable.
 
     Two-sided for one column (neither too often nor a threshold that is needlessly high); false-alarm rate 1e-4.
+    The seed is fixed as well.
     """
     delta, entropy = 0.1, SeededEntropy(5)
     for columns, runs in ((1, 2000), (50, 60)):
@@ -86,7 +92,7 @@ def test_false_release_rate_of_a_key_of_one_row() -> None:
         table, released = from_frame(frame), 0
         for _ in range(runs):
             event = Thresholded(multiplier=2.0, delta=delta)
-            allowance = dict.fromkeys((selection.LEVELS, selection.FORMATS), (event, 1))
+            allowance: dict[str, tuple[Event, int]] = dict.fromkeys((selection.LEVELS, selection.FORMATS), (event, 1))
             ledger = Ledger(delta=1.0, accountant="prv", random_source="t", allowance=allowance)
             schema = RawTable(table, column_types(table), 2, Releases(ledger, entropy)).measure_schema(
                 "t", table.header[-1]
@@ -95,9 +101,11 @@ def test_false_release_rate_of_a_key_of_one_row() -> None:
         assert stats.binomtest(released, runs * columns, delta / columns).pvalue > 1e-4
 
 
-def test_neighbours_charge_the_same(frame: Any) -> None:
+def test_neighbours_charge_the_same(frame: pd.DataFrame) -> None:
     other = frame.copy()
-    other.loc[3, ["sex", "site", "age"]] = ["M", "a", 33]
+    changes: dict[str, Any] = {"sex": "M", "site": "a", "age": 33}
+    for name, value in changes.items():
+        other.loc[3, name] = value
     ledgers = [learn(f, rows=4000)[1].to_json() for f in (frame, other)]
     assert ledgers[0] == ledgers[1]
     assert [e["label"] for e in ledgers[0]["events"]] == [selection.TARGET, selection.LEVELS, selection.FORMATS]
@@ -107,16 +115,17 @@ def test_neighbours_charge_the_same(frame: Any) -> None:
 
 
 @pytest.mark.parametrize("rows", [2, 5, 40])
-def test_tiny_tables_still_have_a_schema(frame: Any, rows: int) -> None:
+def test_tiny_tables_still_have_a_schema(frame: pd.DataFrame, rows: int) -> None:
     learn(frame.head(rows))
 
 
-def test_a_raw_table_shows_nothing_and_is_measured_once(frame: Any) -> None:
+def test_a_raw_table_shows_nothing_and_is_measured_once(frame: pd.DataFrame) -> None:
     table = from_frame(frame)
     types = column_types(table)
     ledger = make_plan(selection.queries(types, table.header[-1]), epsilon=1.0, delta=1e-5, rows=4000).ledger("t")
     raw = RawTable(table, types, 4000, Releases(ledger, SeededEntropy(0)))
-    for attempt in (len, iter, copy.copy):
+    attempts: list[Callable[[Any], object]] = [len, iter, copy.copy]
+    for attempt in attempts:
         with pytest.raises(TypeError):
             attempt(raw)
     assert {name for name in dir(raw) if not name.startswith("_")} == {"measure_schema"}
@@ -128,18 +137,20 @@ def test_a_raw_table_shows_nothing_and_is_measured_once(frame: Any) -> None:
 
 @pytest.mark.parametrize("value", [-1e9, -3.0, -0.01, 0.0, 0.01, 1.0, 36.6, 5e8])
 def test_bounds_hold_the_value_that_made_the_cell(value: float) -> None:
-    counts = np.zeros(learned.MAGNITUDES)
-    counts[learned.magnitude_cell(np.array([value]))] = 1000
-    low, high = learned.bounds(counts, 1.0)
+    counts = np.zeros(inference.MAGNITUDES)
+    counts[inference.magnitude_cell(np.array([value]))] = 1000
+    low, high = inference.bounds(counts, 1.0)
     assert low <= value <= high and (value == 0 or (high - low) < abs(value))
 
 
+@pytest.mark.statistical
 @pytest.mark.usefixtures("quick")
-def test_fit_without_a_schema(frame: Any) -> None:
-    said = []
-    model = medsynth.fit(frame, epsilon=3.7, target="sex", notice=said.append)
-    assert model.epsilon <= 3.7 and model.ledger.epsilon() == model.epsilon
-    assert any("learned privately" in text for text in said)
+def test_fit_without_a_schema(frame: pd.DataFrame) -> None:
+    """Each key of one row is released with a chance below 1e-5 / 9, and 111 of them contain "id17" """
+    notices: list[str] = []
+    model = medsynth.fit(frame, epsilon=3.7, target="sex", notice=notices.append)
+    assert model.epsilon is not None and model.epsilon <= 3.7 and model.ledger.epsilon() == model.epsilon
+    assert any("learned privately" in text for text in notices)
     assert {selection.TARGET, selection.LEVELS, selection.FORMATS} <= {entry.label for entry in model.ledger.entries}
     assert "id17" not in model.schema.to_yaml()
     drawn = medsynth.sample(model, 100, seed=0)

@@ -1,4 +1,4 @@
-"""The vault answers with noise, charges first, and shows nothing else."""
+"""The vault releases noisy measurements, charges them first, and shows nothing else."""
 
 import copy
 import functools
@@ -44,7 +44,9 @@ def build(codes: Any = None, *, epsilon: float = 3.7, seed: int = 0, steps: int 
     return Vault(codes, ("a", "b"), Releases(ledger, entropy)), ledger, entropy, plan
 
 
+@pytest.mark.statistical
 def test_histograms_have_their_noise_and_sensitivity() -> None:
+    """The seed is fixed: it cannot fail by chance."""
     codes = np.zeros((ROWS, 2), np.int32)
     grids = {"a": Grid(np.arange(5001), False), "b": LEVELS}
     vault, ledger, _, plan = build(codes)
@@ -54,81 +56,95 @@ def test_histograms_have_their_noise_and_sensitivity() -> None:
     assert ledger.entries[0].sensitivity == pytest.approx(np.sqrt(2))
 
 
+@pytest.mark.statistical
 def test_histograms_are_exact_where_noise_is_nearly_none() -> None:
+    """The seed is fixed: it cannot fail by chance."""
     codes = np.repeat([[0, 2], [1, 2]], [300, 100], axis=0).astype(np.int32)
     vault, _, _, _ = build(codes, epsilon=5000.0, steps=1)
-    answer = vault.measure_histograms("h", {"a": LEVELS, "b": LEVELS})
-    assert np.allclose(answer["a"], [300, 100, 0], atol=1.5) and np.allclose(answer["b"], [0, 0, 400], atol=1.5)
+    found = vault.measure_histograms("h", {"a": LEVELS, "b": LEVELS})
+    assert np.allclose(found["a"], [300, 100, 0], atol=1.5) and np.allclose(found["b"], [0, 0, 400], atol=1.5)
 
 
+@pytest.mark.statistical
 def test_contingency_tables_and_distances_are_exact_where_noise_is_nearly_none() -> None:
+    """The seed is fixed: it cannot fail by chance."""
     codes = np.repeat([[0, 2], [1, 2], [1, 0]], [200, 150, 50], axis=0).astype(np.int32)
-    asked = {"pair": [("a", LEVELS), ("b", LEVELS)], "rows": [("", LEVELS)]}
+    axes = {"pair": [("a", LEVELS), ("b", LEVELS)], "rows": [("", LEVELS)]}
     vault, ledger, _, _ = build(codes, epsilon=5000.0, steps=1)
-    answer = vault.measure_marginals("h", asked)
+    tables = vault.measure_marginals("h", axes)
     exact = np.array([[0, 0, 200], [50, 0, 150], [0, 0, 0]])
-    assert np.allclose(answer["pair"], exact, atol=1.5) and answer["rows"].shape == (3,)
+    assert np.allclose(tables["pair"], exact, atol=1.5) and tables["rows"].shape == (3,)
     assert ledger.entries[0].sensitivity == pytest.approx(np.sqrt(2))
     vault, ledger, _, _ = build(codes, epsilon=5000.0, steps=1)
     guess = np.full((3, 3), 400 / 9)
-    found = vault.measure_distances("h", {"pair": asked["pair"]}, {"pair": guess})
+    found = vault.measure_distances("h", {"pair": axes["pair"]}, {"pair": guess})
     assert found["pair"] == pytest.approx(np.abs(exact - guess).sum(), abs=1.5)
     assert ledger.entries[0].sensitivity == 1.0
 
 
+@pytest.mark.statistical
 def test_one_row_moves_tables_and_distances_by_no_more_than_is_charged() -> None:
-    """A row emptied changes k tables by sqrt(k) in L2, and each of k distances by at most one."""
+    """A row emptied changes k tables by sqrt(k) in L2, and each of k distances by at most one.
+
+    The seed is fixed: it cannot fail by chance.
+    """
     rng = np.random.default_rng(5)
-    asked = {"ab": [("a", LEVELS), ("b", LEVELS)], "a": [("a", LEVELS)], "b": [("b", LEVELS)]}
+    axes = {"ab": [("a", LEVELS), ("b", LEVELS)], "a": [("a", LEVELS)], "b": [("b", LEVELS)]}
     guess = {"ab": rng.random((3, 3)) * 90, "a": rng.random(3) * 200, "b": rng.random(3) * 200}
     for _ in range(20):
         codes = rng.integers(0, 3, (ROWS, 2)).astype(np.int32)
         # The same entropy twice: the noise cancels in the difference.
         both = [(build(c, seed=9)[0], build(c, seed=9)[0]) for c in (codes, np.delete(codes, 3, axis=0))]
-        tables = [np.concatenate([t.ravel() for t in v.measure_marginals("h", asked).values()]) for v, _ in both]
+        tables = [np.concatenate([t.ravel() for t in v.measure_marginals("h", axes).values()]) for v, _ in both]
         assert np.linalg.norm(tables[0] - tables[1]) == pytest.approx(np.sqrt(3), abs=1e-2)
-        distances = [np.array(list(v.measure_distances("h", asked, guess).values())) for _, v in both]
+        distances = [np.array(list(v.measure_distances("h", axes, guess).values())) for _, v in both]
         assert np.abs(distances[0] - distances[1]).max() <= 1 + 1e-2
 
 
+@pytest.mark.statistical
 def test_lots_are_poisson() -> None:
-    """Inclusion over 200 lots is binomial for every row together; false-alarm rate 1e-4."""
-    seen = []
+    """Inclusion over 200 lots is binomial for every row together; false-alarm rate 1e-4.
+
+    The seed is fixed: it cannot fail by chance.
+    """
+    lots = []
     vault, ledger, _, plan = build(np.arange(2 * ROWS).reshape(ROWS, 2).astype(np.int32))
     critic = Mlp([1, 1])
 
     def features(lot: Any) -> Any:
-        seen.append(lot[:, 0] // 2)
+        lots.append(lot[:, 0] // 2)
         return torch.zeros(len(lot), 1)
 
     for _ in range(200):
         vault.measure_gradient_sum("g", critic, lambda a: a[:, 0], features, 1.0)
-    counts = np.bincount(np.concatenate(seen), minlength=ROWS)
+    counts = np.bincount(np.concatenate(lots), minlength=ROWS)
     assert stats.binomtest(int(counts.sum()), 200 * ROWS, RATE).pvalue > 1e-4
-    low, high = stats.binom.ppf([1e-4 / ROWS, 1 - 1e-4 / ROWS], 200, RATE)
+    low, high = (stats.binom.ppf(share, 200, RATE) for share in (1e-4 / ROWS, 1 - 1e-4 / ROWS))
     assert low <= counts.min() and counts.max() <= high
-    assert len({len(lot) for lot in seen}) > 10  # sizes vary: not a shuffled, fixed batch
+    assert len({len(lot) for lot in lots}) > 10  # sizes vary: not a shuffled, fixed batch
     assert ledger.entries[0].count == 200 and ledger.entries[0].event == plan.events["g"][0]
 
 
 @pytest.mark.parametrize("microbatches", [None, 4])
 def test_an_empty_lot_is_noised_and_charged(microbatches: int | None) -> None:
     vault, ledger, _, _ = build(np.empty((0, 2), np.int32))
-    answer = vault.measure_gradient_sum(
+    released = vault.measure_gradient_sum(
         "g", Mlp([3, 1]), lambda a: a[:, 0], lambda lot: torch.zeros(len(lot), 3), 1.0, microbatches
     )
-    assert all(float(t.abs().min()) > 0 for t in answer) and ledger.entries[0].count == 1
+    assert all(float(t.abs().min()) > 0 for t in released) and ledger.entries[0].count == 1
     assert ledger.entries[0].sensitivity == (1.0 if microbatches is None else 2.0)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("microbatches, factor", [(None, 1), (5, 2)])
 def test_gradient_noise_is_multiplier_times_sensitivity(microbatches: int | None, factor: int) -> None:
+    """The seed is fixed: it cannot fail by chance."""
     vault, _, _, plan = build(np.empty((0, 2), np.int32))
-    (answer,) = vault.measure_gradient_sum(
+    (released,) = vault.measure_gradient_sum(
         "g", Mlp([20_000, 1], bias=False), lambda a: a[:, 0], lambda lot: torch.zeros(0, 20_000), 0.7, microbatches
     )
     std = plan.noise("g") * 0.7 * factor
-    assert stats.kstest(answer.flatten().numpy() / std, "norm").pvalue > 1e-4
+    assert stats.kstest(released.flatten().numpy() / std, "norm").pvalue > 1e-4
 
 
 def test_what_the_plan_lacks_is_refused_before_anything_is_drawn() -> None:
@@ -141,7 +157,7 @@ def test_what_the_plan_lacks_is_refused_before_anything_is_drawn() -> None:
     assert entropy.drawn == before and len(ledger.entries) == 1
 
 
-def test_nothing_else_can_be_had() -> None:
+def test_nothing_else_is_offered() -> None:
     vault, *_ = build()
     for attempt in (len, iter, pickle.dumps, copy.copy, copy.deepcopy, lambda v: v[0]):
         with pytest.raises(TypeError):
@@ -170,9 +186,9 @@ def test_neighbours_leave_the_same_ledger() -> None:
     states = []
     for table in (codes, other):
         vault, ledger, entropy, _ = build(table, seed=9)
-        answer = vault.measure_histograms("h", {"a": LEVELS, "b": LEVELS})
+        found = vault.measure_histograms("h", {"a": LEVELS, "b": LEVELS})
         vault.measure_gradient_sum(
             "g", Mlp([1, 1]), lambda a: a[:, 0], lambda lot: torch.from_numpy(lot[:, :1] * 1.0).float(), 1.0
         )
-        states.append((ledger.to_json(), entropy.drawn, {k: v.shape for k, v in answer.items()}))
+        states.append((ledger.to_json(), entropy.drawn, {k: v.shape for k, v in found.items()}))
     assert states[0] == states[1]

@@ -13,10 +13,10 @@ import pytest
 from scipy.stats import binom, norm
 
 from medsynth.errors import BudgetError
-from medsynth.privacy.accounting import accountant, shard_sampling
-from medsynth.privacy.accounting import without_replacement as wor
+from medsynth.privacy.accounting import accountant, shard_sampling, without_replacement
 from medsynth.privacy.accounting.calibration import Query, make_plan
 from medsynth.privacy.accounting.events import (
+    Event,
     Gaussian,
     PublicOrderGaussian,
     ShardSampledGaussian,
@@ -39,7 +39,7 @@ def test_renyi_bounds_are_those_of_dp_accounting(multiplier: Any, parties: Any) 
     one = dp_accounting.SampledWithoutReplacementDpEvent(parties, 1, dp_accounting.GaussianDpEvent(multiplier))
     for order in (1.1, 1.5, 2, 2.7, 3, 5, 8, 16, 32, 128, 512):
         theirs = RdpAccountant([order], dp_accounting.NeighboringRelation.REPLACE_ONE).compose(one)._rdp[0]
-        ours = wor.rdp(multiplier, parties, [order])[0]
+        ours = without_replacement.rdp(multiplier, parties, [order])[0]
         if order <= 32:
             assert ours == pytest.approx(theirs, rel=1e-6)
         # Beyond 64 it takes the coarser terms; beyond 256 theirs does, for all of them.
@@ -47,7 +47,7 @@ def test_renyi_bounds_are_those_of_dp_accounting(multiplier: Any, parties: Any) 
 
 
 def test_one_party_is_a_plain_gaussian() -> None:
-    assert wor.rdp(2.0, 1, [3.0])[0] == pytest.approx(3 / 8)
+    assert without_replacement.rdp(2.0, 1, [3.0])[0] == pytest.approx(3 / 8)
     one, plain = [(ShardSampledGaussian(multiplier=2.0, shards=1), 5)], [(Gaussian(multiplier=2.0), 5)]
     assert accountant.epsilon(one, DELTA, "rdp") == pytest.approx(accountant.epsilon(plain, DELTA, "rdp"))
     assert accountant.epsilon(one, DELTA) == pytest.approx(accountant.epsilon(plain, DELTA), rel=0.01)
@@ -56,22 +56,22 @@ def test_one_party_is_a_plain_gaussian() -> None:
 def test_even_moments_are_closed_forms() -> None:
     """E (p/q - 1)^2 is exp(1/z^2) - 1; the quadrature has it to rounding, also where differences would cancel."""
     for z in (0.3, 1.0, 10.0, 1000.0):
-        assert wor._even_moments(z)[0] == pytest.approx(math.log(math.expm1(z**-2)), rel=1e-8)
+        assert without_replacement._even_moments(z)[0] == pytest.approx(math.log(math.expm1(z**-2)), rel=1e-8)
     # p/q - 1 is nearly x / z at large z: its fourth moment is 3 z^-4.
-    assert wor._even_moments(1e5)[1] == pytest.approx(math.log(3) - 4 * math.log(1e5), abs=1e-4)
+    assert without_replacement._even_moments(1e5)[1] == pytest.approx(math.log(3) - 4 * math.log(1e5), abs=1e-4)
 
 
 @pytest.mark.parametrize(
     "multiplier, parties, times", [(0.98, 100, 1000), (0.5, 1000, 500), (3.0, 10, 200), (5, 2, 10)]
 )
 def test_epsilon_agrees_with_an_independent_accountant(multiplier: float, parties: int, times: int) -> None:
-    """Above dp-accounting's by a little, above Poisson lots, which leave less open, and below the Renyi bound."""
+    """Above dp-accounting's by a little, above Poisson lots, which are amplified more, and below the Renyi bound."""
     pytest.importorskip("dp_accounting")
     plain = (Gaussian(multiplier=4.0), 1)
-    events = [(ShardSampledGaussian(multiplier=multiplier, shards=parties), times), plain]
+    events: list[tuple[Event, int]] = [(ShardSampledGaussian(multiplier=multiplier, shards=parties), times), plain]
     ours, theirs = accountant.epsilon(events, DELTA), accountant.cross_check(events, DELTA)
     assert theirs <= ours + 0.005 * ours and ours <= 1.02 * theirs + 0.01
-    lots = [(SubsampledGaussian(multiplier=multiplier, rate=1 / parties), times), plain]
+    lots: list[tuple[Event, int]] = [(SubsampledGaussian(multiplier=multiplier, rate=1 / parties), times), plain]
     assert accountant.cross_check(lots, DELTA) <= ours <= accountant.epsilon(events, DELTA, "rdp")
 
 
@@ -85,8 +85,8 @@ def tail(loss: Any, e: Any) -> Any:
 
 
 @pytest.mark.parametrize("multiplier, parties", [(0.5, 2), (1.0, 3), (1.0, 20), (2.0, 2)])
-def test_no_answers_of_parties_are_told_apart_better_than_charged(multiplier: float, parties: int) -> None:
-    """Brute force: parties' answers anywhere within one sensitivity on a line, one of them moved; both directions."""
+def test_no_measurements_of_parties_differ_by_more_than_is_charged(multiplier: float, parties: int) -> None:
+    """Brute force: parties' values anywhere within one sensitivity on a line, one of them moved; both directions."""
     loss, rng = shard_sampling.ShardSamplingLoss(multiplier, 1 / parties), np.random.default_rng(0)
     assert tail(loss, -100.0)[1] == pytest.approx(1, abs=1e-3)
     x = np.linspace(-9 * multiplier, 9 * multiplier + 1, 8_001)
@@ -113,7 +113,8 @@ def test_plans_with_shards_spend_nearly_all_and_are_verified() -> None:
         assert plan.accountant == "prv" and 0.99 * epsilon < plan.epsilon <= epsilon
         assert accountant.cross_check(plan.events.values(), DELTA) <= epsilon * 1.005
         event = plan.events["u"][0]
-        assert from_json(to_json(event)) == event and isinstance(event.shards, int)
+        assert isinstance(event, ShardSampledGaussian) and isinstance(event.shards, int)
+        assert from_json(to_json(event)) == event
         assert plan.noise("u") == event.multiplier  # a patient is in one shard: no factor
         assert plan.noise("h") == 3 * plan.events["h"][0].multiplier
         assert sum(plan.shares().values()) == pytest.approx(1)
@@ -137,19 +138,19 @@ def test_partition_selection_beside_shards_uses_its_delta() -> None:
 
 
 @pytest.mark.parametrize("shards", [0, 2.5, "3"])
-def test_a_number_of_shards_is_whole(shards: int | float | str) -> None:
+def test_a_number_of_shards_is_whole(shards: Any) -> None:
     with pytest.raises(BudgetError):
         ShardSampledGaussian(multiplier=1.0, shards=shards)
 
 
-def test_one_pick_counted_as_many_is_the_papers_epsilon() -> None:
-    """1000 critics, noise 1.07, 32 rows a step, 20,000 steps: 9.24 only if each row had a pick of its own."""
+def test_one_sample_counted_as_many_is_the_papers_epsilon() -> None:
+    """1000 critics, noise 1.07, 32 rows a step, 20,000 steps: 9.24 only if each row had a sample of its own."""
     sigma, rows, steps, critics = 1.07, 32, 20_000, 1000
     # (The public accountant also takes a sensitivity of C, where the theorem has 2 C.)
     as_claimed = [(ShardSampledGaussian(multiplier=sigma, shards=critics), steps * rows)]
     assert accountant.epsilon(as_claimed, DELTA, "rdp") == pytest.approx(9.24, abs=0.01)
-    # All rows of a step share its pick: its sensitivity is 2 sqrt(32). Say one critic answers unlike all the others,
-    # which agree. A test that counts answers beyond a threshold tells whether that critic is there: a lower bound.
+    # All rows of a step share its sample: its sensitivity is 2 sqrt(32). Say one critic's gradient is unlike all the
+    # others', which agree. A test that counts gradients beyond a threshold finds that critic: a lower bound.
     noise = sigma / (2 * math.sqrt(rows))
     script = Path(__file__).parents[1] / "benchmarks" / "paper_epsilons.py"
     best = runpy.run_path(str(script))["least"](noise)
@@ -158,22 +159,22 @@ def test_one_pick_counted_as_many_is_the_papers_epsilon() -> None:
 
 
 @pytest.mark.parametrize("odds, steps, more, claimed, true", [(2, 60, 8, 27.57, 28.29), (3, 200, 40, 166.4, 176.8)])
-def test_critics_that_train_only_when_picked_break_the_amplification(
+def test_critics_that_train_only_when_sampled_break_the_amplification(
     odds: int, steps: int, more: int, claimed: float, true: float
 ) -> None:
-    """Two critics; an answer is a bit, true with odds to one: log(odds)-private in the critic's rows and state.
+    """Two critics; a release is a bit, true with odds to one: log(odds)-private in the critic's rows and state.
 
-    `steps` times the picked critic answers by its rows, then `more` times by how often it was picked. Tables differ in
-    the first critic's rows. Step by step, two fresh picks would cost log((1 + odds) / 2) each. But given the answers,
-    the first critic was picked more often under one table than under the other, and the later answers tell it.
+    `steps` times the sampled critic's bit follows its rows, then `more` times how often it was sampled. Tables differ
+    in the first critic's rows. Step by step, two fresh samples would cost log((1 + odds) / 2) each. But given the bits,
+    the first critic was sampled more often under one table than under the other, and the later bits show it.
     """
     step = math.log((1 + odds) / 2)
     assert (steps + more) * step == pytest.approx(claimed, abs=0.06)
     yes, no = odds / (1 + odds), 1 / (1 + odds)
     best = 0.0
-    for least in range(steps + 1):  # all answers are yes; later ones are yes for a first critic picked so often
+    for least in range(steps + 1):  # all bits are one; later ones are one for a first critic sampled so often
         chance = []
-        for first in (yes, no):  # how the first critic answers; the second one always tends to no
+        for first in (yes, no):  # the first critic's bits; the second one's tend to zero
             often = binom.sf(least - 1, steps, first / (first + no))
             chance.append(often * yes**more + (1 - often) * no**more)
         best = max(best, steps * step + math.log(chance[0] / chance[1]))
@@ -181,7 +182,7 @@ def test_critics_that_train_only_when_picked_break_the_amplification(
 
 
 def test_a_public_order_costs_what_one_shard_releases() -> None:
-    """Nine answers of four parties in turns: at most three of one party, three plain answers; entries may be split."""
+    """Nine releases of four parties in order: at most three of one party, three plain ones; entries may be split."""
     plain = accountant.epsilon([(Gaussian(multiplier=2.0), 3)], DELTA)
     event = PublicOrderGaussian(multiplier=2.0, shards=4)
     assert accountant.epsilon([(event, 9)], DELTA) == pytest.approx(plain)
@@ -195,7 +196,7 @@ def test_a_public_order_costs_what_one_shard_releases() -> None:
 def test_shards_follow_in_order_and_the_papers_epsilon_is_stated() -> None:
     import torch
 
-    from medsynth.methods.gs_wgan import public_order as public_turns
+    from medsynth.methods.gs_wgan import public_order
     from medsynth.privacy.accounting.ledger import Ledger
     from medsynth.privacy.release import Releases
     from medsynth.privacy.shard_critics import CriticConfig
@@ -212,14 +213,14 @@ def test_shards_follow_in_order_and_the_papers_epsilon_is_stated() -> None:
     for step, gradient in enumerate(gradients):
         assert np.allclose(gradient, gradients[step % 4], atol=1e-6)
         assert step % 4 == 0 or not np.allclose(gradient, gradients[0], atol=1e-3)
-    told = public_turns.notes(public_turns.Config(), 3000, 20, 3.7)
-    assert "120 critics" in told[0] and "25 times each" in told[0] and "epsilon 1342" in told[1] and "not 10" in told[1]
+    first, second, *_ = public_order.notes(public_order.Config(), 3000, 20, 3.7)
+    assert "120 critics" in first and "25 times each" in first and "epsilon 1342" in second and "not 10" in second
 
 
 def test_two_gaussians_far_apart_take_the_coarse_bound() -> None:
     """Behind next to no noise one sample of n costs nearly what an unsampled measurement does; n helps little."""
     orders = [2.0, 8.0]
-    sampled, plain = wor.rdp(0.02, 10, orders), [order / (2 * 0.02**2) for order in orders]
+    sampled, plain = without_replacement.rdp(0.02, 10, orders), [order / (2 * 0.02**2) for order in orders]
     assert (sampled <= np.asarray(plain) * (1 + 1e-9) + 2).all() and (sampled > 0.9 * np.asarray(plain)).all()
 
 

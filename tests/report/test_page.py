@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from medsynth.report.build import Report, build, save
+from medsynth.report.build import build, save
+from medsynth.report.document import Report
 from medsynth.report.page.render import TEMPLATES, page
 
 ROOT = Path(__file__).parents[2]
@@ -194,4 +195,5 @@ def test_words_of_the_table_cannot_break_the_page(halves: Any, synthetic: Any) -
     made = build(synthetic=synthetic.replace(swap), real=halves[1].head(200).replace(swap), title=evil)
     html = page(made)
     assert evil not in html and "&lt;script&gt;" in html
-    assert isinstance(made.sections["utility"].mean_loss.value, float)
+    utility: Any = made.sections["utility"]
+    assert isinstance(utility.mean_loss.value, float)

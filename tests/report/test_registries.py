@@ -85,8 +85,10 @@ def test_an_attack_of_its_own_is_run(halves: Any, synthetic: Any) -> None:
     try:
         rng = numpy_stream(0, "test")
         frames = [cells_of(frame) for frame in (halves[1].head(200), synthetic, halves[0].head(200))]
-        tables = inputs.gather(*frames, "diagnosis", None, rng)
-        found = run_attacks(tables, [], rng).membership[-1]
+        tables = inputs.gather(frames[0], frames[1], frames[2], "diagnosis", None, rng)
+        result = run_attacks(tables, [], rng)
+        assert result is not None
+        found = result.membership[-1]
         with pytest.raises(ValueError, match="toy"):
             attacks.register(attack)
     finally:
@@ -97,7 +99,8 @@ def test_an_attack_of_its_own_is_run(halves: Any, synthetic: Any) -> None:
 def test_the_privacy_unit_is_the_ledgers(model: Any, synthetic: Any) -> None:
     patients = dataclasses.replace(model, ledger=dataclasses.replace(model.ledger, max_rows=3))
     report = build(synthetic=synthetic, real=None, drawn_by_model=True, model=patients, title="clinic")
-    assert report.sections["source"].privacy_unit == patients.ledger.protects != model.ledger.protects
+    source: Any = report.sections["source"]
+    assert source.privacy_unit == patients.ledger.protects != model.ledger.protects
     html = page(report)
     assert f"<dd>{patients.ledger.protects}</dd>" in html and "all rows of any one patient" in html
     assert f"<dd>{model.ledger.protects}</dd>" not in html
@@ -118,7 +121,8 @@ def test_a_learned_schema_is_known_from_the_ledger(model: Any, synthetic: Any) -
         model=dataclasses.replace(model, ledger=learned),
         title="clinic",
     )
-    assert {column.origin for column in report.sections["variables"].columns} == {LEARNED}
+    variables: Any = report.sections["variables"]
+    assert {column.origin for column in variables.columns} == {LEARNED}
 
 
 def test_two_pages_of_one_report_are_equal(report: Any) -> None:

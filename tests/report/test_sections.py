@@ -48,6 +48,7 @@ def test_the_protocol_is_the_field_script(halves: Any, synthetic: Any) -> None:
     if not path.exists():
         pytest.skip("no shared scoring script beside the checkout")
     spec = importlib.util.spec_from_file_location("field_script", path)
+    assert spec is not None and spec.loader is not None
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     ours, theirs = protocol.score(synthetic, halves[1], "diagnosis"), script.score(synthetic, halves[1], "diagnosis")
@@ -55,15 +56,19 @@ def test_the_protocol_is_the_field_script(halves: Any, synthetic: Any) -> None:
     assert {k: round(v, 4) for k, v in ours["micro_hard"].items()} == theirs["micro_hard"]
 
 
+@pytest.mark.statistical
 def test_real_rows_as_synthetic_rows_lose_nothing_and_cannot_be_separated(halves: Any) -> None:
+    """The seed is fixed: it cannot fail by chance."""
     train, real = halves
     half = gather(real, train.iloc[::2].reset_index(drop=True), train.iloc[1::2].reset_index(drop=True))
     found = fidelity(half, np.random.default_rng(1))
     assert abs(found.two_way - found.two_way_ceiling) < 0.02 and abs(found.one_way - found.one_way_ceiling) < 0.02
-    assert 0.4 < found.propensity_auroc.value < 0.6
+    assert found.propensity_auroc.value is not None and 0.4 < found.propensity_auroc.value < 0.6
 
 
+@pytest.mark.statistical
 def test_a_shuffled_table_keeps_columns_and_loses_pairs(halves: Any) -> None:
+    """The seed is fixed: it cannot fail by chance."""
     train, real = halves
     rng = np.random.default_rng(2)
     shuffled = train.apply(lambda c: rng.permutation(c.to_numpy()))
@@ -80,8 +85,19 @@ def test_values_that_many_rows_share_have_cells_of_their_own() -> None:
     assert cells_of.column(frame.assign(x=np.nan), "x")[0] == cells_of.count("x") - 1
 
 
+def attacked(tables: inputs.Tables, rng: np.random.Generator) -> tuple[Any, Any]:
+    """The attacks on a table, and the membership attack that does best."""
+    found = attacks(tables, ["diagnosis"], rng)
+    assert found is not None
+    return found, next(m for m in found.membership if m.name == found.best)
+
+
+@pytest.mark.statistical
 def test_attacks_find_a_copy_and_not_the_truth(halves: Any) -> None:
-    """Training rows with 1 % noise are found; rows of the true distribution hold zero (chance of a false alarm 5 %)."""
+    """Training rows with 1 % noise are found; rows of the true distribution hold zero (chance of a false alarm 5 %).
+
+    The seed is fixed: it cannot fail by chance.
+    """
     from medsynth_sample_data import simulate
 
     train, real = halves
@@ -90,11 +106,9 @@ def test_attacks_find_a_copy_and_not_the_truth(halves: Any) -> None:
     for name in copy.select_dtypes("number"):
         if copy[name].nunique() > 20:
             copy[name] = copy[name] + rng.normal(0, 0.01 * copy[name].std(), len(copy))
-    found = attacks(gather(real, copy, train), ["diagnosis"], rng)
-    best = next(m for m in found.membership if m.name == found.best)
+    found, best = attacked(gather(real, copy, train), rng)
     assert found.fair and best.advantage.low > 0.3 and best.at_one_percent.value > 0.1
-    honest = attacks(gather(real, simulate.cohort(2000, 99), train), ["diagnosis"], rng)
-    best = next(m for m in honest.membership if m.name == honest.best)
+    honest, best = attacked(gather(real, simulate.cohort(2000, 99), train), rng)
     assert best.advantage.low <= 0 <= best.advantage.high
     assert honest.attributes[0].excess.low <= 0.02
 
@@ -108,8 +122,12 @@ def layers(*sizes: Any) -> Any:
     return torch.nn.Sequential(*made[:-1])
 
 
+@pytest.mark.statistical
 def test_attacks_find_an_overfitted_gan(halves: Any) -> None:
-    """A conditional GAN with a label of its own for each of 250 patients, trained without privacy to remember them."""
+    """A conditional GAN with a label of its own for each of 250 patients, trained without privacy to remember them.
+
+    The seed is fixed: it cannot fail by chance.
+    """
     import torch
     from torch.nn.functional import softplus
 
@@ -137,14 +155,13 @@ def test_attacks_find_an_overfitted_gan(halves: Any) -> None:
                 else softplus(-critic_score(fake)).mean()
             )
             optimizer.zero_grad()
-            loss.backward()
+            torch.autograd.backward(loss)
             optimizer.step()
     with torch.no_grad():
         ranks = generator(label).clamp(0, 1).numpy()
     made = pd.DataFrame({n: np.quantile(train[n], ranks[:, k]) for k, n in enumerate(numbers)})
-    found = attacks(gather(tables.real, made.assign(diagnosis=train["diagnosis"]), tables.train), ["diagnosis"],
-                    np.random.default_rng(0))  # fmt: skip
-    best = next(m for m in found.membership if m.name == found.best)
+    synthetic = made.assign(diagnosis=train["diagnosis"])
+    found, best = attacked(gather(tables.real, synthetic, tables.train), np.random.default_rng(0))
     assert found.fair and best.advantage.low > 0.09
 
 
@@ -160,10 +177,10 @@ def test_the_trade_off_curve_is_the_gaussians(monkeypatch: pytest.MonkeyPatch) -
     ledger = Ledger(delta=1e-5, accountant="prv", random_source="operating system", allowance={"all": (event, 1)})
     ledger.charge("all", event, 1.0)
     monkeypatch.setattr(module, "claim", lambda model: "claim")
-    fake = SimpleNamespace(claims=True, ledger=ledger, epsilon=ledger.epsilon(), rows=100, rows_declared=True,
+    fake: Any = SimpleNamespace(claims=True, ledger=ledger, epsilon=ledger.epsilon(), rows=100, rows_declared=True,
                            method="m", preset=None, versions={})  # fmt: skip
     found = privacy(fake)
-    assert found.relation == RELATION
+    assert found is not None and found.relation == RELATION
     for x, y in found.curve[1:-1]:
         true = norm.cdf(norm.ppf(x) + 1 / 1.2)
         assert true - 1e-3 <= y <= true + 0.03
@@ -176,8 +193,12 @@ def test_a_claim_of_nothing_allows_nothing() -> None:
     assert _power(0.1, [(math.log(2), 0.0)]) == pytest.approx(0.2)
 
 
+@pytest.mark.statistical
 def test_the_regression_finds_known_coefficients() -> None:
-    """Logistic regression with known coefficients, within four standard errors."""
+    """Logistic regression with known coefficients, within four standard errors.
+
+    The seed is fixed: it cannot fail by chance.
+    """
     rng = np.random.default_rng(0)
     x = rng.normal(size=(20_000, 2))
     y = (rng.random(20_000) < 1 / (1 + np.exp(-(0.5 + x @ [1.0, -2.0])))).astype(float)
@@ -246,12 +267,13 @@ def test_degenerate_tables_make_a_report_or_one_error(case: Any, halves: Any, sy
     small = [frame.head(150) for frame in halves]
     report = build(synthetic=table, real=small[1], train=small[0], drawn_by_model=True, model=model)
     assert "</html>" in page(report), name
+    sections: dict[str, Any] = {**report.sections}
     if name == "missing class":
-        assert report.sections["utility"].missing_classes == ["overt"]
+        assert sections["utility"].missing_classes == ["overt"]
     if name in ("unknown columns", "a column less", "other types"):
         assert report.notes
     if name == "other types":
-        assert report.sections["plausibility"].broken > 0
+        assert sections["plausibility"].broken > 0
 
 
 def test_no_target_is_one_error(halves: Any, synthetic: Any) -> None:
@@ -265,6 +287,7 @@ def test_a_numeric_target_and_no_training_rows(halves: Any, synthetic: Any) -> N
     from medsynth.report.page.render import page
 
     report = build(synthetic=synthetic, real=halves[1], target="systolic_mmhg")
-    assert report.sections["utility"].kind == "number" and "cross-validation" in report.sections["utility"].train_rows
+    utility: Any = report.sections["utility"]
+    assert utility.kind == "number" and "cross-validation" in utility.train_rows
     assert report.sections["attacks"] is None and report.sections["claim"] is None
     assert "No claim can be made for this table" in page(report)

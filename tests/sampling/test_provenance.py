@@ -61,7 +61,7 @@ def test_one_changed_cell_is_found(fitted: Fitted, tmp_path: Path, ending: str) 
     table = sampled(fitted, tmp_path / f"rows.{ending}")
     if ending == "parquet":
         frame = pd.read_parquet(table)
-        frame.iloc[7, 0] = frame.iloc[7, 0] + 1
+        frame.iloc[7, 0] = int(str(frame.iloc[7, 0])) + 1
         frame.to_parquet(table, index=False)
     else:
         lines = table.read_text().splitlines()

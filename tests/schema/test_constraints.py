@@ -15,7 +15,7 @@ from medsynth.sampling.rejection import broken, complete, rejection_sample, valu
 from medsynth.schema import Schema
 from medsynth.schema.constraints import parse
 
-COLUMNS = {
+COLUMNS: dict[str, dict[str, Any]] = {
     "systolic": {"kind": "count", "bounds": [50, 250]},
     "diastolic": {"kind": "count", "bounds": [30, 150]},
     "pulse pressure": {"kind": "count", "bounds": [0, 100]},
@@ -34,7 +34,7 @@ RULES = [
 ]
 
 
-def schema(rules: Any = RULES, **columns: Any) -> Any:
+def schema(rules: list[str] = RULES, **columns: Any) -> Schema:
     return Schema.from_dict({"name": "t", "target": "sex", "columns": COLUMNS | columns, "rules": rules})
 
 
@@ -44,7 +44,7 @@ def test_a_schema_with_rules_comes_back_from_yaml() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "said"),
+    ("rule", "message"),
     [
         ("systolic >", "too early"),
         ("systolic", "too early"),
@@ -63,9 +63,9 @@ def test_a_schema_with_rules_comes_back_from_yaml() -> None:
         ("x" * 600, "at most"),
     ],
 )
-def test_what_is_no_rule_is_refused_with_a_reason(rule: Any, said: str) -> None:
-    with pytest.raises(SchemaError, match=said):
-        schema([*([] if said == "missing: true" else RULES), rule] if said != "later" else [rule, *RULES])
+def test_what_is_no_rule_is_refused_with_a_reason(rule: str, message: str) -> None:
+    with pytest.raises(SchemaError, match=message):
+        schema([*([] if message == "missing: true" else RULES), rule] if message != "later" else [rule, *RULES])
 
 
 def test_arithmetic_has_its_usual_ranks() -> None:
@@ -83,24 +83,24 @@ def test_what_is_missing_breaks_no_rule() -> None:
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_rows_keep_every_rule_and_defined_columns_are_computed(seed: Any) -> None:
+def test_rows_keep_every_rule_and_defined_columns_are_computed(seed: int) -> None:
     table = schema()
     core = table.core
 
     def draw(count: Any, seed: Any) -> Any:
         rng = np.random.default_rng(seed)
-        columns = [rng.integers(0, c.size + c.missing, count) for c in core.columns.values()]
+        columns = [rng.integers(0, c.size + c.gaps, count) for c in core.columns.values()]
         return np.column_stack(columns).astype(np.int32)
 
     codes = rejection_sample(draw, table, 200, seed)
     assert not broken(codes, table).any()
-    seen = values(codes, table, set(table.names))
-    assert (seen["systolic"] > seen["diastolic"]).all()
-    assert not ((seen["pregnant"] == "1") & (seen["sex"] == "M")).any()
-    assert (seen["pulse pressure"] == np.minimum(seen["systolic"] - seen["diastolic"], 100)).all()
-    known = ~np.isnan(seen["weight"])
-    body = np.clip(seen["weight"] / seen["height"] ** 2, 5, 90)[known]
-    assert np.abs(seen["bmi"][known] - body).max() < 0.0501 and np.isnan(seen["bmi"][~known]).all()
+    found = values(codes, table, set(table.names))
+    assert (found["systolic"] > found["diastolic"]).all()
+    assert not ((found["pregnant"] == "1") & (found["sex"] == "M")).any()
+    assert (found["pulse pressure"] == np.minimum(found["systolic"] - found["diastolic"], 100)).all()
+    known = ~np.isnan(found["weight"])
+    body = np.clip(found["weight"] / found["height"] ** 2, 5, 90)[known]
+    assert np.abs(found["bmi"][known] - body).max() < 0.0501 and np.isnan(found["bmi"][~known]).all()
 
 
 def test_rules_that_no_row_can_keep_end_in_one_error_and_rare_ones_in_copies() -> None:
@@ -130,27 +130,27 @@ def test_fit_and_sample_keep_rules_end_to_end(quick: None) -> None:
     numbers = {"kind": "count", "bounds": [0, 200]}
     columns = {"low": numbers, "high": numbers, "y": {"kind": "binary", "levels": ["a", "b"]}, "gap": numbers}
     rules = ["gap = high - low", "high > low"]
-    told = Schema.from_dict({"name": "t", "target": "y", "columns": columns, "rules": rules})
+    declared = Schema.from_dict({"name": "t", "target": "y", "columns": columns, "rules": rules})
     for method in ("warm-dp-cgan", "dp-cgan"):
-        model = medsynth.fit(frame, epsilon=5, schema=told, rows=300, method=method)
+        model = medsynth.fit(frame, epsilon=5, schema=declared, rows=300, method=method)
         drawn = medsynth.sample(model, 500)
         assert list(drawn) == list(frame) and (drawn["gap"] == drawn["high"] - drawn["low"]).all()
         assert (drawn["high"] > drawn["low"]).all()
     assert (medsynth.sample(model, 40)["gap"] > 0).all()
     with pytest.raises(UsageError, match="gap"):
-        medsynth.sample(medsynth.fit(frame, epsilon=5, schema=told, rows=300), 10, where=["gap=3"])
+        medsynth.sample(medsynth.fit(frame, epsilon=5, schema=declared, rows=300), 10, where=["gap=3"])
 
 
 def test_a_target_that_no_model_can_learn_is_refused() -> None:
     with pytest.raises(SchemaError, match="target"):
         schema().with_target("bmi")
-    told = schema(record={"kind": "identifier"})
+    keyed = schema(record={"kind": "identifier"})
     with pytest.raises(SchemaError, match="identifier"):
-        told.with_target("record")
+        keyed.with_target("record")
 
 
 def test_the_report_reads_boolean_levels_as_rules_do() -> None:
-    told = schema(["pregnant = 1 implies alive = true"])
+    declared = schema(["pregnant = 1 implies alive = true"])
     frame = pd.DataFrame({"pregnant": [1, 1, 0], "alive": ["True", "False", "False"]})
-    (found,) = [r for r in plausibility(told, None, frame).rules if r.column == "between columns"]
+    (found,) = [r for r in plausibility(declared, None, frame).rules if r.column == "between columns"]
     assert found.synthetic == pytest.approx(1 / 3)

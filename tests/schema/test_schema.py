@@ -34,7 +34,7 @@ def test_thyroid_is_bundled_with_its_columns() -> None:
 
 
 @pytest.mark.parametrize(
-    "text, said",
+    "text, message",
     [
         (GOOD + "bonus: 1\n", "bonus"),
         (GOOD.replace("bounds: [0, 1]", "bounds: [0, 1], colour: red"), "colour"),
@@ -52,10 +52,10 @@ def test_thyroid_is_bundled_with_its_columns() -> None:
         ("name: !!python/object/apply:os.system [id]\ncolumns: {}\n", "YAML"),
     ],
 )
-def test_what_is_no_schema_is_one_error(text: Any, said: str) -> None:
+def test_what_is_no_schema_is_one_error(text: str, message: str) -> None:
     with pytest.raises(SchemaError) as caught:
         Schema.from_yaml(text, "s.yaml")
-    assert "s.yaml" in str(caught.value) and said in str(caught.value)
+    assert "s.yaml" in str(caught.value) and message in str(caught.value)
 
 
 @given(st.dictionaries(st.text(min_size=1), st.sampled_from(["int", "float", "text"]), min_size=1, max_size=5))
@@ -64,6 +64,6 @@ def test_a_draft_is_refused_until_it_is_finished(kinds: Any) -> None:
         Schema.from_yaml(draft("t", kinds))
 
 
-def test_a_missing_schema_file_says_how_to_make_one(tmp_path: Path) -> None:
+def test_a_missing_schema_file_names_the_cure(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="Draft a schema"):
         Schema.load(tmp_path / "none.yaml")

@@ -111,9 +111,9 @@ def test_an_unknown_kind_is_one_error_that_names_the_known_ones() -> None:
         SchemaError, match="columns.taken: there is no kind 'clock'; the kinds are: binary, categorical"
     ):
         declared()
-    for told, said in (({}, "needs a kind"), ("count", "mapping with a kind"), ({"kind": ["count"]}, "no kind")):
-        with pytest.raises(SchemaError, match=rf"columns\.x: .*{said}"):
-            Schema.from_dict({"name": "t", "columns": {"x": told}})
+    for content, message in (({}, "needs a kind"), ("count", "mapping with a kind"), ({"kind": ["count"]}, "no kind")):
+        with pytest.raises(SchemaError, match=rf"columns\.x: .*{message}"):
+            Schema.from_dict({"name": "t", "columns": {"x": content}})
 
 
 def test_what_is_wrong_inside_a_column_is_named_by_its_place() -> None:

@@ -28,14 +28,14 @@ def text_table(cells: Any) -> Any:
 
 @st.composite
 def numbers(draw: Any) -> Any:
-    places = draw(st.integers(0, 6))
+    decimals = draw(st.integers(0, 6))
     low = draw(st.integers(-500, 500))
     high = low + draw(st.integers(1, 2000))
-    unit = Decimal(1).scaleb(-places)
+    unit = Decimal(1).scaleb(-decimals)
     log = low >= 0 and draw(st.booleans())
     column = Continuous(
         bounds=(float(low * unit), float(high * unit)),
-        decimals=places,
+        decimals=decimals,
         scale="log" if log else "linear",
         missing=draw(st.booleans()),
     )
@@ -105,7 +105,7 @@ def test_zero_is_a_cell_of_its_own_on_a_log_scale() -> None:
 
 
 @pytest.mark.parametrize(
-    "column, cells, said",
+    "column, cells, reason",
     [
         (Continuous(bounds=(0, 1)), ["0.5", "zebra"], "not a number"),
         (Continuous(bounds=(0, 1)), ["0.5", "inf"], "not a number"),
@@ -116,15 +116,15 @@ def test_zero_is_a_cell_of_its_own_on_a_log_scale() -> None:
         (Categorical(levels=("a", "b")), ["a", "zebra"], "level"),
     ],
 )
-def test_a_bad_cell_is_named_by_place_and_not_printed(column: Any, cells: Any, said: str) -> None:
+def test_a_bad_cell_is_named_by_place_and_not_printed(column: Any, cells: list[str], reason: str) -> None:
     with pytest.raises(SchemaError) as caught:
         encode(text_table(cells), one_column(column))
     message = str(caught.value)
-    assert said in message and "t.csv" in message and "'x'" in message and "row 2" in message
+    assert reason in message and "t.csv" in message and "'x'" in message and "row 2" in message
     assert not cells[1] or cells[1] not in message
 
 
-def test_clipping_is_silent_and_unknown_levels_have_a_place() -> None:
+def test_clipping_is_silent_and_unknown_levels_have_a_code() -> None:
     clip = one_column(Continuous(bounds=(0, 1), decimals=1))
     assert csv_cells(encode(text_table(["-5", "7"]), clip), clip)["x"].tolist() == ["0", "1"]
     other = one_column(Categorical(levels=("a", "other"), unknown="other"))
