@@ -1,0 +1,54 @@
+"""Random streams: public ones repeat with their seed and name, secret ones never do, coins have their probability."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binom
+
+from medsynth import rng
+
+
+def test_public_streams_repeat_by_seed_and_name() -> None:
+    one, same, other = (rng.numpy_stream(seed, name).random(4) for seed, name in ((1, "a"), (1, "a"), (1, "b")))
+    assert (one == same).all() and (one != other).all()
+    assert (rng.numpy_stream(2, "a").random(4) != one).all()
+    draws = [torch.rand(3, generator=rng.torch_stream(5, "x")) for _ in range(2)]
+    assert (draws[0] == draws[1]).all()
+
+
+def test_without_a_seed_nothing_repeats() -> None:
+    """Equal seeds of 63 bits have a chance of 1e-19."""
+    assert rng.stream_seed(None, "a") != rng.stream_seed(None, "a")
+    secret = [torch.rand(3, generator=rng.torch_secret(rng.system_entropy())) for _ in range(2)]
+    assert (secret[0] != secret[1]).any()
+
+
+@pytest.mark.parametrize("probability", [0.0, 0.01, 0.25, 0.5])
+def test_coins_have_their_probability(probability: float) -> None:
+    """False-alarm rate 1e-6 a side."""
+    heads = int(rng.coins(rng.SystemEntropy(), 100_000, probability).sum())
+    assert binom.ppf(1e-6, 100_000, probability) <= heads <= binom.isf(1e-6, 100_000, probability)
+
+
+def test_a_sure_coin_draws_no_entropy() -> None:
+    class Nothing(rng.SystemEntropy):
+        def bytes(self, count: int) -> bytes:
+            raise AssertionError("drawn")
+
+    assert rng.coins(Nothing(), 3, 1.0).all()
+
+
+def test_the_thresholds_of_coins_are_exact() -> None:
+    """A draw below p x 2^32 is heads, one equal to it is not."""
+
+    class Given(rng.SystemEntropy):
+        def bytes(self, count: int) -> bytes:
+            return np.array([2**30 - 1, 2**30, 0, 2**32 - 1], dtype=np.uint32).tobytes()
+
+    assert rng.coins(Given(), 4, 0.25).tolist() == [True, False, True, False]
+
+
+def test_only_the_system_makes_a_claim_possible() -> None:
+    assert rng.system_entropy().source == rng.SystemEntropy.source == "operating system"
+    assert "no privacy" in rng.SeededEntropy(1).source and "NOT" in rng.NoNoise().source
+    assert rng.SeededEntropy(1).bytes(8) == rng.SeededEntropy(1).bytes(8) != rng.SeededEntropy(2).bytes(8)
