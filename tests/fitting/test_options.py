@@ -81,7 +81,7 @@ def test_a_device_that_is_absent_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert environment.choose_device("auto") == environment.choose_device("cpu") == "cpu"
-    with pytest.raises(MedsynthError, match="`device`"):
+    with pytest.raises(MedsynthError, match='`device="cpu"`'):
         environment.choose_device("cuda")
 
 

@@ -146,7 +146,7 @@ def test_bounds_hold_the_value_that_made_the_cell(value: float) -> None:
 @pytest.mark.statistical
 @pytest.mark.usefixtures("quick")
 def test_fit_without_a_schema(frame: pd.DataFrame) -> None:
-    """Each key of one row is released with a chance below 1e-5 / 9, and 111 of them contain "id17" """
+    """One of the 111 keys of one row that contain id17 is released with a chance below 111 x 1e-6 / 2: 6e-5."""
     notices: list[str] = []
     model = medsynth.fit(frame, epsilon=3.7, target="sex", notice=notices.append)
     assert model.epsilon is not None and model.epsilon <= 3.7 and model.ledger.epsilon() == model.epsilon

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import medsynth
@@ -82,6 +82,7 @@ def test_what_is_missing_breaks_no_rule() -> None:
     assert rule.broken({"dead": dead, "age": np.array([2, np.nan, 1, 1, 4.0])}).tolist() == [True, *[False] * 4]
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_rows_keep_every_rule_and_defined_columns_are_computed(seed: int) -> None:
     table = schema()

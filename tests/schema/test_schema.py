@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medsynth.errors import SchemaError
@@ -58,6 +58,7 @@ def test_what_is_no_schema_is_one_error(text: str, message: str) -> None:
     assert "s.yaml" in str(caught.value) and message in str(caught.value)
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.text(min_size=1), st.sampled_from(["int", "float", "text"]), min_size=1, max_size=5))
 def test_a_draft_is_refused_until_it_is_finished(kinds: Any) -> None:
     with pytest.raises(SchemaError, match="TODO"):
