@@ -97,7 +97,8 @@ def finished(job: Job, process: BaseProcess) -> None:
     process.join()
     assert process.exitcode == 0, (job.folder / MESSAGES).read_text()
     model = medsynth.load(job.folder / "patients.medsynth")
-    assert model.claims and model.epsilon <= 3.7 and model.ledger.epsilon() <= 3.7
+    assert model.claims and model.epsilon is not None
+    assert model.epsilon <= 3.7 and model.ledger.epsilon() <= 3.7
     assert len(medsynth.sample(model, 10)) == 10
     assert not list(job.folder.glob("*checkpoint*"))
     (job.folder / "patients.medsynth").unlink()
