@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, settings
 from medsynth_sample_data import simulate
 from pydantic import create_model
 
@@ -18,6 +19,9 @@ from medsynth.privacy.accounting import accountant
 from medsynth.schema import Schema
 
 ROOT = Path(__file__).parent.parent
+# On a busy machine an example takes as long as it takes: no property fails, or is given up, for its time.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 @pytest.fixture(autouse=True, scope="session")

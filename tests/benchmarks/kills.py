@@ -97,7 +97,8 @@ def finished(job: Job, process: BaseProcess) -> None:
     process.join()
     assert process.exitcode == 0, (job.folder / MESSAGES).read_text()
     model = medsynth.load(job.folder / "patients.medsynth")
-    assert model.claims and (model.epsilon or 9.0) <= 3.7 and model.ledger.epsilon() <= 3.7
+    assert model.claims and model.epsilon is not None
+    assert model.epsilon <= 3.7 and model.ledger.epsilon() <= 3.7
     assert len(medsynth.sample(model, 10)) == 10
     assert not list(job.folder.glob("*checkpoint*"))
     (job.folder / "patients.medsynth").unlink()
@@ -124,7 +125,7 @@ def chain(job: Job, whole: int, moments: random.Random, kills: int) -> list[int]
 
 
 def main() -> None:
-    """Kill as often as given, and print what came of it."""
+    """Kill as often as asked, and print what came of it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
