@@ -12,15 +12,17 @@ from medsynth.privacy import clipping, pair_clipping, vault
 from medsynth.privacy.noise import noised
 from medsynth.rng import SeededEntropy
 
-TRIALS, CONFIDENCE = 12_000, 0.999
+QUICK, CONFIDENCE = ("marginals", "distances", "rows per patient"), 0.999
 Patch = pytest.MonkeyPatch
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", CASES)
 def test_nearly_all_of_the_claim_is_proven_and_never_more(name: str) -> None:
-    """The seed is fixed; the chance that the bound lies above the truth is 1e-3 by the confidence."""
-    found = audit_mechanism(CASES[name], TRIALS, CONFIDENCE, SeededEntropy(1))
-    assert 0.95 * MU <= found.proven_mu <= found.claimed_mu == MU and not found.refutes
+    """The seed is fixed. 12,000 trials prove 95 % of a claim; where a trial takes long, 2,500 prove 85 %."""
+    trials, reach = (12_000, 0.95) if name in QUICK else (2_500, 0.85)
+    found = audit_mechanism(CASES[name], trials, CONFIDENCE, SeededEntropy(1))
+    assert reach * MU <= found.proven_mu <= found.claimed_mu == MU and not found.refutes
 
 
 def no_noise(patch: Patch) -> None:
@@ -83,8 +85,8 @@ def whole_counts_of_norms(patch: Patch) -> None:
 
 
 FAULTS: list[tuple[Callable[[Patch], None], list[str]]] = [
-    (no_noise, list(CASES)),
-    (halved_noise, list(CASES)),
+    (no_noise, ["marginals", "distances", "gradient sum", "norms below a bound"]),
+    (halved_noise, ["marginals", "rows per patient", "gradient sum", "pair gradients in groups"]),
     (constant_noise, ["marginals", "gradient sum", "distances"]),
     (no_clipping, ["gradient sum", "gradient sum, patients"]),
     (clipped_after_the_sum, ["gradient sum"]),
@@ -102,4 +104,4 @@ FAULTS: list[tuple[Callable[[Patch], None], list[str]]] = [
 )
 def test_a_planted_fault_is_convicted(fault: Callable[[Patch], None], name: str, monkeypatch: Patch) -> None:
     fault(monkeypatch)
-    assert audit_mechanism(CASES[name], 800, CONFIDENCE, SeededEntropy(2)).refutes
+    assert audit_mechanism(CASES[name], 300, CONFIDENCE, SeededEntropy(2)).refutes
