@@ -10,9 +10,8 @@ import typer
 
 from medsynth.errors import MedsynthError, UsageError
 
-from .console import guarded, result
+from .console import audit_progress, guarded, result
 from .options import Json, Quiet
-from .progress import audit_progress
 
 if TYPE_CHECKING:
     from medsynth.audit import Audit

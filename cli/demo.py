@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from .console import guarded, notify, result
+from .console import fit_progress, guarded, notify, report_progress, result
 from .options import Json
-from .progress import fit_progress, report_progress
 
 if TYPE_CHECKING:
     from medsynth.artifact import Model

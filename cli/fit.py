@@ -10,7 +10,7 @@ import typer
 
 from medsynth.errors import UsageError
 
-from .console import guarded, notify, result
+from .console import fit_progress, guarded, notify, result
 from .flags import translated
 from .options import (
     PUBLIC_ROWS,
@@ -27,7 +27,6 @@ from .options import (
     Target,
     parsed_settings,
 )
-from .progress import fit_progress
 
 if TYPE_CHECKING:
     from medsynth.artifact import Model

@@ -12,9 +12,8 @@ import typer
 from medsynth.errors import MedsynthError, UsageError
 from medsynth.io.formats import name_of, named
 
-from .console import guarded, newest_model, notify, result
+from .console import guarded, newest_model, notify, report_progress, result
 from .options import Force, Json, ModelOption, Quiet
-from .progress import report_progress
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -127,13 +127,13 @@ class Budget:
     Raises ArtifactError for a file that is damaged or altered, MedsynthError where it cannot be written.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, table: str = "this table") -> None:
+        self.path, self._table = path, table
 
     @classmethod
     def of(cls, table: Path) -> Budget:
         """The budget file beside a table: patients.csv has patients.medsynth-ledger."""
-        return cls(beside(table, SUFFIX))
+        return cls(beside(table, SUFFIX), str(table))
 
     def reserve(self, plan: Plan, *, method: str, noise: bool, number: str | None = None) -> str:
         """Put all that `plan` may release on file, before anything is measured. Returns the fit's number.
@@ -166,7 +166,7 @@ class Budget:
     def spent(self) -> Spent:
         """All fits on file. Raises MedsynthError where there is none."""
         if not self.path.exists():
-            raise MedsynthError(f"There is no {self.path}: no fit on this table is on file.")
+            raise MedsynthError(f"There is no {self.path}: no fit on {self._table} is on file.")
         return Spent(fits=tuple(self._fits(self._read())))
 
     def _append(self, line: dict[str, Any], *, once: bool = False) -> None:

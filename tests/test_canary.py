@@ -98,7 +98,9 @@ def test_no_output_of_a_fit_contains_one(
     assert made == {
         "cage.medsynth",
         "cage.medsynth-ledger",
+        "cage.medsynth-ledger.lock",
         "cage.synthetic.csv",
+        "cage.synthetic.csv.provenance.json",
         "cage.report.html",
         "cage.report.json",
     }
