@@ -104,10 +104,13 @@ class Spent:
         together = accountant.epsilon([event for fit in self.fits for event in fit.events], delta, "rdp")
         return Total(epsilon=min(plain, together), delta=delta)
 
-    def sentence(self) -> str:
-        """The totals in words."""
-        unfinished = f" ({self.unfinished} unfinished, counted in full)" if self.unfinished else ""
-        head = f"Fits on this table so far: {len(self.fits)}{unfinished}."
+    def sentence(self, running: str | None = None) -> str:
+        """The totals in words. `running`: the number of a fit that has just begun, which is no unfinished one."""
+        left = sum(fit.model is None and fit.number != running for fit in self.fits)
+        facts = [f"{left} unfinished, counted in full"] if left else []
+        facts += ["with this one"] if running else []
+        more = f" ({', '.join(facts)})" if facts else ""
+        head = f"Fits on this table so far: {len(self.fits)}{more}."
         if self.unprotected:
             return f"{head} {self.unprotected} of them added no noise: no total can be claimed."
         row, patient = self.row(), self.patient()

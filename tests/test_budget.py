@@ -108,6 +108,17 @@ def test_a_fit_that_dies_stays_and_resumed_it_is_counted_once(patients: Path) ->
     assert run(*words, "--force").exit_code == 0 and len(spent(patients).fits) == 2
 
 
+def test_a_resumed_fit_that_fails_at_once_still_counts(patients: Path) -> None:
+    """What was measured before the kill stays on file, though the resumed fit itself has measured nothing yet."""
+    words = ["fit", "patients.csv", "--epsilon", "1", "--method", "independent"]
+    for after, more in ((1, []), (0, ["--resume"])):
+        with pytest.MonkeyPatch.context() as patch:
+            failing(patch, after)
+            assert run(*words, *more).exit_code == 1
+        assert len(spent(patients).fits) == 1 and spent(patients).row().epsilon == pytest.approx(1, rel=0.01)
+    assert run(*words, "--resume").exit_code == 0 and len(spent(patients).fits) == 1
+
+
 def test_a_fit_that_measured_nothing_costs_nothing(patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failing(monkeypatch, 0)
     assert run("fit", "patients.csv", "--epsilon", "1", "--method", "independent").exit_code == 1

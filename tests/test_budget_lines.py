@@ -28,7 +28,9 @@ def test_a_reservation_stands_before_anything_is_measured(budget: Budget) -> Non
     found = budget.spent()
     assert [fit.number for fit in found.fits] == [number] and found.unfinished == 1
     assert found.row().epsilon == found.fits[0].epsilon == pytest.approx(planned().epsilon)
-    assert "unfinished" in found.sentence()
+    assert "1 (1 unfinished, counted in full)" in found.sentence() and "so far: 1 (with this one)." in found.sentence(
+        number
+    )
     budget.settle(number, "patients.medsynth")
     assert budget.spent().unfinished == 0 and budget.spent().row() == found.row()
     assert stat.S_IMODE(budget.path.stat().st_mode) == 0o600

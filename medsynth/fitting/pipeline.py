@@ -87,7 +87,7 @@ def fit_by(options: FitOptions, table: Path | str | pd.DataFrame | Table) -> Mod
     planned = plan_measurements(private, options, method)
     announce(private, planned, public_rows)
     out = open_releases(private, planned, public_rows)
-    with reserved_budget(planned, budget_of(table, options.budget_table), out.number):
+    with reserved_budget(planned, budget_of(table, options.budget_table), out):
         schema = declared_or_measured_schema(private, planned, out.releases)
         schema = with_hierarchy_levels(private, planned, out.releases, schema)
         vault = encode_into_vault(private, planned, out.releases, schema, codes)

@@ -102,11 +102,15 @@ def announce(private: PrivateTable, planned: PlannedFit, public_rows: PublicRows
 
 @dataclass(frozen=True, kw_only=True)
 class WayOut:
-    """The one way out of the private side, the seed of public streams, and the fit's number where one is on file."""
+    """The one way out of the private side, the seed of public streams, and the fit's number where one is on file.
+
+    `resumed`: whether releases of a fit that was killed are on file: it has measured something already.
+    """
 
     releases: Releases
     seed: int | None
     number: str | None = None
+    resumed: bool = False
 
 
 def open_releases(private: PrivateTable, planned: PlannedFit, public_rows: PublicRows | None) -> WayOut:
@@ -127,8 +131,9 @@ def open_releases(private: PrivateTable, planned: PlannedFit, public_rows: Publi
         "public": public_rows.digest if public_rows else None,
     }
     checkpoint = Checkpoint(options.checkpoint, facts, resume=options.resume)
-    if checkpoint.remaining:
+    resumed = checkpoint.remaining > 0
+    if resumed:
         options.notice(f"Resuming: {checkpoint.remaining} records of the fit that was killed are used again.")
     releases = Releases(planned.ledger, planned.entropy, checkpoint)
     own = checkpoint.seed if seed is None else seed
-    return WayOut(releases=releases, seed=own, number=f"{checkpoint.seed:014x}")
+    return WayOut(releases=releases, seed=own, number=f"{checkpoint.seed:014x}", resumed=resumed)

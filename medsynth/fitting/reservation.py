@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..budget import Budget
 from ..io.table import Table
-from .preparation import PlannedFit
+from .preparation import PlannedFit, WayOut
 
 
 def budget_of(table: object, declared: Path | str | None) -> Budget | None:
@@ -20,23 +20,23 @@ def budget_of(table: object, declared: Path | str | None) -> Budget | None:
 
 
 @contextmanager
-def reserved_budget(planned: PlannedFit, budget: Budget | None, number: str | None) -> Iterator[None]:
+def reserved_budget(planned: PlannedFit, budget: Budget | None, out: WayOut) -> Iterator[None]:
     """Reserve all that the plan may release, and settle it once the fit has ended.
 
-    `number`: that of the fit in its checkpoint, so that a resumed fit is counted once. A fit that ends in an error
-    stays on file, but for one that has measured nothing.
+    A resumed fit has its number from its checkpoint, so that it is counted once. A fit that ends in an error stays on
+    file, but for one that has measured nothing, neither now nor before it was killed.
     """
     notice, epsilon = planned.options.notice, planned.options.epsilon
     if budget is None:
         notice("No budget file: the table is no file. `budget_table` names one, so that its fits can be added up.")
         yield
         return
-    number = budget.reserve(planned.plan, method=planned.method.name, noise=epsilon is not None, number=number)
-    notice(f"{budget.spent().sentence()} ({budget.path.name})")
+    number = budget.reserve(planned.plan, method=planned.method.name, noise=epsilon is not None, number=out.number)
+    notice(f"{budget.spent().sentence(number)} ({budget.path.name})")
     try:
         yield
     except BaseException:
-        if not planned.ledger.entries:
+        if not (planned.ledger.entries or out.resumed):
             budget.cancel(number)
         raise
     budget.settle(number, planned.options.model_name or "in memory")
