@@ -124,7 +124,7 @@ def test_a_fresh_sample_is_reported(folder: Any) -> None:
     [
         ("--method gs-wgan", "drawn anew in every step and kept secret"),
         ("--preset public-order", "measured in a public order"),
-        ("--method dp-gan", "Poisson sampling"),
+        ("--method dp-cgan", "Poisson sampling"),
         ("--method independent", None),
     ],
 )
