@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from medsynth.artifact import Model
     from medsynth.io.table import Table
+    from medsynth.report.data.records import Estimate
     from medsynth.report.document import Report
 
 
@@ -172,8 +173,7 @@ def _print(made: Report, output: Path, shareable: bool, as_json: bool) -> None:
     verdicts, twin = made.verdicts, output.with_suffix(".json")
     words = {None: "not judged", True: "within", False: "BEYOND"}
     lines = [
-        f"{words[v.met]:<11} {v.question:<52} {_shown(v.estimate.value)}, at most {v.limit:g}: {v.measure}"
-        for v in verdicts
+        f"{words[v.met]:<11} {v.question:<52} {_shown(v.estimate)}, at most {v.limit:g}: {v.measure}" for v in verdicts
     ]
     facts = {
         "report": str(output),
@@ -190,8 +190,12 @@ def _namesake(synthetic: Path) -> Path | None:
     return path if stem.endswith(".synthetic") and path.exists() else None
 
 
-def _shown(value: float | None) -> str:
-    return "not measured" if value is None else f"{value:.4g}"
+def _shown(figure: Estimate) -> str:
+    """A figure with its interval: the end that counts against the table is what the threshold is compared with."""
+    if figure.value is None:
+        return "not measured"
+    ends = "" if figure.low is None or figure.high is None else f" ({figure.low:.4g} to {figure.high:.4g})"
+    return f"{figure.value:.4g}{ends}"
 
 
 def _cure(real: Path, name: str) -> str:
