@@ -76,37 +76,3 @@ def _best_threshold(without: Floats, present: Floats, risk: float) -> float:
         for k, side in zip(hits, (without, present), strict=True)
     ]
     return float(places[np.argmax(-ndtri(rates[0]) - ndtri(rates[1]))])
-
-
-def one_run_epsilon(right: int, guesses: int, canaries: int, delta: float, confidence: float) -> float:
-    """A lower bound on epsilon from one fit with many independent canaries.
-
-    `canaries` were each included by a fair coin; the attacker made `guesses` and abstained from the rest; `right` of
-    them were right. Under (epsilon, delta)-privacy the number of right guesses is below a binomial one with success
-    exp(epsilon) / (1 + exp(epsilon)), but for a term of delta (Steinke, Nasr, Jagielski 2023, theorem 5.2).
-    """
-    low, high = 0.0, 50.0
-    if _right_by_chance(low, right, guesses, canaries, delta) > 1 - confidence:
-        return 0.0
-    while high - low > 1e-4:
-        middle = (low + high) / 2
-        if _right_by_chance(middle, right, guesses, canaries, delta) <= 1 - confidence:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-def _right_by_chance(epsilon: float, right: int, guesses: int, canaries: int, delta: float) -> float:
-    """An upper bound on the chance of `right` or more right guesses under (epsilon, delta): theorem 5.2's tail."""
-    from scipy.stats import binom
-
-    chance = 1 / (1 + math.exp(-epsilon))
-    tail = float(binom.sf(right - 1, guesses, chance))
-    if not delta:
-        return tail
-    upto = np.arange(1, right + 1)
-    # theorem 5.2: the delta term is 2 m delta times the largest mean of the last i point masses below `right`
-    mass = binom.pmf(right - upto, guesses, chance)
-    worst = float(np.max(np.cumsum(mass) / upto)) if right else 0.0
-    return min(1.0, tail + 2 * canaries * delta * worst)
