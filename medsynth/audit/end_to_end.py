@@ -24,7 +24,7 @@ from ..privacy.vault import Vault
 from ..rng import Entropy, NoNoise, system_entropy
 from ..schema import Schema
 from .mechanisms import Finding
-from .statistics import Errors, upper_rate
+from .statistics import errors_at
 
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float64]
@@ -115,11 +115,7 @@ def audit_end_to_end(
             scores[present].append(watched.score / math.sqrt(watched.information))
         progress(k + 1, trials)
     without, present_scores = (np.array(scores[side]) for side in (False, True))
-    risk = (1 - confidence) / 2
-    found = Errors(
-        false_positive=upper_rate(int((without > 0).sum()), trials, risk),
-        false_negative=upper_rate(int((present_scores <= 0).sum()), trials, risk),
-    )
+    found = errors_at(0.0, without, present_scores, confidence)
     return Finding(
         name=f"{method}, end to end",
         worst_case="one row unlike all others; the attacker knows these and sees every release",

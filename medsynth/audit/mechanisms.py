@@ -25,7 +25,7 @@ from ..privacy.release import Releases
 from ..privacy.vault import Axes, Vault
 from ..rng import Entropy, system_entropy
 from ..transforms.grid import Grid
-from .statistics import Errors, errors, upper_rate
+from .statistics import errors, errors_at
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -73,11 +73,7 @@ def audit_mechanism(case: Case, trials: int, confidence: float, entropy: Entropy
     """
     entropy = entropy or system_entropy()
     without, present = (_scores(case, side, trials, entropy) for side in (False, True))
-    risk = (1 - confidence) * FIXED_RISK / 2
-    fixed = Errors(
-        false_positive=upper_rate(int((without > MU / 2).sum()), trials, risk),
-        false_negative=upper_rate(int((present <= MU / 2).sum()), trials, risk),
-    )
+    fixed = errors_at(MU / 2, without, present, 1 - (1 - confidence) * FIXED_RISK)
     learned = errors(without, present, 1 - (1 - confidence) * (1 - FIXED_RISK))
     return Finding(
         name=case.name,

@@ -61,9 +61,15 @@ def errors(without: Floats, present: Floats, confidence: float) -> Errors:
     learn, judged = (without[::2], present[::2]), (without[1::2], present[1::2])
     risk = (1 - confidence) / 2
     threshold = _best_threshold(*learn, risk)
+    return errors_at(threshold, *judged, confidence)
+
+
+def errors_at(threshold: float, without: Floats, present: Floats, confidence: float) -> Errors:
+    """What scores prove of an attacker who guesses "present" beyond a `threshold` that was fixed beforehand."""
+    risk = (1 - confidence) / 2
     return Errors(
-        false_positive=upper_rate(int((judged[0] > threshold).sum()), len(judged[0]), risk),
-        false_negative=upper_rate(int((judged[1] <= threshold).sum()), len(judged[1]), risk),
+        false_positive=upper_rate(int((without > threshold).sum()), len(without), risk),
+        false_negative=upper_rate(int((present <= threshold).sum()), len(present), risk),
     )
 
 
