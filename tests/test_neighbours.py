@@ -70,7 +70,7 @@ def released(frame: Any, schema: Any, method: Any, target: Any = None) -> Any:
         notice=texts.append,
         progress=lambda plan, *facts: texts.append(facts),
     )
-    facts = {key: value for key, value in model.describe().items() if key != "seconds"}
+    facts = model.describe()
     tensors = {name: tensor.tobytes() for name, tensor in model.tensors.items()}
     return json.dumps(facts), tensors, texts, sample_csv(model, 50, seed=2)
 
