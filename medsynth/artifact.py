@@ -82,9 +82,17 @@ class Model:
 
         body = json.dumps(self.describe())  # columns keep their order
         metadata = {"medsynth": body, "sha256": _digest(body, self.tensors)}
-        content = save({k: np.ascontiguousarray(t) for k, t in self.tensors.items()}, metadata)
+        content = _in_order(save({k: np.ascontiguousarray(t) for k, t in self.tensors.items()}, metadata))
         atomic_write(Path(path), lambda file: file.write(content), force=force)
         return Path(path)
+
+
+def _in_order(content: bytes) -> bytes:
+    """The file with its header's keys sorted: safetensors writes them in an order that differs from call to call."""
+    (length,) = struct.unpack("<Q", content[:8])
+    header = json.dumps(json.loads(content[8 : 8 + length]), sort_keys=True).encode()
+    header += b" " * (-len(header) % 8)
+    return struct.pack("<Q", len(header)) + header + content[8 + length :]
 
 
 def _digest(body: str, tensors: Arrays) -> str:
