@@ -18,7 +18,8 @@ from ..transforms.number import Continuous, Count
 Floats = NDArray[np.float64]
 HALF_OCTAVES = np.arange(-40, 61)  # half octaves: magnitudes from 2^-20 to 2^30
 MAGNITUDES = 2 * len(HALF_OCTAVES) + 2  # negative, zero, positive, missing
-MOST_DECIMALS = 8
+MOST_DECIMALS, USUAL_DECIMALS = 8, 2  # digits after the point that are counted; kept where none of them is clear
+RANGES = (2, 4, 8, 16)  # widths of ranges of magnitudes, in cells, that are tried where no single cell is clear
 FEW_LEVELS = 20  # an integer column of at most so many surviving levels may be categorical
 REQUIRED_SHARE = 0.95  # of the rows that a choice must cover
 LARGEST_BOUND = 1e9  # codes of whole numbers between such bounds still fit into 32 bits
@@ -72,12 +73,24 @@ def magnitude_cell(values: Floats) -> NDArray[np.int64]:
 def bounds(counts: Floats, std: float) -> tuple[float, float]:
     """Bounds around every cell whose noisy count rises clearly above the noise.
 
-    The threshold is one that noise alone passes in any cell with a chance of at most 5 %.
+    The threshold is one that noise alone passes in any cell with a chance of at most 5 %. In a small table no single
+    cell may pass it: then the best of the ranges of two cells is tried, or of four, or more.
     """
-    clear = np.nonzero(counts[:-1] > std * math.sqrt(2 * math.log(MAGNITUDES / 0.05)))[0]
-    if not len(clear):
-        return 0.0, 1.0
-    return _edge(int(clear[0]), upper=False), _edge(int(clear[-1]), upper=True)
+    threshold = std * math.sqrt(2 * math.log(MAGNITUDES / 0.05))
+    clear = np.nonzero(counts[:-1] > threshold)[0]
+    if len(clear):
+        return _edge(int(clear[0]), upper=False), _edge(int(clear[-1]), upper=True)
+    for width in RANGES:
+        sums = np.convolve(counts[:-1], np.ones(width), "valid")
+        if sums.max() > threshold * math.sqrt(width):
+            first = int(sums.argmax())
+            return _edge(first, upper=False), _edge(first + width - 1, upper=True)
+    return 0.0, 1.0
+
+
+def _believed(counts: Floats, std: float) -> Floats:
+    """Noisy counts, those below twice their noise as zero: the noise of many empty cells adds up to many rows."""
+    return np.where(counts > 2 * std, counts, 0.0)
 
 
 def _edge(cell: int, *, upper: bool) -> float:
@@ -93,9 +106,9 @@ def _edge(cell: int, *, upper: bool) -> float:
     return float(f"{math.copysign(rounded, cell - middle):.2g}")
 
 
-def scale(counts: Floats) -> Literal["linear", "log"]:
+def scale(counts: Floats, std: float) -> Literal["linear", "log"]:
     """The scale: log for a column without negative numbers whose positive part spans a wide range, else linear."""
-    positive = np.clip(counts[len(HALF_OCTAVES) + 1 : -1], 0, None)
+    positive = _believed(counts[len(HALF_OCTAVES) + 1 : -1], std)
     if positive.sum() <= 0:
         return "linear"
     share = np.cumsum(positive) / positive.sum()
@@ -121,15 +134,16 @@ def number(counts: Floats, std: float, decimals: Floats | None, column: ColumnKi
     missing cells.
     """
     missing = column.words or column.seen_again(float(counts[-1]), std).missing
-    low, high = _widened(*bounds(counts, std), scale(counts))
-    kind: Literal["linear", "log"] = scale(counts) if low >= 0 else "linear"
+    found = scale(counts, std)
+    low, high = _widened(*bounds(counts, std), found)
+    kind: Literal["linear", "log"] = found if low >= 0 else "linear"
     if decimals is None:
         whole = (math.floor(low), max(math.floor(low) + 1, math.ceil(high)))
         usual = min(max(round(_typical(counts)), whole[0]), whole[1])
         return Count(bounds=whole, scale=kind, missing=missing, unknown="missing" if missing else usual)
     low, high = (low, high) if high > low else (low, low + 1.0)
-    share = np.cumsum(np.clip(decimals, 0, None))
-    places = int(np.searchsorted(share, REQUIRED_SHARE * max(share[-1], 1e-9)))
+    share = np.cumsum(_believed(decimals, std))
+    places = int(np.searchsorted(share, REQUIRED_SHARE * share[-1])) if share[-1] > 0 else USUAL_DECIMALS
     # At least two codes, and no more than fit into 32 bits.
     fewest = max(0, math.ceil(-math.log10(high - low)))
     most = max(fewest, math.floor(8 - math.log10(high - low)))
