@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 HALF_OCTAVES = np.arange(-40, 61)  # half octaves: magnitudes from 2^-20 to 2^30
 MAGNITUDES = 2 * len(HALF_OCTAVES) + 2  # negative, zero, positive, missing
 MOST_DECIMALS, USUAL_DECIMALS = 8, 2  # digits after the point that are counted; kept where none of them is clear
-RANGES = (2, 4, 8, 16)  # widths of ranges of magnitudes, in cells, that are tried where no single cell is clear
+RANGES = (1, 2, 4, 8, 16)  # widths of ranges of magnitudes, in cells, that are tried where no single cell is clear
 FEW_LEVELS = 20  # an integer column of at most so many surviving levels may be categorical
 REQUIRED_SHARE = 0.95  # of the rows that a choice must cover
 LARGEST_BOUND = 1e9  # codes of whole numbers between such bounds still fit into 32 bits
@@ -73,19 +73,19 @@ def magnitude_cell(values: Floats) -> NDArray[np.int64]:
 def bounds(counts: Floats, std: float) -> tuple[float, float]:
     """Bounds around every cell whose noisy count rises clearly above the noise.
 
-    The threshold is one that noise alone passes in any cell with a chance of at most 5 %. In a small table no single
-    cell may pass it: then the best of the ranges of two cells is tried, or of four, or more.
+    The threshold is one that noise alone passes in any cell with a chance of at most 5 %. In a small table no cell may
+    pass it: then the range of one to sixteen cells is taken that stands out most, if any does at all.
     """
     threshold = std * math.sqrt(2 * math.log(MAGNITUDES / 0.05))
     clear = np.nonzero(counts[:-1] > threshold)[0]
     if len(clear):
         return _edge(int(clear[0]), upper=False), _edge(int(clear[-1]), upper=True)
-    for width in RANGES:
-        sums = np.convolve(counts[:-1], np.ones(width), "valid")
-        if sums.max() > threshold * math.sqrt(width):
-            first = int(sums.argmax())
-            return _edge(first, upper=False), _edge(first + width - 1, upper=True)
-    return 0.0, 1.0
+    sums = {width: np.convolve(counts[:-1], np.ones(width), "valid") / math.sqrt(width) for width in RANGES}
+    width = max(RANGES, key=lambda width: float(sums[width].max()))
+    if sums[width].max() < CLEAR_STDS * std:
+        return 0.0, 1.0
+    first = int(sums[width].argmax())
+    return _edge(first, upper=False), _edge(first + width - 1, upper=True)
 
 
 def _believed(counts: Floats, std: float) -> Floats:

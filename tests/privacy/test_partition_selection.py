@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy import stats
 
 import medsynth
 from medsynth.errors import BudgetError
+from medsynth.fitting import plan_fit
 from medsynth.io.table import from_frame
 from medsynth.privacy import partition_selection as selection
 from medsynth.privacy.accounting.calibration import make_plan
@@ -18,7 +20,7 @@ from medsynth.privacy.accounting.events import Event, Thresholded
 from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.privacy.partition_selection import RawTable
 from medsynth.privacy.release import Releases
-from medsynth.rng import SeededEntropy
+from medsynth.rng import NoNoise, SeededEntropy
 from medsynth.schema import Binary, Categorical, Continuous, Count, inference
 from medsynth.schema.inference import ColumnKind
 from medsynth.transforms.table_codec import encode
@@ -159,3 +161,36 @@ def test_fit_without_a_schema(frame: pd.DataFrame) -> None:
     assert "id17" not in model.schema.to_yaml()
     drawn = medsynth.sample(model, 100, seed=0)
     assert list(drawn.columns) == list(frame.columns)
+
+
+def test_the_largest_change_over_neighbours_is_what_is_charged(frame: pd.DataFrame) -> None:
+    """Exact kinds and formats of a table, and of the table without one row: sqrt(k) apart, with equality."""
+    small = frame.head(60).assign(day=[f"20{k % 20 + 10}-01-05" for k in range(60)])
+    found = []
+    for table in (small, small.drop(index=9).reset_index(drop=True)):
+        plan = make_plan(selection.queries(), epsilon=50.0, delta=1e-5, rows=60)
+        ledger, taken = plan.ledger("t"), dict[str, Any]()
+
+        class Kept(Releases):
+            def release(self, label: Any, sensitivity: Any, draw: Any, taken: Any = taken) -> Any:
+                taken[label] = super().release(label, sensitivity, draw)
+                return taken[label]
+
+        RawTable(from_frame(table), 60, Kept(ledger, NoNoise())).measure_schema("t", "sex")
+        found.append((ledger, {label: np.concatenate(taken[label].arrays) for label in taken}))
+    charged = {entry.label: entry.sensitivity for entry in found[0][0].entries}
+    assert charged == {entry.label: entry.sensitivity for entry in found[1][0].entries}
+    for label in (selection.KINDS, selection.FORMATS):
+        change = np.linalg.norm(found[0][1][label] - found[1][1][label])
+        assert change == pytest.approx(charged[label])
+    assert charged[selection.KINDS] == pytest.approx(np.sqrt(len(small.columns)))
+
+
+def test_the_plan_is_made_before_a_cell_is_read(tmp_path: Path) -> None:
+    """On the old code `8`, `8.5` and `x` gave three plans."""
+    plans = []
+    for cell in ("8", "8.5", "x"):
+        table = pd.DataFrame({"a": ["8"] * 20 + [cell], "b": ["yes", "no", "yes"] * 7})
+        table.to_csv(tmp_path / "t.csv", index=False)
+        plans.append(plan_fit(tmp_path / "t.csv", epsilon=3.0, method="independent")[0])
+    assert plans[0] == plans[1] == plans[2]
