@@ -165,7 +165,7 @@ def changed(cell: Any, columns: tuple[str, ...]) -> dict[str, list[Any]]:
 
 def as_csv(table: dict[str, list[Any]]) -> bytes:
     """A CSV file whose fields are quoted where they need it. Bytes stand in it as they are."""
-    text, raw = io.StringIO(), {}
+    text, raw = io.StringIO(), dict[str, bytes]()
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(table)
     for record in zip(*table.values(), strict=True):
