@@ -89,8 +89,8 @@ def bounds(counts: Floats, std: float) -> tuple[float, float]:
 
 
 def _believed(counts: Floats, std: float) -> Floats:
-    """Noisy counts, those below twice their noise as zero: the noise of many empty cells adds up to many rows."""
-    return np.where(counts > 2 * std, counts, 0.0)
+    """Noisy counts, those that are not clear as zero: the noise of many empty cells adds up to many rows."""
+    return np.where(counts > CLEAR_STDS * std, counts, 0.0)
 
 
 def _edge(cell: int, *, upper: bool) -> float:
