@@ -17,7 +17,7 @@ from ..schema import Schema, inference
 from ..transforms.column import Column
 from .accounting.calibration import Query
 from .accounting.events import Event, Thresholded
-from .noise import Floats, noised
+from .noise import Floats, Integers, noised
 from .release import Release, Releases
 
 TARGET, LEVELS, FORMATS = "schema: target levels", "schema: levels", "schema: number formats"
@@ -94,8 +94,8 @@ class RawTable:
             for name in names:
                 cells = self.__table.cells[name]
                 exact = cells[~cells.isin(MISSING_TOKENS)].value_counts().sort_index()  # no order by true counts
-                noisy = noised(np.asarray(exact, dtype=np.float64), std, self.__releases.entropy)
-                missing = noised(np.array([float(len(cells) - exact.sum())]), std, self.__releases.entropy)
+                noisy = noised(np.asarray(exact, dtype=np.int64), std, self.__releases.entropy)
+                missing = noised(np.array([len(cells) - exact.sum()], np.int64), std, self.__releases.entropy)
                 passed = noisy > threshold
                 arrays += [noisy[passed], missing]
                 words += [str(word) for word in exact.index[passed]]
@@ -137,16 +137,16 @@ class RawTable:
     def __values(self, name: str) -> Floats:
         return pd.to_numeric(self.__table.cells[name], errors="coerce").to_numpy(np.float64)
 
-    def __magnitudes(self, name: str) -> Floats:
+    def __magnitudes(self, name: str) -> Integers:
         """Exact counts of each magnitude of a column of numbers."""
         cells = inference.magnitude_cell(self.__values(name))
-        return np.bincount(cells, minlength=inference.MAGNITUDES).astype(np.float64)
+        return np.bincount(cells, minlength=inference.MAGNITUDES)
 
-    def __decimals(self, name: str) -> Floats:
+    def __decimals(self, name: str) -> Integers:
         """Exact counts of numbers with none, one, two, ... digits after the point."""
         numbers = self.__table.cells[name][~np.isnan(self.__values(name))]
         digits = numbers.str.partition(".")[2].str.len().clip(upper=inference.MOST_DECIMALS)
-        return np.bincount(digits.astype(np.int64), minlength=inference.MOST_DECIMALS + 1).astype(np.float64)
+        return np.bincount(digits.astype(np.int64), minlength=inference.MOST_DECIMALS + 1)
 
     def __repr__(self) -> str:
         return "RawTable(private rows)"
