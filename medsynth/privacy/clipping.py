@@ -24,7 +24,7 @@ from .networks import Mlp
 Loss = Callable[[Tensor], Tensor]  # critic outputs (rows, 1) to losses (rows,), each row's from its own output
 INPUT_BITS, INPUT_MOST = 18, 128  # grid and largest size of a layer's inputs
 GRADIENT_BITS, GRADIENT_MOST = 22, 32  # grid and largest size of the loss gradient at a layer's outputs
-OUTPUT_MOST, NODES_PER_UNIT = 32, 128  # of critic outputs: range and mesh on which the loss is differentiated
+OUTPUT_MOST, NODES_PER_UNIT = 32, 64  # of critic outputs: range and mesh on which the loss is differentiated
 PRODUCT_BITS = 44  # of a clipped gradient of a row, in the units in which rows are added
 EXACT_ROWS = 1 << (53 - PRODUCT_BITS)  # so many of them are added by one matrix product
 MOST_ROWS = 1 << (62 - PRODUCT_BITS)  # and so many in 64 bits

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from ..errors import BudgetError
 from ..rng import Entropy, NoNoise
@@ -24,6 +25,12 @@ def noise_grid(std: float) -> tuple[int, int]:
     """
     bits = min(max(GRID_BITS - math.frexp(std)[1] + 1, 0), FINEST_BITS)
     return 1 << bits, math.floor(math.ldexp(std, bits) * (1 + 2.0**-40)) + 1
+
+
+def rarely_exceeded(std: float, chance: float) -> float:
+    """A number that noise of `std`, as it is rounded and drawn, exceeds with at most this `chance`."""
+    steps, scale = noise_grid(std)
+    return (-float(ndtri(chance)) * scale + 1) / steps
 
 
 def noised(values: Integers, std: float, entropy: Entropy) -> Floats:

@@ -8,7 +8,6 @@ from typing import NoReturn
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtri
 
 from ..errors import BudgetError
 from ..io import table as io_table
@@ -17,7 +16,7 @@ from ..schema import Schema, inference
 from ..transforms.column import Column
 from .accounting.calibration import Query
 from .accounting.events import Event, Thresholded
-from .noise import Floats, Integers, noised
+from .noise import Floats, Integers, noised, rarely_exceeded
 from .release import Release, Releases
 
 TARGET, LEVELS, FORMATS = "schema: target levels", "schema: levels", "schema: number formats"
@@ -90,7 +89,7 @@ class RawTable:
             if not isinstance(event, Thresholded):
                 raise BudgetError("Names of levels are released by partition selection alone.")
             std, arrays, words = event.multiplier * sensitivity, list[Floats](), list[str]()
-            threshold = 1 + std * float(ndtri(1 - event.delta / len(names)))
+            threshold = 1 + rarely_exceeded(std, event.delta / len(names))
             for name in names:
                 cells = self.__table.cells[name]
                 exact = cells[~cells.isin(MISSING_TOKENS)].value_counts().sort_index()  # no order by true counts

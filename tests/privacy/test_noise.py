@@ -9,7 +9,7 @@ from scipy import stats
 
 from medsynth.errors import BudgetError
 from medsynth.privacy import noise
-from medsynth.privacy.noise import noise_grid, noised
+from medsynth.privacy.noise import noise_grid, noised, rarely_exceeded
 from medsynth.rng import NoNoise, SeededEntropy, SystemEntropy, coins
 
 DRAWS = 200_000
@@ -57,6 +57,15 @@ def test_the_support_of_a_release_does_not_depend_on_the_value() -> None:
     for std in (1e-3, 0.3, 2.0, 1e5):
         one, two = (noised(np.full(500, value), std, SeededEntropy(4)) for value in (41, 42))
         assert (two - one == 1).all()
+
+
+@pytest.mark.parametrize("std", [0.01, 1.0, 7.3, 1e6])
+@pytest.mark.parametrize("chance", [0.4, 1e-3, 1e-9])
+def test_noise_exceeds_its_threshold_as_rarely_as_is_charged(std: float, chance: float) -> None:
+    """The rounded noise exceeds t if the normal variable exceeds t less half a step at least."""
+    steps, scale = noise_grid(std)
+    threshold = rarely_exceeded(std, chance) * steps
+    assert 0.9 * chance < stats.norm.sf((threshold + 0.5) / scale) <= stats.norm.sf((threshold - 0.5) / scale) <= chance
 
 
 def test_only_whole_numbers_are_noised() -> None:

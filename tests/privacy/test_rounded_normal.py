@@ -66,8 +66,9 @@ def exp(t: Fraction, digits: int = 60) -> Decimal:
 
 def chance(whole: int, x: Fraction) -> Fraction:
     """With which a try is kept, to 60 digits."""
-    size: Fraction = (whole + x) ** 2
-    return Fraction(13, 16) * 2**whole * Fraction(exp(-size / 2))
+    size: Fraction = (whole + x) * (whole + x)
+    found: Fraction = Fraction(13, 16) * 2**whole * Fraction(exp(-size / 2))
+    return found
 
 
 def reference(tries: int, scale: int, words: bytes) -> list[int]:

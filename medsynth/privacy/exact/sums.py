@@ -30,7 +30,8 @@ def sums_scale(weights: Tensor) -> Tensor:
 
     The sizes of the weights are themselves added as whole numbers.
     """
-    sizes = (weights.abs() * 2.0**INPUT_BITS).ceil().sum(-2).amax().clamp(min=1) * 2.0**-INPUT_BITS
+    sizes = (weights.abs() * 2.0**INPUT_BITS).ceil().sum(-2, keepdim=True).amax(-1, keepdim=True).clamp(min=1)
+    sizes = sizes * 2.0**-INPUT_BITS
     return (2.0**WEIGHT_BITS - weights.shape[-2]) / sizes
 
 
@@ -40,7 +41,11 @@ class _Product(torch.autograd.Function):
     Its derivatives are such products again, by the unrounded values (straight through the rounding).
     """
 
-    generate_vmap_rule = True
+    @staticmethod
+    def vmap(info: Any, dims: tuple[int | None, int | None], x: Tensor, weights: Tensor) -> tuple[Tensor, int]:
+        """Of many rows at once: `forward` takes leading dimensions as they are."""
+        own, other = (t if d is None else t.movedim(d, 0) for t, d in zip((x, weights), dims, strict=True))
+        return product(own, other), 0
 
     @staticmethod
     def forward(x: Tensor, weights: Tensor) -> Tensor:
