@@ -80,7 +80,8 @@ def _table(found: Audit) -> str:
     for part, findings in groupby(found.findings, key=lambda finding: finding.part):
         lines += [
             "",
-            f"{part:<{WIDTH}}{'claimed':>8}{'proven':>8}{'share':>7}{'epsilon':>9}{'proven':>8}{'trials':>8}  worst case",
+            f"{part:<{WIDTH}}{'claimed':>8}{'proven':>8}{'share':>7}{'epsilon':>9}{'proven':>8}{'trials':>8}"
+            "  worst case",
         ]
         for f in findings:
             share = "" if f.share is None else f"{f.share:.0%}"

@@ -28,7 +28,8 @@ th,td{padding:.3rem .6rem;border-bottom:1px solid #ccc;vertical-align:top}td.n,t
 <p>{{ limits }}</p>
 {% for part, findings in parts %}
 <h2>{{ part[0]|upper }}{{ part[1:] }}</h2>
-<table><thead><tr><th scope="col">attacked</th><th scope="col" class="n">claimed</th><th scope="col" class="n">proven</th>
+<table><thead><tr><th scope="col">attacked</th><th scope="col" class="n">claimed</th>
+<th scope="col" class="n">proven</th>
 <th scope="col">share</th><th scope="col" class="n">epsilon claimed</th><th scope="col" class="n">epsilon proven</th>
 <th scope="col" class="n">trials</th></tr></thead><tbody>
 {% for f in findings %}
@@ -40,12 +41,14 @@ th,td{padding:.3rem .6rem;border-bottom:1px solid #ccc;vertical-align:top}td.n,t
 <td class="n">{{ f.epsilon_shown("claimed") }}</td><td class="n">{{ f.epsilon_shown("proven") }}</td>
 <td class="n">{{ "{:,}".format(f.trials) }}</td></tr>
 {% endfor %}</tbody></table>{% endfor %}
-<p>Confidence of each line by itself: {{ "%.4g"|format(100 * confidence) }} %. Claimed and proven are mu, the separation of two
-neighbouring tables in standard deviations of the noise, or the chance of an outcome that one of them cannot give.
+<p>Confidence of each line by itself: {{ "%.4g"|format(100 * confidence) }} %. Claimed and proven are mu, the
+separation of two neighbouring tables in standard deviations of the noise, or the chance of an outcome that one of them
+cannot give.
 Epsilon is at delta {{ delta }}.</p>
 <h2>Input files</h2><p>One odd cell in one row of a simulated file: what it changed beside that row, before anything was
 measured. "Refused": the file does not meet its schema, which is a condition of the claim.</p>
-<table><thead><tr><th scope="col">schema</th><th scope="col" class="n">identical</th><th scope="col" class="n">refused</th>
+<table><thead><tr><th scope="col">schema</th><th scope="col" class="n">identical</th>
+<th scope="col" class="n">refused</th>
 <th scope="col" class="n">differs</th><th scope="col">changed, by which cells</th></tr></thead><tbody>
 {% for mode, counts, changes in inputs %}
 <tr><th scope="row">{{ mode }}</th>{% for n in counts %}<td class="n">{{ n }}</td>{% endfor %}

@@ -19,9 +19,11 @@ from .inputs import RESULTS, InputFinding, audit_inputs
 from .loss_noise import METHOD as PUBLISHED
 from .loss_noise import audit_loss_noise
 from .mechanisms import CASES, NAMES, audit_mechanism, audit_names
-from .one_run import SETTINGS, audit_one_run
+from .one_run import SETTINGS, SHARDED, audit_one_run
 
 CONFIDENCE = 0.999
+FIT_SECONDS = {"independent": 0.08, "warm-dp-cgan": 1.6, "dp-cgan": 0.6, "dp-gan": 1.2}  # of one without and one with
+QUICK_SECONDS, FULL_SECONDS = 30.0, 2_000.0  # for whole fits
 QUICK_METHOD = "independent"  # the default's first measurements, without its training: fits take a moment
 Step = Callable[[int, int], None]  # steps done, steps in all
 Progress = Callable[[str, float, float], None]  # what is audited, expected seconds done, expected seconds in all
@@ -116,7 +118,7 @@ def run(
 
     No table is opened and no budget is spent. `quick` makes fewer trials, which prove a little less of each claim, and
     audits fits of the baseline where no `method` is named. A method that samples lots or shards is audited by canaries
-    in one fit; without `quick` and without `method`, all of them are. Each finding holds with the given confidence by
+    in one fit too; without `quick` and without `method`, all of them are. Each finding holds with the given confidence by
     itself. Raises UsageError for an unknown method or a confidence outside (0.5, 1).
     """
     if not 0.5 < confidence < 1:
@@ -172,10 +174,10 @@ def _fits(schema: Schema, method: str | None, quick: bool, confidence: float) ->
     todo = [Task(PUBLISHED, 0.4 * trials.published, published)]
     if not registry.METHODS[chosen].makes_claim:
         return todo
-    if chosen not in SETTINGS:
-        each = 0.08 if chosen == QUICK_METHOD else 1.6
-        whole = _stepwise(audit_end_to_end, chosen, schema, trials.fits, confidence)
-        todo.append(Task(f"{chosen}, fit", each * trials.fits, whole))
+    if chosen not in SHARDED:
+        each = FIT_SECONDS.get(chosen, 1.0)
+        fits = max(4, min(trials.fits, round((QUICK_SECONDS if quick else FULL_SECONDS) / each)))
+        todo.append(Task(f"{chosen}, fit", each * fits, _stepwise(audit_end_to_end, chosen, schema, fits, confidence)))
     sampled = [chosen] if chosen in SETTINGS else [] if quick or method else list(SETTINGS)
     todo += [Task(f"{name}, canaries", 25.0, _stepwise(audit_one_run, name, schema, confidence)) for name in sampled]
 

@@ -86,7 +86,7 @@ def test_a_refuted_claim_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.statistical
 def test_the_published_loss_noise_gan_is_convicted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its generator alone tells the target in every fit: 24 fits a side, at 90 % confidence, prove an epsilon above 1."""
+    """Its generator alone tells the target in every fit: 24 fits a side, at 90 %, prove an epsilon above 1."""
     monkeypatch.setattr(pipeline, "CASES", {})
     monkeypatch.setattr(pipeline, "NAMES", ())
     monkeypatch.setattr(pipeline, "QUICK", replace(FEW, published=24))
@@ -101,7 +101,7 @@ def test_progress_names_what_is_audited(few: None) -> None:
     assert all(before[1] <= after[1] + 1e-9 for before, after in zip(seen, seen[1:], strict=False))
 
 
-def test_a_method_that_samples_lots_is_watched_in_one_fit(few: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_method_that_samples_shards_is_watched_in_one_fit(few: None, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def one_run(name: str, *_: Any, **__: Any) -> Any:
@@ -109,10 +109,10 @@ def test_a_method_that_samples_lots_is_watched_in_one_fit(few: None, monkeypatch
         return audit_end_to_end("independent", EXAMPLE, 4, 0.9)
 
     monkeypatch.setattr(pipeline, "audit_one_run", one_run)
-    audit.run(method="dp-gan", quick=True)
-    assert asked == ["dp-gan"]
+    audit.run(method="gs-wgan", quick=True)
+    assert asked == ["gs-wgan"]
     with pytest.raises(UsageError):
-        audit_end_to_end("dp-gan", EXAMPLE, 4, 0.9)
+        audit_end_to_end("gs-wgan", EXAMPLE, 4, 0.9)
 
 
 def test_a_confidence_out_of_range_is_refused() -> None:
