@@ -2,8 +2,8 @@
 
 The attacker knows every row but the target's presence, the code, the plan and each noise scale, and sees each release
 at its full precision. For Gaussian measurements chosen adaptively the best test adds up the log likelihood ratios of
-all of them (`watched`). Where no lot is sampled it is a normal variable, whose mu is that of the composition; where lots
-are, what was proven is read off the plan's own trade-off curve (`composition`).
+all of them (`watched`). Where no lot is sampled it is a normal variable, whose mu is that of the composition; where
+lots are, what was proven is read off the plan's own trade-off curve (`composition`).
 """
 
 from __future__ import annotations

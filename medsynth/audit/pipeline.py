@@ -118,8 +118,8 @@ def run(
 
     No table is opened and no budget is spent. `quick` makes fewer trials, which prove a little less of each claim, and
     audits fits of the baseline where no `method` is named. A method that samples lots or shards is audited by canaries
-    in one fit too; without `quick` and without `method`, all of them are. Each finding holds with the given confidence by
-    itself. Raises UsageError for an unknown method or a confidence outside (0.5, 1).
+    in one fit too; without `quick` and without `method`, all of them are. Each finding holds with the given confidence
+    by itself. Raises UsageError for an unknown method or a confidence outside (0.5, 1).
     """
     if not 0.5 < confidence < 1:
         raise UsageError("`confidence` must lie between 0.5 and 1.")

@@ -1,7 +1,7 @@
 """How much of a method's claim whole fits prove, by how many: `python tests/benchmarks/audit_power.py [METHOD] [FITS]`.
 
-Scores are appended to METHOD.scores.csv in this folder as they come: killed, it goes on where it was. Several may run at
-once with files of their own (--file); --table alone prints the table of all that is on file.
+Scores are appended to METHOD.scores.csv in this folder as they come: killed, it goes on where it was. Several may run
+at once with files of their own (--file METHOD.2.scores.csv); --table prints the table of all that is on file.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def main() -> None:
     audited = WholeFits.of(given.method, schema.with_target(schema.target or schema.names[-1]))
     with one_thread():
         for _ in range(0 if given.table else given.fits - lines(file)):
-            scores = audited.scores(system_entropy())
+            pair = audited.scores(system_entropy())
             with file.open("a") as out:
-                out.write(",".join(map(repr, map(float, scores))) + "\n")
+                out.write(",".join(map(repr, map(float, pair))) + "\n")
     pattern = f"{given.method}*.scores.csv"
     scores = np.concatenate([np.loadtxt(path, delimiter=",", ndmin=2) for path in sorted(glob.glob(pattern))])
     print(f"{'fits a side':>12} {'claimed mu':>11} {'proven mu':>10} {'share':>6} {'epsilon':>8} {'proven':>7}")
