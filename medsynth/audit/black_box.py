@@ -16,8 +16,8 @@ from ..privacy.release import Releases
 from ..privacy.vault import Codes, Vault
 from ..rng import Entropy, system_entropy
 from ..schema import Schema
-from .end_to_end import DECLARED, EPSILON, reported, worst_case
 from .finding import DELTA, Finding
+from .fits.end_to_end import DECLARED, EPSILON, reported, worst_case
 from .statistics import Floats, errors
 
 PART = "synthetic rows, no proof"

@@ -13,13 +13,13 @@ from ..fitting.environment import one_thread
 from ..methods import registry
 from ..schema import Schema
 from .black_box import audit_rows
-from .end_to_end import audit_end_to_end
 from .finding import Finding
+from .fits.end_to_end import audit_end_to_end
+from .fits.loss_noise import METHOD as PUBLISHED
+from .fits.loss_noise import audit_loss_noise
+from .fits.one_run import SETTINGS, SHARDED, audit_one_run
 from .inputs import RESULTS, InputFinding, audit_inputs
-from .loss_noise import METHOD as PUBLISHED
-from .loss_noise import audit_loss_noise
 from .mechanisms import CASES, NAMES, audit_mechanism, audit_names
-from .one_run import SETTINGS, SHARDED, audit_one_run
 
 CONFIDENCE = 0.999
 FIT_SECONDS = {"independent": 0.08, "warm-dp-cgan": 1.6, "dp-cgan": 0.6, "dp-gan": 1.2}  # of one without and one with

@@ -2,8 +2,9 @@
 
 import pytest
 
-from medsynth.audit import one_run, pipeline
-from medsynth.audit.one_run import audit_one_run
+from medsynth.audit import pipeline
+from medsynth.audit.fits import one_run
+from medsynth.audit.fits.one_run import audit_one_run
 from medsynth.privacy import vault
 from medsynth.rng import SeededEntropy
 from medsynth.schema import Schema

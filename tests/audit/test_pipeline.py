@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from medsynth import audit
 from medsynth.audit import pipeline
-from medsynth.audit.end_to_end import audit_end_to_end
+from medsynth.audit.fits.end_to_end import audit_end_to_end
 from medsynth.audit.mechanisms import CASES, NAMES
 from medsynth.errors import UsageError
 from medsynth.privacy import vault

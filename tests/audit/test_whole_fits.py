@@ -6,10 +6,10 @@ import torch
 from scipy.stats import norm
 
 from medsynth.audit import pipeline
-from medsynth.audit.composition import proven_epsilon
-from medsynth.audit.end_to_end import WholeFits
+from medsynth.audit.fits.composition import proven_epsilon
+from medsynth.audit.fits.end_to_end import WholeFits
+from medsynth.audit.fits.watched import Done, WatchedVault
 from medsynth.audit.statistics import Errors
-from medsynth.audit.watched import Done, WatchedVault
 from medsynth.privacy import vault
 from medsynth.privacy.accounting.calibration import Query, make_plan
 from medsynth.privacy.networks import Mlp

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from medsynth.audit.end_to_end import WholeFits
+from medsynth.audit.fits.end_to_end import WholeFits
 from medsynth.audit.pipeline import EXAMPLE
 from medsynth.fitting.environment import one_thread
 from medsynth.rng import system_entropy

@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UsageError
-from ..methods import registry
-from ..methods.protocol import MethodModule
-from ..privacy.accounting.calibration import Plan, make_plan
-from ..privacy.accounting.events import Gaussian, SubsampledGaussian
-from ..rng import Entropy, system_entropy
-from ..schema import Schema
+from ...errors import UsageError
+from ...methods import registry
+from ...methods.protocol import MethodModule
+from ...privacy.accounting.calibration import Plan, make_plan
+from ...privacy.accounting.events import Gaussian, SubsampledGaussian
+from ...rng import Entropy, system_entropy
+from ...schema import Schema
+from ..finding import Finding, gaussian_epsilon
+from ..statistics import errors_at
 from .composition import proven_epsilon
-from .finding import Finding, gaussian_epsilon
-from .statistics import errors_at
 from .watched import Done, WatchedVault
 
 Codes = NDArray[np.int32]

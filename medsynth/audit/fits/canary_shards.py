@@ -12,14 +12,14 @@ import numpy as np
 from scipy.special import logsumexp
 from torch import Tensor
 
-from ..privacy.accounting.events import Event, PublicOrderGaussian
-from ..privacy.accounting.ledger import Ledger
-from ..privacy.shard_critics import CriticConfig
-from ..privacy.shards import Shards
-from ..privacy.vault import Codes, Vault
-from ..rng import Entropy, NoNoise
+from ...privacy.accounting.events import Event, PublicOrderGaussian
+from ...privacy.accounting.ledger import Ledger
+from ...privacy.shard_critics import CriticConfig
+from ...privacy.shards import Shards
+from ...privacy.vault import Codes, Vault
+from ...rng import Entropy, NoNoise
+from ..recorder import Recorder
 from .canaries import CanaryVault
-from .recorder import Recorder
 
 EXACT, MANY = "exact upstream gradient", 10**9
 TINY = 1e-300

@@ -11,11 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..privacy.accounting import accountant
-from ..privacy.accounting.calibration import Plan
-from ..privacy.accounting.events import Event, SubsampledGaussian
-from ..rng import numpy_stream
-from .statistics import Errors, Floats
+from ...privacy.accounting import accountant
+from ...privacy.accounting.calibration import Plan
+from ...privacy.accounting.events import Event, SubsampledGaussian
+from ...rng import numpy_stream
+from ..statistics import Errors, Floats
 
 DRAWS = 50_000  # simulated fits a side: many more than an audit makes
 HALVINGS = 9

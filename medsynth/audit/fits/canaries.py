@@ -14,21 +14,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..privacy.accounting.calibration import Plan
-from ..privacy.accounting.events import SubsampledGaussian
-from ..privacy.clipping import Loss, factors
-from ..privacy.networks import Mlp
-from ..privacy.pair_clipping import Groups, PairLoss, pair_gradients
-from ..privacy.vault import Axes, Codes, Vault
-from ..rng import Entropy
-from .recorder import Recorder
+from ...privacy.accounting.calibration import Plan
+from ...privacy.accounting.events import SubsampledGaussian
+from ...privacy.clipping import Loss, factors
+from ...privacy.networks import Mlp
+from ...privacy.pair_clipping import Groups, PairLoss, pair_gradients
+from ...privacy.vault import Axes, Codes, Vault
+from ...rng import Entropy
+from ..recorder import Recorder
+from .watched import Done
 
 Floats = NDArray[np.float64]
 PARTNERS = 4  # draws of a pair's other row and coefficient, over which a canary's gradient is averaged
-
-
-class Done(Exception):
-    """Raised once all that was planned is released: what follows is post-processing and tells an attacker no more."""
 
 
 class CanaryVault:

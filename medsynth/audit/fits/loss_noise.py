@@ -14,17 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from ..methods import registry
-from ..methods.loss_noise import method as loss_noise
-from ..methods.protocol import Arrays
-from ..privacy.accounting.calibration import Plan, make_plan
-from ..privacy.release import Releases
-from ..privacy.vault import Vault
-from ..rng import Entropy, NoNoise, system_entropy
-from ..schema import Schema
+from ...methods import registry
+from ...methods.loss_noise import method as loss_noise
+from ...methods.protocol import Arrays
+from ...privacy.accounting.calibration import Plan, make_plan
+from ...privacy.release import Releases
+from ...privacy.vault import Vault
+from ...rng import Entropy, NoNoise, system_entropy
+from ...schema import Schema
+from ..finding import DELTA, Finding
+from ..statistics import errors_at
 from .end_to_end import OTHERS, PART, reported, worst_case
-from .finding import DELTA, Finding
-from .statistics import errors_at
 
 METHOD = "loss-noise"
 STEPS = 3

@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from ..methods import registry
-from ..privacy.accounting.calibration import make_plan
-from ..rng import Entropy, numpy_stream, system_entropy
-from ..schema import Schema
-from .canaries import CanaryVault, Done, Floats
+from ...methods import registry
+from ...privacy.accounting.calibration import make_plan
+from ...rng import Entropy, numpy_stream, system_entropy
+from ...schema import Schema
+from ..finding import DELTA, Finding
+from ..statistics import one_run_epsilon
+from .canaries import CanaryVault, Floats
 from .canary_shards import ShardedCanaryVault
-from .finding import DELTA, Finding
-from .statistics import one_run_epsilon
+from .watched import Done
 
 CANARIES = 400
 EPSILON = 2.0  # so small that a fit without noise is convicted: 400 right guesses prove about 4

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..privacy.accounting.calibration import Plan
-from ..privacy.accounting.events import SubsampledGaussian
-from ..privacy.vault import Codes, Vault
-from ..rng import Entropy, NoNoise
-from .recorder import Recorder
+from ...privacy.accounting.calibration import Plan
+from ...privacy.accounting.events import SubsampledGaussian
+from ...privacy.vault import Codes, Vault
+from ...rng import Entropy, NoNoise
+from ..recorder import Recorder
 
 Floats = NDArray[np.float64]
 COIN = 4  # bytes; zeros are a coin that says yes
