@@ -12,6 +12,8 @@ from ..errors import UsageError
 from ..fitting.environment import one_thread
 from ..methods import registry
 from ..schema import Schema
+from ..transforms.categorical import Categorical, without_levels
+from ..transforms.hierarchies import hierarchy
 from .black_box import audit_rows
 from .finding import Finding
 from .fits.end_to_end import audit_end_to_end
@@ -123,7 +125,7 @@ def run(
     """
     if not 0.5 < confidence < 1:
         raise UsageError("`confidence` must lie between 0.5 and 1.")
-    known = Schema.from_dict(EXAMPLE) if schema is None else schema.with_target(schema.target or schema.names[-1])
+    known = simulated_schema(Schema.from_dict(EXAMPLE) if schema is None else schema)
     todo = _measurements(QUICK if quick else FULL, confidence)
     todo += _fits(known, method, quick, confidence)
     inputs: list[InputFinding] = []
@@ -141,6 +143,22 @@ def run(
             done += task.seconds
     progress("done", total, total)
     return Audit(findings=tuple(findings), inputs=tuple(inputs), schema=known.name)
+
+
+def simulated_schema(schema: Schema) -> Schema:
+    """A schema with a target, whose columns in a hierarchy have its widest groups for levels where none are named."""
+    columns = {
+        name: column.model_copy(update={"levels": (*_widest(column), column.unknown)})
+        for name, column in without_levels(schema.columns).items()
+    }
+    return schema.model_copy(update={"columns": schema.columns | columns}).with_target(
+        schema.target or schema.names[-1]
+    )
+
+
+def _widest(column: Categorical) -> list[str]:
+    labels = {node.label for node in hierarchy(column.hierarchy or "").children(None)}
+    return sorted(labels - {str(column.unknown)})
 
 
 def _within(progress: Progress, task: Task, before: float, total: float, done: int, of: int) -> None:

@@ -7,12 +7,13 @@ attacker did is what was proven.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 
 import numpy as np
 
 from ...privacy.accounting import accountant
-from ...privacy.accounting.calibration import Plan
+from ...privacy.accounting.calibration import PRV_FAILURES, Plan
 from ...privacy.accounting.events import Event, SubsampledGaussian
 from ...rng import numpy_stream
 from ..statistics import Errors, Floats
@@ -30,7 +31,11 @@ def proven_epsilon(plan: Plan, errors: Errors, delta: float) -> float:
             low = middle  # under so much noise no attacker does so well
         else:
             high = middle
-    return accountant.epsilon(_louder(plan, low), delta, plan.accountant) if low else 0.0
+    if not low:
+        return 0.0
+    with contextlib.suppress(*PRV_FAILURES):  # so little noise that PRV accounting finds no bound
+        return accountant.epsilon(_louder(plan, low), delta, plan.accountant)
+    return accountant.epsilon(_louder(plan, low), delta, "rdp")
 
 
 def _louder(plan: Plan, scale: float) -> list[tuple[Event, int]]:

@@ -25,6 +25,7 @@ LABELS = (partition_selection.TARGET, partition_selection.LEVELS)
 COLUMNS = tuple(f"c{k}" for k in range(9))  # of text; the last is the target
 COMMON, OWN = ("a", "b"), "c"  # levels that many rows have, and the one that the target alone has
 ROWS, CHANCE = 400, 0.2
+CAUTION = 0.1  # of the risk: a chance is charged to the full, so that its bound alone would be wrong as often as it may
 EVENT = Thresholded(multiplier=math.sqrt(len(LABELS)) / MU, delta=CHANCE)
 
 
@@ -71,7 +72,7 @@ def audit_names(label: str, trials: int, confidence: float, entropy: Entropy | N
         name=f"names released: {label.removeprefix('schema: ')}",
         worst_case="a row with a level of its own in every column",
         claimed_chance=CHANCE,
-        proven_chance=1 - upper_rate(trials - hits, trials, 1 - confidence),
+        proven_chance=1 - upper_rate(trials - hits, trials, (1 - confidence) * CAUTION),
         trials=trials,
         confidence=confidence,
     )
