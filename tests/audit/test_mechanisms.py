@@ -24,7 +24,7 @@ def test_nearly_all_of_the_claim_is_proven_and_never_more(name: str) -> None:
     """The seed is fixed. 12,000 trials prove 95 % of a claim; fewer prove less, and less of what is sampled."""
     case = CASES[name]
     trials = 12_000 if name in THOROUGH else TRIALS // case.slow
-    reach = 0.95 if name in THOROUGH else 0.7 if case.rate == case.slow == 1 else 0.35
+    reach = 0.95 if name in THOROUGH else 0.7 if case.rate == case.slow == 1 else 0.25
     found = audit_mechanism(case, trials, CONFIDENCE, SeededEntropy(1))
     assert found.proven_mu is not None and found.claimed_mu == case.mu
     assert reach * case.mu <= found.proven_mu <= case.mu and not found.refutes
