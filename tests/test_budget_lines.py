@@ -1,5 +1,6 @@
 """The budget file: reserved before, settled after, under one lock; totals for rows and patients; nothing believed."""
 
+import functools
 import json
 import math
 import multiprocessing
@@ -7,6 +8,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from medsynth.budget import Budget
 from medsynth.errors import ArtifactError, MedsynthError
@@ -14,6 +16,7 @@ from medsynth.privacy.accounting import accountant
 from medsynth.privacy.accounting.calibration import Plan, Query, make_plan
 
 
+@functools.cache
 def planned(epsilon: float = 1.0, patient: int | None = None) -> Plan:
     return make_plan([Query(label="m", weight=1.0)], epsilon=epsilon, delta=1e-5, rows=1000, max_rows=patient)
 
@@ -143,6 +146,26 @@ def test_no_fit_on_file_and_no_folder(budget: Budget, tmp_path: Path) -> None:
         budget.spent()
     with pytest.raises(MedsynthError, match="cannot be written"):
         Budget.of(tmp_path / "none" / "patients.csv").reserve(planned(), method="independent", noise=True)
+
+
+def test_a_file_that_another_fit_holds_is_waited_for(budget: Budget, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not written to: lines of fits at once would be lost."""
+    kept = budget.reserve(planned(), method="independent", noise=True)
+    monkeypatch.setattr("medsynth.budget.LOCK_SECONDS", 0.2)
+    with FileLock(f"{budget.path}.lock"), pytest.raises(MedsynthError, match="locked by another fit"):
+        budget.reserve(planned(), method="independent", noise=True)
+    assert [fit.number for fit in budget.spent().fits] == [kept]
+
+
+def test_a_reservation_is_on_the_disk_before_anything_is_measured(
+    budget: Budget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(MedsynthError, match="No space left"):
+        budget.reserve(planned(), method="independent", noise=True)
 
 
 def one_fit(table: Path) -> None:

@@ -1,0 +1,194 @@
+"""Plant each fault of the lists, one at a time, and see that its guard fails; first that the guard passes without it.
+
+    python tests/faults/run.py --processes 2
+    python tests/faults/run.py --only "no noise on distances"
+    python tests/faults/run.py --page
+
+The sources are copied to a temporary folder, a copy for each process; the checkout is not touched. What was found is
+kept in results/faults.jsonl, so that a run that was stopped goes on; it counts only while sources, guard and fault are
+the same. Prints a line a fault, and ends with an error if one survived.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Queue
+
+from catalogue import PAGE, ROOT, Fault, load, page
+from trial import RENAMED, Outcome, attempt
+
+RESULTS = ROOT / "results" / "faults.jsonl"
+WATCHED = (
+    "medsynth",
+    "cli",
+    "schemas",
+    "sample_data",
+    "pyproject.toml",
+)  # what a result depends on, and its guard's file
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """A guard to run: with a fault planted, or without, to see that it passes."""
+
+    guard: str
+    fault: Fault | None = None
+
+    @property
+    def name(self) -> str:
+        """What the line says."""
+        return self.fault.name if self.fault else "without a fault"
+
+    @property
+    def digest(self) -> str:
+        """What identifies it among results: fault, guard, and the guard's file as it is now."""
+        own = self.fault.digest if self.fault else ""
+        text = (ROOT / self.guard.split("::")[0]).read_text()
+        return hashlib.sha256("\0".join([own, self.guard, text]).encode()).hexdigest()
+
+    def met(self, outcome: Outcome) -> bool:
+        """Whether it went as it must: a guard holds without a fault, and fails with it for the right reason."""
+        if self.fault is None:
+            return outcome.holds
+        return outcome.phase == "call" and outcome.error == self.fault.error
+
+    @property
+    def order(self) -> tuple[str, bool]:
+        """Without a fault first, guard by guard."""
+        return self.guard, self.fault is not None
+
+
+def sources() -> list[Path]:
+    """The checkout's files that git knows or would add, as relative paths."""
+    words = ["git", "ls-files", "-co", "--exclude-standard", "-z"]
+    names = subprocess.run(words, cwd=ROOT, capture_output=True, check=True, text=True).stdout.split("\0")
+    return [Path(name) for name in names if name and (ROOT / name).is_file()]
+
+
+def digest_of(files: list[Path]) -> str:
+    """A digest of the sources that every result depends on."""
+    total = hashlib.sha256()
+    for name in sorted(files):
+        if name.parts[0] in WATCHED or name.name == "conftest.py":
+            total.update(str(name).encode() + b"\0" + (ROOT / name).read_bytes())
+    return total.hexdigest()
+
+
+def copied(files: list[Path], tree: Path) -> Path:
+    """A copy of the checkout in `tree`, with the packages under the names that they are installed by."""
+    for name in files:
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, tree / name)
+    (tree / "names").mkdir()
+    for installed, folder in RENAMED.items():
+        (tree / "names" / installed).symlink_to(tree / folder)
+    return tree
+
+
+@contextmanager
+def planted(tree: Path, fault: Fault | None) -> Iterator[None]:
+    """The tree with the fault in it, for a while."""
+    if fault is None:
+        yield
+        return
+    path = tree / fault.file
+    before = path.read_text()
+    path.write_text(fault.planted(before))
+    try:
+        yield
+    finally:
+        path.write_text(before)
+
+
+def run(trials: list[Trial], files: list[Path], processes: int, limit: float, done: Callable[..., None]) -> None:
+    """Run the trials in so many processes, each in its own copy; `done` gets each with its outcome."""
+    with tempfile.TemporaryDirectory() as folder:
+        trees: Queue[Path] = Queue()
+        for k in range(processes):
+            trees.put(copied(files, Path(folder).resolve() / str(k)))
+
+        def one(trial: Trial) -> None:
+            tree = trees.get()
+            try:
+                with planted(tree, trial.fault):
+                    done(trial, attempt(tree, trial.guard, limit))
+            finally:
+                trees.put(tree)
+
+        with ThreadPoolExecutor(processes) as pool:
+            list(pool.map(one, trials))
+
+
+def known(path: Path, state: str) -> set[str]:
+    """The digests of trials that went as they must, with these sources."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return {line["digest"] for line in lines if line["state"] == state and line["met"]}
+
+
+def wanted(only: list[str]) -> list[Trial]:
+    """The trials of all faults, or of those named, and of their guards without a fault."""
+    faults = load()
+    if unknown := set(only) - {fault.name for fault in faults}:
+        raise SystemExit(f"There is no fault {', '.join(sorted(unknown))}.")
+    chosen = [fault for fault in faults if not only or fault.name in only]
+    guards = [Trial(guard=guard) for guard in dict.fromkeys(fault.guard for fault in chosen)]
+    return sorted([*guards, *(Trial(guard=f.guard, fault=f) for f in chosen)], key=lambda trial: trial.order)
+
+
+def arguments() -> argparse.Namespace:
+    """The options."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="a fault; may be given again")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds that a guard may take")
+    parser.add_argument("--fresh", action="store_true", help="run what earlier runs have found as well")
+    parser.add_argument("--page", action="store_true", help="write the page of all guards, and run none")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run all trials that are still to be run, and say what survived."""
+    given = arguments()
+    if given.page:
+        PAGE.write_text(page(load()))
+        return
+    files = sources()
+    state, trials, wrong = digest_of(files), wanted(given.only), list[str]()
+    RESULTS.parent.mkdir(exist_ok=True)
+    past = set() if given.fresh or given.only else known(RESULTS, state)
+    left = [trial for trial in trials if trial.digest not in past]
+    faults = sum(trial.fault is not None for trial in trials)
+    print(f"{faults} faults, {len(trials) - faults} guards; {len(trials) - len(left)} of them known from before")
+
+    def done(trial: Trial, outcome: Outcome) -> None:
+        met = trial.met(outcome)
+        words = {(True, True): "caught", (True, False): "SURVIVED", (False, True): "passes", (False, False): "BROKEN"}
+        word = words[trial.fault is not None, met]
+        because = outcome.detail if outcome.error in ("", "AssertionError") else f"{outcome.error}: {outcome.detail}"
+        print(f"{word:<8} {outcome.seconds:>6.1f} s  {trial.name:<58} {trial.guard}  [{because}]", flush=True)
+        line = {"digest": trial.digest, "state": state, "met": met, "name": trial.name, "guard": trial.guard,
+                "seconds": outcome.seconds, "because": because}  # fmt: skip
+        with RESULTS.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+        if not met:
+            wrong.append(trial.name if trial.fault else trial.guard)
+
+    run(left, files, given.processes, given.limit, done)
+    caught = faults - sum(name in {t.name for t in trials if t.fault} for name in wrong)
+    print(f"{caught} of {faults} faults are caught." + (f" Not: {'; '.join(wrong)}." if wrong else ""))
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()
