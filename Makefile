@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 
-.PHONY: demo test lint docs faults release-check clean
+.PHONY: demo test lint docs faults nightly release-check clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -26,6 +26,11 @@ test: lint
 # Plants each fault of tests/faults into a copy of the sources, and ends in an error if its guard does not fail: nightly.
 faults: $(VENV)/.installed
 	$(BIN)/python tests/faults/run.py --processes $(or $(PROCESSES),2)
+
+# What takes too long for each push: all planted faults, fifty fits at once, fifty kills.
+nightly: faults
+	OMP_NUM_THREADS=1 $(BIN)/python tests/benchmarks/fits_at_once.py --fits 50 --commands 10
+	OMP_NUM_THREADS=1 $(BIN)/python tests/benchmarks/kills.py --kills 50
 
 docs: $(VENV)/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'

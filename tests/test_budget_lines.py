@@ -174,7 +174,9 @@ def one_fit(table: Path) -> None:
 
 
 def test_fits_at_once_are_all_on_file(budget: Budget, tmp_path: Path) -> None:
-    with multiprocessing.get_context("spawn").Pool(3) as pool:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, "opacus.accountants"])
+    with context.Pool(3) as pool:
         pool.map(one_fit, [tmp_path / "patients.csv"] * 50, chunksize=1)
     spent = budget.spent()
     assert len(spent.fits) == len({fit.number for fit in spent.fits}) == 50 and spent.unfinished == 0

@@ -12,6 +12,7 @@ the same. Prints a line a fault, and ends with an error if one survived.
 from __future__ import annotations
 
 import argparse
+import compileall
 import hashlib
 import json
 import shutil
@@ -23,6 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from py_compile import PycInvalidationMode
 from queue import Queue
 
 from catalogue import PAGE, ROOT, Fault, load, page
@@ -40,33 +42,42 @@ WATCHED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A guard to run: with a fault planted, or without, to see that it passes."""
+    """Guards of one file: one with a fault planted, or all without, to see that they pass."""
 
-    guard: str
+    guards: tuple[str, ...]
     fault: Fault | None = None
 
     @property
     def name(self) -> str:
         """What the line says."""
-        return self.fault.name if self.fault else "without a fault"
+        return self.fault.name if self.fault else f"without a fault ({len(self.guards)})"
+
+    @property
+    def file(self) -> str:
+        """The guards' file."""
+        return self.guards[0].split("::")[0]
+
+    @property
+    def guard(self) -> str:
+        """What is run, in words."""
+        return self.guards[0] if self.fault else self.file
 
     @property
     def digest(self) -> str:
         """What identifies it among results: fault, guard, and the guard's file as it is now."""
         own = self.fault.digest if self.fault else ""
-        text = (ROOT / self.guard.split("::")[0]).read_text()
-        return hashlib.sha256("\0".join([own, self.guard, text]).encode()).hexdigest()
+        return hashlib.sha256("\0".join([own, *self.guards, (ROOT / self.file).read_text()]).encode()).hexdigest()
 
     def met(self, outcome: Outcome) -> bool:
         """Whether it went as it must: a guard holds without a fault, and fails with it for the right reason."""
         if self.fault is None:
-            return outcome.holds
+            return outcome.holds(self.guards)
         return outcome.phase == "call" and outcome.error == self.fault.error
 
     @property
     def order(self) -> tuple[str, bool]:
-        """Without a fault first, guard by guard."""
-        return self.guard, self.fault is not None
+        """Without a fault first, file by file."""
+        return self.file, self.fault is not None
 
 
 def sources() -> list[Path]:
@@ -93,6 +104,8 @@ def copied(files: list[Path], tree: Path) -> Path:
     (tree / "names").mkdir()
     for installed, folder in RENAMED.items():
         (tree / "names" / installed).symlink_to(tree / folder)
+    for folder in ("medsynth", *RENAMED.values()):  # by content: a file with a fault in it may be as old and as long
+        compileall.compile_dir(tree / folder, quiet=2, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
     return tree
 
 
@@ -122,7 +135,7 @@ def run(trials: list[Trial], files: list[Path], processes: int, limit: float, do
             tree = trees.get()
             try:
                 with planted(tree, trial.fault):
-                    done(trial, attempt(tree, trial.guard, limit))
+                    done(trial, attempt(tree, trial.guards, limit))
             finally:
                 trees.put(tree)
 
@@ -142,8 +155,11 @@ def wanted(only: list[str]) -> list[Trial]:
     if unknown := set(only) - {fault.name for fault in faults}:
         raise SystemExit(f"There is no fault {', '.join(sorted(unknown))}.")
     chosen = [fault for fault in faults if not only or fault.name in only]
-    guards = [Trial(guard=guard) for guard in dict.fromkeys(fault.guard for fault in chosen)]
-    return sorted([*guards, *(Trial(guard=f.guard, fault=f) for f in chosen)], key=lambda trial: trial.order)
+    files: dict[str, dict[str, None]] = {}
+    for fault in chosen:
+        files.setdefault(fault.guard.split("::")[0], {})[fault.guard] = None
+    plain = [Trial(guards=tuple(guards)) for guards in files.values()]
+    return sorted([*plain, *(Trial(guards=(f.guard,), fault=f) for f in chosen)], key=lambda trial: trial.order)
 
 
 def arguments() -> argparse.Namespace:
@@ -169,11 +185,11 @@ def main() -> None:
     past = set() if given.fresh or given.only else known(RESULTS, state)
     left = [trial for trial in trials if trial.digest not in past]
     faults = sum(trial.fault is not None for trial in trials)
-    print(f"{faults} faults, {len(trials) - faults} guards; {len(trials) - len(left)} of them known from before")
+    print(f"{faults} faults, guards in {len(trials) - faults} files; known from before: {len(trials) - len(left)}")
 
     def done(trial: Trial, outcome: Outcome) -> None:
         met = trial.met(outcome)
-        words = {(True, True): "caught", (True, False): "SURVIVED", (False, True): "passes", (False, False): "BROKEN"}
+        words = {(True, True): "caught", (True, False): "SURVIVED", (False, True): "pass", (False, False): "BROKEN"}
         word = words[trial.fault is not None, met]
         because = outcome.detail if outcome.error in ("", "AssertionError") else f"{outcome.error}: {outcome.detail}"
         print(f"{word:<8} {outcome.seconds:>6.1f} s  {trial.name:<58} {trial.guard}  [{because}]", flush=True)

@@ -1,4 +1,4 @@
-"""One guard, run by pytest in a process of its own on a copy of the sources; and what came of it."""
+"""Guards, run by pytest in a process of its own on a copy of the sources; and what came of them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -27,28 +28,28 @@ OUTPUT = "trial-output.txt"
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a guard did: `passed` tests, and the first failure, if any, with its kind, place and message."""
+    """What the guards did: the nodes that passed, and the first failure, if any, with its kind, place and message."""
 
-    passed: int = 0
+    passed: tuple[str, ...] = ()
     error: str = ""
     phase: str = ""
     detail: str = ""
     seconds: float = 0.0
 
-    @property
-    def holds(self) -> bool:
-        """Whether the guard ran and passed."""
-        return self.passed > 0 and not self.error
+    def holds(self, guards: Sequence[str]) -> bool:
+        """Whether each guard ran, in one case at least, and nothing failed."""
+        ran = all(any(node == guard or node.startswith(guard + "[") for node in self.passed) for guard in guards)
+        return ran and not self.error
 
 
 class _Watch:
     """A pytest plugin that keeps the first failure."""
 
     def __init__(self) -> None:
-        self.passed, self.failure = 0, dict[str, str]()
+        self.passed, self.failure = list[str](), dict[str, str]()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.passed += report.when == "call" and report.passed
+        self.passed += [report.nodeid] if report.when == "call" and report.passed else []
 
     def pytest_exception_interact(self, node: Any, call: pytest.CallInfo[Any], report: Any) -> None:
         if self.failure or call.excinfo is None:
@@ -65,31 +66,33 @@ class _Watch:
         }
 
 
-def _run(tree: Path, guard: str, answer: Connection) -> None:
+def _run(tree: Path, guards: Sequence[str], answer: Connection) -> None:
     os.setsid()
     os.chdir(tree)
     names = [str(tree), str(tree / "names")]
-    os.environ |= {"PYTHONPATH": os.pathsep.join(names), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
-    sys.dont_write_bytecode = True
+    os.environ |= {"PYTHONPATH": os.pathsep.join(names), "OMP_NUM_THREADS": "1"}
     sys.path[:] = names + [place for place in sys.path if place != str(Path(__file__).parent)]
     with open(OUTPUT, "w") as output:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
     watch = _Watch()
-    pytest.main(["-q", "-x", "-p", "no:cacheprovider", "--tb=short", guard], plugins=[watch])
-    found = {"passed": watch.passed, **watch.failure}
+    pytest.main(["-q", "-x", "-p", "no:cacheprovider", "--tb=short", *guards], plugins=[watch])
+    found: dict[str, Any] = {"passed": tuple(watch.passed), **watch.failure}
     own = getattr(sys.modules.get("medsynth"), "__file__", None) or ""
     if not own.startswith(str(tree)):
         found |= {"error": "WrongSources", "phase": "setup", "detail": own or "medsynth was not imported"}
     answer.send(found)
 
 
-def attempt(tree: Path, guard: str, limit: float) -> Outcome:
-    """Run a guard in the tree. Whatever still runs after `limit` seconds is killed and counts as an error."""
+def attempt(tree: Path, guards: Sequence[str], limit: float) -> Outcome:
+    """Run guards of one file in the tree, up to the first that fails.
+
+    What still runs after `limit` seconds is killed and counts as an error.
+    """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(PRELOADED))
     here, there = context.Pipe(duplex=False)
-    process = context.Process(target=_run, args=(tree, guard, there))
+    process = context.Process(target=_run, args=(tree, tuple(guards), there))
     begun = time.monotonic()
     process.start()
     there.close()

@@ -1,13 +1,17 @@
 """Accounting against others: upper bounds lie above, the cross check is another's, no plan is beyond its budget."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from scipy.optimize import brentq
 
+from medsynth.artifact import claim
+from medsynth.budget import Spent
 from medsynth.privacy.accounting import accountant, calibration
 from medsynth.privacy.accounting.events import Event, Gaussian, ShardSampledGaussian, SubsampledGaussian
 from medsynth.privacy.accounting.ledger import Ledger
+from medsynth.report.page.render import number
 from medsynth.report.sections.ledger import privacy_ledger
 
 DELTA = 1e-5
@@ -44,6 +48,20 @@ def test_the_cross_check_does_without_our_accountants(monkeypatch: pytest.Monkey
     assert accountant.cross_check(events, DELTA) == pytest.approx(account.get_epsilon(DELTA), rel=1e-3)
 
 
+@pytest.mark.parametrize("by", ["prv", "rdp"])
+def test_measurements_of_all_rows_add_up_in_squares(by: Any) -> None:
+    """Four measurements of multiplier 2z are one of z, however they are listed."""
+    lists: list[list[tuple[Event, int]]] = [
+        [(Gaussian(multiplier=1.0), 1)],
+        [(Gaussian(multiplier=2.0), 4)],
+        [(Gaussian(multiplier=2.0), 1)] * 4,
+        [(Gaussian(multiplier=2.0), 3), (SubsampledGaussian(multiplier=2.0, rate=1.0), 1)],
+    ]
+    found = [accountant.epsilon(events, DELTA, by) for events in lists]
+    assert found == pytest.approx([found[0]] * 4, rel=1e-9)
+    assert found[0] >= brentq(lambda e: accountant.gaussian_delta(1.0, e) - DELTA, 0.1, 50) - 1e-9
+
+
 def test_the_report_prints_the_cross_check(monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = Ledger(
         delta=DELTA, accountant="prv", random_source="operating system", allowance={"h": (Gaussian(multiplier=2.0), 1)}
@@ -63,3 +81,20 @@ def test_no_plan_is_beyond_its_budget_by_however_little(above: float) -> None:
             return 0.3 * (0.9 if scale >= place else above * (place / scale) ** 0.001)
 
         assert cost(calibration._least(cost, 0.01, 100.0, 0.3)) <= 0.3
+
+
+@pytest.mark.parametrize("epsilon", [3.69949, 3.7, 0.99951, 0.123449, 12.3449, 1e-5])
+def test_epsilon_is_printed_rounded_up(epsilon: float) -> None:
+    """In the claim, in the total of a table and on the page: what is read is never less than what was spent."""
+    ledger = SimpleNamespace(delta=DELTA, protects="one row", relation="r", accountant="prv")
+    model: Any = SimpleNamespace(epsilon=epsilon, claims=True, ledger=ledger)
+    printed = [claim(model), str(number(epsilon, 2, up=True)).split(">")[1].join("(<")]
+    fit: Any = SimpleNamespace(
+        model="m", noise=True, max_rows=None, delta=DELTA, epsilon=epsilon, events=(), number="1"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(accountant, "epsilon", lambda events, delta, by: 1e9)
+        printed.append(Spent(fits=(fit,)).sentence().split("released: ")[1])
+    for text in printed:
+        shown = float(text[1:].split(",")[0].split("<")[0])
+        assert epsilon <= shown <= 1.001 * epsilon + 0.01, text

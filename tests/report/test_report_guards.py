@@ -8,9 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from medsynth_cli.app import app
+from medsynth_sample_data import simulate
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from typer.testing import CliRunner
 
+import medsynth
+from medsynth.errors import UsageError
+from medsynth.report.build import build
 from medsynth.report.data import protocol
 from medsynth.report.data.predictions import TaskPredictions
 from medsynth.report.data.protocol import LABELS
@@ -196,6 +200,14 @@ def test_a_verdict_is_by_the_end_that_counts_against_the_table() -> None:
     assert met(0.05) is True and met(0.15) is False and met(0.1) is True
     assert met(0.05, 0.01, 0.12) is False and met(0.05, 0.01, 0.09) is True
     assert met(None) is None and met(0.05, judged=False) is None and met(0.15, judged=False) is None
+
+
+def test_no_shareable_report_of_a_model_without_a_claim(quick: None, clinic: Schema) -> None:
+    """Whoever drew its rows: they were learned without noise."""
+    model = medsynth.fit(simulate.cohort(120, 1), no_dp=True, schema=clinic, rows=120, method="independent")
+    for proven in (True, False):
+        with pytest.raises(UsageError, match="makes none"):
+            build(synthetic=medsynth.sample(model, 50), real=None, model=model, drawn_by_model=proven)
 
 
 def test_a_shareable_report_opens_no_file_of_real_rows(patients: Path, quick: None) -> None:

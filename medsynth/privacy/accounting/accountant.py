@@ -13,6 +13,7 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Iterable
+from decimal import ROUND_CEILING, Context
 from typing import Literal
 
 import numpy as np
@@ -91,6 +92,16 @@ def epsilon(events: Composition, delta: float, accountant: Accountant = "prv") -
     if not math.isfinite(value):
         raise BudgetError(f"The {accountant.upper()} accountant finds no bound for these noise multipliers.")
     return max(0.0, value)  # a bound below zero, at large delta, is a bound of zero
+
+
+def rounded_up(epsilon: float, digits: int = 4) -> str:
+    """Epsilon in so many digits, for print: never less than it is.
+
+    >>> rounded_up(3.69949), rounded_up(3.7), rounded_up(0.25, 1)
+    ('3.7', '3.7', '0.3')
+    """
+    context = Context(prec=digits, rounding=ROUND_CEILING)
+    return f"{float(context.create_decimal(f'{epsilon:.12g}')):.{digits}g}"
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
