@@ -202,19 +202,22 @@ def _prv_with_shards(history: History, delta: float, error: float) -> float:
 def cross_check(events: Composition, delta: float) -> float:
     """Epsilon by dp-accounting's privacy-loss distributions, an independent implementation.
 
+    Each event is composed by itself: what our own accountants fold together, or make of a rate, is checked as well.
     Raises ImportError where dp-accounting is not installed.
     """
     from dp_accounting.pld import privacy_loss_distribution
 
     events = list(events)
-    total = privacy_loss_distribution.identity(PLD_INTERVAL)
-    for multiplier, rate, count in as_sampled_gaussians(events):
-        one = privacy_loss_distribution.from_gaussian_mechanism(
-            multiplier, value_discretization_interval=PLD_INTERVAL, sampling_prob=rate
-        )
-        total = total.compose(one.self_compose(count))
-    for event, count in shard_sampled(events):
-        total = total.compose(
-            shard_sampling.independent(event.multiplier, event.rate, PLD_INTERVAL).self_compose(count)
-        )
+    total, counts = privacy_loss_distribution.identity(PLD_INTERVAL), Counter[Event]()
+    for event, count in events:
+        counts[event] += count
+    for event, count in counts.items():
+        if isinstance(event, ShardSampledGaussian):
+            one = shard_sampling.independent(event.multiplier, event.rate, PLD_INTERVAL)
+        else:
+            one = privacy_loss_distribution.from_gaussian_mechanism(
+                event.multiplier, value_discretization_interval=PLD_INTERVAL, sampling_prob=getattr(event, "rate", 1.0)
+            )
+        most = math.ceil(count / event.shards) if isinstance(event, PublicOrderGaussian) else count
+        total = total.compose(one.self_compose(most))
     return float(total.get_epsilon_for_delta(delta - partition_selection_delta(events)))
