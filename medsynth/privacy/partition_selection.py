@@ -24,7 +24,7 @@ from ..transforms.date import ordinal
 from ..transforms.number import numbers_of
 from .accounting.calibration import Query
 from .accounting.events import Event, Thresholded
-from .noise import Floats, noised
+from .noise import Floats, Integers, noised
 from .release import Release, Releases
 
 KINDS, TARGET, LEVELS = "schema: kinds of columns", "schema: target levels", "schema: levels"
@@ -103,9 +103,9 @@ class RawTable:
             threshold = 1 + std * float(ndtri(1 - event.delta / len(names)))
             for name in names:
                 exact, missing = self.__level_counts(name, kinds[name])
-                noisy = noised(exact.to_numpy(np.float64), std, self.__releases.entropy)
+                noisy = noised(exact.to_numpy(np.int64), std, self.__releases.entropy)
                 passed = noisy > threshold
-                arrays += [noisy[passed], noised(np.array([missing]), std, self.__releases.entropy)]
+                arrays += [noisy[passed], noised(np.array([missing], np.int64), std, self.__releases.entropy)]
                 words += [str(word) for word in exact.index[passed]]
             return Release(arrays, words)
 
@@ -127,7 +127,7 @@ class RawTable:
         dates = [name for name in names if kinds[name].cells == "date"]
         decimal = [name for name in names if kinds[name].cells == "decimal"]
         numbers = [name for name in names if name not in dates]
-        parts: list[tuple[Callable[[str], Floats], list[str]]]
+        parts: list[tuple[Callable[[str], Integers], list[str]]]
         parts = [(self.__magnitudes, numbers), (self.__decimals, decimal), (self.__years, dates)]
         sensitivity = math.sqrt(sum(len(some) for _, some in parts))
 
@@ -150,40 +150,40 @@ class RawTable:
         place, texts = pd.factorize(self.__table.cells[name], use_na_sentinel=False)
         return place, np.asarray(texts, dtype=object)
 
-    def __kinds(self, name: str) -> Floats:
+    def __kinds(self, name: str) -> Integers:
         """Exact counts of the kinds of a column's cells."""
         place, texts = self.__distinct(name)
         kinds = np.array([cell_kind(text) for text in texts], np.int64)[place]
-        return np.bincount(kinds, minlength=len(CELL_KINDS)).astype(np.float64)
+        return np.bincount(kinds, minlength=len(CELL_KINDS))
 
-    def __level_counts(self, name: str, kind: ColumnKind) -> tuple[pd.Series, float]:
+    def __level_counts(self, name: str, kind: ColumnKind) -> tuple[pd.Series, int]:
         """Exact counts of a column's levels, in the order of their texts, and of its missing cells."""
         cells = self.__table.cells[name]
         known = cells[~cells.isin(MISSING_TOKENS)]
         if kind.cells == "whole":  # 8.0 is 8
             written = {text: whole_text(text) or text for text in known.unique()}
             known = known.map(written)
-        return known.value_counts().sort_index(), float(len(cells) - len(known))
+        return known.value_counts().sort_index(), len(cells) - len(known)
 
-    def __magnitudes(self, name: str) -> Floats:
+    def __magnitudes(self, name: str) -> Integers:
         """Exact counts of each magnitude of a column of numbers."""
         place, texts = self.__distinct(name)
         cells = inference.magnitude_cell(numbers_of(texts))[place]
-        return np.bincount(cells, minlength=inference.MAGNITUDES).astype(np.float64)
+        return np.bincount(cells, minlength=inference.MAGNITUDES)
 
-    def __decimals(self, name: str) -> Floats:
+    def __decimals(self, name: str) -> Integers:
         """Exact counts of numbers with none, one, two, ... digits after the point, zeros at the end left out."""
         place, texts = self.__distinct(name)
         most = inference.MOST_DECIMALS
         digits = np.array([min(len(text.partition(".")[2].rstrip("0")), most) for text in texts], np.int64)
         known = ~np.isnan(numbers_of(texts))
-        return np.bincount(digits[place][known[place]], minlength=most + 1).astype(np.float64)
+        return np.bincount(digits[place][known[place]], minlength=most + 1)
 
-    def __years(self, name: str) -> Floats:
+    def __years(self, name: str) -> Integers:
         """Exact counts of the years of a column of dates."""
         place, texts = self.__distinct(name)
         cells = inference.year_cell(np.array([ordinal(text, "%Y-%m-%d") for text in texts], np.float64))[place]
-        return np.bincount(cells, minlength=inference.YEARS).astype(np.float64)
+        return np.bincount(cells, minlength=inference.YEARS)
 
     def __repr__(self) -> str:
         return "RawTable(private rows)"

@@ -44,9 +44,10 @@ def no_clipping(patch: Patch) -> None:
 
 def clipped_after_the_sum(patch: Patch) -> None:
     def clipped(critic: Any, loss: Any, rows: Any, bound: float, *_: Any) -> clipping.ClippedSum:
-        total = clipping.clipped_gradient_sum(critic, loss, rows, math.inf).tensors
+        total, unit = clipping.clipped_gradient_sum(critic, loss, rows, 1e3).tensors, clipping.units(bound)[0]
         norm = math.sqrt(sum(float(t.square().sum()) for t in total))
-        return clipping.ClippedSum(tuple(t * min(1.0, bound / max(norm, 1e-30)) for t in total), bound)
+        share = min(1.0, bound / max(norm, 1e-30)) / unit
+        return clipping.ClippedSum(tuple((t.double() * share).long() for t in total), unit, bound)
 
     patch.setattr(vault, "clipped_gradient_sum", clipped)
 
@@ -70,7 +71,7 @@ def microbatches_at_one_norm(patch: Patch) -> None:
 
     def halved(*arguments: Any) -> clipping.ClippedSum:
         found = true(*arguments)
-        return clipping.ClippedSum(found.tensors, found.l2 / 2)
+        return clipping.ClippedSum(found.whole, found.unit, found.l2 / 2)
 
     patch.setattr(vault, "clipped_gradient_sum", halved)
 
