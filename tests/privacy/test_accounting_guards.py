@@ -1,5 +1,6 @@
 """Accounting against others: upper bounds lie above, the cross check is another's, no plan is beyond its budget."""
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,7 +9,7 @@ from scipy.optimize import brentq
 
 from medsynth.artifact import claim
 from medsynth.budget import Spent
-from medsynth.privacy.accounting import accountant, calibration
+from medsynth.privacy.accounting import accountant, calibration, without_replacement
 from medsynth.privacy.accounting.events import Event, Gaussian, ShardSampledGaussian, SubsampledGaussian
 from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.report.page.render import number
@@ -23,6 +24,22 @@ def test_the_bound_for_shards_lies_above_an_independent_one() -> None:
     events: list[tuple[Event, int]] = [(ShardSampledGaussian(multiplier=1.0, shards=10), 100)]
     ours, theirs = accountant.epsilon(events, DELTA), accountant.cross_check(events, DELTA)
     assert theirs - 0.001 <= ours <= 1.02 * theirs
+
+
+@pytest.mark.parametrize("multiplier", [0.7, 2.0, 8.0])
+@pytest.mark.parametrize("shards", [2, 10, 150])
+def test_the_renyi_bound_for_shards_lies_above_the_pairs_divergence(multiplier: float, shards: int) -> None:
+    """No smaller than for shards that all give 0, against one of n that gives 1: in closed form at whole orders."""
+    for order in (2, 3, 5, 8):
+        moment = math.fsum(
+            math.comb(order, j)
+            * (1 - 1 / shards) ** (order - j)
+            / shards**j
+            * math.exp(j * (j - 1) / 2 / multiplier**2)
+            for j in range(order + 1)
+        )
+        bound = without_replacement.rdp(multiplier, shards, [float(order)])[0]
+        assert bound >= math.log(moment) / (order - 1) * (1 - 1e-6)
 
 
 def test_the_cross_check_does_without_our_accountants(monkeypatch: pytest.MonkeyPatch) -> None:
