@@ -86,6 +86,9 @@ def test_a_fit_without_noise_leaves_no_total(budget: Budget) -> None:
     spent = budget.spent()
     assert spent.row().epsilon is None and spent.patient().epsilon is None and spent.fits[0].epsilon is None
     assert "no total can be claimed" in spent.sentence()
+    budget.reserve(planned(), method="independent", noise=True)  # nor does another fit with noise make it one
+    both = budget.spent()
+    assert both.row().epsilon is None and both.patient().epsilon is None and both.unprotected == 1
 
 
 def edited(budget: Budget, **fields: object) -> None:

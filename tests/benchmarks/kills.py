@@ -44,6 +44,12 @@ class Job:
     columns: Sequence[str] = ()
 
 
+def small(folder: Path) -> Job:
+    """A fit that takes a second or two."""
+    columns = ("age_years", "sex_at_birth", "tsh_miu_l", "diagnosis")
+    return Job(folder=folder, lots=50, features=32, columns=columns)
+
+
 def run(job: Job) -> None:
     """In a process of its own: `medsynth fit`, with its standard error in a file."""
     from medsynth_cli.app import main
@@ -169,10 +175,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--small", action="store_true", help="the suite's quick fit: four columns, 50 lots")
     given = parser.parse_args()
     moments, kills, fits = random.Random(given.seed), 0, 0
     with tempfile.TemporaryDirectory() as name:
-        job = Job(folder=Path(name))
+        job = small(Path(name)) if given.small else Job(folder=Path(name))
         whole = prepared(job)
         print(f"One fit's checkpoint reaches {whole / 1024:.0f} KiB.")
         while kills < given.kills:

@@ -143,6 +143,5 @@ def test_killed_at_random_moments_and_resumed(tmp_path: Path, monkeypatch: pytes
     """
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
     kills = importlib.import_module("kills")
-    columns = ("age_years", "sex_at_birth", "tsh_miu_l", "diagnosis")
-    job = kills.Job(folder=tmp_path, lots=50, features=32, columns=columns)
+    job = kills.small(tmp_path)
     assert kills.chain(job, kills.prepared(job), random.Random(4), 3)
