@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from .errors import ArtifactError, BudgetError, MedsynthError
 from .io.atomic import atomic_write
-from .privacy.accounting.accountant import supports
+from .privacy.accounting.accountant import rounded_up, supports
 from .privacy.accounting.ledger import Ledger
 from .schema import Schema
 
@@ -189,7 +189,7 @@ def claim(model: Model) -> str:
     if not model.claims:
         return "This model makes NO privacy claim: its noise did not come from the operating system."
     return (
-        f"({model.epsilon:.4g}, {model.ledger.delta:g})-differential privacy for {model.ledger.protects}; "
+        f"({rounded_up(model.epsilon)}, {model.ledger.delta:g})-differential privacy for {model.ledger.protects}; "
         f"{model.ledger.relation}; "
         f"accountant {model.ledger.accountant.upper()}."
     )
