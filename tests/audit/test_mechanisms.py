@@ -131,9 +131,9 @@ def no_upstream_clipping(patch: Patch) -> None:
 
 FAULTS: list[tuple[Callable[[Patch], None], list[str]]] = [
     (no_noise, ["marginals", "distances", "gradient sum", "norms below a bound"]),
-    (no_noise, ["lot's gradient sum", "upstream gradient", "levels of a hierarchy", "counts of learned levels"]),
+    (no_noise, ["lot's gradient sum", "upstream gradient", "levels of a hierarchy", "kinds, levels and formats"]),
     (halved_noise, ["marginals", "rows per patient", "gradient sum", "pair gradients in groups"]),
-    (halved_noise, ["lot's gradient sum", "upstream gradient", "counts of learned levels"]),
+    (halved_noise, ["lot's gradient sum", "upstream gradient", "kinds, levels and formats"]),
     (constant_noise, ["marginals", "gradient sum", "distances"]),
     (no_clipping, ["gradient sum", "gradient sum, patients"]),
     (clipped_after_the_sum, ["gradient sum"]),
@@ -147,7 +147,7 @@ FAULTS: list[tuple[Callable[[Patch], None], list[str]]] = [
     (one_shard_for_ever, ["upstream gradient"]),
     (upstream_sensitivity_of_one_row, ["upstream gradient", "upstream gradient in order"]),
     (no_upstream_clipping, ["upstream gradient, joint"]),
-    (no_root_of_columns, ["counts of learned levels"]),
+    (no_root_of_columns, ["kinds, levels and formats"]),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Partition selection on its worst neighbours: counts of a level that all rows have, and names that one row alone has.
+"""What learns a schema, on its worst neighbours: counts of kinds, levels and formats, and names that one row alone has.
 
 A name that one row alone has must not be released but with a small chance, for the table without the row cannot give
 it. The chance is charged to delta; here it is set large, so that few trials tell it.
@@ -21,46 +21,53 @@ from ..recorder import Recorder
 from ..statistics import upper_rate
 from .case import MU, PART, Case
 
-LABELS = (partition_selection.TARGET, partition_selection.LEVELS)
+LABELS = (partition_selection.TARGET, partition_selection.LEVELS)  # of partition selection
+ALL_LABELS = (partition_selection.KINDS, *LABELS, partition_selection.FORMATS)
 COLUMNS = tuple(f"c{k}" for k in range(9))  # of text; the last is the target
 COMMON, OWN = ("a", "b"), "c"  # levels that many rows have, and the one that the target alone has
 ROWS, CHANCE = 400, 0.2
 CAUTION = 0.1  # of the risk: a chance is charged to the full, so that its bound alone would be wrong as often as it may
-EVENT = Thresholded(multiplier=math.sqrt(len(LABELS)) / MU, delta=CHANCE)
+EVENT = Thresholded(multiplier=math.sqrt(len(ALL_LABELS)) / MU, delta=CHANCE)
 
 
 def _raw_table(last: list[str], releases: Recorder) -> partition_selection.RawTable:
     """A table without a schema: many rows of both common levels, and `last` rows, each of one word in every column."""
     words = [COMMON[0]] * ROWS + [COMMON[1]] * ROWS + last
     table = io_table.from_frame(pd.DataFrame(dict.fromkeys(COLUMNS, words)))
-    return partition_selection.RawTable(table, partition_selection.column_types(table), 2 * ROWS, releases)
+    return partition_selection.RawTable(table, 2 * ROWS, releases)
 
 
 def _counts(present: bool, releases: Recorder) -> Callable[[], float]:
-    """The target has a level that many have: it adds one to its count in every column."""
+    """The target is one word more, of a level that many rows have, in every column: it adds one to each count of it."""
     raw = _raw_table([COMMON[0]] * present, releases)
+
+    def mean(label: str, columns: int, step: int, cell: int, rows: int) -> float:
+        counts = releases.last[label].arrays[::step][:columns]
+        return sum(float(some[cell]) - rows for some in counts) / columns
 
     def trial() -> float:
         raw.measure_schema("audit", COLUMNS[-1])
-        scores = []
-        for label, columns in zip(LABELS, (1, len(COLUMNS) - 1), strict=True):
-            firsts = releases.last[label].arrays[::2][:columns]
-            scores.append(sum(float(counts[0]) - ROWS for counts in firsts) / columns)
-        return sum(scores) / len(scores)
+        kinds, target, levels, formats = ALL_LABELS
+        return (
+            mean(kinds, len(COLUMNS), 1, -1, 2 * ROWS)  # cells that are words
+            + mean(target, 1, 2, 0, ROWS)
+            + mean(levels, len(COLUMNS) - 1, 2, 0, ROWS)
+            + mean(formats, len(COLUMNS), 1, -1, 2 * ROWS)  # cells that are no number
+        ) / len(ALL_LABELS)
 
     return trial
 
 
 COUNTS_OF_LEVELS = (
-    Case(name="counts of learned levels", worst_case="one row of a common level in each of nine columns",
-         attack=_counts, labels=LABELS, event=EVENT, slow=8),
+    Case(name="kinds, levels and formats", worst_case="one row of a common level in each of nine columns",
+         attack=_counts, labels=ALL_LABELS, event=EVENT, slow=8),
 )  # fmt: skip
 
 
 def audit_names(label: str, trials: int, confidence: float, entropy: Entropy | None = None) -> Finding:
     """How often a name that one row alone has is released, beside the chance that is charged to delta."""
     entropy = entropy or system_entropy()
-    allowance: dict[str, tuple[Event, int]] = dict.fromkeys(LABELS, (EVENT, trials))
+    allowance: dict[str, tuple[Event, int]] = dict.fromkeys(ALL_LABELS, (EVENT, trials))
     ledger = Ledger(delta=0.5, accountant="rdp", random_source=entropy.source, allowance=allowance)
     releases = Recorder(ledger, entropy)
     raw, hits = _raw_table([OWN], releases), 0
