@@ -57,6 +57,7 @@ def plan(
     """
     from medsynth.fitting.planning import plan_fit
     from medsynth.methods.registry import settle
+    from medsynth.privacy.accounting.accountant import rounded_up
 
     source = int(table) if table.isdigit() else Path(table)
     made, seconds, notes = plan_fit(
@@ -79,7 +80,7 @@ def plan(
         "measurements": measurements,
     }
     lines = [
-        f"A fit would use epsilon {made.epsilon:.4f} of {epsilon:g}, at delta {delta:g}, for {made.rows} rows "
+        f"A fit would use epsilon {rounded_up(made.epsilon)} of {epsilon:g}, at delta {delta:g}, for {made.rows} rows "
         f"(accountant {made.accountant.upper()}).",
         "",
         *_table(measurements),

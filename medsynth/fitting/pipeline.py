@@ -11,7 +11,7 @@ from ..schema import Schema
 from ..transforms.table_codec import encode
 from .options import FitOptions, Progress
 from .preparation import announce, choose_method, open_releases, plan_measurements
-from .private_table import Notice, open_public, open_table
+from .private_table import Notice, open_public, open_table, refuse_private_rows_as_public
 from .reservation import budget_of, reserved_budget
 from .training import (
     declared_or_measured_schema,
@@ -92,7 +92,12 @@ def fit_by(options: FitOptions, table: Path | str | pd.DataFrame | Table) -> Mod
     # A cell that the schema does not allow is reported before torch is loaded.
     codes = encode(private.data, private.declared.core) if private.declared else None
     method = choose_method(options)
-    public_rows = None if options.public is None else open_public(options.public, private.declared, options.encoding)
+    public_rows = None
+    if options.public is not None:
+        for file in (table, options.budget_table):
+            if isinstance(file, Path | str):
+                refuse_private_rows_as_public(file, options.public)
+        public_rows = open_public(options.public, private.declared, options.encoding)
     planned = plan_measurements(private, options, method)
     announce(private, planned, public_rows)
     out = open_releases(private, planned, public_rows)

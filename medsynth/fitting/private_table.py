@@ -89,6 +89,12 @@ class PublicRows:
         return f"{len(self.data.cells)} rows were declared public by the user: a file of SHA-256 {self.digest}."
 
 
+def refuse_private_rows_as_public(table: Path | str, public: Path | str) -> None:
+    """Raises UsageError where the table that is declared public is the private one's own file."""
+    if Path(table).exists() and Path(public).exists() and Path(table).samefile(public):
+        raise UsageError("`public` is the private table itself. Give a table whose rows are public.")
+
+
 def open_public(path: Path | str, schema: Schema | None, encoding: str | None) -> PublicRows:
     """A table that the user declares public, read by the schema and in the encoding of the private one.
 

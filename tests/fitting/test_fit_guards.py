@@ -81,6 +81,19 @@ def test_public_rows_are_those_of_the_public_file(
     assert np.array_equal(given[0], encode(read("open.csv"), clinic.core))
 
 
+def test_the_private_table_is_not_taken_for_public_rows(patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By whatever path, with the API and with the command, and before anything is measured."""
+    again = Path("linked.csv")
+    again.hardlink_to(patients)
+    with pytest.raises(UsageError, match="the private table itself"):
+        medsynth.fit(patients, epsilon=3, method="dp-gan", public=str(again), rows=300)
+    done = CliRunner().invoke(
+        app, ["fit", str(patients), "--epsilon", "3", "--method", "dp-gan", "--public", str(again)]
+    )
+    assert done.exit_code == 2 and "the private table itself" in done.stderr
+    assert not list(Path().glob("*.medsynth*"))
+
+
 def test_a_ledger_that_is_not_the_plan_is_never_sealed(
     cohort: pd.DataFrame, clinic: Schema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
