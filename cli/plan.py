@@ -62,8 +62,7 @@ def plan(
     source = int(table) if table.isdigit() else Path(table)
     made, seconds, notes = plan_fit(
         source, epsilon=epsilon, delta=delta, schema=schema, target=target, method=method, preset=preset,
-        microbatches=microbatches, settings=parsed_settings(set_), rows=rows,
-        encoding=encoding, public=public,
+        microbatches=microbatches, settings=parsed_settings(set_), rows=rows, encoding=encoding, public=public,
     )  # fmt: skip
     measurements = _measurements(made)
     content = {

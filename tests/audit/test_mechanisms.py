@@ -118,7 +118,7 @@ def one_shard_for_ever(patch: Patch) -> None:
 
 
 def upstream_sensitivity_of_one_row(patch: Patch) -> None:
-    patch.setattr(shards, "math", SimpleNamespace(sqrt=lambda count: 1.0))
+    patch.setattr(shards, "math", SimpleNamespace(**{**vars(math), "sqrt": lambda count: 1.0}))
 
 
 def no_root_of_columns(patch: Patch) -> None:
@@ -126,7 +126,7 @@ def no_root_of_columns(patch: Patch) -> None:
 
 
 def no_upstream_clipping(patch: Patch) -> None:
-    patch.setattr(shards, "clipped", lambda rows, bound, joint: 10 * rows)
+    patch.setattr(shards, "clipped", lambda rows, bound, joint: (10 * rows.double() / shards.unit_of(bound)).long())
 
 
 FAULTS: list[tuple[Callable[[Patch], None], list[str]]] = [
@@ -162,7 +162,7 @@ def test_a_planted_fault_is_convicted(fault: Callable[[Patch], None], name: str,
 
 
 def low_threshold_of_names(patch: Patch) -> None:
-    patch.setattr(partition_selection, "ndtri", lambda chance: 0.0)
+    patch.setattr(partition_selection, "rarely_exceeded", lambda std, chance: 0.0)
 
 
 @pytest.mark.parametrize("fault", [low_threshold_of_names, no_root_of_columns])

@@ -49,12 +49,13 @@ networks = st.tuples(
 @settings(deadline=None, max_examples=40)
 @given(networks)
 def test_equals_the_one_row_loop(case: Any) -> None:
+    """To one part in 10,000: exact sums round inputs, weights and the loss's derivative to grids."""
     widths, activation, bias, rows, seed, bound = case
     critic, x = make([*widths, 1], activation, bias, rows, seed)
     g = row_gradients(critic, x)
     expected = (g * (bound / g.norm(dim=1, keepdim=True)).clamp(max=1)).sum(0)
     got = flat(clipped_gradient_sum(critic, bce, x, bound).tensors)
-    assert torch.allclose(got, expected, atol=1e-5, rtol=1e-5)
+    assert torch.allclose(got, expected, atol=1e-4, rtol=1e-4)
 
 
 @settings(deadline=None, max_examples=40)
