@@ -31,7 +31,7 @@ def halvings(count: int) -> int:
 
 
 def balanced(codes: Codes, schema: Schema, count: int, stream: Stream) -> Codes:
-    """`count` of the candidates `codes`, (count * 2^k, columns), in random order. Columns that no model learns are free.
+    """`count` of the candidates `codes`, (count * 2^k, columns), in random order. Keys that no model learns are free.
 
     Raises ValueError unless the candidates are `count` times a power of two.
     """
@@ -43,7 +43,7 @@ def balanced(codes: Codes, schema: Schema, count: int, stream: Stream) -> Codes:
     kept = np.arange(len(codes))
     while len(kept) > count:
         kept = _halved(bins, stream.permutation(kept), _Tables(bins, _pairs(len(names), target, stream)))
-    return codes[stream.permutation(kept)]
+    return np.asarray(codes[stream.permutation(kept)])
 
 
 def _bins(codes: Codes) -> Whole:
@@ -60,7 +60,7 @@ def _pairs(columns: int, target: int | None, stream: Stream) -> NDArray[np.int64
     if len(pairs) <= MOST_TABLES:
         return pairs
     first = (pairs == target).any(1) if target is not None else np.zeros(len(pairs), np.bool_)
-    return pairs[np.lexsort((stream.random(len(pairs)), ~first))[:MOST_TABLES]]
+    return np.asarray(pairs[np.lexsort((stream.random(len(pairs)), ~first))[:MOST_TABLES]])
 
 
 class _Tables:
