@@ -9,8 +9,6 @@ of exactly one half: a single row still has the model's distribution. The rows t
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,15 +17,16 @@ from ..schema import Schema
 
 Codes = NDArray[np.int32]
 Whole = NDArray[np.int64]
-MOST_CANDIDATES, MOST_HALVINGS = 80_000, 4
+MOST_CANDIDATES, MOST_CELLS, MOST_HALVINGS = 80_000, 4_000_000, 4
 MOST_BINS = 20  # of a column, in the tables
 MOST_TABLES = 300  # two-way tables balanced by one halving; of a wide table others are drawn for each
 BLOCK_PAIRS = 4096  # pairs of candidates whose cells are in memory at once
 
 
-def halvings(count: int) -> int:
+def halvings(count: int, columns: int) -> int:
     """How many times candidates for `count` rows are halved: 0 where rows are so many that chance matters little."""
-    return min(MOST_HALVINGS, max(0, (MOST_CANDIDATES // count).bit_length() - 1))
+    candidates = min(MOST_CANDIDATES, MOST_CELLS // columns)
+    return min(MOST_HALVINGS, max(0, (candidates // count).bit_length() - 1))
 
 
 def balanced(codes: Codes, schema: Schema, count: int, stream: Stream) -> Codes:
@@ -56,7 +55,7 @@ def _bins(codes: Codes) -> Whole:
 
 def _pairs(columns: int, target: int | None, stream: Stream) -> NDArray[np.int64]:
     """The pairs of columns to balance, (pairs, 2): all, or of too many those with the target and others at random."""
-    pairs = np.array(list(itertools.combinations(range(columns), 2)), np.int64).reshape(-1, 2)
+    pairs = np.stack(np.triu_indices(columns, 1), 1)
     if len(pairs) <= MOST_TABLES:
         return pairs
     first = (pairs == target).any(1) if target is not None else np.zeros(len(pairs), np.bool_)
@@ -75,7 +74,7 @@ class _Tables:
     def of(self, bins: Whole) -> Whole:
         """The cells of each row: (rows, columns) to (rows, tables)."""
         one, other = self._pairs.T
-        return self._starts + np.concatenate([bins[:, one] * self._sizes[other] + bins[:, other], bins], 1)
+        return np.asarray(self._starts + np.concatenate([bins[:, one] * self._sizes[other] + bins[:, other], bins], 1))
 
 
 def _halved(bins: Whole, order: Whole, tables: _Tables) -> Whole:

@@ -43,7 +43,7 @@ def sample_codes(
     sampler = _method_sampler(model, _conditions(model, where, balance))
     fresh = fresh_columns(schema, first, count)
     with _broken_model():
-        times = 2 ** halvings(count)
+        times = 2 ** halvings(count, len(schema.columns))
         codes = balanced(
             rejection_sample(sampler, schema, times * count, seed), schema, count, numpy_stream(seed, "balance")
         )

@@ -28,7 +28,9 @@ def samples(table: str, epsilon: float, seeds: int, data: str | None) -> dict[st
     found: dict[str, list[dict[str, Any]]] = {"by strata alone": [], "balanced": []}
     for seed in range(seeds):
         for way, runs in found.items():
-            with patch("medsynth.sampling.pipeline.halvings", halvings if way == "balanced" else lambda count: 0):
+            with patch(
+                "medsynth.sampling.pipeline.halvings", halvings if way == "balanced" else lambda count, columns: 0
+            ):
                 drawn = medsynth.sample(model, len(train), seed=seed)[test.columns]
             runs.append(utility.figures(drawn, train, test, schema, target))
     return found

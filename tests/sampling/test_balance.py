@@ -56,8 +56,9 @@ def test_every_candidate_is_kept_as_often_as_any_other(rng: np.random.Generator)
 
 
 def test_halvings_keep_the_number_of_candidates_bounded() -> None:
-    """Sixteen times as many for small samples, none where rows are many."""
-    assert [balance.halvings(n) for n in (1, 5000, 5001, 10_000, 40_000, 40_001, 10**6)] == [4, 4, 3, 3, 1, 0, 0]
+    """Sixteen times as many for small samples, none where rows or columns are many."""
+    assert [balance.halvings(n, 22) for n in (1, 5000, 5001, 10_000, 40_000, 40_001, 10**6)] == [4, 4, 3, 3, 1, 0, 0]
+    assert [balance.halvings(n, 785) for n in (300, 2000, 10_000)] == [4, 1, 0]
 
 
 def test_candidates_must_be_a_power_of_two_times_as_many(rng: np.random.Generator) -> None:
