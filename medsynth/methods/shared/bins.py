@@ -59,9 +59,11 @@ class Bins:
     digits: Floats | None
 
     @classmethod
-    def of(cls, column: Column, shares: Floats | None, digits: Floats | None, most: int) -> Bins:
-        """At most `most` bins of roughly equal mass; where values are few, each is a bin."""
-        fine = fine_grid(column)
+    def of(
+        cls, column: Column, shares: Floats | None, digits: Floats | None, most: int, fine: Grid | None = None
+    ) -> Bins:
+        """At most `most` bins of roughly equal mass; where values are few, each is a bin. `fine` is the grid."""
+        fine = fine or fine_grid(column)
         place = np.arange(fine.cells)
         values = fine.cells - column.gaps
         if shares is not None:

@@ -15,7 +15,7 @@ from ...schema import Schema
 from ...transforms.conditions import Ranges
 from ..protocol import Arrays
 from .bins import Bins
-from .decoder import decoder
+from .decoder import decoder, restored_grids
 from .marginals import Condition
 from .mixture import MixtureOfProducts
 from .stratified import choose, uniforms
@@ -49,7 +49,7 @@ class Sampler:
             k.removeprefix("histogram."): t.astype(np.float64) for k, t in tensors.items() if k[:5] == "histo"
         }
         columns = [name for name in schema.names if name != schema.target]
-        bins, condition = decoder(schema, histograms, rows)
+        bins, condition = decoder(schema, histograms, rows, grids=restored_grids(tensors, schema))
         bins |= {name: replace(bins[name], place=tensors[f"place.{name}"].astype(np.int64)) for name in columns}
         mixture, prior = MixtureOfProducts.restored(tensors, columns), tensors["prior"].astype(np.float64)
         if schema.target in where:

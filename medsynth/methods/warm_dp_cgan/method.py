@@ -19,15 +19,17 @@ from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.vault import Axes, CellMap, Vault
 from ...rng import numpy_stream, torch_stream
 from ...schema import Schema
+from ...transforms.grid import Grid
 from ..protocol import Arrays, Progress
 from ..settings import Count, MethodConfig, Share, ShareByRule, ShareOrNone
-from ..shared.bins import Bins
+from ..shared.bins import Bins, grids
 from ..shared.conditionals import class_totals
-from ..shared.decoder import cleaned_histograms, decoder, decoder_axes, decoder_tensors
+from ..shared.decoder import cleaned_histograms, decoder, decoder_axes, decoder_tensors, grid_tensors
 from ..shared.labels import CRITIC_GRADIENTS, ONE_WAY
 from ..shared.marginals import Condition, without_spurious_missing
 from ..shared.mixture import GeneratorSize, MixtureOfProducts
 from ..shared.sampler import generate as generate
+from .adaptive_grids import COARSE, VALUES, survey
 from .budget_rule import Allocation, allocate
 from .class_marginals import ClassMarginals
 from .critic import Critic, FeatureSums
@@ -41,7 +43,9 @@ Floats = NDArray[np.float64]
 class Config(MethodConfig):
     """Shares of the privacy loss, and the public rules by which two-way marginals are planned."""
 
-    histogram_share: Share = Field(default=0.16, description="share of the one-way marginals")
+    coarse_share: Share = Field(default=0.05, description="share of the coarse one-way marginals")
+    values_share: Share = Field(default=0.03, description="share of looking for frequent values")
+    histogram_share: Share = Field(default=0.09, description="share of the one-way marginals")
     remeasured_share: ShareOrNone = Field(default=0.25, description="share of the re-measured class marginals")
     selection_share: Share = Field(default=0.05, description="share of selecting two-way marginals")
     critic_share: ShareByRule = Field(default=None, description="share of the critic; by a rule on rows if not given")
@@ -61,7 +65,7 @@ class Config(MethodConfig):
 def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Query]:
     """What a fit measures; without two-way marginals the class-by-bin ones take their shares."""
     plan = config.allocation(rows, columns, epsilon)
-    shares = {ONE_WAY: config.histogram_share}
+    shares = {COARSE: config.coarse_share, VALUES: config.values_share, ONE_WAY: config.histogram_share}
     shares |= {REMEASURED: config.remeasured_share} if config.remeasured_share else {}
     if plan.count:
         shares |= {SELECTION: config.selection_share} if plan.rounds > 1 else {}
@@ -69,7 +73,7 @@ def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Que
     shares |= {CRITIC_GRADIENTS: plan.critic_share} if plan.critic_share else {}
     shares[BY_CLASS] = 1 - sum(shares.values())
     times = {SELECTION: plan.rounds, TWO_WAY: plan.rounds}
-    labels = (ONE_WAY, BY_CLASS, REMEASURED, CRITIC_GRADIENTS, SELECTION, TWO_WAY)
+    labels = (COARSE, VALUES, ONE_WAY, BY_CLASS, REMEASURED, CRITIC_GRADIENTS, SELECTION, TWO_WAY)
     return [
         Query(label=label, weight=(shares[label] / times.get(label, 1)) ** -0.5, times=times.get(label, 1))
         for label in labels
@@ -102,6 +106,7 @@ class _Fit:
     seed: int | None
     allocation: Allocation
     given: tuple[str, CellMap] = field(init=False)
+    grids: dict[str, Grid] = field(init=False)
 
     @property
     def columns(self) -> list[str]:
@@ -110,11 +115,16 @@ class _Fit:
 
     def measure_histograms(self) -> dict[str, Floats]:
         """Shares of the fine cells of columns, and of the kinds of numbers by their preferred digits."""
-        axes = decoder_axes(self.schema, self.allocation.column_bins)
+        numbers = list(grids(self.schema, self.allocation.column_bins))
+        noise = {label: self.plan.noise(label) for label in (COARSE, VALUES)}
+        surveys = survey(self.vault, self.schema, numbers, noise)
+        self.grids = {name: found.fine_grid() for name, found in surveys.items()}
+        axes = decoder_axes(self.schema, self.grids)
         axes = axes or {"rows": [("", Condition.of(self.schema.model_copy(update={"target": None}), {}))]}
         noisy = self.vault.measure_marginals(ONE_WAY, axes)
         std = self.plan.noise(ONE_WAY) * math.sqrt(len(axes))
-        return cleaned_histograms(self.schema, noisy, self.plan.rows, std)
+        fine = {n: s.shares(self.grids[n], noisy.pop(n), self.plan.rows, std) for n, s in surveys.items()}
+        return fine | cleaned_histograms(self.schema, noisy, self.plan.rows, std)
 
     def measure_class_marginals(self, bins: dict[str, Bins]) -> ClassMarginals:
         """Rows of each class, and log shares of bins given the class."""
@@ -188,7 +198,7 @@ def train(
     allocation = config.allocation(plan.equivalent_rows, len(schema.columns), plan.epsilon_asked)
     run = _Fit(config=config, schema=schema, vault=vault, plan=plan, seed=seed, allocation=allocation)
     histograms = run.measure_histograms()
-    bins, condition = decoder(schema, histograms, plan.rows, allocation.column_bins)
+    bins, condition = decoder(schema, histograms, plan.rows, allocation.column_bins, run.grids)
     run.given = (schema.target or "", condition)
     start = run.measure_class_marginals(bins)
     size = GeneratorSize(points=allocation.latent_points)
@@ -197,4 +207,5 @@ def train(
         run.fit_in_rounds(mixture, start, run.measure_features(start, device), progress)
     progress(1, 1)
     prior = (start.totals / start.totals.sum()).astype(np.float32)
-    return {**mixture.tensors(start.base), **decoder_tensors(histograms, start.bins, run.columns), "prior": prior}
+    kept = decoder_tensors(histograms, start.bins, run.columns) | grid_tensors(run.grids)
+    return {**mixture.tensors(start.base), **kept, "prior": prior}
