@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 
-.PHONY: demo test lint docs release-check clean
+.PHONY: demo test lint docs faults nightly release-check clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -22,6 +22,15 @@ test: lint
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal --durations=15 --cov --cov-report=
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --include='medsynth/privacy/*' --fail-under=100
+
+# Plants each fault of tests/faults into a copy of the sources, and ends in an error if its guard does not fail: nightly.
+faults: $(VENV)/.installed
+	$(BIN)/python tests/faults/run.py --processes $(or $(PROCESSES),2)
+
+# What takes too long for each push: all planted faults, fifty fits at once, fifty kills.
+nightly: faults
+	OMP_NUM_THREADS=1 $(BIN)/python tests/benchmarks/fits_at_once.py --fits 50 --commands 10
+	OMP_NUM_THREADS=1 $(BIN)/python tests/benchmarks/kills.py --kills 50
 
 docs: $(VENV)/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'

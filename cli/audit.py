@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,62 +12,93 @@ import typer
 from medsynth.errors import MedsynthError, UsageError
 
 from .console import audit_progress, guarded, result
-from .options import Json, Quiet
+from .options import Force, Json, Quiet
 
 if TYPE_CHECKING:
     from medsynth.audit import Audit
+
+WIDTH = 36  # of the names of what is attacked
 
 
 @guarded
 def audit(
     schema: Annotated[
-        Path | None, typer.Option(help="Schema YAML of the simulated table [default: a small one].")
+        Path | None, typer.Option(help="Schema YAML of the simulated tables [default: a small one].")
     ] = None,
-    method: Annotated[str | None, typer.Option(help="Method of the whole fits [default: the default method].")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="Method of the fits [default: the default method, and canaries in the others].")
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer trials, and fits of the baseline: two minutes.")
     ] = False,
     confidence: Annotated[float, typer.Option(help="Of each lower bound.")] = 0.999,
+    output: Annotated[Path | None, typer.Option(help="HTML page to write, with its JSON beside it.")] = None,
+    force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Attack the mechanisms on their worst cases, and print what was proven beside what is claimed.
 
-    Each line gives a lower bound on mu, the mechanism's separation of two neighbouring tables, in units of the noise. A
-    bound above the claim refutes it: exit code 1. A bound below it proves nothing more than itself. No table is opened
-    and no budget is spent.
+    Each line gives a lower bound on mu, the mechanism's separation of two neighbouring tables, in units of the noise,
+    and on epsilon. A bound above the claim refutes it: exit code 1. A bound below it proves nothing more than itself.
+    No table is opened and no budget is spent.
 
     Examples:
 
         medsynth audit --quick
 
-        medsynth audit --schema patients.schema.yaml
+        medsynth audit --schema patients.schema.yaml --output audit.html
 
-        medsynth audit --json
+        medsynth audit --method dp-gan --json
     """
     if not 0.5 < confidence < 1:
         raise UsageError("--confidence must lie between 0.5 and 1.")
-    from medsynth.audit import run
+    from medsynth.audit import run, save
+    from medsynth.io.atomic import refuse_existing
+    from medsynth.methods.registry import METHODS, settle
     from medsynth.schema import Schema
 
+    for file in (output, output.with_suffix(".json")) if output else ():
+        refuse_existing(file, force=force)
     with audit_progress(sys.stderr.isatty() and not (quiet or as_json)) as advance:
         found = run(
             None if schema is None else Schema.load(schema), method=method, quick=quick, confidence=confidence,
             progress=advance,
         )  # fmt: skip
-    result(found.to_json(), _table(found), as_json=as_json)
-    if found.refuted:
-        raise MedsynthError(f"Refuted: {', '.join(f.name for f in found.refuted)}. Do not rely on these claims.")
+    text = _table(found)
+    if output:
+        text += f"\nWrote {output} and {save(found, output, force=force)}."
+    result(found.to_json(), text, as_json=as_json)
+    published = method is not None and not METHODS[settle(method)].makes_claim
+    if refuted := [f.name for f in found.refuted if published or not f.published]:
+        raise MedsynthError(f"Refuted: {', '.join(refuted)}. Do not rely on these claims.")
 
 
 def _table(found: Audit) -> str:
-    """One line a finding."""
-    lines = [f"{'measurement':<30} {'claimed mu':>10} {'proven mu':>10} {'of it':>6} {'trials':>7}  worst case"]
-    for f in found.findings:
-        share = f"{f.proven_mu / f.claimed_mu:.0%}"
-        lines.append(
-            f"{f.name:<30} {f.claimed_mu:>10.3f} {f.proven_mu:>10.3f} {share:>6} {f.trials:>7}  {f.worst_case}"
-        )
-    confidence = found.findings[0].confidence
-    lines.append(f"Each proven mu is a lower bound at {confidence:.1%} confidence. It is evidence, not a certificate.")
-    return "\n".join(lines)
+    """One line a finding, and what odd cells changed."""
+    lines = []
+    for part, findings in groupby(found.findings, key=lambda finding: finding.part):
+        lines += [
+            "",
+            f"{part:<{WIDTH}}{'claimed':>8}{'proven':>8}{'share':>7}{'epsilon':>9}{'proven':>8}{'trials':>8}"
+            "  worst case",
+        ]
+        for f in findings:
+            share = "" if f.share is None else f"{f.share:.0%}"
+            refuted = " REFUTED" if f.refutes else ""
+            lines.append(
+                f"{f.name:<{WIDTH}}{f.shown('claimed'):>8}{f.shown('proven'):>8}{share:>7}"
+                f"{f.epsilon_shown('claimed'):>9}{f.epsilon_shown('proven'):>8}{f.trials:>8}  {f.worst_case}{refuted}"
+            )
+    lines += ["", "input files: one odd cell in one row, what it changed beside that row"]
+    for mode, (same, refused, differs), changes in found.inputs_by_mode():
+        told = f" ({changes})" if changes else ""
+        lines.append(f"schema {mode}: {same} identical, {refused} refused, {differs} differ{told}")
+    first = found.findings[0]
+    lines += [
+        "",
+        "claimed and proven: mu, or the chance of an outcome that one table cannot give. epsilon: at delta "
+        f"{first.delta:g}.",
+        f"Each proven figure is a lower bound at {first.confidence:.4g} confidence. It is evidence, not a certificate.",
+    ]
+    return "\n".join(lines[1:])

@@ -123,16 +123,16 @@ def fit_progress(show: bool) -> Iterator[Callable[[Plan, str, int, int, int], No
 
 
 @contextmanager
-def audit_progress(show: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar that names what is audited, and the time that has passed."""
+def audit_progress(show: bool) -> Iterator[Callable[[str, float, float], None]]:
+    """A bar that names what is audited, with the time that has passed and that is left."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    columns = (TextColumn("Audit: {task.description}"), BarColumn(), TimeElapsedColumn())
+    columns = (TextColumn("Audit: {task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), disable=not show, transient=True) as bar:
-        task = bar.add_task("starting")
+        task = bar.add_task("starting", total=None)
 
-        def step(what: str, done: int, total: int) -> None:
+        def step(what: str, done: float, total: float) -> None:
             bar.update(task, description=what, completed=done, total=total)
 
         yield step

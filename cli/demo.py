@@ -53,7 +53,7 @@ def demo(
     rows = _simulate(files, force)
     notify(f"Simulated {rows} patients of a thyroid clinic (no real ones): {files.table}", quiet=as_json)
     model, drawn = _fit_and_sample(files, rows, seed, force, show)
-    notify(f"Fitted in {model.seconds:.1f} s on {model.device}. Now the report: some twenty seconds.", quiet=as_json)
+    notify(f"Fitted on {model.device}. Now the report: some twenty seconds.", quiet=as_json)
     _report(files, model, force, show)
     facts = {"table": str(files.table), "model": str(files.model), "synthetic": str(files.synthetic),
              "report": str(files.report), "epsilon": model.epsilon}  # fmt: skip
@@ -105,7 +105,7 @@ def _lines(files: Files, model: Model, drawn: str) -> list[str]:
     from medsynth.artifact import claim
 
     return [
-        f"Fitted in {model.seconds:.1f} s on {model.device}: {files.model}",
+        f"Fitted on {model.device}: {files.model}",
         claim(model),
         f"Sampled {SAMPLED_ROWS:,} synthetic patients: {files.synthetic}",
         "",

@@ -15,6 +15,7 @@ from .flags import translated
 from .options import (
     PUBLIC_ROWS,
     Delta,
+    Encoding,
     Force,
     Json,
     Method,
@@ -46,6 +47,7 @@ def fit(
     microbatches: Microbatches = None,
     set_: Settings = None,
     rows: Rows = None,
+    encoding: Encoding = None,
     public: Annotated[
         Path | None, typer.Option(help=f"A table of rows that you declare public, for {PUBLIC_ROWS}.")
     ] = None,
@@ -61,7 +63,8 @@ def fit(
 ) -> None:
     """Fit a generator to a table under differential privacy and write NAME.medsynth.
 
-    Exactly one of --epsilon and --no-dp is given; a model fitted without noise says so wherever it is used.
+    Exactly one of --epsilon and --no-dp is given; a model fitted without noise says so wherever it is used. What is
+    taken as public is listed before anything is measured.
 
     Examples:
 
@@ -80,13 +83,14 @@ def fit(
     source: Path | Table = table
     declared: Path | Schema | None = schema
     if holdout is not None:
-        source, declared = _hold_out(table, schema, holdout, force, quiet, again)
+        source, declared = _hold_out(table, schema, encoding, holdout, force, quiet, again)
     if holdout is not None and rows is not None:
         rows = max(2, round(rows * (1 - holdout)))
     model = _fitted(
         source, output, quiet, epsilon=epsilon, no_dp=no_dp, delta=delta, schema=declared, target=target, method=method,
-        preset=preset, microbatches=microbatches, settings=parsed_settings(set_), rows=rows, public=public,
-        device=device, seed=seed, resume=resume, budget_table=table, model_name=output.name,
+        preset=preset, microbatches=microbatches, settings=parsed_settings(set_), rows=rows,
+        encoding=encoding, public=public, device=device, seed=seed, resume=resume, budget_table=table,
+        model_name=output.name,
     )  # fmt: skip
     model.save(output, force=force)
     _checkpoint(output).unlink(missing_ok=True)
@@ -138,27 +142,29 @@ def _print(model: Model, output: Path, as_json: bool) -> None:
         "rows": model.rows,
         "schema": model.schema.name,
         "device": model.device,
-        "seconds": model.seconds,
     }
-    lines = [f"Wrote {output} in {model.seconds:.1f} s on {model.device}.", translated(claim(model))]
+    lines = [f"Wrote {output}, fitted on {model.device}.", translated(claim(model))]
     result(facts, "\n".join([*lines, "Next: medsynth sample -n 10000"]), as_json=as_json)
 
 
 def _hold_out(
-    table: Path, schema: Path | None, fraction: float, force: bool, quiet: bool, again: bool
-) -> tuple[Path | Table, Schema | None]:
-    """Split the table; returns the training rows and the schema that the whole table would have had."""
+    table: Path, schema: Path | None, encoding: str | None, fraction: float, force: bool, quiet: bool, again: bool
+) -> tuple[Table, Schema | None]:
+    """Split the table; returns the training rows and the schema that the whole table would have had.
+
+    How many rows the secret draws kept is no public number: the table that is returned states how many were expected.
+    """
     from medsynth.fitting.private_table import declared_schema, read_table
     from medsynth.io.formats import name_of
-    from medsynth.io.split import check_fraction, split
+    from medsynth.io.split import check_fraction, expecting, split
 
     check_fraction(fraction)
-    read = read_table(table)
+    read = read_table(table, encoding)
     suffix = read.written.suffix if read.written else ".csv"
     train, heldout = (Path(f"{name_of(table)}.{part}{suffix}") for part in ("train", "heldout"))
     declared = declared_schema(table, schema)
     if again and train.exists() and heldout.exists():
-        return train, declared  # a fit that is resumed keeps its split
+        return expecting(read_table(train), read, 1 - fraction), declared  # a fit that is resumed keeps its split
     rows, _ = split(read, fraction, train, heldout, force=force, unit=declared.unit if declared else None)
     notify(f"PRIVATE, real rows: {train} (training) and {heldout} (held out). Do not share them.", quiet=quiet)
     return rows, declared

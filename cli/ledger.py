@@ -77,11 +77,13 @@ def _lines(fitted: Model) -> list[str]:
 
 def _of_table(table: Path, as_json: bool) -> None:
     from medsynth.budget import Budget
+    from medsynth.privacy.accounting.accountant import rounded_up
 
     spent = Budget.of(table).spent()
     fits, row, patient = [fit.describe() for fit in spent.fits], spent.row(), spent.patient()
-    line = "{started}  {method:<14} epsilon {epsilon!s:<8.6} for one {unit:<24} {model}"
-    lines = [line.format(**fit) for fit in fits]
+    pairs = zip(fits, spent.fits, strict=True)
+    line = "{started}  {method:<14} epsilon {shown:<8} for one {unit:<24} {model}"
+    lines = [line.format(**fit, shown=rounded_up(own.epsilon) if own.epsilon else "None") for fit, own in pairs]
     content = {"fits": fits, "epsilon": row.epsilon, "epsilon_patient": patient.epsilon, "delta": row.delta}
     result(content, "\n".join([spent.sentence(), *lines]), as_json=as_json)
 

@@ -35,6 +35,9 @@ Microbatches = Annotated[
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting of the method; may be given again.")
 ]
+Encoding = Annotated[
+    str | None, typer.Option(help="Encoding of a text table, such as cp1252 [default: UTF-8, or UTF-16 by its mark].")
+]
 Rows = Annotated[int | None, typer.Option(help="Declare the public row count [default: the table's own].")]
 ModelArgument = Annotated[Path | None, typer.Argument(help="Model file [default: the newest here].")]
 ModelOption = Annotated[Path | None, typer.Option(help="Model file [default: the newest here].")]

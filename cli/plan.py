@@ -13,6 +13,7 @@ from .flags import translated
 from .options import (
     PUBLIC_ROWS,
     Delta,
+    Encoding,
     Json,
     Method,
     Microbatches,
@@ -39,6 +40,7 @@ def plan(
     target: Target = None,
     set_: Settings = None,
     rows: Rows = None,
+    encoding: Encoding = None,
     microbatches: Microbatches = None,
     public: Annotated[bool, typer.Option("--public", help=f"Rows will be declared public, for {PUBLIC_ROWS}.")] = False,
     as_json: Json = False,
@@ -55,11 +57,13 @@ def plan(
     """
     from medsynth.fitting.planning import plan_fit
     from medsynth.methods.registry import settle
+    from medsynth.privacy.accounting.accountant import rounded_up
 
     source = int(table) if table.isdigit() else Path(table)
     made, seconds, notes = plan_fit(
         source, epsilon=epsilon, delta=delta, schema=schema, target=target, method=method, preset=preset,
-        microbatches=microbatches, settings=parsed_settings(set_), rows=rows, public=public,
+        microbatches=microbatches, settings=parsed_settings(set_), rows=rows,
+        encoding=encoding, public=public,
     )  # fmt: skip
     measurements = _measurements(made)
     content = {
@@ -76,7 +80,7 @@ def plan(
         "measurements": measurements,
     }
     lines = [
-        f"A fit would use epsilon {made.epsilon:.4f} of {epsilon:g}, at delta {delta:g}, for {made.rows} rows "
+        f"A fit would use epsilon {rounded_up(made.epsilon)} of {epsilon:g}, at delta {delta:g}, for {made.rows} rows "
         f"(accountant {made.accountant.upper()}).",
         "",
         *_table(measurements),

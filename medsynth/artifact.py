@@ -8,7 +8,7 @@ import math
 import struct
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
 from typing import Any
@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from .errors import ArtifactError, BudgetError, MedsynthError
 from .io.atomic import atomic_write
-from .privacy.accounting.accountant import supports
+from .privacy.accounting.accountant import rounded_up, supports
 from .privacy.accounting.ledger import Ledger
 from .schema import Schema
 
-FORMAT = 3
+FORMAT = 4
 MAX_BYTES = 1 << 30  # a file beyond this is no model of ours
 FIELDS: dict[str, type | UnionType] = {
     "format": int,
@@ -37,9 +37,7 @@ FIELDS: dict[str, type | UnionType] = {
     "rows": int,
     "rows_declared": bool,
     "device": str,
-    "seconds": float | int,
     "versions": dict,
-    "dtypes": dict,
 }
 Arrays = dict[str, NDArray[np.float32]]
 
@@ -50,8 +48,8 @@ class Model:
 
     Fitted without noise it has no epsilon and makes no claim.
 
-    `rows` is the public row count; `tensors` hold the generator and the noisy measurements that decode its rows;
-    `dtypes` are those that a data frame had, by column, which count as public.
+    `rows` is the public row count, or where patients are bounded their noisy one; `tensors` hold the generator and the
+    noisy measurements that decode its rows. No time is in it, and no dtype of a frame: both depend on the rows.
     """
 
     name: str
@@ -65,10 +63,8 @@ class Model:
     rows: int
     rows_declared: bool
     device: str
-    seconds: float
     versions: dict[str, str]
     tensors: Arrays
-    dtypes: dict[str, str] = field(default_factory=dict)
 
     @property
     def claims(self) -> bool:
@@ -86,9 +82,17 @@ class Model:
 
         body = json.dumps(self.describe())  # columns keep their order
         metadata = {"medsynth": body, "sha256": _digest(body, self.tensors)}
-        content = save({k: np.ascontiguousarray(t) for k, t in self.tensors.items()}, metadata)
+        content = _in_order(save({k: np.ascontiguousarray(t) for k, t in self.tensors.items()}, metadata))
         atomic_write(Path(path), lambda file: file.write(content), force=force)
         return Path(path)
+
+
+def _in_order(content: bytes) -> bytes:
+    """The file with its header's keys sorted: safetensors writes them in an order that differs from call to call."""
+    (length,) = struct.unpack("<Q", content[:8])
+    header = json.dumps(json.loads(content[8 : 8 + length]), sort_keys=True).encode()
+    header += b" " * (-len(header) % 8)
+    return struct.pack("<Q", len(header)) + header + content[8 + length :]
 
 
 def _digest(body: str, tensors: Arrays) -> str:
@@ -133,9 +137,8 @@ def _parse(content: bytes) -> Model:
         raise ArtifactError("it was altered after it was written. Copy it again, or fit again.")
     if not all(t.dtype == np.float32 and np.isfinite(t).all() for t in tensors.values()):
         raise ArtifactError("it holds tensors of the wrong kind.")
-    texts = [*fields["dtypes"].items(), *fields["versions"].items()]
     if not all(isinstance(fields[k], kind) for k, kind in FIELDS.items()) or not all(
-        isinstance(text, str) for _, text in texts
+        isinstance(text, str) for text in fields["versions"].values()
     ):
         raise ArtifactError("it holds fields of the wrong kind.")
     if not (fields["rows"] > 0 and math.isfinite(fields["epsilon"] or 0.0)):
@@ -186,7 +189,7 @@ def claim(model: Model) -> str:
     if not model.claims:
         return "This model makes NO privacy claim: its noise did not come from the operating system."
     return (
-        f"({model.epsilon:.4g}, {model.ledger.delta:g})-differential privacy for {model.ledger.protects}; "
+        f"({rounded_up(model.epsilon)}, {model.ledger.delta:g})-differential privacy for {model.ledger.protects}; "
         f"{model.ledger.relation}; "
         f"accountant {model.ledger.accountant.upper()}."
     )

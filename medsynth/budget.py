@@ -115,7 +115,8 @@ class Spent:
             return f"{head} {self.unprotected} of them added no noise: no total can be claimed."
         row, patient = self.row(), self.patient()
         single = sum(fit.max_rows is None for fit in self.fits)
-        text = f"{head} Together, if all of their models were released: ({row.epsilon:.4g}, {row.delta:.3g})-"
+        shown = accountant.rounded_up(row.epsilon or 0.0)
+        text = f"{head} Together, if all of their models were released: ({shown}, {row.delta:.3g})-"
         text += "differential privacy for one row"
         if patient.epsilon is not None:
             return f"{text}, and for one patient with all of their rows."

@@ -1,5 +1,6 @@
 """The budget file: reserved before, settled after, under one lock; totals for rows and patients; nothing believed."""
 
+import functools
 import json
 import math
 import multiprocessing
@@ -7,6 +8,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from medsynth.budget import Budget
 from medsynth.errors import ArtifactError, MedsynthError
@@ -14,6 +16,7 @@ from medsynth.privacy.accounting import accountant
 from medsynth.privacy.accounting.calibration import Plan, Query, make_plan
 
 
+@functools.cache
 def planned(epsilon: float = 1.0, patient: int | None = None) -> Plan:
     return make_plan([Query(label="m", weight=1.0)], epsilon=epsilon, delta=1e-5, rows=1000, max_rows=patient)
 
@@ -83,6 +86,9 @@ def test_a_fit_without_noise_leaves_no_total(budget: Budget) -> None:
     spent = budget.spent()
     assert spent.row().epsilon is None and spent.patient().epsilon is None and spent.fits[0].epsilon is None
     assert "no total can be claimed" in spent.sentence()
+    budget.reserve(planned(), method="independent", noise=True)  # nor does another fit with noise make it one
+    both = budget.spent()
+    assert both.row().epsilon is None and both.patient().epsilon is None and both.unprotected == 1
 
 
 def edited(budget: Budget, **fields: object) -> None:
@@ -145,13 +151,35 @@ def test_no_fit_on_file_and_no_folder(budget: Budget, tmp_path: Path) -> None:
         Budget.of(tmp_path / "none" / "patients.csv").reserve(planned(), method="independent", noise=True)
 
 
+def test_a_file_that_another_fit_holds_is_waited_for(budget: Budget, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not written to: lines of fits at once would be lost."""
+    kept = budget.reserve(planned(), method="independent", noise=True)
+    monkeypatch.setattr("medsynth.budget.LOCK_SECONDS", 0.2)
+    with FileLock(f"{budget.path}.lock"), pytest.raises(MedsynthError, match="locked by another fit"):
+        budget.reserve(planned(), method="independent", noise=True)
+    assert [fit.number for fit in budget.spent().fits] == [kept]
+
+
+def test_a_reservation_is_on_the_disk_before_anything_is_measured(
+    budget: Budget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(MedsynthError, match="No space left"):
+        budget.reserve(planned(), method="independent", noise=True)
+
+
 def one_fit(table: Path) -> None:
     budget = Budget.of(table)
     budget.settle(budget.reserve(planned(), method="independent", noise=True), "m")
 
 
 def test_fits_at_once_are_all_on_file(budget: Budget, tmp_path: Path) -> None:
-    with multiprocessing.get_context("spawn").Pool(3) as pool:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, "opacus.accountants"])
+    with context.Pool(3) as pool:
         pool.map(one_fit, [tmp_path / "patients.csv"] * 50, chunksize=1)
     spent = budget.spent()
     assert len(spent.fits) == len({fit.number for fit in spent.fits}) == 50 and spent.unfinished == 0

@@ -92,7 +92,7 @@ def test_a_frame_comes_back_in_its_dtypes(quick: None, extract: pd.DataFrame, sc
     some: dict[str, Any] = {"area_code": "category", "ward": "string[pyarrow]", "height_cm": "Int16"}
     some |= {"admitted": "datetime64[s]", "triage": triage}
     frame = extract.iloc[:600].astype(some).assign(intensive_care=extract["intensive_care"].iloc[:600] == "true")
-    model = medsynth.fit(frame, epsilon=3.7, schema=schema, rows=600, method="independent")
+    model = medsynth.fit(frame, epsilon=3.7, schema=schema.with_dtypes(frame), rows=600, method="independent")
     drawn = medsynth.sample(model, 300)
     kept = [name for name in frame if name not in ("lactate_mmol_l", "smoker")]
     assert drawn[kept].dtypes.astype(str).to_dict() == frame[kept].dtypes.astype(str).to_dict()

@@ -13,6 +13,7 @@ import pytest
 
 import medsynth
 from medsynth import rng
+from medsynth.io.table import CELL_KINDS
 from medsynth.methods.registry import CLAIMING
 from medsynth.privacy import noise, partition_selection, shards, vault
 from medsynth.sampling.pipeline import sample_csv
@@ -41,10 +42,21 @@ def fixed_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def blind(monkeypatch: pytest.MonkeyPatch, fixed_entropy: None) -> None:
-    for module in (vault, shards, partition_selection):
+    for module in (vault, shards):
         monkeypatch.setattr(
             module, "noised", lambda values, std, entropy: noise.noised(np.zeros_like(values), std, entropy)
         )
+    monkeypatch.setattr(
+        partition_selection, "noised", lambda values, std, entropy: noise.noised(_same(values), std, entropy)
+    )
+
+
+def _same(values: Any) -> Any:
+    """Zeros; for the kinds of a column's cells, whole numbers alone: a target without levels must be a number."""
+    found = np.zeros_like(values)
+    if found.shape == (len(CELL_KINDS),):
+        found[CELL_KINDS.index("whole")] = 1e4
+    return found
 
 
 def neighbours(cohort: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
@@ -70,7 +82,7 @@ def released(frame: Any, schema: Any, method: Any, target: Any = None) -> Any:
         notice=texts.append,
         progress=lambda plan, *facts: texts.append(facts),
     )
-    facts = {key: value for key, value in model.describe().items() if key != "seconds"}
+    facts = model.describe()
     tensors = {name: tensor.tobytes() for name, tensor in model.tensors.items()}
     return json.dumps(facts), tensors, texts, sample_csv(model, 50, seed=2)
 

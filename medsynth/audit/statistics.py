@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
-from scipy.stats import beta
+from scipy.special import ndtr, ndtri
+from scipy.stats import beta, binom
 
 Floats = NDArray[np.float64]
+MOST_MU = 20.0  # that is ever shown; no number of trials that can be made proves more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,9 +26,13 @@ class Errors:
     false_positive: float
     false_negative: float
 
-    def mu(self) -> float:
-        """The least mu under which some attacker can do as well: Gaussian differential privacy, at least zero."""
-        return float(max(0.0, -ndtri(self.false_positive) - ndtri(self.false_negative)))
+    def mu(self, rate: float = 1.0) -> float:
+        """The least mu under which some attacker can do as well, from zero to MOST_MU: Gaussian differential privacy.
+
+        With a `rate` below one, of a measurement that the target takes part in with that chance: its trade-off curve
+        is the mixture of a Gaussian's and of guessing (Dong, Roth, Su 2022, section 4).
+        """
+        return float(np.clip(_mu(np.array(self.false_positive), np.array(self.false_negative), rate), 0.0, MOST_MU))
 
     def epsilon(self, delta: float) -> float:
         """The least epsilon at `delta` under which some attacker can do as well, in either direction; at least zero."""
@@ -50,7 +55,7 @@ def upper_rate(hits: int, trials: int, risk: float) -> float:
     return 1.0 if hits >= trials else float(beta.ppf(1 - risk, hits + 1, trials - hits))
 
 
-def errors(without: Floats, present: Floats, confidence: float) -> Errors:
+def errors(without: Floats, present: Floats, confidence: float, rate: float = 1.0) -> Errors:
     """What an attacker's scores prove: scores of releases `without` the target, (trials,), and with it `present`.
 
     Larger scores speak for presence. The threshold is chosen on the first half of either and judged on the second, so
@@ -59,8 +64,9 @@ def errors(without: Floats, present: Floats, confidence: float) -> Errors:
     if min(len(without), len(present)) < 4:
         raise ValueError("an audit needs four trials a side or more")
     learn, judged = (without[::2], present[::2]), (without[1::2], present[1::2])
-    risk = (1 - confidence) / 2
-    threshold = _best_threshold(*learn, risk)
+    places = np.quantile(np.concatenate(learn), np.linspace(0.005, 0.995, 199))
+    hits = (learn[0][:, None] > places).mean(0), (learn[1][:, None] <= places).mean(0)
+    threshold = _most_telling(places, *hits, len(learn[0]), (1 - confidence) / 2, rate)
     return errors_at(threshold, *judged, confidence)
 
 
@@ -73,12 +79,59 @@ def errors_at(threshold: float, without: Floats, present: Floats, confidence: fl
     )
 
 
-def _best_threshold(without: Floats, present: Floats, risk: float) -> float:
-    """The threshold whose bounded error rates give the largest mu: rates far in a tail are known too badly to count."""
-    places = np.quantile(np.concatenate([without, present]), np.linspace(0.005, 0.995, 199))
-    hits = (without[:, None] > places).sum(0), (present[:, None] <= places).sum(0)
-    rates = [
-        np.where(k < len(side), beta.ppf(1 - risk, k + 1, np.maximum(len(side) - k, 1)), 1 - 1e-12)
-        for k, side in zip(hits, (without, present), strict=True)
-    ]
-    return float(places[np.argmax(-ndtri(rates[0]) - ndtri(rates[1]))])
+def best_threshold(mu: float, rate: float, trials: int, risk: float) -> float:
+    """The threshold at which so many trials are expected to prove most of a claimed `mu` at a `rate`.
+
+    >>> 0.9 < best_threshold(2.0, 1.0, 1000, 1e-3) < 1.1
+    True
+    """
+    places = np.linspace(0, 1.2, 121) * mu
+    false_positive = ndtr(-places)
+    return _most_telling(places, false_positive, 1 - rate * ndtr(mu - places) - (1 - rate) * false_positive,
+                         trials, risk, rate)  # fmt: skip
+
+
+def _most_telling(
+    places: Floats, false_positive: Floats, false_negative: Floats, trials: int, risk: float, rate: float
+) -> float:
+    """The place whose bounded error rates give the largest mu: rates far in a tail are known too badly to count."""
+    hits = [trials * share for share in (false_positive, false_negative)]
+    upper = [np.where(k < trials, beta.ppf(1 - risk, k + 1, np.maximum(trials - k, 1)), 1 - 1e-12) for k in hits]
+    return float(places[np.argmax(_mu(upper[0], upper[1], rate))])
+
+
+def _mu(false_positive: Floats, false_negative: Floats, rate: float) -> Floats:
+    """The mu of a Gaussian measurement, which the target takes part in with the chance `rate`, at these error rates."""
+    power = (1 - false_negative - (1 - rate) * false_positive) / rate  # where the target takes part
+    return np.asarray(ndtri(np.clip(power, 0.0, 1.0)) - ndtri(false_positive))
+
+
+def one_run_epsilon(right: int, guesses: int, canaries: int, delta: float, risk: float) -> float:
+    """A lower bound on epsilon from one fit with many independent canaries, which fails with at most `risk`.
+
+    `canaries` were each included by a fair coin; the attacker made `guesses` and abstained from the rest; `right` of
+    them were right. Under (epsilon, delta)-privacy the number of right guesses is below a binomial one with success
+    exp(epsilon) / (1 + exp(epsilon)), but for a term of delta (Steinke, Nasr, Jagielski 2023, theorem 5.2).
+    """
+    if not guesses or _right_by_chance(0.0, right, guesses, canaries, delta) > risk:
+        return 0.0
+    low, high = 0.0, 50.0
+    while high - low > 1e-4:
+        middle = (low + high) / 2
+        if _right_by_chance(middle, right, guesses, canaries, delta) <= risk:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _right_by_chance(epsilon: float, right: int, guesses: int, canaries: int, delta: float) -> float:
+    """An upper bound on the chance of `right` or more right guesses under (epsilon, delta): theorem 5.2's tail."""
+    chance = 1 / (1 + math.exp(-epsilon))
+    tail = float(binom.sf(right - 1, guesses, chance))
+    if not delta or not right:
+        return tail
+    upto = np.arange(1, right + 1)
+    # the delta term: 2 m delta times the largest mean of the last i point masses below `right`
+    worst = float(np.max(np.cumsum(binom.pmf(right - upto, guesses, chance)) / upto))
+    return min(1.0, tail + 2 * canaries * delta * worst)

@@ -31,6 +31,7 @@ class FitOptions:
     microbatches: int | None
     settings: Mapping[str, object] | None
     rows: int | None
+    encoding: str | None
     public: Path | str | None
     device: str
     seed: int | None

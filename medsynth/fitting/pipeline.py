@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,9 +11,16 @@ from ..schema import Schema
 from ..transforms.table_codec import encode
 from .options import FitOptions, Progress
 from .preparation import announce, choose_method, open_releases, plan_measurements
-from .private_table import Notice, open_public, open_table
+from .private_table import Notice, open_public, open_table, refuse_private_rows_as_public
 from .reservation import budget_of, reserved_budget
-from .training import declared_or_measured_schema, encode_into_vault, seal, train, with_hierarchy_levels
+from .training import (
+    declared_or_measured_schema,
+    encode_into_vault,
+    rows_in_use,
+    seal,
+    train,
+    with_hierarchy_levels,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +41,7 @@ def fit(
     microbatches: int | None = None,
     settings: Mapping[str, object] | None = None,
     rows: int | None = None,
+    encoding: str | None = None,
     public: Path | str | None = None,
     device: str = "auto",
     seed: int | None = None,
@@ -52,7 +59,10 @@ def fit(
 
     `rows` declares the public row count (else the table's own is taken as public and a notice says so). `seed`
     repeats initial weights and latent draws only: noise and lots come from the operating system. Messages for
-    a person go to `notice`.
+    a person go to `notice`: what is taken as public comes first, before anything is measured.
+
+    `encoding` is that of a text file, UTF-8 if not given; bytes that are no text in it are kept, escaped, in their
+    own cells.
 
     `settings` change the method's own, by name (docs/methods/).
 
@@ -69,21 +79,25 @@ def fit(
     """
     options = FitOptions(
         epsilon=epsilon, no_dp=no_dp, delta=delta, schema=schema, target=target, method=method, preset=preset,
-        microbatches=microbatches, settings=settings, rows=rows, public=public, device=device, seed=seed,
-        checkpoint=checkpoint, resume=resume, budget_table=budget_table, model_name=model_name, notice=notice,
-        progress=progress,
+        microbatches=microbatches, settings=settings, rows=rows, encoding=encoding, public=public, device=device,
+        seed=seed, checkpoint=checkpoint, resume=resume, budget_table=budget_table, model_name=model_name,
+        notice=notice, progress=progress,
     )  # fmt: skip
     return fit_by(options, table)
 
 
 def fit_by(options: FitOptions, table: Path | str | pd.DataFrame | Table) -> Model:
     """The phases of a fit, one a line."""
-    started = time.perf_counter()
-    private = open_table(table, options.schema, options.target, options.notice)
+    private = open_table(table, options.schema, options.target, options.notice, options.encoding)
     # A cell that the schema does not allow is reported before torch is loaded.
     codes = encode(private.data, private.declared.core) if private.declared else None
     method = choose_method(options)
-    public_rows = None if options.public is None else open_public(options.public, private.declared)
+    public_rows = None
+    if options.public is not None:
+        for file in (table, options.budget_table):
+            if isinstance(file, Path | str):
+                refuse_private_rows_as_public(file, options.public)
+        public_rows = open_public(options.public, private.declared, options.encoding)
     planned = plan_measurements(private, options, method)
     announce(private, planned, public_rows)
     out = open_releases(private, planned, public_rows)
@@ -91,7 +105,7 @@ def fit_by(options: FitOptions, table: Path | str | pd.DataFrame | Table) -> Mod
         schema = declared_or_measured_schema(private, planned, out.releases)
         schema = with_hierarchy_levels(private, planned, out.releases, schema)
         vault = encode_into_vault(private, planned, out.releases, schema, codes)
-        dtypes = private.data.dtypes
         del private, codes  # the memory of the raw table
-        tensors = train(planned, vault, schema, out.seed, public_rows)
-        return seal(planned, schema, tensors, dtypes, time.perf_counter() - started)
+        rows, sizes = rows_in_use(planned, vault)
+        tensors = train(planned, rows, vault, schema, out.seed, public_rows)
+        return seal(planned, rows, schema, {**tensors, **sizes})

@@ -9,10 +9,10 @@ from pathlib import Path
 from ..errors import UsageError
 from ..methods import registry
 from ..privacy.accounting.calibration import Plan, check_budget, make_plan
-from ..rng import system_entropy
 from ..schema import Schema
 from .options import method_settings
 from .private_table import open_table
+from .public_facts import public_facts
 
 
 def plan_fit(
@@ -27,6 +27,7 @@ def plan_fit(
     microbatches: int | None = None,
     settings: Mapping[str, object] | None = None,
     rows: int | None = None,
+    encoding: str | None = None,
     public: bool = False,
     columns: int = 20,
 ) -> tuple[Plan, float, list[str]]:
@@ -38,17 +39,20 @@ def plan_fit(
     check_budget(epsilon, delta)
     method = registry.settle(method, preset)
     registry.check_claim(method)
-    private = None if isinstance(table, int) else open_table(table, schema, target, lambda text: None)
+    private = None if isinstance(table, int) else open_table(table, schema, target, lambda text: None, encoding)
     module = registry.module(method, preset)
     config = registry.configured(method, module, method_settings(settings, microbatches, public=public))
     if private is None:
         count, queries = int(table), partial(module.queries, columns=columns, epsilon=epsilon)  # type: ignore[arg-type]
     else:
         columns = private.columns
-        count = len(private.bounded_rows(system_entropy())[0]) if rows is None else rows
+        count = private.data.public_rows if rows is None else rows
+        facts = public_facts(private, count, None, declared_rows=rows is not None)
         queries = partial(private.queries, module, epsilon)
     if count < 2:
         raise UsageError("A plan needs two rows or more.")
     max_rows = private.max_rows if private else None
     plan = make_plan(queries(config, count), epsilon=epsilon, delta=delta, rows=count, max_rows=max_rows)
-    return plan, module.seconds(config, count), module.notes(config, plan.equivalent_rows, columns, epsilon)
+    notes = [f"Public by declaration: {'; '.join(facts)}."] if private else []
+    notes += module.notes(config, plan.equivalent_rows, columns, epsilon)
+    return plan, module.seconds(config, count), notes

@@ -19,6 +19,7 @@ from ..privacy.release import Releases
 from .environment import choose_device
 from .options import FitOptions, method_settings
 from .private_table import PrivateTable, PublicRows
+from .public_facts import public_facts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +66,7 @@ def plan_measurements(private: PrivateTable, options: FitOptions, method: Chosen
     """Bound contributions, and plan every measurement with its noise. Nothing is measured yet."""
     entropy = rng.NoNoise() if options.no_dp else rng.system_entropy()
     stay, units = private.bounded_rows(entropy)
-    rows = len(stay) if options.rows is None else options.rows
+    rows = private.data.public_rows if options.rows is None else options.rows
     queries = private.queries(method.module, options.budget, method.config, rows)
     plan = make_plan(queries, epsilon=options.budget, delta=options.delta, rows=rows, max_rows=private.max_rows)
     ledger = plan.ledger(entropy.source)
@@ -75,12 +76,14 @@ def plan_measurements(private: PrivateTable, options: FitOptions, method: Chosen
 def announce(private: PrivateTable, planned: PlannedFit, public_rows: PublicRows | None) -> None:
     """Say what is taken as public: in notices to the person, and in notes of the ledger."""
     notice, options, plan, note = planned.options.notice, planned.options, planned.plan, planned.ledger.notes.append
-    if private.declared is not None:
-        note("The header, the columns' types and the schema are public by declaration.")
-    else:
-        note("The header and the columns' types are taken as public; levels and bounds were learned from noisy counts.")
+    facts = public_facts(private, plan.rows, public_rows, declared_rows=options.rows is not None)
+    notice("\n  - ".join(["Public by declaration, before anything is measured (docs/privacy.md):", *facts]))
+    note(f"Public by declaration: {'; '.join(facts)}.")
+    if private.declared is None:
+        note("Kinds of columns, levels and bounds were learned from noisy counts.")
         notice(
-            "No schema: levels and bounds are learned privately, for part of the budget. A declared schema does better."
+            "No schema: kinds, levels and bounds are learned privately, for part of the budget. A declared schema does "
+            "better."
         )
     if public_rows is not None:
         note(public_rows.note)
@@ -88,8 +91,6 @@ def announce(private: PrivateTable, planned: PlannedFit, public_rows: PublicRows
     if options.rows is None:
         note("The row count was not declared: the table's own was taken as public.")
         notice(f"The table's row count, {plan.rows}, is taken as public. `rows` declares another.")
-    else:
-        note("The row count is public by declaration.")
     if plan.delta > 1 / (10 * plan.rows):
         notice(f"`delta` {plan.delta:g} is large for {plan.rows} rows: below {1 / (10 * plan.rows):.1g} is advised.")
     for text in planned.method.module.notes(

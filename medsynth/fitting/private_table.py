@@ -32,16 +32,15 @@ ROWS_PER_PATIENT_LABEL, ROWS_PER_PATIENT_SHARE = "rows per patient", 0.02
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateTable:
-    """A private table and what is public of it: its schema or, where none is declared, the kinds of its columns."""
+    """A private table and what is public of it: its schema or, where none is declared, its header alone."""
 
     data: io_table.Table
     declared: Schema | None
     target: str
-    kinds: dict[str, io_table.Kind]
 
     def queries(self, module: MethodModule, epsilon: float, config: Any, rows: int) -> list[Query]:
         """All measurements of a fit: those that learn a schema where none is declared, then the method's own."""
-        learning = partition_selection.queries(self.kinds, self.target) if self.kinds else []
+        learning = [] if self.declared else partition_selection.queries()
         learning += [Query(label=ROWS_PER_PATIENT_LABEL, weight=ROWS_PER_PATIENT_SHARE**-0.5)] if self.max_rows else []
         learning += hierarchy_selection.queries(self.columns_without_levels)
         return [*learning, *module.queries(config, max(1, rows // (self.max_rows or 1)), self.columns, epsilon)]
@@ -90,26 +89,32 @@ class PublicRows:
         return f"{len(self.data.cells)} rows were declared public by the user: a file of SHA-256 {self.digest}."
 
 
-def open_public(path: Path | str, schema: Schema | None) -> PublicRows:
-    """A table that the user declares public, read by the schema of the private one.
+def refuse_private_rows_as_public(table: Path | str, public: Path | str) -> None:
+    """Raises UsageError where the table that is declared public is the private one's own file."""
+    if Path(table).exists() and Path(public).exists() and Path(table).samefile(public):
+        raise UsageError("`public` is the private table itself. Give a table whose rows are public.")
+
+
+def open_public(path: Path | str, schema: Schema | None, encoding: str | None) -> PublicRows:
+    """A table that the user declares public, read by the schema and in the encoding of the private one.
 
     Raises UsageError where that has no schema, TableError or SchemaError, naming no cell, where the file does not meet
     it.
     """
     if schema is None:
         raise UsageError("`public` needs a declared schema, by which its rows are read. Draft a schema first.")
-    data = read_table(path)
+    data = read_table(path, encoding)
     check_header(data, schema)
     encode(data, schema.core)
     return PublicRows(data=data, digest=hashlib.sha256(Path(path).read_bytes()).hexdigest())
 
 
-def read_table(path: Path | str) -> io_table.Table:
+def read_table(path: Path | str, encoding: str | None = None) -> io_table.Table:
     """The private table at a path, read and checked once: what a command does after works on it.
 
     Its header and row count are taken as public. Raises TableError.
     """
-    return io_table.read(path)
+    return io_table.read(path, encoding)
 
 
 def open_table(
@@ -117,16 +122,17 @@ def open_table(
     schema: Schema | Path | str | None,
     target: str | None,
     notice: Notice,
+    encoding: str | None = None,
 ) -> PrivateTable:
     """A table at a path, in a frame or read before, with the schema that a fit of it takes.
 
-    Raises TableError or SchemaError.
+    Raises TableError or SchemaError, UsageError for an encoding that does not exist.
     """
     path = Path(table) if isinstance(table, str | Path) else None
     if isinstance(table, io_table.Table):
         data = table
     else:
-        data = io_table.from_frame(table) if isinstance(table, pd.DataFrame) else read_table(table)
+        data = io_table.from_frame(table) if isinstance(table, pd.DataFrame) else read_table(table, encoding)
     if data.form:
         notice(f"{data.where} is read as a table {data.form}.")
     declared = choose_schema(data, schema, path, notice)
@@ -137,8 +143,9 @@ def open_table(
     chosen = target or data.header[-1]
     if chosen not in data.header:
         raise SchemaError(f"The target {chosen!r} is no column. The columns are: {', '.join(data.header)}.")
-    kinds = partition_selection.column_types(data) if declared is None else {}
-    return PrivateTable(data=data, declared=declared, target=chosen, kinds=kinds)
+    if len(data.header) < 2:
+        raise SchemaError("The table has no column beside its target.")
+    return PrivateTable(data=data, declared=declared, target=(declared and declared.target) or chosen)
 
 
 def patients(data: io_table.Table, unit: str) -> pd.Series:
@@ -212,8 +219,11 @@ def fit_memory_gib(schema: Schema) -> float:
 
 
 def table_kinds(path: Path) -> dict[str, io_table.Kind]:
-    """A table's header and dtypes, which count as public."""
-    return partition_selection.column_types(read_table(path))
+    """A table's header and the exact kinds of its columns, for a draft. No fit releases them.
+
+    NO NOISE: a single cell may change one. Whoever finishes the draft declares the kinds, from public knowledge.
+    """
+    return io_table.dtypes(read_table(path))
 
 
 def check_schema(path: Path, schema: Path | None) -> Schema:

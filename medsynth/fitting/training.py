@@ -34,7 +34,7 @@ def declared_or_measured_schema(private: PrivateTable, planned: PlannedFit, rele
     """The declared schema, or one learned from noisy measurements. Raises SchemaError for a target of one class."""
     schema, notice = private.declared, planned.options.notice
     if schema is None:
-        raw = RawTable(private.data, private.kinds, planned.plan.rows, releases)
+        raw = RawTable(private.data, planned.plan.rows, releases)
         schema = raw.measure_schema("learned", private.target)
         notice(f"Target: {private.target!r}. `target` names another.")
         notice(f"Learned from noisy counts:\n{schema.to_yaml()}")
@@ -73,26 +73,37 @@ def encode_into_vault(
     return Vault(codes[planned.stay], core.names, releases, planned.units)
 
 
+def rows_in_use(planned: PlannedFit, vault: Vault) -> tuple[int, Arrays]:
+    """How many rows the method weighs its measurements by, and of patients the shares of those with 1, 2, ... rows.
+
+    Where patients are the unit, how many rows stay when each keeps at most so many depends on them: it is added up
+    from the noisy histogram of rows per patient. Elsewhere it is the public row count.
+    """
+    plan = planned.plan
+    if planned.units is None:
+        return plan.rows, {}
+    counts = vault.measure_rows_per_patient(ROWS_PER_PATIENT_LABEL)
+    total = counts.clip(min=0).sum()
+    shares = cleaned(counts, total)
+    rows = round(float(total * shares @ np.arange(1, len(shares) + 1)))
+    return min(max(rows, 2), plan.rows), {ROWS_PER_PATIENT: shares.astype(np.float32)}
+
+
 def train(
-    planned: PlannedFit, vault: Vault, schema: Schema, seed: int | None, public_rows: PublicRows | None
+    planned: PlannedFit, rows: int, vault: Vault, schema: Schema, seed: int | None, public_rows: PublicRows | None
 ) -> Arrays:
-    """Train the method's generator. Returns its tensors, and where patients have several rows the shares of sizes."""
-    plan, method, ledger, options = planned.plan, planned.method, planned.ledger, planned.options
-    sizes: Arrays = {}
-    if planned.units is not None:
-        counts = vault.measure_rows_per_patient(ROWS_PER_PATIENT_LABEL)
-        sizes[ROWS_PER_PATIENT] = cleaned(counts, counts.clip(min=0).sum()).astype(np.float32)
+    """Train the method's generator on so many rows. Returns its tensors."""
+    plan, method, ledger, options = planned.plan.used_on(rows), planned.method, planned.ledger, planned.options
 
     def progress(done: int, total: int) -> None:
         options.progress(plan, method.device, done, total, ledger.times_measured(plan.most_frequent))
 
     public = {} if public_rows is None else {"public": encode(public_rows.data, schema.core)}
     with one_thread():
-        tensors = method.module.train(method.config, schema.core, vault, plan, seed, method.device, progress, **public)
-    return {**tensors, **sizes}
+        return method.module.train(method.config, schema.core, vault, plan, seed, method.device, progress, **public)
 
 
-def seal(planned: PlannedFit, schema: Schema, tensors: Arrays, dtypes: dict[str, str], seconds: float) -> Model:
+def seal(planned: PlannedFit, rows: int, schema: Schema, tensors: Arrays) -> Model:
     """The artifact. Raises MedsynthError where the ledger is not exactly the plan."""
     if not planned.ledger.complete:
         raise MedsynthError("The ledger differs from the plan. Nothing was released; please report this.")
@@ -106,11 +117,9 @@ def seal(planned: PlannedFit, schema: Schema, tensors: Arrays, dtypes: dict[str,
         ledger=planned.ledger,
         epsilon=None if options.no_dp else plan.epsilon,
         epsilon_asked=options.epsilon,
-        rows=plan.rows,
+        rows=rows,
         rows_declared=options.rows is not None,
         device=method.device,
-        seconds=round(seconds, 2),
         versions=versions(),
         tensors=tensors,
-        dtypes=dtypes,
     )

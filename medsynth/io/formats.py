@@ -7,6 +7,7 @@ import codecs
 import gzip
 import io
 import lzma
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -15,12 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
-from ..errors import TableError
+from ..errors import TableError, UsageError
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".gz", ".bz2", ".xz", ".zip")  # of tables
 SUFFIXES_TRIED = (".csv", ".parquet", ".csv.gz")  # under which a table is looked for by its name
 PARQUET, WORKBOOK = b"PAR1", b"\xd0\xcf\x11\xe0"
+ESCAPED = re.compile(r"\\x[0-9a-f]{2}")  # how a byte that is no text is kept
 DAMAGE_ERRORS = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, gzip.BadGzipFile, RuntimeError)
 
 
@@ -99,11 +101,24 @@ def _only_member(file: BinaryIO, path: Path) -> BinaryIO:
     return cast(BinaryIO, archive.open(names[0]))
 
 
-def encodings(path: Path) -> list[str]:
-    """The encodings to try on a text table, in order: UTF-16 where it begins so, else UTF-8, else Windows-1252."""
+def check_encoding(encoding: str | None) -> None:
+    """Raises UsageError for an encoding that Python does not know."""
+    try:
+        "".encode(encoding or "utf-8")
+    except (LookupError, ValueError):
+        raise UsageError("`encoding` must be one that Python knows, such as utf-8, cp1252 or latin-1.") from None
+
+
+def encoding_of(path: Path, declared: str | None) -> str:
+    """The encoding of a text table: UTF-16 where the file begins with its mark, else the one declared, else UTF-8.
+
+    No cell decides it: one that was found by trying would turn on a single byte of a single row.
+    """
     with unpacked(path) as raw:
         start = raw.read(2)
-    return ["utf-16"] if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else ["utf-8-sig", "cp1252"]
+    if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return "utf-16"
+    return "utf-8-sig" if declared is None or codecs.lookup(declared).name == "utf-8" else codecs.lookup(declared).name
 
 
 def delimiter_of(line: str) -> str:
@@ -114,6 +129,11 @@ def delimiter_of(line: str) -> str:
 
 @contextmanager
 def text(path: Path, encoding: str) -> Iterator[TextIO]:
-    """The file's text, unpacked and decoded, line ends as they are."""
-    with unpacked(path) as raw, io.TextIOWrapper(raw, encoding=encoding, newline="") as file:
+    r"""The file's text, unpacked and decoded, line ends as they are.
+
+    A byte that is no text is escaped where it stands, as \xfc: it changes its own cell and no other. Encodings whose
+    characters have two or more bytes throughout are strict: a lost byte would shift all that follows.
+    """
+    errors = "strict" if encoding.replace("_", "-").startswith(("utf-16", "utf-32")) else "backslashreplace"
+    with unpacked(path) as raw, io.TextIOWrapper(raw, encoding=encoding, errors=errors, newline="") as file:
         yield file

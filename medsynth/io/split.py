@@ -30,9 +30,14 @@ def split(
     for output in (train, heldout):
         refuse_existing(output, force=force)
     out = _coins(table.cells[unit] if unit in table.header else None, len(table.cells), fraction)
-    parts = _part(table, ~out, train, force=force), _part(table, out, heldout, force=force)
-    check_rows(len(parts[0].cells), str(train))
-    return parts
+    first, second = _part(table, ~out, train, force=force), _part(table, out, heldout, force=force)
+    check_rows(len(first.cells), str(train))
+    return expecting(first, table, 1 - fraction), expecting(second, table, fraction)
+
+
+def expecting(part: Table, table: Table, share: float) -> Table:
+    """A part of a table with the number of rows that its `share` makes expected: what the draws left is secret."""
+    return replace(part, expected_rows=max(2, round(table.public_rows * share)))
 
 
 def _part(table: Table, rows: NDArray[np.bool_], output: Path, *, force: bool) -> Table:

@@ -7,6 +7,7 @@ import itertools
 import re
 from array import array
 from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
 from typing import Literal, TextIO
 
@@ -19,36 +20,48 @@ from .written import Written, WrittenParquet, WrittenText
 
 Kind = Literal["int", "float", "text"]
 MISSING_TOKENS = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA>"})
-_INT = re.compile(r"[-+]?\d{1,15}$")
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?$")
-_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+$")
+CELL_KINDS = ("missing", "whole", "decimal", "boolean", "date", "word")  # what a cell of text may be
+_INT = re.compile(r"[-+]?[0-9]{1,15}$")
+_WHOLE = re.compile(r"[-+]?([0-9]{1,15})(?:\.0*)?$")
+_NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?$")
+_DECIMAL_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+$")
+_DAY = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[ T]00:00(?::00(?:\.0+)?)?)?$")
+LARGEST_WHOLE = 2.0**53  # whole floats below it are written as whole numbers: all of them are exact
 
 
 @dataclass(frozen=True)
 class Table:
     """A table as text: `where` names it in messages; `cells` has one stripped string a cell.
 
-    `dtypes` are those that a frame or a Parquet file had; `form` describes how the file was written, if not as usual;
-    `written` keeps what is needed to write some of its rows as they stood there.
+    `form` describes how the file was written, if not as usual; `written` keeps what is needed to write some of its
+    rows as they stood there. `expected_rows`: of a part that secret draws took out of a table, how many were expected.
+    Nothing else is kept: dtypes of a frame depend on its cells, and nobody after this could release them.
     """
 
     where: str
     header: tuple[str, ...]
     cells: pd.DataFrame = field(repr=False)
-    dtypes: dict[str, str] = field(default_factory=dict)
     form: str = ""
     written: Written | None = field(default=None, repr=False)
+    expected_rows: int | None = None
+
+    @property
+    def public_rows(self) -> int:
+        """The number of rows that counts as public: never what secret draws left."""
+        return len(self.cells) if self.expected_rows is None else self.expected_rows
 
 
-def read(path: Path | str) -> Table:
-    """The table at `path`: Parquet, or text with one header line, packed or not; delimiter and encoding are found.
+def read(path: Path | str, encoding: str | None = None) -> Table:
+    """The table at `path`: Parquet, or text with one header line, packed or not, in UTF-8 or the `encoding` given.
 
-    The file is read once; text that is not UTF-8 a second time. Raises TableError, naming the place and the cure and
-    never a cell, for a file that is no such table.
+    The header line decides the delimiter; bytes that are no text are kept in their own cells, escaped. The file is
+    read once. Raises TableError, naming the place and the cure and never a cell, for a file that is no such table,
+    UsageError for an encoding that does not exist.
     """
     path = Path(path)
+    formats.check_encoding(encoding)
     try:
-        return _read_parquet(path) if formats.is_parquet(path) else _read_text(path)
+        return _read_parquet(path) if formats.is_parquet(path) else _read_text(path, encoding)
     except FileNotFoundError:
         raise TableError(f"There is no file {path}. Check the name and the folder.") from None
     except IsADirectoryError:
@@ -72,15 +85,13 @@ def _read_parquet(path: Path) -> Table:
     return replace(table, written=WrittenParquet(frame))
 
 
-def _read_text(path: Path) -> Table:
-    """The table in the first encoding that decodes the whole file."""
-    for encoding in formats.encodings(path):
-        try:
-            with formats.text(path, encoding) as file:
-                return _parsed(file, encoding, str(path))
-        except UnicodeError:
-            continue
-    raise TableError(f"{path} is no text in UTF-8, UTF-16 or Windows-1252. Save it as 'CSV UTF-8'.")
+def _read_text(path: Path, encoding: str | None) -> Table:
+    encoding = formats.encoding_of(path, encoding)
+    try:
+        with formats.text(path, encoding) as file:
+            return _parsed(file, encoding, str(path))
+    except UnicodeError:
+        raise TableError(f"{path} is no text in {encoding}. Save it as 'CSV UTF-8', or give its `encoding`.") from None
 
 
 def _parsed(file: TextIO, encoding: str, where: str) -> Table:
@@ -96,6 +107,8 @@ def _parsed(file: TextIO, encoding: str, where: str) -> Table:
     if first is None:
         raise TableError(f"{where} is empty. Export the table again, with a header line.")
     _check_text(first, where, reader.line_num)
+    if any(formats.ESCAPED.search(name) for name in first):
+        raise TableError(f"{where}: the header is no text in {encoding}. Give the file's `encoding`, such as cp1252.")
     header = _check_header(tuple(name.strip() for name in first), where)
     columns = [_Column() for _ in header]
     rows = 0
@@ -178,17 +191,11 @@ def from_frame(frame: pd.DataFrame, where: str = "table") -> Table:
         raise TableError(f"{where}: two columns have one name. Rename one.")
     if len(frame) < 2:
         raise TableError(f"{where}: too few rows to learn from: at least two are needed.")
-    cells = {name: _text(frame.iloc[:, k]) for k, name in enumerate(header)}
-    return Table(
-        where, header, pd.DataFrame(cells), {n: _dtype_name(frame.dtypes.iloc[k]) for k, n in enumerate(header)}
-    )
-
-
-def _dtype_name(dtype: object) -> str:
-    """A name by which `transforms.dtypes` finds the dtype again; without the values of a category."""
-    if isinstance(dtype, pd.ArrowDtype):
-        return f"arrow:{dtype.pyarrow_dtype}"
-    return f"string[{dtype.storage}]" if isinstance(dtype, pd.StringDtype) else str(dtype)
+    try:
+        cells = {name: _text(frame.iloc[:, k]) for k, name in enumerate(header)}
+    except Exception:  # whatever an object in a cell does when it is asked for its text
+        raise TableError(f"{where}: a cell holds an object that cannot be written as text. Take it out.") from None
+    return Table(where, header, pd.DataFrame(cells))
 
 
 def _text(column: pd.Series) -> pd.Series:
@@ -207,13 +214,46 @@ def _text(column: pd.Series) -> pd.Series:
 def _value_text(value: object) -> str:
     if isinstance(value, bool | np.bool_):
         return str(value).lower()
-    if isinstance(value, float | np.floating) and float(value).is_integer() and abs(float(value)) < 1e15:
+    if isinstance(value, float | np.floating) and float(value).is_integer() and abs(float(value)) < LARGEST_WHOLE:
         return str(int(value))
     return str(value).strip()
 
 
+def cell_kind(text: str) -> int:
+    """The place of a cell's kind among CELL_KINDS, by its text alone.
+
+    >>> [CELL_KINDS[cell_kind(text)] for text in ("", "8", "8.0", "8.5", "true", "2020-02-29", "007", "x")]
+    ['missing', 'whole', 'whole', 'decimal', 'boolean', 'date', 'word', 'word']
+    """
+    if text in MISSING_TOKENS:
+        return 0
+    if text in ("true", "false"):
+        return 3
+    if _NUMBER.match(text) and not _padded(text):
+        return 1 if whole_text(text) is not None else 2
+    return 4 if (day := _DAY.match(text)) and _is_day(day.group(1)) else 5
+
+
+def whole_text(text: str) -> str | None:
+    """A whole number of at most 15 digits without sign or point that it can do without; None for another text.
+
+    >>> whole_text("+8.0"), whole_text("-0"), whole_text("8.5")
+    ('8', '0', None)
+    """
+    found = _WHOLE.match(text)
+    return None if found is None or _padded(text) else str(int(text.partition(".")[0]))
+
+
+def _is_day(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
 def dtypes(table: Table) -> dict[str, Kind]:
-    """What each column's cells are, missing ones aside: whole numbers, numbers or text. Counts as public."""
+    """What each column's cells are, missing ones aside, exactly: for drafts and reports, which a person keeps back."""
     return {name: _dtype(table.cells[name]) for name in table.header}
 
 

@@ -1,12 +1,16 @@
-"""Clipped gradient sums of networks of linear layers, in closed form, with their sensitivity.
+"""Clipped gradient sums of networks of linear layers, in closed form and in whole numbers, with their sensitivity.
 
 The gradient of one row at a linear layer is the outer product of the loss gradient d at its output and its input
 a, so its squared norm is |d|^2 (|a|^2 + 1) with the bias, and a weighted sum over rows is one matrix product. No
 per-row gradient is ever formed (Goodfellow 2015; Bu et al. 2023). Holds for one use of each layer per row.
+
+All are whole multiples of public grids (`exact.sums`): a row's clipped gradient is the same in whatever lot, its norm
+is at most the bound, and sums are exact. The statement and its proof: docs/proofs/gradients.md.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,70 +18,33 @@ import torch
 from torch import Tensor
 
 from ..errors import BudgetError
+from .exact import sums
 from .networks import Mlp
 
 Loss = Callable[[Tensor], Tensor]  # critic outputs (rows, 1) to losses (rows,), each row's from its own output
+INPUT_BITS, INPUT_MOST = 18, 128  # grid and largest size of a layer's inputs
+GRADIENT_BITS, GRADIENT_MOST = 22, 32  # grid and largest size of the loss gradient at a layer's outputs
+OUTPUT_MOST, NODES_PER_UNIT = 32, 64  # of critic outputs: range and mesh on which the loss is differentiated
+PRODUCT_BITS = 44  # of a clipped gradient of a row, in the units in which rows are added
+EXACT_ROWS = 1 << (53 - PRODUCT_BITS)  # so many of them are added by one matrix product
+MOST_ROWS = 1 << (62 - PRODUCT_BITS)  # and so many in 64 bits
+SUM_BITS = 34  # of a clipped gradient in the units of the sum that is released
+MOST_PARAMETERS = 1 << 26  # beyond it, rounding the sum could use up the margin of `factors`
+CHUNK_NUMBERS = 1 << 20  # in the gradients of groups that are in memory at once
 
 
 @dataclass(frozen=True)
 class ClippedSum:
-    """A sum over rows, one tensor a parameter, and its L2 sensitivity to one row's presence."""
+    """A sum over rows: one int64 tensor a parameter, in multiples of `unit`, and its L2 sensitivity to one row."""
 
-    tensors: tuple[Tensor, ...]
+    whole: tuple[Tensor, ...]
+    unit: float
     l2: float
 
-
-@dataclass(frozen=True)
-class _Recorded:
-    """Inputs a and output gradients d of each linear layer, both (rows, features)."""
-
-    inputs: list[Tensor]
-    grads: list[Tensor]
-    bias: bool
-
-    def weighted(self, weights: Tensor) -> tuple[Tensor, ...]:
-        """The sum of per-row gradients, row i times weights[i]; tensors in the order of `critic.parameters()`."""
-        parts: list[Tensor] = []
-        for a, d in zip(self.inputs, self.grads, strict=True):
-            scaled = weights[:, None] * d
-            parts.append(scaled.T @ a)
-            if self.bias:
-                parts.append(scaled.sum(0))
-        return tuple(parts)
-
-    def norms(self) -> Tensor:
-        """Each row's gradient norm over all parameters, shape (rows,)."""
-        squares = [
-            d.square().sum(1) * (a.square().sum(1) + float(self.bias))
-            for a, d in zip(self.inputs, self.grads, strict=True)
-        ]
-        return torch.stack(squares).sum(0).sqrt()
-
-    def group_norms(self, groups: Tensor, count: int) -> Tensor:
-        """Norm of each group's summed gradient: the sum over its pairs i, j of (d_i.d_j)(a_i.a_j + 1)."""
-        gram = torch.stack(
-            [(d @ d.T) * (a @ a.T + float(self.bias)) for a, d in zip(self.inputs, self.grads, strict=True)]
-        ).sum(0)
-        same = groups[:, None] == groups[None, :]
-        squares = gram.new_zeros(count).index_add(0, groups, (gram * same).sum(1))
-        return squares.clamp(min=0).sqrt()
-
-
-def _record(critic: Mlp, loss: Loss, rows: Tensor) -> _Recorded:
-    """One forward and one backward pass that keep each layer's input and output gradient; bad rows become zero."""
-    finite = torch.isfinite(rows).all(1)
-    x = torch.where(finite[:, None], rows, 0.0)
-    inputs, outputs = [], []
-    with torch.enable_grad():
-        for k, layer in enumerate(critic.layers):
-            x = critic.activate(x) if k else x
-            inputs.append(x.detach())
-            x = layer(x)
-            outputs.append(x)
-        grads = torch.autograd.grad(loss(x).sum(), outputs)
-    bias = critic.layers[0].bias is not None
-    good = finite & torch.stack([torch.isfinite(d).all(1) for d in grads]).all(0)
-    return _Recorded(inputs, [torch.where(good[:, None], d, 0.0) for d in grads], bias)
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The sum as numbers, in float32 as the critic's parameters are."""
+        return tuple((whole.double() * self.unit).float() for whole in self.whole)
 
 
 def factors(norms: Tensor, bound: float) -> Tensor:
@@ -86,21 +53,168 @@ def factors(norms: Tensor, bound: float) -> Tensor:
     return torch.where(torch.isfinite(norms), found, 0.0)
 
 
+def units(bound: float) -> tuple[float, float]:
+    """The units, powers of two, in which rows' clipped gradients are added and in which their sum is released."""
+    exponent = math.frexp(bound)[1]  # the least power of two above the bound
+    return math.ldexp(1.0, exponent - PRODUCT_BITS), math.ldexp(1.0, exponent - SUM_BITS)
+
+
+class _Layer:
+    """A linear layer's weights on the grids of its two products, which keep these below 2^53."""
+
+    def __init__(self, layer: torch.nn.Linear) -> None:
+        weight = layer.weight.detach().double().nan_to_num(0.0).clamp(-sums.WEIGHT_MOST, sums.WEIGHT_MOST)
+        self.forward_bits = _weight_bits(weight.T, INPUT_MOST << INPUT_BITS)
+        self.backward_bits = _weight_bits(weight, GRADIENT_MOST << GRADIENT_BITS)
+        self.forward = (weight.T * 2.0**self.forward_bits).round()
+        self.backward = (weight * 2.0**self.backward_bits).round()
+        self.bias = None
+        if layer.bias is not None:
+            bias = layer.bias.detach().double().nan_to_num(0.0).clamp(-sums.WEIGHT_MOST, sums.WEIGHT_MOST)
+            self.bias = (bias * 2.0 ** (INPUT_BITS + self.forward_bits)).round()
+
+    def outputs(self, inputs: Tensor) -> Tensor:
+        """(rows, outputs), of inputs on the grid: exact sums."""
+        found = inputs @ self.forward
+        return (found if self.bias is None else found + self.bias) * 2.0 ** -(INPUT_BITS + self.forward_bits)
+
+    def input_gradients(self, gradients: Tensor) -> Tensor:
+        """The loss gradient at the inputs, (rows, inputs), of that at the outputs on the grid: exact sums."""
+        return gradients @ self.backward * 2.0 ** -(GRADIENT_BITS + self.backward_bits)
+
+
+def _weight_bits(weight: Tensor, most: int) -> int:
+    """The finest grid of weights, (summed, others), on which products with numbers up to `most` add up to below 2^51.
+
+    On a grid of 2^-24 a bias of up to 1024 stays below 2^52. The weights' sizes are added as whole numbers.
+    """
+    sizes = float((weight.abs() * 2.0**20).ceil().sum(0).amax()) * 2.0**-20
+    return min(24, 50 - math.frexp(float(most))[1] - math.frexp(sizes + 2.0**-20)[1])
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """Inputs a and output gradients d of each linear layer, (rows, features), as whole numbers on their grids."""
+
+    inputs: list[Tensor]
+    grads: list[Tensor]
+    bias: bool
+
+    def norms(self) -> Tensor:
+        """Each row's gradient norm over all parameters, shape (rows,)."""
+        one, found = float(self.bias) * 4.0**INPUT_BITS, torch.zeros_like(self.grads[0][:, 0])
+        for a, d in zip(self.inputs, self.grads, strict=True):
+            found += sums.norms(d).square() * (sums.norms(a).square() + one)
+        return found.sqrt() * 2.0 ** -(INPUT_BITS + GRADIENT_BITS)
+
+    def weighted(self, weights: Tensor, bits: int) -> tuple[Tensor, ...]:
+        """The sum of per-row gradients, row i times weights[i]; tensors in the order of `critic.parameters()`.
+
+        In units of 2^-(bits + INPUT_BITS): each row's part is rounded towards zero, so that its norm cannot grow.
+        """
+        parts: list[Tensor] = []
+        for a, d in zip(self.inputs, self.grads, strict=True):
+            scaled = (weights[:, None] * d * 2.0 ** (bits - GRADIENT_BITS)).trunc()
+            parts.append(torch.zeros(d.shape[1], a.shape[1], dtype=torch.int64, device=a.device))
+            for k in range(0, len(a), EXACT_ROWS):
+                parts[-1] += (scaled[k : k + EXACT_ROWS].T @ a[k : k + EXACT_ROWS]).long()
+            if self.bias:
+                parts.append(scaled.long().sum(0) << INPUT_BITS)
+        return tuple(parts)
+
+    def of_groups(self, groups: Tensor, first: int, count: int) -> Tensor:
+        """The summed gradients of groups `first` and so many more, (count, parameters), in whole multiples of the grid.
+
+        In 64 bits: exact, and beyond them still a function of the group's rows alone.
+        """
+        here = torch.nonzero((groups >= first) & (groups < first + count))[:, 0]
+        parts: list[Tensor] = []
+        for a, d in zip(self.inputs, self.grads, strict=True):
+            sizes = [(a.shape[1], a)] + ([(1, torch.full_like(a[:, :1], 2.0**INPUT_BITS))] if self.bias else [])
+            for width, own in sizes:
+                found = torch.zeros(count, d.shape[1] * width, dtype=torch.int64, device=a.device)
+                step = max(1, CHUNK_NUMBERS // found.shape[1])
+                for k in range(0, len(here), step):
+                    rows = here[k : k + step]
+                    each = d[rows].long()[:, :, None] * own[rows].long()[:, None, :]
+                    found.index_add_(0, groups[rows] - first, each.flatten(1))
+                parts.append(found)
+        return torch.cat(parts, 1)
+
+
+def _loss_gradient(loss: Loss, outputs: Tensor) -> Tensor:
+    """The derivative of each row's loss at its output, (rows, 1): between nodes of a public mesh by a straight line.
+
+    So it is a function of the output alone. Beyond the mesh it is that at the end.
+    """
+    mesh = torch.arange(2 * OUTPUT_MOST * NODES_PER_UNIT + 1, dtype=torch.float64, device=outputs.device)
+    with torch.enable_grad():
+        nodes = (mesh / NODES_PER_UNIT - OUTPUT_MOST)[:, None].requires_grad_()
+        (slopes,) = torch.autograd.grad(loss(nodes).sum(), nodes)
+    slopes = slopes[:, 0].nan_to_num(0.0)
+    place = (outputs.clamp(-OUTPUT_MOST, OUTPUT_MOST) + OUTPUT_MOST) * NODES_PER_UNIT
+    node = place.floor().clamp(max=len(mesh) - 2)
+    low, high = slopes[node.long()], slopes[node.long() + 1]
+    return low + (place - node) * (high - low)
+
+
+def _record(critic: Mlp, loss: Loss, rows: Tensor) -> _Recorded:
+    """Each layer's input and output gradient, forward and backward through exact sums; bad rows become zero."""
+    finite = torch.isfinite(rows.detach().abs().amax(1, keepdim=True))
+    x = (rows if bool(finite.all()) else torch.where(finite, rows, 0.0)).detach().double()
+    layers = [_Layer(layer) for layer in critic.layers if isinstance(layer, torch.nn.Linear)]
+    if layers[-1].forward.shape[1] != 1:
+        raise BudgetError("A critic whose gradients are clipped has one output.")
+    inputs, slopes = list[Tensor](), list[Tensor]()
+    for k, layer in enumerate(layers):
+        if k:
+            with torch.enable_grad():
+                x = critic.activate(before := x.detach().requires_grad_())
+                slopes += torch.autograd.grad(x.sum(), before)
+        inputs.append(sums.on_grid(x.detach(), INPUT_BITS, INPUT_MOST << INPUT_BITS))
+        x = layer.outputs(inputs[-1])
+    d = _loss_gradient(loss, x) * finite
+    grads = [sums.on_grid(d, GRADIENT_BITS, GRADIENT_MOST << GRADIENT_BITS)]
+    for layer, slope in zip(layers[:0:-1], slopes[::-1], strict=True):
+        d = layer.input_gradients(grads[0]) * slope
+        grads.insert(0, sums.on_grid(d, GRADIENT_BITS, GRADIENT_MOST << GRADIENT_BITS))
+    return _Recorded(inputs, grads, critic.layers[0].bias is not None)
+
+
 def clipped_gradient_sum(
     critic: Mlp, loss: Loss, rows: Tensor, bound: float, groups: Tensor | None = None, group_count: int = 0
 ) -> ClippedSum:
-    """The sum of per-row gradients of `loss(critic(rows))`, each clipped to `bound`.
+    """The sum of per-row gradients of `loss(critic(rows))`, each clipped to `bound`, in whole numbers.
 
-    rows: (rows, features). With `groups`, (rows,) numbers below `group_count`, it is the sum over groups of
-    the clipped *mean* gradient of the group's rows. Returns one tensor a parameter, in the order of
+    rows: (rows, features), cut at 128. With `groups`, (rows,) numbers below `group_count`, it is the sum over
+    groups of the clipped *mean* gradient of the group's rows. Returns one tensor a parameter, in the order of
     `critic.parameters()`. Sensitivity: `bound` per row; twice that per group, since one row more can
-    reverse a clipped mean. Raises BudgetError unless `bound` is positive.
+    reverse a clipped mean. Raises BudgetError unless `bound` is a positive number, and for more rows or parameters
+    than 64 bits hold.
     """
-    if not bound > 0:
-        raise BudgetError("The clipping norm must be positive.")
-    recorded = _record(critic, loss, rows)
+    if not 0 < bound < math.inf:
+        raise BudgetError("The clipping norm must be a positive number.")
+    if max(len(rows), group_count) > MOST_ROWS or sum(p.numel() for p in critic.parameters()) > MOST_PARAMETERS:
+        raise BudgetError("The critic or its lot is too large for exact sums of gradients.")
+    recorded, unit = _record(critic, loss, rows), units(bound)[0]
     if groups is None:
-        return ClippedSum(recorded.weighted(factors(recorded.norms(), bound)), bound)
-    sizes = torch.bincount(groups, minlength=group_count).clamp(min=1).to(rows.dtype)
-    weights = factors(recorded.group_norms(groups, group_count) / sizes, bound) / sizes
-    return ClippedSum(recorded.weighted(weights[groups]), 2 * bound)
+        bits = -math.frexp(unit)[1] + 1 - INPUT_BITS
+        return ClippedSum(recorded.weighted(factors(recorded.norms(), bound), bits), unit, bound)
+    total = _clipped_means(recorded, groups, group_count, bound, unit)
+    shapes = [p.shape for p in critic.parameters()]
+    parts = torch.split(total, [shape.numel() for shape in shapes])
+    return ClippedSum(tuple(p.reshape(shape) for p, shape in zip(parts, shapes, strict=True)), unit, 2 * bound)
+
+
+def _clipped_means(recorded: _Recorded, groups: Tensor, count: int, bound: float, unit: float) -> Tensor:
+    """The sum over groups of their mean gradients, each clipped and rounded towards zero: (parameters,)."""
+    sizes = torch.bincount(groups, minlength=count).clamp(min=1).double()
+    wide = sum(d.shape[1] * (a.shape[1] + recorded.bias) for a, d in zip(recorded.inputs, recorded.grads, strict=True))
+    total = torch.zeros(wide, dtype=torch.int64, device=sizes.device)
+    step = max(1, CHUNK_NUMBERS // wide)
+    for k in range(0, count, step):
+        some = min(step, count - k)
+        means = recorded.of_groups(groups, k, some).double() / sizes[k : k + some, None]
+        whole = (means * (2.0 ** -(INPUT_BITS + GRADIENT_BITS) / unit)).round()
+        total += (whole * factors(sums.norms(whole) * unit, bound)[:, None]).trunc().long().sum(0)
+    return total

@@ -7,10 +7,26 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+
+def tanh(x: Tensor) -> Tensor:
+    """The hyperbolic tangent, to 1e-7, by additions, products and divisions, which IEEE 754 rounds alike everywhere.
+
+    A vectorised `torch.tanh` may round a number's last bit by its place in the batch. Lambert's fraction of x / 16,
+    then tanh(2 t) = 2 tanh(t) / (1 + tanh(t)^2) four times.
+    """
+    part = x.clamp(-12, 12) / 16
+    square = part * part
+    found = part * (945 + square * (105 + square)) / (945 + square * (420 + square * 15))
+    for _ in range(4):
+        found = 2 * found / (1 + found * found)
+    return found
+
+
+# Each is computed number by number, alike in whatever batch a row stands.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
     "leaky_relu": lambda x: nn.functional.leaky_relu(x, 0.2),
-    "tanh": torch.tanh,
+    "tanh": tanh,
 }
 
 

@@ -1,4 +1,4 @@
-"""The only place that draws privacy noise: system bytes, Box-Muller in float64, four draws, a public grid."""
+"""The only place that adds privacy noise: whole numbers to whole numbers, on a public grid, by an exact law."""
 
 from __future__ import annotations
 
@@ -6,39 +6,45 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
+from ..errors import BudgetError
 from ..rng import Entropy, NoNoise
+from .exact.normal import rounded_normal
 
 Floats = NDArray[np.float64]
-GRID_BITS = 16  # releases are whole multiples of 2^-16 of the noise's own scale
+Integers = NDArray[np.int64]
+GRID_BITS = 16  # releases are whole multiples of 2^-16 of the noise's own scale, or finer
+FINEST_BITS = 20  # but of no less than 2^-20: so many bits are left to whole numbers below 2^42
 
 
-def _uniform(count: int, entropy: Entropy) -> Floats:
-    """`count` uniforms in (0, 1], with 53 bits each."""
-    bits = np.frombuffer(entropy.bytes(8 * count), dtype=np.uint64) >> np.uint64(11)
-    return np.asarray((bits.astype(np.float64) + 1) * 2.0**-53)
+def noise_grid(std: float) -> tuple[int, int]:
+    """The grid of releases with noise of `std`: steps in one, a power of two, and standard deviation in steps.
 
-
-def gaussian(shape: tuple[int, ...], std: float, entropy: Entropy) -> Floats:
-    """Independent normal draws of standard deviation `std`.
-
-    Each is half the sum of four Box-Muller draws, which hides the floating-point gaps of a single one
-    (Holohan and Braghin 2021). Costs 32 bytes of entropy a draw.
+    The latter is rounded up, past the last bits of `std`: the noise is never less than what is charged.
     """
-    count = math.prod(shape)
-    radius = np.sqrt(-2 * np.log(_uniform(2 * count, entropy)))
-    angle = 2 * np.pi * _uniform(2 * count, entropy)
-    draws = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])
-    return np.asarray(draws.reshape(4, count).sum(axis=0).reshape(shape) * (std / 2))
+    bits = min(max(GRID_BITS - math.frexp(std)[1] + 1, 0), FINEST_BITS)
+    return 1 << bits, math.floor(math.ldexp(std, bits) * (1 + 2.0**-40)) + 1
 
 
-def noised(values: Floats, std: float, entropy: Entropy) -> Floats:
-    """`values` with Gaussian noise, rounded to a public grid that depends on `std` alone.
+def rarely_exceeded(std: float, chance: float) -> float:
+    """A number that noise of `std`, as it is rounded and drawn, exceeds with at most this `chance`."""
+    steps, scale = noise_grid(std)
+    return (-float(ndtri(chance)) * scale + 1) / steps
 
-    Rounding after the noise is post-processing; it removes the low-order bits that reveal an unrounded sum
-    (Mironov 2012). Under `NoNoise` they come back as they are, and the ledger makes no claim.
+
+def noised(values: Integers, std: float, entropy: Entropy) -> Floats:
+    """Whole numbers with normal noise of `std`, both as whole multiples of a public step that divides one.
+
+    The noise is a normal variable rounded to that grid, and `values` lie on it: the release is what rounding makes of
+    a Gaussian measurement, so post-processing. Which numbers can come out does not depend on the rows (Mironov 2012).
+    Under `NoNoise` `values` come back as they are, and the ledger makes no claim. Raises BudgetError for values that
+    are not stored as integers.
     """
+    if values.dtype != np.int64:
+        raise BudgetError("Noise is added to whole numbers alone.")
     if isinstance(entropy, NoNoise):
-        return values
-    step = 2.0 ** (math.floor(math.log2(std)) - GRID_BITS)
-    return np.asarray(np.round((values + gaussian(values.shape, std, entropy)) / step) * step)
+        return values.astype(np.float64)
+    steps, scale = noise_grid(std)
+    noise = rounded_normal(values.size, scale, entropy).reshape(values.shape)
+    return (values * steps + noise) / steps

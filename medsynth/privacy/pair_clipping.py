@@ -5,6 +5,9 @@ formed by `torch.func`, in parts of bounded memory. The parameters lie in k grou
 Divided by the bounds, what one row adds has norm 1 at most in each group and sqrt(k) in all: noise of
 multiplier * sqrt(k) * c_j in group j is one Gaussian mechanism of that multiplier. The groups share the rows, so that
 nothing composes in parallel.
+
+The critic's products are exact (`exact.sums`), forward and in both derivatives, so that a pair's gradient does not
+depend on the pairs beside it; clipped, it is rounded towards zero to whole numbers, which are added exactly.
 """
 
 from __future__ import annotations
@@ -15,15 +18,21 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.func import functional_call, grad, vmap
+from torch.func import grad, vmap
 
 from ..errors import BudgetError
 from .clipping import factors
+from .exact.sums import norms, product
 from .networks import Mlp
 
 RowCritic = Callable[[Tensor], Tensor]  # the critic as a function of one row, (features,), to a number
-PairLoss = Callable[[RowCritic, Tensor, Tensor, Tensor], Tensor]  # of a real row, a generated one and a coefficient
-CHUNK_NUMBERS = 1 << 22  # in the gradients that are in memory at once
+# Of a real row, a generated one and a coefficient, in float64: by the critic, operations on single numbers, and
+# `exact.sums.exact_sum` for sums.
+PairLoss = Callable[[RowCritic, Tensor, Tensor, Tensor], Tensor]
+CHUNK_NUMBERS = 1 << 21  # in the gradients that are in memory at once
+GRID_BITS, SUM_BITS = 22, 32  # of a group's bound: in the units of a pair's gradient, and of their clipped sum
+MOST_PAIRS = 1 << 30  # so many can be added in 64 bits
+EXACT_PAIRS = 1 << (53 - SUM_BITS)  # and so many in 53
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,60 +56,99 @@ class Groups:
         """L2, of the sum with each group divided by its bound."""
         return math.sqrt(len(self.bounds))
 
+    @property
+    def units(self) -> list[float]:
+        """The unit, a power of two, in which each group's clipped gradients are added."""
+        return [math.ldexp(1.0, math.frexp(bound)[1] - SUM_BITS) for bound in self.bounds]
+
+    @property
+    def grids(self) -> list[float]:
+        """The unit, a larger power of two, to which a pair's gradient is rounded."""
+        return [unit * 2.0 ** (SUM_BITS - GRID_BITS) for unit in self.units]
+
+    def on_grids(self, gradients: Tensor) -> Tensor:
+        """(rows, parameters) as whole numbers of the groups' grids."""
+        return (gradients * self.spread([1 / grid for grid in self.grids])).round_()
+
+    def spread(self, values: list[float] | Tensor) -> Tensor:
+        """A value a group, (..., groups), as one a parameter, (..., parameters), or (..., 1) for a single group."""
+        each = torch.as_tensor(values, dtype=torch.float64, device=self.of.device)
+        return each if len(self.bounds) == 1 else each[..., self.of]
+
     def norms(self, gradients: Tensor) -> Tensor:
-        """The norm of each group's part: (rows, parameters) to (rows, groups)."""
-        member = torch.nn.functional.one_hot(self.of, len(self.bounds)).to(gradients)
-        return (gradients.square() @ member).sqrt()
+        """The norm of each group's part, on its grid: (rows, parameters) to (rows, groups)."""
+        return self.norms_of_whole(self.on_grids(gradients))
+
+    def norms_of_whole(self, whole: Tensor) -> Tensor:
+        """The same, of gradients that are whole numbers of the groups' grids."""
+        grids = self.grids
+        parts = [whole] if len(grids) == 1 else [whole[:, self.of == j] for j in range(len(grids))]
+        return torch.stack([norms(part) * grid for part, grid in zip(parts, grids, strict=True)], 1)
+
+
+def _exact_critic(critic: Mlp, weights: dict[str, Tensor]) -> RowCritic:
+    """The critic, of these weights, as a function of one row, by exact products."""
+
+    def output(row: Tensor) -> Tensor:
+        x = row[None]
+        for k in range(len(critic.layers)):
+            x = product(critic.activate(x) if k else x, weights[f"layers.{k}.weight"].mT)
+            x = x + weights[f"layers.{k}.bias"] if f"layers.{k}.bias" in weights else x
+        return x[0, 0]
+
+    return output
 
 
 def pair_gradients(critic: Mlp, loss: PairLoss, real: Tensor, fake: Tensor, mix: Tensor) -> Tensor:
-    """The gradient of each pair's own loss, (rows, parameters), in the order of `critic.parameters()`.
+    """The gradient of each pair's own loss, (rows, parameters) in float64, in the order of `critic.parameters()`.
 
     real, fake: (rows, features); mix: (rows,). A pair whose gradient is not finite counts as zero.
     """
-    weights = {name: p.detach() for name, p in critic.named_parameters()}
+    weights = {name: p.detach().double() for name, p in critic.named_parameters()}
     if not len(real):
-        return real.new_zeros(0, sum(p.numel() for p in weights.values()))
+        return real.new_zeros(0, sum(p.numel() for p in weights.values()), dtype=torch.float64)
 
     def one(weights: dict[str, Tensor], real: Tensor, fake: Tensor, mix: Tensor) -> Tensor:
-        def output(row: Tensor) -> Tensor:
-            found: Tensor = functional_call(critic, weights, (row[None],))
-            return found[0, 0]
+        return loss(_exact_critic(critic, weights), real, fake, mix)
 
-        return loss(output, real, fake, mix)
-
-    found = vmap(grad(one), in_dims=(None, 0, 0, 0))(weights, real, fake, mix)
+    found = vmap(grad(one), in_dims=(None, 0, 0, 0))(weights, real.double(), fake.double(), mix.double())
     flat = torch.cat([found[name].flatten(1) for name in weights], 1)
-    return torch.where(torch.isfinite(flat).all(1, keepdim=True), flat, 0.0)
+    finite = torch.isfinite(flat.sum(1, keepdim=True))
+    return flat if bool(finite.all()) else torch.where(finite, flat, 0.0)
 
 
 def clipped_pair_sum(critic: Mlp, loss: PairLoss, real: Tensor, fake: Tensor, mix: Tensor, groups: Groups) -> Tensor:
-    """The sum over pairs of their gradients, each group's part clipped to its bound: (parameters,).
+    """The sum over pairs of their gradients, each group's part clipped to its bound: (parameters,) whole numbers.
 
-    One pair more or less changes group j by at most `groups.bounds[j]`.
+    In units of the group, `groups.units`. One pair more or less changes group j by at most `groups.bounds[j]`. Raises
+    BudgetError for more pairs than 64 bits hold.
     """
-    total = torch.zeros(len(groups.of), device=real.device)
-    own = torch.arange(len(groups.of), device=real.device)
+    if len(real) > MOST_PAIRS:
+        raise BudgetError("The lot is too large for exact sums of gradients.")
+    total = torch.zeros(len(groups.of), dtype=torch.int64, device=real.device)
     for gradients in _chunks(critic, loss, real, fake, mix):
-        norms = groups.norms(gradients)
-        scales = torch.stack([factors(norms[:, j], bound) for j, bound in enumerate(groups.bounds)])
-        total += (scales @ gradients)[groups.of, own]
+        whole = groups.on_grids(gradients)
+        found = groups.norms_of_whole(whole)
+        scales = torch.stack([factors(found[:, j], bound) for j, bound in enumerate(groups.bounds)], 1)
+        whole *= groups.spread(scales * 2.0 ** (SUM_BITS - GRID_BITS))
+        total += whole.trunc_().sum(0).long()
     return total
 
 
 def halves_below(critic: Mlp, loss: PairLoss, real: Tensor, fake: Tensor, mix: Tensor, groups: Groups) -> Tensor:
-    """For each group, half the pairs at or below its bound less half of those above: (groups,).
+    """For each group, the pairs at or below its bound less those above: (groups,) whole numbers, to be halved.
 
-    One pair changes each by a half, so all by sqrt(groups) / 2 (Andrew et al. 2021, section 2).
+    One pair changes each by one, so all halves by sqrt(groups) / 2 (Andrew et al. 2021, section 2).
     """
-    bounds, total = torch.tensor(groups.bounds, device=real.device), torch.zeros(len(groups.bounds), device=real.device)
+    bounds = torch.tensor(groups.bounds, device=real.device, dtype=torch.float64)
+    total = torch.zeros(len(groups.bounds), dtype=torch.int64, device=real.device)
     for gradients in _chunks(critic, loss, real, fake, mix):
-        total += torch.where(groups.norms(gradients) <= bounds, 0.5, -0.5).sum(0)
+        total += torch.where(groups.norms(gradients) <= bounds, 1, -1).sum(0)
     return total
 
 
 def _chunks(critic: Mlp, loss: PairLoss, real: Tensor, fake: Tensor, mix: Tensor) -> Iterator[Tensor]:
-    """The gradients of the pairs, in chunks of bounded memory."""
-    size = max(1, CHUNK_NUMBERS // sum(p.numel() for p in critic.parameters()))
+    """The gradients of the pairs, in chunks of bounded memory whose rows add up exactly."""
+    size = min(EXACT_PAIRS, max(1, CHUNK_NUMBERS // sum(p.numel() for p in critic.parameters())))
     for k in range(0, len(real), size):
         yield pair_gradients(critic, loss, real[k : k + size], fake[k : k + size], mix[k : k + size])

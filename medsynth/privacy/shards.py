@@ -29,9 +29,13 @@ from torch import Tensor
 from ..errors import BudgetError
 from ..rng import torch_secret
 from .accounting.events import Event, PublicOrderGaussian
+from .clipping import factors
+from .exact.sums import norms
 from .noise import noised
 from .release import Release, Releases
 from .shard_critics import CriticConfig, Critics
+
+UNIT_BITS = 32  # of the clipping norm, in the unit of a clipped gradient
 
 
 class Shards:
@@ -96,14 +100,18 @@ class Shards:
 
         def draw(event: Event) -> Release:
             shard = in_order if isinstance(event, PublicOrderGaussian) else self.__sample_shard()
-            gradient = clipped(self.__gradient(shard, fakes), bound, joint).double().cpu().numpy()
-            return Release([noised(gradient, event.multiplier * sensitivity, self.__releases.entropy)])
+            whole = clipped(self.__gradient(shard, fakes), bound, joint).cpu().numpy()
+            std = event.multiplier * sensitivity / (unit := unit_of(bound))
+            return Release([noised(whole, std, self.__releases.entropy) * unit])
 
         return torch.from_numpy(self.__releases.release(label, sensitivity, draw).arrays[0]).to(fakes)
 
     def __sample_shard(self) -> int:
-        """Fresh and even but for 2^-128, from the system's entropy: never seeded, never written down."""
-        return int.from_bytes(self.__releases.entropy.bytes(16)) % self._count
+        """Fresh and even, from the system's entropy: never seeded, never written down."""
+        drawn = most = 1 << 128
+        while drawn >= most - most % self._count:  # what would favour the first shards
+            drawn = int.from_bytes(self.__releases.entropy.bytes(16))
+        return drawn % self._count
 
     def __gradient(self, shard: int, fakes: Tensor) -> Tensor:
         """The gradients of a shard's critic at generated rows, where the shard has rows of their classes."""
@@ -118,8 +126,16 @@ class Shards:
         raise TypeError("Shards cannot be pickled or copied.")
 
 
+def unit_of(bound: float) -> float:
+    """The unit, a power of two, of which clipped gradients are whole multiples."""
+    return math.ldexp(1.0, math.frexp(bound)[1] - UNIT_BITS)
+
+
 def clipped(rows: Tensor, bound: float, joint: bool) -> Tensor:
-    """`rows` with each row's norm, or with `joint` that of all together, cut to slightly below `bound`."""
-    norms = torch.linalg.vector_norm(rows, dim=None if joint else 1, keepdim=True)
-    factors: Tensor = (bound * (1 - 1e-6) / norms.clamp(min=1e-30)).clamp(max=1.0)
-    return rows * factors
+    """`rows` with each row's norm, or with `joint` that of all together, cut to `bound`: in whole units of `unit_of`.
+
+    Rounded towards zero, so that no norm exceeds the bound: norms are computed from above (`exact.sums`).
+    """
+    unit = unit_of(bound)
+    whole = ((rows.reshape(1, -1) if joint else rows).double() / unit).round()
+    return (whole * factors(norms(whole) * unit, bound)[:, None]).trunc().long().reshape(rows.shape)

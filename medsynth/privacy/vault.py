@@ -18,8 +18,9 @@ from torch import Tensor
 from ..errors import BudgetError
 from ..rng import coins
 from .accounting.events import Event, SubsampledGaussian
-from .clipping import Loss, clipped_gradient_sum
+from .clipping import PRODUCT_BITS, SUM_BITS, Loss, clipped_gradient_sum, units
 from .contribution import PrivacyUnits
+from .exact.sums import LongSum
 from .networks import Mlp
 from .noise import noised
 from .pair_clipping import Groups, PairLoss, clipped_pair_sum, halves_below
@@ -42,6 +43,8 @@ class CellMap(Protocol):
 
 
 CHUNK_ROWS = 8192  # rows whose gradients are summed at once
+DISTANCE_UNIT = 2.0**-20  # guesses of tables are rounded to it, so that distances are whole multiples of it
+LARGEST_GUESS = 2.0**40  # of rows in a table
 Axes = Sequence[tuple[str, CellMap]]  # the axes of a contingency table: column and map each; "" is any column
 
 
@@ -88,14 +91,16 @@ class Vault:
         """Noisy L1 distances between contingency tables and public guesses of them, all in one release.
 
         A row changes one cell of each of the k tables by one, so each distance by at most one: L2 sensitivity sqrt(k),
-        times the most rows of a patient.
-        Raises BudgetError if the plan does not hold the measurement.
+        times the most rows of a patient. Guesses are rounded to 2^-20.
+        Raises BudgetError if the plan does not hold the measurement, or for a guess that is no table of rows.
         """
         sensitivity = self._max_rows * math.sqrt(len(tables))
+        if not all(np.abs(guess).sum() < LARGEST_GUESS for guess in guesses.values()):
+            raise BudgetError("A guess of a contingency table must hold numbers of rows.")
 
         def draw(event: Event) -> Release:
-            exact = np.array([np.abs(self.__counts(axes) - guesses[key]).sum() for key, axes in tables.items()])
-            return Release([self.__noised(exact, event.multiplier * sensitivity)])
+            exact = np.array([self.__distance(axes, guesses[key]) for key, axes in tables.items()], np.int64)
+            return Release([self.__noised(exact, event.multiplier * sensitivity, DISTANCE_UNIT)])
 
         return dict(zip(tables, self.__releases.release(label, sensitivity, draw).arrays[0].tolist(), strict=True))
 
@@ -118,16 +123,18 @@ class Vault:
         sensitivity = self._max_rows * (bound if microbatches is None else 2 * bound)
 
         def draw(event: Event) -> Release:
-            lot = self.__lot(event)
-            if microbatches is not None:
-                groups = self.__groups(len(lot), microbatches)
-                sums = [clipped_gradient_sum(critic, loss, features(lot), bound, groups, microbatches)]
-            else:  # a sum over rows, so over chunks of the lot: what is in memory at once is bounded
-                chunks = [lot[k : k + CHUNK_ROWS] for k in range(0, max(len(lot), 1), CHUNK_ROWS)]
-                sums = [clipped_gradient_sum(critic, loss, features(chunk), bound) for chunk in chunks]
-            std = event.multiplier * self._max_rows * sums[0].l2
-            total = [torch.stack(tensors).sum(0) for tensors in zip(*(s.tensors for s in sums), strict=True)]
-            return Release([self.__noised(t.double().cpu().numpy(), std) for t in total])
+            lot, total = self.__lot(event), list[LongSum]()
+            # Microbatches need the lot at once; a sum over rows is one over chunks, so that memory is bounded.
+            size = CHUNK_ROWS if microbatches is None else max(len(lot), 1)
+            grouped = () if microbatches is None else (self.__groups(len(lot), microbatches), microbatches)
+            for k in range(0, max(len(lot), 1), size):
+                found = clipped_gradient_sum(critic, loss, features(lot[k : k + size]), bound, *grouped)
+                total = total or [LongSum() for _ in found.whole]
+                for part, whole in zip(total, found.whole, strict=True):
+                    part.add(whole)
+            std, unit = event.multiplier * self._max_rows * found.l2, units(bound)[1]
+            rounded = [part.divided(PRODUCT_BITS - SUM_BITS).cpu().numpy() for part in total]
+            return Release([self.__noised(whole, std, unit) for whole in rounded])
 
         arrays = self.__releases.release(label, sensitivity, draw).arrays
         return tuple(torch.from_numpy(a).to(p) for a, p in zip(arrays, critic.parameters(), strict=True))
@@ -153,12 +160,12 @@ class Vault:
 
         def draw(event: Event) -> Release:
             pairs = self.__pairs(event, features, pool)
-            total = clipped_pair_sum(critic, loss, *pairs, groups).double().cpu().numpy()
-            of = groups.of.cpu().numpy()
-            for j, bound in enumerate(groups.bounds):
+            total = clipped_pair_sum(critic, loss, *pairs, groups).cpu().numpy()
+            of, noisy = groups.of.cpu().numpy(), np.zeros(total.shape)
+            for j, (bound, unit) in enumerate(zip(groups.bounds, groups.units, strict=True)):
                 std = event.multiplier * sensitivity * bound
-                total[of == j] = self.__noised(total[of == j], std)
-            return Release([total])
+                noisy[of == j] = self.__noised(total[of == j], std, unit)
+            return Release([noisy])
 
         (total,) = self.__releases.release(label, sensitivity, draw).arrays
         parts = np.split(total, np.cumsum([p.numel() for p in critic.parameters()])[:-1])
@@ -184,7 +191,7 @@ class Vault:
 
         def draw(event: Event) -> Release:
             exact = halves_below(critic, loss, *self.__pairs(event, features, pool), groups)
-            return Release([self.__noised(exact.double().cpu().numpy(), event.multiplier * sensitivity)])
+            return Release([self.__noised(exact.cpu().numpy(), event.multiplier * sensitivity, 0.5)])
 
         return self.__releases.release(label, sensitivity, draw).arrays[0]
 
@@ -195,7 +202,7 @@ class Vault:
         """
         if self.__units is None:
             raise BudgetError("The row is the unit of privacy: there are no patients to count.")
-        counts = np.bincount(np.bincount(self.__units.of_row), minlength=self._max_rows + 1)[1:].astype(np.float64)
+        counts = np.bincount(np.bincount(self.__units.of_row), minlength=self._max_rows + 1)[1:]
 
         def draw(event: Event) -> Release:
             return Release([self.__noised(counts, event.multiplier)])
@@ -221,8 +228,9 @@ class Vault:
         place = place[units.of_row] if units else place
         return Shards(features(self.__codes), place, count, classes, config, self.__releases)
 
-    def __noised(self, values: NDArray[np.float64], std: float) -> NDArray[np.float64]:
-        return noised(values, std, self.__releases.entropy)
+    def __noised(self, whole: NDArray[np.int64], std: float, unit: float = 1.0) -> NDArray[np.float64]:
+        """Whole multiples of `unit`, a power of two, with noise of standard deviation `std`."""
+        return noised(whole, std / unit, self.__releases.entropy) * unit
 
     def __lot(self, event: Event) -> Codes:
         """A fresh Poisson lot at the event's rate; patients join it whole."""
@@ -241,12 +249,17 @@ class Vault:
     def __column(self, name: str) -> Codes:
         return self.__codes[:, self._names.index(name) if name else 0]
 
-    def __counts(self, axes: Axes) -> NDArray[np.float64]:
+    def __counts(self, axes: Axes) -> NDArray[np.int64]:
         """The exact contingency table of some columns, (cells of the first, cells of the second, ...)."""
         shape = tuple(cells.cells for _, cells in axes)
         places = [cells.cell_of(self.__column(name)) for name, cells in axes]
         flat = np.ravel_multi_index(places, shape)
-        return np.bincount(flat, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
+        return np.bincount(flat, minlength=math.prod(shape)).reshape(shape)
+
+    def __distance(self, axes: Axes, guess: NDArray[np.float64]) -> int:
+        """The L1 distance of a contingency table to a public guess, in whole multiples of `DISTANCE_UNIT`."""
+        one = round(1 / DISTANCE_UNIT)
+        return int(np.abs(self.__counts(axes) * one - np.rint(guess * one).astype(np.int64)).sum())
 
     def __groups(self, rows: int, count: int) -> Tensor:
         """A uniform group for each row by its own draw: 64 bits modulo `count` are off by less than count/2^64."""

@@ -100,13 +100,15 @@ def sample(
     where: Sequence[str] = (),
     balance: bool = False,
 ) -> pd.DataFrame:
-    """`n` synthetic rows (by default as many as the model's public row count), in the original's columns and dtypes.
+    """`n` synthetic rows (by default as many as the model's public row count), in the original's columns.
+
+    Their dtypes are those that the schema declares, or its columns' kinds have.
 
     `seed` repeats the sample. `where`: conditions such as "sex=F" or "age=40..60"; `balance`: as many rows a class.
     Raises UsageError unless n is positive and the conditions can be met, ArtifactError for a broken model.
     """
     model = model if isinstance(model, Model) else load(model)
-    return decode(sample_codes(model, n, seed, where, balance), model.schema, model.dtypes)
+    return decode(sample_codes(model, n, seed, where, balance), model.schema)
 
 
 def sample_csv(
@@ -129,7 +131,7 @@ def frames(
     model: Model, n: int | None = None, seed: int | None = None, where: Sequence[str] = (), balance: bool = False
 ) -> Iterator[pd.DataFrame]:
     """The same rows as frames, chunk by chunk."""
-    return (decode(codes, model.schema, model.dtypes) for codes in _chunks(model, n, seed, where, balance))
+    return (decode(codes, model.schema) for codes in _chunks(model, n, seed, where, balance))
 
 
 def _chunks(model: Model, n: int | None, seed: int | None, where: Sequence[str], balance: bool) -> Iterator[Codes]:

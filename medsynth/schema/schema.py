@@ -6,15 +6,19 @@ import re
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ..errors import SchemaError
+from ..transforms.dtypes import dtype_name
 from ..transforms.registry import AnyColumn
 from .constraints import Rule, parse
 from .yaml_text import parse_yaml
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MAX_RULES, MAX_ROWS_PER_PATIENT = 200, 1000
 UNFINISHED = re.compile(r"\bTODO\b")
@@ -110,6 +114,16 @@ class Schema(BaseModel):
         if target not in self.columns:
             raise SchemaError(f"The target {target!r} is no column. The columns are: {', '.join(self.names)}.")
         return Schema.from_dict({**self.to_dict(), "target": target}, f"schema {self.name!r}")
+
+    def with_dtypes(self, frame: pd.DataFrame) -> Schema:
+        """This schema with the dtypes of a frame declared: they are public from then on, and sampled rows get them.
+
+        A fit does not take them from its table, whose dtypes depend on its cells: one that is missing makes int64 into
+        float64. A column whose dtype has no name in a schema keeps its kind's own.
+        """
+        named = {str(name): dtype_name(dtype) for name, dtype in frame.dtypes.items()}
+        columns = {n: c.model_copy(update={"dtype": named.get(n)}) for n, c in self.columns.items()}
+        return self.model_copy(update={"columns": columns})
 
     @classmethod
     def from_yaml(cls, text: str, where: str = "schema") -> Schema:

@@ -10,7 +10,8 @@ from ..io.table import Kind
 from ..transforms.registry import KINDS
 
 _HEAD = """\
-# Drafted from column names and types alone. Replace every TODO by public knowledge: what the assay can measure,
+# Drafted from column names and from what their cells are: confirm each kind, since the cells are private.
+# Replace every TODO by public knowledge: what the assay can measure,
 # what the form offers. Never look bounds or levels up in the table: what is copied from patients leaks.
 # Add `missing: true` to a column that may be empty, `out_of_range: error` to one that must not be clipped.
 """

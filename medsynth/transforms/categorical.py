@@ -58,13 +58,18 @@ class Levels(Column):
         """Whether neighbouring levels are alike."""
         return False
 
+    @property
+    def reads_anything(self) -> bool:
+        """Whether an undeclared value goes to a level."""
+        return self.unknown is not None
+
     def read_values(self, texts: Texts) -> Reading:
         """Level numbers of texts; UNREADABLE for one that is no level, where no level is named for such."""
         index = {canonical(str(level), level): k for k, level in enumerate(self.levels)}
         other = UNREADABLE if self.unknown is None else self.levels.index(self.unknown)
         first = self.levels[0]
         codes = np.array([index.get(canonical(text, first), index.get(text, other)) for text in texts], np.int64)
-        cure = "Add the level to the schema or mend the cell."
+        cure = "Add the level to the schema or mend the cell; if the file is not UTF-8, give its `encoding`."
         return Reading(codes, (Fault(codes == UNREADABLE, "a level that the schema does not name", cure),))
 
     def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
@@ -139,7 +144,8 @@ class Binary(Levels):
 
 
 class Categorical(Levels):
-    """A column of named levels. `unknown` names the level that an undeclared value goes to; without it, an error.
+    """A column of named levels. `unknown` names the level that an undeclared value goes to, an empty cell too
+    where none may be missing; without it, an error.
 
     Of kind ordinal, the levels are in their order: neighbours are taken to be alike. With a `hierarchy` of codes a
     value goes to the finest of the levels that it belongs to, else to `unknown`; levels that are not given are chosen

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, StrictBool, StrictInt, StrictStr, mo
 
 from ..errors import UsageError
 from ..io.table import MISSING_TOKENS, Kind
+from .dtypes import Dtype, cast
 
 Level = StrictBool | StrictInt | StrictStr
 Policy = Literal["clip", "error"]
@@ -64,6 +65,7 @@ class Column(BaseModel, ABC):
 
     kind: str
     missing: bool | tuple[StrictInt | StrictStr, ...] = False
+    dtype: Dtype | None = None  # of sampled values, where another is wanted than the kind's own
 
     if TYPE_CHECKING:  # facts that are fields of some kinds and constants of others: a field would shadow a property
 
@@ -108,6 +110,11 @@ class Column(BaseModel, ABC):
     def depends_on(self) -> tuple[str, ...]:
         """Other columns without which its codes cannot be read or decoded."""
         return ()
+
+    @property
+    def reads_anything(self) -> bool:
+        """Whether every cell that the schema does not foresee is read as a value that it names: none is refused."""
+        return False
 
     @property
     def gaps(self) -> int:
@@ -167,7 +174,7 @@ class Column(BaseModel, ABC):
         """Which kind of missing value each text is, -1 for none, and which are missing values undeclared."""
         gaps, declared = self.gaps_of(texts), {str(level) for level in self.levels}
         tokens = np.array([text in MISSING_TOKENS and text not in declared for text in texts], np.bool_)
-        return gaps, tokens & (gaps < 0)
+        return gaps, tokens & (gaps < 0) & (not self.reads_anything)
 
     def joined(self, gaps: Ints, undeclared: Mask, values: Reading) -> Reading:
         """One reading of texts of which some are missing values and the others have been read as `values`."""
@@ -183,12 +190,13 @@ class Column(BaseModel, ABC):
 
     # Codes to cells.
 
-    def decode(self, codes: Codes, related: Mapping[str, Values], dtype: str | None = None) -> pd.Series:
-        """The values of codes, (rows,), with codes of missing values as declared.
+    def decode(self, codes: Codes, related: Mapping[str, Values]) -> pd.Series:
+        """The values of codes, (rows,), in the column's dtype. `related`: those of the columns that it depends on."""
+        values = self._with_gap_codes(codes, self.decode_values(codes, related, self.dtype))
+        return values if self.dtype is None else cast(values, self.dtype, self.category_dtype())
 
-        `related`: the values of the columns that it depends on; `dtype`: that of the fitted frame, where it matters.
-        """
-        values = self.decode_values(codes, related, dtype)
+    def _with_gap_codes(self, codes: Codes, values: pd.Series) -> pd.Series:
+        """The values with codes of missing values as declared."""
         if not isinstance(self.missing, tuple):
             return values
         numbers = pd.api.types.is_numeric_dtype(values) and all(isinstance(code, int) for code in self.missing)

@@ -56,6 +56,7 @@ class Date(Quantity):
         if self.units[0] >= self.units[1]:
             raise ValueError("bounds must be two days, the earlier one first")
         check_apart(self.gap_words, *self.units)
+        self.check_unknown()
         sample = date(2003, 12, 31)
         try:
             if datetime.strptime(sample.strftime(self.format), self.format).date() != sample:
@@ -73,6 +74,12 @@ class Date(Quantity):
             raise ValueError("`after` must name a date column that has no `after` itself")
         if anchor.missing and not self.missing:
             raise ValueError("the date that it comes after may be missing: `missing: true`")
+
+    @property
+    def _unknown_code(self) -> int:
+        if isinstance(self.unknown, date) and self.after is None:
+            return self.unknown.toordinal() - self.units[0]
+        return super()._unknown_code if self.after or isinstance(self.unknown, str) else -1
 
     def unreadable(self) -> tuple[str, str]:
         """What is wrong with a text that is no date, and the cure."""
@@ -97,7 +104,7 @@ class Date(Quantity):
         return np.arange(len(cells)), self.joined(gaps, undeclared, read)
 
     def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
-        """Timestamps; or texts in the column's format, where the fitted frame had another dtype."""
+        """Timestamps; or texts in the column's format, where another `dtype` is declared."""
         days = self._absolute(codes, related)
         if dtype is not None and not dtype.startswith("datetime64"):
             return self._texts(days).mask(np.isnan(days), None)

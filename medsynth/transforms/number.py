@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
+from datetime import date
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
-from pydantic import Field, StrictInt, model_validator
+from pydantic import Field, StrictFloat, StrictInt, model_validator
 
 from ..io.table import Kind
 from .column import (
@@ -39,6 +40,7 @@ class Quantity(Column):
     levels: ClassVar[tuple[Level, ...]] = ()
 
     out_of_range: Policy = "clip"
+    unknown: StrictInt | StrictFloat | date | Literal["missing"] | None = None
 
     @property
     @abstractmethod
@@ -55,10 +57,29 @@ class Quantity(Column):
         """What is wrong with a text that is no value, and the cure."""
         return "not a number", "Mend the cell, or declare the column categorical."
 
+    @property
+    def reads_anything(self) -> bool:
+        """Whether a cell that is no number goes to `unknown`."""
+        return self.unknown is not None
+
+    def check_unknown(self) -> None:
+        """Raises ValueError unless `unknown` is a value of the column, or missing where values may be missing."""
+        if self.unknown == "missing" and not self.missing:
+            raise ValueError("`unknown: missing` needs `missing: true`")
+        if self.unknown is not None and not 0 <= self._unknown_code < self.size + self.gaps:
+            raise ValueError("unknown must be a value within the bounds, or missing")
+
+    @property
+    def _unknown_code(self) -> int:
+        """The code that a cell which is no number gets; -1 where `unknown` is no value of such a column."""
+        low, _ = self.units
+        if self.unknown is None or isinstance(self.unknown, str | date):
+            return self.size if self.unknown == "missing" else -1
+        return round(self.unknown * 10**self.places) - low if math.isfinite(self.unknown) else -1
+
     def read_values(self, texts: Texts) -> Reading:
-        """The codes of texts that are numbers."""
-        numbers = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce")
-        return self.coded(numbers.to_numpy(np.float64))
+        """The codes of texts that are numbers; of others, that of `unknown` where one is declared."""
+        return self.coded(numbers_of(texts))
 
     def coded(self, numbers: Floats) -> Reading:
         """The codes of numbers, UNREADABLE for one that is not finite; those beyond the bounds are cut to them.
@@ -66,14 +87,16 @@ class Quantity(Column):
         The unit is the nearest to the decimal that was written, so 0.1 is one tenth and not its binary neighbour.
         """
         finite, (low, high) = np.isfinite(numbers), self.units
-        scaled = np.rint(np.where(finite, numbers, 0.0) * 10.0**self.places)
+        with np.errstate(over="ignore"):  # a number too large to be scaled lies beyond the bounds
+            scaled = np.rint(np.where(finite, numbers, 0.0) * 10.0**self.places)
         units = np.clip(scaled, low - 1, high + 1).astype(np.int64)
         inside = np.clip(units, low, high)
-        faults = [Fault(~finite, *self.unreadable())]
+        faults = [Fault(~finite, *self.unreadable())] if self.unknown is None else []
         if self.out_of_range == "error":
             cure = "Widen the bounds, mend the cell, or set `out_of_range: clip`."
             faults.append(Fault(finite & (inside != units), "a value outside the schema's bounds", cure))
-        return Reading(np.where(finite, inside - low, UNREADABLE), tuple(faults))
+        other = UNREADABLE if self.unknown is None else self._unknown_code
+        return Reading(np.where(finite, inside - low, other), tuple(faults))
 
     def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
         """Whole numbers: int64, Int64 where values may be missing."""
@@ -136,6 +159,12 @@ class Quantity(Column):
         return " to ".join(f"{end:g}" if isinstance(end, int | float) else str(end) for end in self.bounds)
 
 
+def numbers_of(texts: Texts) -> Floats:
+    """The number that each text is, NaN for none: (texts,). Each is parsed as a float, whatever the others are."""
+    beside = pd.Series([*texts, "0.5"], dtype=object)  # texts of whole numbers alone would be parsed as integers
+    return pd.to_numeric(beside, errors="coerce").to_numpy(np.float64)[:-1]
+
+
 class Continuous(Quantity):
     """A measurement with public bounds, kept to `decimals` places; on a log scale zero is a cell of its own.
 
@@ -177,6 +206,7 @@ class Continuous(Quantity):
             raise ValueError("bounds are equal at this number of decimals: give more decimals")
         if high - low >= MAX_CODES:
             raise ValueError("too many decimals for these bounds: give fewer decimals or narrower bounds")
+        self.check_unknown()
         return self
 
     def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
@@ -215,6 +245,7 @@ class Count(Quantity):
         check_apart(self.gap_words, *self.bounds)
         if self.bounds[1] - self.bounds[0] >= MAX_CODES:
             raise ValueError("bounds are too far apart for a count: declare it continuous with decimals: 0")
+        self.check_unknown()
         return self
 
 

@@ -12,7 +12,6 @@ from ..io.table import Table
 from .categorical import Categorical
 from .column import Codes, Values
 from .column_set import ColumnSet
-from .dtypes import cast
 
 
 def encode(table: Table, schema: ColumnSet) -> Codes:
@@ -66,21 +65,19 @@ def related_values(codes: Codes, schema: ColumnSet, name: str) -> dict[str, Valu
     return {other: column_values(codes, schema, other) for other in schema.columns[name].depends_on}
 
 
-def decode(codes: Codes, schema: ColumnSet, dtypes: Mapping[str, str] | None = None) -> pd.DataFrame:
+def decode(codes: Codes, schema: ColumnSet) -> pd.DataFrame:
     """The table of codes, (rows, columns) in the schema's order, each column in its dtype.
 
     Whole-number levels and counts are int64 (Int64 where values may be missing), booleans bool (boolean),
     measurements float64, words object. Codes of missing values are numbers among the others where all are whole;
-    where one is a word, the column's dtype is object. `dtypes`, those of the frame that was fitted, are used where
-    they can represent the values.
+    where one is a word, the column's dtype is object. A `dtype` that the schema declares is used where it can
+    represent the values.
     """
     made = {}
     for k, (name, column) in enumerate(schema.columns.items()):
         if not column.written:
             continue
-        dtype = (dtypes or {}).get(name)
-        values = column.decode(codes[:, k], related_values(codes, schema, name), dtype)
-        made[name] = values if dtype is None else cast(values, dtype, column)
+        made[name] = column.decode(codes[:, k], related_values(codes, schema, name))
     return pd.DataFrame(made)
 
 

@@ -1,10 +1,12 @@
 """Bounds of the audit: they hold with the stated confidence and are nearly tight where the truth is known."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
 
-from medsynth.audit.statistics import Errors, errors, upper_rate
+from medsynth.audit.statistics import MOST_MU, Errors, errors, one_run_epsilon, upper_rate
 from medsynth.privacy.accounting import accountant
 from medsynth.privacy.accounting.events import Gaussian
 
@@ -42,6 +44,31 @@ def test_epsilon_lies_below_what_the_accountant_says(multiplier: float) -> None:
         truth = accountant.epsilon([(Gaussian(multiplier=multiplier), 1)], 1e-3, "rdp")
         assert exact.epsilon(1e-3) <= truth
         assert exact.mu() == pytest.approx(1 / multiplier, rel=1e-6)
+
+
+@pytest.mark.parametrize("rate", [0.25, 0.5])
+def test_what_takes_part_by_chance_is_found_nearly_whole_and_never_above(rate: float) -> None:
+    """False-alarm rate 1e-5 by the confidence; the seed is fixed."""
+    draw, mu = np.random.default_rng(7), 3.0
+    present = draw.normal(0, 1, 60_000) + mu * (draw.random(60_000) < rate)
+    found = errors(draw.normal(0, 1, 60_000), present, 1 - 1e-5, rate)
+    assert 0.88 * mu <= found.mu(rate) <= mu
+
+
+def test_a_target_that_takes_part_too_often_is_beyond_any_mu() -> None:
+    assert Errors(false_positive=0.01, false_negative=0.3).mu(0.5) == MOST_MU
+
+
+def test_randomised_response_is_bounded_by_one_run() -> None:
+    """m canaries, each guessed right with the chance of epsilon-private randomised response: the bound is below epsilon
+    and reaches most of it. False-alarm rate 1e-4; the seed is fixed."""
+    epsilon, canaries = 2.0, 4000
+    right = int(np.random.default_rng(1).binomial(canaries, 1 / (1 + math.exp(-epsilon))))
+    assert 0.9 * epsilon < one_run_epsilon(right, canaries, canaries, 0.0, 1e-4) <= epsilon
+    assert one_run_epsilon(canaries // 2, canaries, canaries, 0.0, 0.05) == 0.0
+    assert one_run_epsilon(right, canaries, canaries, 1e-5, 0.05) <= one_run_epsilon(
+        right, canaries, canaries, 0.0, 0.05
+    )
 
 
 def test_too_few_trials_are_refused() -> None:

@@ -1,5 +1,7 @@
 """Kill -9 at random moments of a fit, and resume: does each end with a valid model and a ledger within its plan?
 
+And after each kill: is at least as much on the budget file as was released?
+
     python tests/benchmarks/kills.py --kills 50
 
 The checkpoint of a whole fit (300 simulated patients, 400 lots) is measured once; then the fit is started again and
@@ -11,6 +13,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
+import json
 import multiprocessing
 import os
 import random
@@ -23,6 +27,7 @@ from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+EPSILON = 3.7
 CHAIN = 5  # kills of one fit at most
 AT_ONCE = 0.1  # share of kills before the first measurement
 MESSAGES = "messages.txt"  # of a fit: its standard error
@@ -39,13 +44,19 @@ class Job:
     columns: Sequence[str] = ()
 
 
+def small(folder: Path) -> Job:
+    """A fit that takes a second or two."""
+    columns = ("age_years", "sex_at_birth", "tsh_miu_l", "diagnosis")
+    return Job(folder=folder, lots=50, features=32, columns=columns)
+
+
 def run(job: Job) -> None:
     """In a process of its own: `medsynth fit`, with its standard error in a file."""
     from medsynth_cli.app import main
 
     os.chdir(job.folder)
     settings = (f"lots={job.lots}", f"features={job.features}")
-    words = ("fit", "patients.csv", "--epsilon", "3.7", "--method", "dp-cgan", "--resume", "--force", "--quiet")
+    words = ("fit", "patients.csv", "--epsilon", str(EPSILON), "--method", "dp-cgan", "--resume", "--force", "--quiet")
     sys.argv = ["medsynth", *words, *(word for pair in settings for word in ("--set", pair))]
     with open(MESSAGES, "w") as file, contextlib.redirect_stderr(file):
         main()
@@ -69,6 +80,38 @@ def size(folder: Path) -> int:
         return 0
 
 
+def released(folder: Path) -> tuple[str, list[str]]:
+    """The number of the fit whose checkpoint lies in the folder, and the labels of all that it has released."""
+    from medsynth.privacy.checkpoint import RECORD_HEAD
+
+    path, number, labels, place = folder / "patients.medsynth-checkpoint", "", list[str](), 0
+    content = path.read_bytes() if path.exists() else b""
+    while place + RECORD_HEAD.size <= len(content):
+        length, digest = RECORD_HEAD.unpack_from(content, place)
+        body = content[place + RECORD_HEAD.size : place + RECORD_HEAD.size + length]
+        if hashlib.sha256(body).digest() != digest:
+            break  # half-written at the kill
+        metadata = json.loads(body[8 : 8 + int.from_bytes(body[:8], "little")])["__metadata__"]
+        if "seed" in metadata:
+            number = f"{int(metadata['seed']):014x}"
+        elif not metadata["label"].startswith("secret"):
+            labels.append(metadata["label"])
+        place += RECORD_HEAD.size + length
+    return number, labels
+
+
+def covered(job: Job) -> None:
+    """Raises AssertionError unless the budget file holds what the killed fit has released, and more."""
+    from medsynth.budget import Budget
+
+    number, labels = released(job.folder)
+    if not number:
+        return
+    (own,) = [fit for fit in Budget.of(job.folder / "patients.csv").spent().fits if fit.number == number]
+    assert own.model is None and len(labels) <= sum(times for _, times in own.events)
+    assert own.epsilon is not None and 0.98 * EPSILON < own.epsilon <= EPSILON
+
+
 def prepared(job: Job) -> int:
     """Write the table and its schema; the bytes that the checkpoint of one whole fit reaches."""
     from medsynth_sample_data import simulate
@@ -84,7 +127,9 @@ def prepared(job: Job) -> int:
     (job.folder / "patients.schema.yaml").write_text(schema.to_yaml())
     checkpoint = job.folder / "patients.medsynth-checkpoint"
     settings = {"lots": job.lots, "features": job.features}
-    medsynth.fit(job.folder / "patients.csv", epsilon=3.7, method="dp-cgan", settings=settings, checkpoint=checkpoint)
+    medsynth.fit(
+        job.folder / "patients.csv", epsilon=EPSILON, method="dp-cgan", settings=settings, checkpoint=checkpoint
+    )
     whole = size(job.folder)
     checkpoint.unlink()
     return whole
@@ -98,7 +143,7 @@ def finished(job: Job, process: BaseProcess) -> None:
     assert process.exitcode == 0, (job.folder / MESSAGES).read_text()
     model = medsynth.load(job.folder / "patients.medsynth")
     assert model.claims and model.epsilon is not None
-    assert model.epsilon <= 3.7 and model.ledger.epsilon() <= 3.7
+    assert model.epsilon <= EPSILON and model.ledger.epsilon() <= EPSILON
     assert len(medsynth.sample(model, 10)) == 10
     assert not list(job.folder.glob("*checkpoint*"))
     (job.folder / "patients.medsynth").unlink()
@@ -117,6 +162,7 @@ def chain(job: Job, whole: int, moments: random.Random, kills: int) -> list[int]
         process.join()
         if process.exitcode == -signal.SIGKILL:
             sizes.append(size(job.folder))
+            covered(job)
             assert not (job.folder / "patients.medsynth").exists() or (job.folder / "patients.medsynth").stat().st_size
         else:
             finished(job, process)  # it ended before it could be killed
@@ -129,10 +175,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--small", action="store_true", help="the suite's quick fit: four columns, 50 lots")
     given = parser.parse_args()
     moments, kills, fits = random.Random(given.seed), 0, 0
     with tempfile.TemporaryDirectory() as name:
-        job = Job(folder=Path(name))
+        job = small(Path(name)) if given.small else Job(folder=Path(name))
         whole = prepared(job)
         print(f"One fit's checkpoint reaches {whole / 1024:.0f} KiB.")
         while kills < given.kills:
@@ -140,7 +187,8 @@ def main() -> None:
             kills, fits = kills + len(sizes), fits + 1
             shares = ", ".join(f"{100 * s / whole:.0f} %" for s in sizes)
             print(f"killed at {shares} of the checkpoint, then resumed to a valid model", flush=True)
-    print(f"{kills} kills, {fits} chains: every one ended with a valid model and a ledger within its plan.")
+    print(f"{kills} kills, {fits} chains: every one ended with a valid model and a ledger within its plan, and at no "
+          "kill was less on the budget file than had been released.")  # fmt: skip
 
 
 if __name__ == "__main__":

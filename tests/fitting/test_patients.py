@@ -171,7 +171,8 @@ def test_a_fit_per_patient(method: str, quick: None, seeded_entropy: None, tmp_p
     assert model.epsilon is not None and model.epsilon <= 4
     again = medsynth.load(model.save(tmp_path / "m.medsynth"))
     assert again.ledger.relation == model.ledger.relation and "one patient" in model.ledger.relation
-    assert model.rows == visits()["patient"].value_counts().clip(upper=3).sum()
+    # How many rows stay is added up from a noisy histogram: its standard deviation here is some thirty rows.
+    assert abs(model.rows - visits()["patient"].value_counts().clip(upper=3).sum()) < 120
     labels = {e.label: e.sensitivity for e in again.ledger.entries}
     assert labels.pop("clipping quantiles", 1.5) == 1.5  # a row counts a half
     assert labels.pop("rows per patient") == 1.0 and min(labels.values()) >= 3 * 0.999

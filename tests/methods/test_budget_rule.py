@@ -38,6 +38,12 @@ def test_small_tables_get_none_and_large_ones_all() -> None:
     assert allocate(250_000, 22, 3.7).rounds == 1  # all of them: nothing to choose
 
 
+def test_without_a_pair_of_features_neither_pairs_nor_a_critic_are_paid_for() -> None:
+    """Two columns: the class-by-bin marginal is the whole table."""
+    found = allocate(50_000, 2, 3.7)
+    assert found.count == 0 and found.critic_share == 0
+
+
 @pytest.fixture(scope="module")
 def critic() -> Any:
     schema = Schema.from_yaml(simulate.schema_text())

@@ -188,6 +188,8 @@ def test_a_failing_accountant_leaves_its_deltas_out(monkeypatch: pytest.MonkeyPa
     [
         (Gaussian, {"multiplier": 0.0}),
         (Gaussian, {"multiplier": math.inf}),
+        (Gaussian, {"multiplier": -1.0}),
+        (Gaussian, {"multiplier": math.nan}),
         (SubsampledGaussian, {"multiplier": 1.0, "rate": 0.0}),
         (SubsampledGaussian, {"multiplier": 1.0, "rate": 1.1}),
         (Thresholded, {"multiplier": 1.0, "delta": 0.0}),

@@ -64,3 +64,28 @@ def test_a_file_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
 
 def test_without_a_file_there_is_nothing_to_resume(tmp_path: Path) -> None:
     assert Checkpoint(tmp_path / "x", FACTS, resume=True).remaining == 0 and not (tmp_path / "x").exists()
+
+
+def test_a_record_that_was_changed_is_used_by_nobody(tmp_path: Path) -> None:
+    """As long as it was, but not what was written: neither it nor what follows is taken for a release."""
+    path = tmp_path / "x"
+    checkpoint = Checkpoint(path, FACTS, resume=False)
+    checkpoint.store("h", [np.full(5, 1.0)], [])
+    whole = path.stat().st_size
+    checkpoint.store("h", [np.full(5, 2.0)], [])
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1
+    path.write_bytes(content)
+    again = Checkpoint(path, FACTS, resume=True)
+    assert again.remaining == 1 and path.stat().st_size == whole
+
+
+def test_a_record_is_on_the_disk_before_it_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint = Checkpoint(tmp_path / "x", FACTS, resume=False)
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(MedsynthError, match="No space left"):
+        checkpoint.store("h", [np.zeros(2)], [])

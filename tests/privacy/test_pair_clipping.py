@@ -15,6 +15,7 @@ from medsynth.privacy.accounting import accountant
 from medsynth.privacy.accounting.calibration import Query, make_plan
 from medsynth.privacy.accounting.events import SubsampledGaussian
 from medsynth.privacy.contribution import PrivacyUnits
+from medsynth.privacy.exact.sums import exact_sum
 from medsynth.privacy.networks import Mlp
 from medsynth.privacy.pair_clipping import Groups, clipped_pair_sum, halves_below, pair_gradients
 from medsynth.privacy.release import Releases
@@ -29,7 +30,7 @@ Case = tuple[Mlp, torch.Tensor, torch.Tensor, torch.Tensor]  # critic, real and 
 def loss(score: Any, real: Any, fake: Any, mix: Any) -> Any:
     between = mix * real + (1 - mix) * fake
     slope = torch.func.grad(score)(between)
-    return score(fake) - score(real) + 10 * ((slope.square().sum() + 1e-12).sqrt() - 1).square()
+    return score(fake) - score(real) + 10 * ((exact_sum(slope.square()) + 1e-12).sqrt() - 1).square()
 
 
 def make(rows: int = 17, seed: int = 0, sizes: tuple[int, ...] = (6, 9, 1), activation: Any = "tanh") -> Case:
@@ -53,6 +54,11 @@ def looped(critic: Mlp, real: torch.Tensor, fake: torch.Tensor, mix: torch.Tenso
     return torch.stack(found)
 
 
+def total(case: Case, groups: Groups) -> torch.Tensor:
+    """The clipped sum as numbers."""
+    return clipped_pair_sum(case[0], loss, *case[1:], groups) * groups.spread(groups.units)
+
+
 def grouped(kind: Any, case: Case) -> Groups:
     critic, *pairs = case
     return Groups(groups_of(kind, critic, pair_gradients(critic, loss, *pairs)), BOUNDS[kind])
@@ -64,13 +70,13 @@ def test_equals_the_loop_over_pairs(kind: Any, activation: str, monkeypatch: pyt
     monkeypatch.setattr(pair_clipping, "CHUNK_NUMBERS", 300)  # so that the rows come in several chunks
     case = make(activation=activation)
     each, groups = looped(*case), grouped(kind, case)
-    assert torch.allclose(pair_gradients(case[0], loss, *case[1:]), each, atol=1e-5)
-    expected = torch.zeros(each.shape[1])
+    assert torch.allclose(pair_gradients(case[0], loss, *case[1:]).float(), each, atol=2e-5)
+    expected = torch.zeros(each.shape[1], dtype=torch.float64)
     for row in each:
         for j, bound in enumerate(groups.bounds):
             part = torch.where(groups.of == j, row, 0.0)
             expected += part * min(1.0, bound / float(part.norm().clamp(min=1e-30)))
-    assert torch.allclose(clipped_pair_sum(case[0], loss, *case[1:], groups), expected, atol=1e-5)
+    assert torch.allclose(total(case, groups), expected, atol=2e-5)
 
 
 @pytest.mark.parametrize("kind", BOUNDS)
@@ -78,15 +84,15 @@ def test_one_pair_moves_each_group_by_its_bound_and_the_scaled_sum_by_sqrt_k(kin
     case = make(20)
     critic, real, fake, mix = case
     groups, worst = grouped(kind, case), 0.0
-    scale = torch.tensor(groups.bounds)[groups.of]
+    scale = torch.tensor(groups.bounds, dtype=torch.float64)[groups.of]
     for factor in (1.0, 30.0, 1e6):
         big = torch.cat([real, real[:1] * factor])
-        more = clipped_pair_sum(critic, loss, big, torch.cat([fake, fake[:1]]), torch.cat([mix, mix[:1]]), groups)
-        moved = more - clipped_pair_sum(critic, loss, real, fake, mix, groups)
+        more = (critic, big, torch.cat([fake, fake[:1]]), torch.cat([mix, mix[:1]]))
+        moved = total(more, groups) - total(case, groups)
         for j, bound in enumerate(groups.bounds):
-            assert moved[groups.of == j].norm() <= bound + 1e-5
+            assert moved[groups.of == j].norm() <= bound
         worst = max(worst, float((moved / scale).norm()))
-    assert worst <= groups.sensitivity + 1e-4 and groups.sensitivity == pytest.approx(math.sqrt(len(groups.bounds)))
+    assert worst <= groups.sensitivity and groups.sensitivity == pytest.approx(math.sqrt(len(groups.bounds)))
     if len(groups.bounds) > 1:
         assert worst > 1.1  # more than one group's bound does happen: charging one group alone would be wrong
 
@@ -106,7 +112,7 @@ def test_a_pair_that_is_no_number_counts_nothing(bad: float) -> None:
     groups = grouped("weight-bias", (critic, real, fake, mix))
     spoilt = torch.cat([real, torch.full((1, 6), bad)])
     got = clipped_pair_sum(critic, loss, spoilt, torch.cat([fake, fake[:1]]), torch.cat([mix, mix[:1]]), groups)
-    assert torch.allclose(got, clipped_pair_sum(critic, loss, real, fake, mix, groups), atol=1e-6)
+    assert torch.equal(got, clipped_pair_sum(critic, loss, real, fake, mix, groups))
 
 
 def test_an_empty_lot_sums_to_zero() -> None:
@@ -120,7 +126,7 @@ def test_one_pair_moves_the_halves_by_half_a_root_of_k() -> None:
     critic, real, fake, mix = case = make(9)
     groups = grouped("clustered", case)
     less = halves_below(critic, loss, real[1:], fake[1:], mix[1:], groups)
-    assert (halves_below(critic, loss, *case[1:], groups) - less).abs().tolist() == [0.5, 0.5, 0.5]
+    assert (halves_below(critic, loss, *case[1:], groups) - less).abs().tolist() == [1, 1, 1]  # in halves
 
 
 @pytest.mark.parametrize("bounds", [(), (0.0,), (-1.0,), (math.inf,), (math.nan,)])
@@ -199,7 +205,7 @@ def test_the_noise_of_a_group_is_multiplier_times_root_k_times_its_bound(most: i
         std = plan.events["g"][0].multiplier * (most or 1) * math.sqrt(2) * bound
         assert stats.kstest(flat[of.numpy() == j] / std, "norm").pvalue > 1e-4
     assert ledger.entries[0].sensitivity == pytest.approx((most or 1) * math.sqrt(2)) and ledger.entries[0].count == 1
-    assert entropy.drawn < 33 * len(flat) + 100  # 32 bytes a draw, one draw a parameter: no row has noise of its own
+    assert entropy.drawn < 33 * len(flat) + 200  # two tries of 13 bytes a draw, one draw a parameter and none a row
 
 
 @pytest.mark.statistical

@@ -19,7 +19,7 @@ from medsynth.privacy.accounting.calibration import make_plan
 from medsynth.privacy.accounting.events import Gaussian
 from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.privacy.checkpoint import Checkpoint
-from medsynth.privacy.partition_selection import RawTable, column_types
+from medsynth.privacy.partition_selection import RawTable
 from medsynth.privacy.release import Release, Releases
 from medsynth.rng import SeededEntropy, SystemEntropy
 
@@ -61,14 +61,21 @@ def _noise_calls(tree: ast.AST) -> int:
     return sum(getattr(f, "id", getattr(f, "attr", "")) in ("noised", "__noised") for f in found)
 
 
-def test_column_types_of_private_rows_are_computed_in_the_open() -> None:
-    """In one named function of the privacy room, whose docstring says that no noise covers it."""
-    text = (SOURCES / "fitting" / "private_table.py").read_text()
-    assert "dtypes(" not in text and "column_types(" in text
-    docstring = column_types.__doc__ or ""
-    assert "Public by declaration" in docstring and "NOT CHARGED" in docstring
-    frame = pd.DataFrame({"a": ["1", "2"], "b": ["1.5", ""], "c": ["x", "2"], "d": ["007", "1"]})
-    assert column_types(from_frame(frame)) == {"a": "int", "b": "float", "c": "text", "d": "text"}
+def test_no_fit_asks_for_the_exact_kinds_of_columns() -> None:
+    """They turn on a single cell. Only a draft, which a person finishes, and the report, which is kept back, read them.
+
+    On the old code the plan of a table without a schema was made from them.
+    """
+    asked = sorted(set(calls("dtypes")) | set(calls("table_kinds")))
+    assert asked == ["fitting/private_table.py", "report/data/columns.py"]
+    tree = ast.parse((SOURCES / "fitting" / "private_table.py").read_text())
+    callers = [
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+        and any(isinstance(n, ast.Call) and getattr(n.func, "attr", "") == "dtypes" for n in ast.walk(node))
+    ]
+    assert callers == ["table_kinds"]
 
 
 def test_a_release_is_charged_then_drawn_then_stored(tmp_path: Path) -> None:
@@ -161,10 +168,9 @@ def test_partition_selection_resumes_measurement_by_measurement(
         "dose": rng.integers(0, 999, 900) / 100, "sick": rng.choice(["no", "yes"], 900),
     })  # fmt: skip
     table = from_frame(frame)
-    types = column_types(table)
-    plan = make_plan(selection.queries(types, "sick"), epsilon=5.0, delta=1e-5, rows=900)
+    plan = make_plan(selection.queries(), epsilon=5.0, delta=1e-5, rows=900)
     labels, path, store = [*plan.events], tmp_path / "c", Checkpoint.store
-    assert labels == [selection.TARGET, selection.LEVELS, selection.FORMATS]
+    assert labels == [selection.KINDS, selection.TARGET, selection.LEVELS, selection.FORMATS]
     stored: list[tuple[str, list[str]]] = []
     drawn: list[int] = []
 
@@ -180,22 +186,24 @@ def test_partition_selection_resumes_measurement_by_measurement(
         return noise.noised(*args)
 
     monkeypatch.setattr(selection, "noised", counted)
-    for fit in range(4):
+    for fit in range(5):
         ledger = plan.ledger("t")
-        raw = RawTable(table, types, 900, Releases(ledger, SeededEntropy(fit), Checkpoint(path, {}, resume=fit > 0)))
-        if fit < 3:
+        raw = RawTable(table, 900, Releases(ledger, SeededEntropy(fit), Checkpoint(path, {}, resume=fit > 0)))
+        if fit < 4:
             with pytest.raises(Killed):
                 raw.measure_schema("learned", "sick")
         else:
             schema = raw.measure_schema("learned", "sick")
-    assert [label for label, _ in stored] == labels and set(drawn) == {0, 1, 2}  # the last fit drew nothing
-    assert stored[0][1] == ["no", "yes"] and stored[1][1][:3] == ["a", "b", "c"] and stored[2][1] == []
+    assert [label for label, _ in stored] == labels and set(drawn) == {0, 1, 2, 3}  # the last fit drew nothing
+    names = [some for _, some in stored]
+    assert names[0] == names[3] == [] and names[1] == ["no", "yes"] and names[2][:3] == ["a", "b", "c"]
     assert ledger.complete and schema.columns["ward"].levels == ("a", "b", "c")
 
 
 def test_names_are_released_by_partition_selection_alone() -> None:
     table = from_frame(pd.DataFrame({"a": ["x", "y"], "b": ["1.5", "2.5"]}))
-    ledger = Ledger(delta=1e-5, accountant="prv", random_source="t", allowance={selection.LEVELS: (EVENT, 1)})
-    raw = RawTable(table, column_types(table), 2, Releases(ledger, SystemEntropy()))
+    allowance: dict[str, Any] = dict.fromkeys((selection.KINDS, selection.TARGET), (EVENT, 1))
+    ledger = Ledger(delta=1e-5, accountant="prv", random_source="t", allowance=allowance)
+    raw = RawTable(table, 2, Releases(ledger, SystemEntropy()))
     with pytest.raises(BudgetError, match="partition selection"):
         raw.measure_schema("t", "b")

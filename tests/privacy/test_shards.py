@@ -19,7 +19,7 @@ from medsynth.privacy.accounting.calibration import Plan, Query, make_plan
 from medsynth.privacy.contribution import PrivacyUnits
 from medsynth.privacy.release import Releases
 from medsynth.privacy.shard_critics import CriticConfig, Critics, scores
-from medsynth.privacy.shards import clipped
+from medsynth.privacy.shards import clipped, unit_of
 from medsynth.privacy.vault import Vault
 from medsynth.rng import NoNoise, SeededEntropy, SystemEntropy
 
@@ -110,7 +110,7 @@ def test_without_noise_an_update_through_the_boundary_is_plain_training(monkeypa
         return torch.cat([generator(latent), label], 1)
 
     fake = drawn()
-    fake[:, :FREE].backward(gradient=shards.measure_upstream_gradient("u", fake.detach(), 1e6))
+    fake[:, :FREE].backward(gradient=shards.measure_upstream_gradient("u", fake.detach(), 99.0))
     found = [p.grad.clone() for p in generator.parameters() if p.grad is not None]
     generator.zero_grad()
     which = 3 * CLASSES + label.argmax(1)
@@ -287,7 +287,7 @@ def test_no_two_critics_gradients_differ_by_more_than_is_charged(joint: bool) ->
         one, two = torch.randn(2, 6, FREE, generator=rng) * 10 ** (trial % 5 - 2)
         if trial % 2:
             two = -one
-        distance = (clipped(one, 0.7, joint) - clipped(two, 0.7, joint)).norm()
+        distance = (clipped(one, 0.7, joint) - clipped(two, 0.7, joint)).double().norm() * unit_of(0.7)
         bound = 2 * 0.7 * (1 if joint else 6**0.5)
         assert distance <= bound
         most = max(most, float(distance) / bound)

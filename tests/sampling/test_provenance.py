@@ -128,3 +128,15 @@ def test_the_models_own_rows_get_its_claim(patients: Path, quick: None) -> None:
     assert run("report", "--shareable").exit_code == 0
     twin = json.loads(Path("patients.report.json").read_text())
     assert twin["sections"]["claim"]["epsilon"] <= 1 and twin["banner"].startswith("Shareable")
+
+
+def test_one_changed_digit_is_found(fitted: Fitted, tmp_path: Path) -> None:
+    """As many bytes as before, and one of them another: first, in the middle and last."""
+    table = sampled(fitted, tmp_path / "rows.csv")
+    text = table.read_text()
+    digits = [k for k, mark in enumerate(text) if mark.isdigit() and k > text.index("\n")]
+    for at in (digits[0], digits[len(digits) // 2], digits[-1]):
+        table.write_text(text[:at] + str((int(text[at]) + 1) % 10) + text[at + 1 :])
+        assert not provenance.drawn_by(fitted[0], table)
+    table.write_text(text)
+    assert provenance.drawn_by(fitted[0], table)

@@ -143,7 +143,7 @@ def test_fit_sample_and_report_on_a_ward(
 def test_a_condition_on_a_date_and_too_few_keys(quick: None) -> None:
     model = medsynth.fit(ward(), epsilon=5, schema=schema(), rows=400)
     drawn = medsynth.sample(model, 50, where=["admitted=01.01.2018..31.12.2018"])
-    assert drawn["admitted"].str.endswith(".2018").all()
+    assert (drawn["admitted"].dt.year == 2018).all()
     with pytest.raises(UsageError, match="too few keys"):
         medsynth.sample(model, 10_000)
     dropped = schema(record={"kind": "identifier", "drop": True})

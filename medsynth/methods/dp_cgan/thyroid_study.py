@@ -22,6 +22,7 @@ from ...privacy.networks import Mlp
 from ...privacy.vault import Codes, Vault
 from ...rng import numpy_stream, torch_stream
 from ...schema import Schema
+from ...transforms.column import Column
 from ...transforms.grid import grid
 from ..protocol import Arrays, Progress
 from ..settings import Count, MethodConfig, Positive, Rate
@@ -85,15 +86,22 @@ class _Scaled:
             raise SchemaError("The preset thyroid-study takes binary and numeric columns without missing values only.")
         self.index, self.classes = schema.names.index(schema.target or ""), len(target.levels)
         self.top = np.array([column.size - 1 for column in self.columns], np.float64)
+        # The number of each code, computed once for all rows: no row's depends on the rows beside it.
+        self.scaled = [self._numbers(column) for column in self.columns]
         self.log = np.array([column.scale == "log" for column in self.columns])
         self.map = grid(target, self.classes)
 
     def encode(self, codes: Codes) -> Tensor:
         """(rows, columns) codes to (rows, features + classes)."""
-        units = codes[:, [span.index for span in self.spans]].astype(np.float64)
-        x = 2 * np.where(self.log, np.log1p(units) / np.log1p(self.top), units / self.top) - 1
+        x = np.stack([own[codes[:, span.index]] for span, own in zip(self.spans, self.scaled, strict=True)], 1)
         hot = np.eye(self.classes)[codes[:, self.index]]
         return torch.tensor(np.concatenate([x, hot], 1), dtype=torch.float32)
+
+    @staticmethod
+    def _numbers(column: Column) -> np.ndarray:
+        units = np.arange(column.size, dtype=np.float64)
+        part = np.log1p(units) / np.log1p(column.size - 1) if column.scale == "log" else units / (column.size - 1)
+        return 2 * part - 1
 
     def decode(self, x: Tensor, labels: np.ndarray, columns: int) -> Codes:
         """(rows, features), in [-1, 1], and labels to codes."""

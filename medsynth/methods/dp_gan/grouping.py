@@ -33,7 +33,7 @@ def groups_of(kind: Grouping, critic: Mlp, gradients: Tensor) -> Tensor:
 
 def _clusters(values: Tensor, count: int) -> Tensor:
     """Lloyd's algorithm on a line, from evenly spaced quantiles: the cluster of each of `values`."""
-    centres = values.quantile((torch.arange(count, device=values.device) + 0.5) / count)
+    centres = values.quantile((torch.arange(count).to(values) + 0.5) / count)
     for _ in range(LLOYD_ROUNDS):
         own = (values[:, None] - centres).abs().argmin(1)
         for j in range(count):

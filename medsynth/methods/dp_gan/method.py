@@ -74,7 +74,7 @@ def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
 
 def seconds(config: Config, rows: int) -> float:
     """An estimate of a fit's seconds on one core of a laptop."""
-    return 3.0 + (0.008 + 5e-5 * config.sampling_rate(rows) * rows) * config.lots
+    return 3.0 + (0.015 + 1.5e-4 * config.sampling_rate(rows) * rows) * config.lots
 
 
 def train(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ...privacy.exact.sums import exact_sum
 from ...privacy.networks import Mlp
 from ...privacy.pair_clipping import pair_gradients
 from ...rng import torch_stream
@@ -48,6 +49,7 @@ class Training:
 
         `fake`: a generated row of every class, (classes * features,), of which the real row's own class is taken. The
         penalty is one-sided (Petzka, Fischer, Lukovnicov 2018): a critic of noise alone need not have a slope of one.
+        The sums over classes have one term that is not zero, so that they are exact too.
         """
         own = real[-(classes := self.setup.classes) :]
         fake = own @ fake.reshape(classes, -1)
@@ -56,8 +58,8 @@ class Training:
             return critic(self.setup.by_class(row))
 
         slope: Tensor = torch.func.grad(placed)(mix * real + (1 - mix) * fake)[:-classes]
-        steep = ((slope.square().sum() + 1e-12).sqrt() - 1).clamp(min=0)
-        return (own @ self.weights) * (placed(fake) - placed(real) + self.size.penalty * steep.square())
+        steep = ((exact_sum(slope.square()) + 1e-12).sqrt() - 1).clamp(min=0)
+        return (own @ self.weights.to(own)) * (placed(fake) - placed(real) + self.size.penalty * steep.square())
 
     def pool(self) -> Tensor:
         """Generated rows to pair a lot with, (pool, classes * features): as many at every step, for every lot."""
@@ -75,7 +77,7 @@ class Training:
         else:
             real = public[torch.randint(len(public), (len(pool),), generator=self.latent, device=pool.device)]
         mix = torch.rand(len(pool), generator=self.latent, device=pool.device)
-        return pair_gradients(self.critic, self.pair_loss, real, pool, mix)
+        return pair_gradients(self.critic, self.pair_loss, real, pool, mix).float()
 
     def critic_step(self, gradient: Tensor) -> None:
         """One step of the critic, down a gradient of its parameters, (parameters,)."""

@@ -32,7 +32,7 @@ HIDDEN_WIDTH = 64  # of the critic
 BATCH = 512  # generated rows a step
 LEARNING_RATE = 2e-3  # of Adam
 AVERAGING_DECAY = 0.98  # of the generator's averaged weights
-UNREACHED_NORM = 1e6  # a clipping norm that no gradient reaches: the method clips losses and not gradients
+UNREACHED_NORM = 1e3  # a clipping norm that no gradient reaches: the method clips losses and not gradients
 
 
 class Config(MethodConfig):

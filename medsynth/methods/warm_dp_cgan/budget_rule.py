@@ -47,7 +47,7 @@ def allocate(rows: int, columns: int, epsilon: float, *, few: int = 30, most: in
     what they add to fidelity they would take from the classes (docs/methods/default.md has the figures).
     """
     every = (columns - 1) * (columns - 2) // 2
-    for bins in (20, 16, 12):
+    for bins in (20, 16, 12) if every else ():
         wide = Allocation(
             count=0, bins=bins, share=0.35, critic_share=0.15, column_bins=40 if bins > 12 else 20,
             latent_points=256, steps=1500,

@@ -22,6 +22,7 @@ from ..shared.bins import Bins
 
 COLUMNS_READ = 3  # by a feature
 LARGEST_SCALE = 3.0  # standard deviation of the phases of the largest frequencies; the smallest have one over it
+TURN = 1 << 16  # phases are whole multiples of so small a part of a turn: their sums are exact, their cosines a table
 CLIPPING_NORM = 1.0  # features have norm one, so that clipping changes nothing
 
 
@@ -61,6 +62,11 @@ class Critic:
                 here = chosen[:, slot] == j
                 self.phases[slot, span, here] = phases[:, here]
                 self.reads[slot, span, here] = 1.0
+        turns = (self.phases.double() * (TURN / math.tau)).round()
+        self.phases = (turns * (math.tau / TURN)).float()
+        self._turns = turns.sum(0).long()  # of each bin, over the frequencies that read its column
+        circle = torch.arange(TURN, dtype=torch.float64) * (math.tau / TURN)
+        self._circle = (torch.stack([circle.cos(), circle.sin()]) / math.sqrt(count)).float()
 
     def to(self, device: str) -> Critic:
         """This critic on another device; rows are read on the CPU."""
@@ -68,15 +74,18 @@ class Critic:
         return self
 
     def features(self, codes: Codes) -> Tensor:
-        """(rows, classes * 2 * count): the features in the place of the row's own class, zero elsewhere."""
+        """(rows, classes * 2 * count): the features in the place of the row's own class, zero elsewhere.
+
+        By sums of whole numbers and a table: no row's features depend on the rows beside it.
+        """
         target, cells = self.given
         column = codes[:, self.order.index(target) if target else 0]
         labels = torch.from_numpy(np.asarray(cells.cell_of(column), np.int64))
-        phases, angles = self.phases.sum(0), torch.zeros(len(codes), self.count)
+        turns = torch.zeros(len(codes), self.count, dtype=torch.int64)
         for start, name in zip(self.starts, self.names, strict=False):
             place = self.bins[name].cell_of(codes[:, self.order.index(name)]) + int(start)
-            angles += phases[torch.from_numpy(place)]
-        both = torch.cat([angles.cos(), angles.sin()], 1) / math.sqrt(self.count)
+            turns += self._turns[torch.from_numpy(place)]
+        both = torch.cat(list(self._circle[:, turns & (TURN - 1)]), 1)
         hot = torch.nn.functional.one_hot(labels, cells.cells).float()
         return (hot[:, :, None] * both[:, None, :]).reshape(len(codes), -1)
 

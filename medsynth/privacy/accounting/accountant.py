@@ -13,6 +13,7 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Iterable
+from decimal import ROUND_CEILING, Context
 from typing import Literal
 
 import numpy as np
@@ -91,6 +92,16 @@ def epsilon(events: Composition, delta: float, accountant: Accountant = "prv") -
     if not math.isfinite(value):
         raise BudgetError(f"The {accountant.upper()} accountant finds no bound for these noise multipliers.")
     return max(0.0, value)  # a bound below zero, at large delta, is a bound of zero
+
+
+def rounded_up(epsilon: float, digits: int = 4) -> str:
+    """Epsilon in so many digits, for print: never less than it is.
+
+    >>> rounded_up(3.69949), rounded_up(3.7), rounded_up(0.25, 1)
+    ('3.7', '3.7', '0.3')
+    """
+    context = Context(prec=digits, rounding=ROUND_CEILING)
+    return f"{float(context.create_decimal(f'{epsilon:.12g}')):.{digits}g}"
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
@@ -191,19 +202,22 @@ def _prv_with_shards(history: History, delta: float, error: float) -> float:
 def cross_check(events: Composition, delta: float) -> float:
     """Epsilon by dp-accounting's privacy-loss distributions, an independent implementation.
 
+    Each event is composed by itself: what our own accountants fold together, or make of a rate, is checked as well.
     Raises ImportError where dp-accounting is not installed.
     """
     from dp_accounting.pld import privacy_loss_distribution
 
     events = list(events)
-    total = privacy_loss_distribution.identity(PLD_INTERVAL)
-    for multiplier, rate, count in as_sampled_gaussians(events):
-        one = privacy_loss_distribution.from_gaussian_mechanism(
-            multiplier, value_discretization_interval=PLD_INTERVAL, sampling_prob=rate
-        )
-        total = total.compose(one.self_compose(count))
-    for event, count in shard_sampled(events):
-        total = total.compose(
-            shard_sampling.independent(event.multiplier, event.rate, PLD_INTERVAL).self_compose(count)
-        )
+    total, counts = privacy_loss_distribution.identity(PLD_INTERVAL), Counter[Event]()
+    for event, count in events:
+        counts[event] += count
+    for event, count in counts.items():
+        if isinstance(event, ShardSampledGaussian):
+            one = shard_sampling.independent(event.multiplier, event.rate, PLD_INTERVAL)
+        else:
+            one = privacy_loss_distribution.from_gaussian_mechanism(
+                event.multiplier, value_discretization_interval=PLD_INTERVAL, sampling_prob=getattr(event, "rate", 1.0)
+            )
+        most = math.ceil(count / event.shards) if isinstance(event, PublicOrderGaussian) else count
+        total = total.compose(one.self_compose(most))
     return float(total.get_epsilon_for_delta(delta - partition_selection_delta(events)))

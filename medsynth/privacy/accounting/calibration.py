@@ -6,7 +6,7 @@ import contextlib
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...errors import BudgetError, UsageError
 from . import accountant
@@ -67,6 +67,11 @@ class Plan:
     accountant: accountant.Accountant
     events: dict[str, tuple[Event, int]]
     max_rows: int | None = None  # per patient, where the patient is the unit of privacy
+    planned_rows: int | None = None  # for which it was made, where `rows` was measured afterwards
+
+    def used_on(self, rows: int) -> Plan:
+        """This plan on so many rows by a noisy count: rates, steps and noise stay, weights and divisors follow it."""
+        return self if rows == self.rows else replace(self, rows=rows, planned_rows=self.planned_rows or self.rows)
 
     def noise(self, label: str) -> float:
         """The standard deviation of the noise of the measurement `label` over its sensitivity to one row.
@@ -81,7 +86,7 @@ class Plan:
     @property
     def equivalent_rows(self) -> int:
         """So many rows with the row as the unit would get the same noise: the row count that budget rules take."""
-        return max(1, self.rows // (self.max_rows or 1))
+        return max(1, (self.planned_rows or self.rows) // (self.max_rows or 1))
 
     def ledger(self, random_source: str) -> Ledger:
         """An empty ledger that admits exactly this plan."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from importlib import resources
 
 from markupsafe import Markup
@@ -53,17 +54,18 @@ def _text(name: str) -> str:
     return (TEMPLATES / name).read_text(encoding="utf-8")
 
 
-def number(value: float | int | None, digits: int = 3, none: str = "not measured") -> Markup:
+def number(value: float | int | None, digits: int = 3, none: str = "not measured", *, up: bool = False) -> Markup:
     """A number as people read it, with its full value for machines. `digits` below zero: as short as can be.
 
-    `none` is what stands in place of None.
+    `none` is what stands in place of None. `up`: rounded up, as what is claimed must be.
     """
     if value is None:
         return Markup('<span class="none">{}</span>').format(none)
     if isinstance(value, int):
         shown = f"{value:,}"
     else:
-        shown = f"{value:.{digits}f}" if digits >= 0 else f"{value:.12f}".rstrip("0").rstrip(".")
+        read = math.ceil(value * 10**digits - 1e-9) / 10**digits if up else value
+        shown = f"{read:.{digits}f}" if digits >= 0 else f"{value:.12f}".rstrip("0").rstrip(".")
     if isinstance(value, float) and value and digits > 0 and float(shown) == 0:
         shown = "below " + f"{10.0**-digits:.{digits}f}" if value > 0 else f"above -{10.0**-digits:.{digits}f}"
     return Markup('<data value="{}">{}</data>').format(repr(value), shown.replace("-", "\N{MINUS SIGN}", 1))

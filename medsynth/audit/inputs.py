@@ -1,0 +1,108 @@
+"""Neighbours at the level of the file: one odd cell in one row, and what else changes before anything is measured.
+
+A simulated table of the schema is written to a file twice, once with an odd cell in its last row. Both files are opened
+as a fit opens them, under the schema and without one. All that the two give must be the same but for that row: the
+other rows' cells and codes, the columns' kinds and dtypes, every notice. A file that is refused is told apart.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from ..errors import MedsynthError
+from ..fitting.private_table import PrivateTable, open_table
+from ..rng import numpy_stream
+from ..schema import Schema
+from ..transforms.table_codec import csv_cells, encode
+
+ROWS = 40
+MODES = ("schema", "none")  # whether the schema is declared
+ODD_CELLS: dict[str, bytes] = {
+    "missing": b"",
+    "a word for missing": b"NA",
+    "a new level": b"zq9",
+    "a truth value": b"True",
+    "a decimal": b"0.5",
+    "many decimals": b"0.123456789",
+    "a huge number": b"1e300",
+    "beyond any float": b"9" * 400,
+    "not a number": b"nan",
+    "a date": b"1969-12-31",
+    "blanks": b"  1 ",
+    "a byte that is no UTF-8": b"\xff",
+    "a quoted line break": b'"1\n2"',
+    "a long text": b"x" * 5_000,
+}
+Result = Literal["identical", "refused", "differs"]
+RESULTS: tuple[Result, ...] = ("identical", "refused", "differs")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class InputFinding:
+    """What one odd cell in one column changed beside its own row: `changed` names it."""
+
+    column: str
+    cell: str
+    mode: str
+    result: Result
+    changed: tuple[str, ...] = ()
+
+
+def audit_inputs(
+    schema: Schema, progress: Callable[[int, int], None] = lambda done, total: None
+) -> tuple[InputFinding, ...]:
+    """Every odd cell in every column, with the schema declared and without."""
+    tried = [(name, cell, mode) for name in schema.names for cell in ODD_CELLS for mode in MODES]
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "audit.csv"
+        usual = simulated(schema)
+        before = {mode: _opened(path, usual, schema, mode) for mode in MODES}
+        for k, (name, cell, mode) in enumerate(tried):
+            odd = usual[:-1] + [{**usual[-1], name: ODD_CELLS[cell]}]
+            after = _opened(path, odd, schema, mode)
+            changed = tuple(key for key in before[mode] if before[mode][key] != after.get(key))
+            result: Result = "refused" if "refused" in after else "differs" if changed else "identical"
+            found.append(InputFinding(column=name, cell=cell, mode=mode, result=result,
+                                      changed=changed if result == "differs" else ()))  # fmt: skip
+            progress(k + 1, len(tried))
+    return tuple(found)
+
+
+def simulated(schema: Schema) -> list[dict[str, bytes]]:
+    """Rows of a simulated table as a file's cells, a column each of even codes."""
+    stream = numpy_stream(0, "audit of inputs")
+    codes = np.column_stack([stream.integers(0, column.size, ROWS) for column in schema.columns.values()])
+    cells = csv_cells(codes.astype(np.int32), schema)
+    return [{str(name): str(cell).encode() for name, cell in row.items()} for row in cells.to_dict("records")]
+
+
+def _opened(path: Path, rows: list[dict[str, bytes]], schema: Schema, mode: str) -> dict[str, str]:
+    """All that a file gives before a measurement, as text by name, without what its last row gives."""
+    lines = [",".join(rows[0]).encode(), *(b",".join(row.values()) for row in rows)]
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    notices: list[str] = []
+    try:
+        private = open_table(path, schema if mode == "schema" else None, schema.target, notices.append)
+        codes = encode(private.data, private.declared.core)[: ROWS - 1] if private.declared else None
+    except MedsynthError:
+        return {"refused": ""}
+    return {**_fields(private), "codes": repr(None if codes is None else codes.tolist()), "notices": repr(notices)}
+
+
+def _fields(private: PrivateTable) -> dict[str, str]:
+    """Every field of the private table and of its data."""
+    values: dict[str, Any] = {f.name: getattr(private, f.name) for f in dataclasses.fields(private) if f.name != "data"}
+    values |= {f.name: getattr(private.data, f.name) for f in dataclasses.fields(private.data)}
+    return {name: _text(value) for name, value in values.items()}
+
+
+def _text(value: Any) -> str:
+    return repr(value[: ROWS - 1].to_dict("list") if isinstance(value, pd.DataFrame) else value)

@@ -1,0 +1,121 @@
+"""Products and sums of whole numbers that fit in 53 or 64 bits, so that no order of summation changes them.
+
+Floating-point numbers hold whole numbers below 2^53, and their products and sums while these stay below it, exactly: on
+a CPU and a GPU, in whatever order a matrix product adds. What enters such a product is rounded to a public grid first.
+Besides, only additions, multiplications, divisions and square roots of single numbers are used, which IEEE 754 rounds
+alike everywhere. So what is computed of a row is a function of that row, whatever rows stand beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+INPUT_BITS, INPUT_MOST = 20, 64  # grid and largest size of what is multiplied by weights
+WEIGHT_BITS = 52 - INPUT_BITS - INPUT_MOST.bit_length()  # a sum of weights' sizes has at most so many
+WEIGHT_MOST = 1024.0  # largest size of a weight
+WORD = 32  # bits of the lower word of a long sum
+
+
+def on_grid(x: Tensor, bits: int, most: int) -> Tensor:
+    """`x` in units of 2^-bits, each to the nearest whole number between -most and most."""
+    return (x * 2.0**bits).round().clamp(-most, most)
+
+
+def sums_scale(weights: Tensor) -> Tensor:
+    """What `weights`, (inputs, outputs), are multiplied by so that products with inputs on the grid stay exact.
+
+    The sizes of the weights are themselves added as whole numbers.
+    """
+    sizes = (weights.abs() * 2.0**INPUT_BITS).ceil().sum(-2, keepdim=True).amax(-1, keepdim=True).clamp(min=1)
+    sizes = sizes * 2.0**-INPUT_BITS
+    return (2.0**WEIGHT_BITS - weights.shape[-2]) / sizes
+
+
+class _Product(torch.autograd.Function):
+    """The product of (rows, inputs) and (inputs, outputs), both rounded to grids on which it is exact.
+
+    Its derivatives are such products again, by the unrounded values (straight through the rounding).
+    """
+
+    @staticmethod
+    def vmap(info: Any, dims: tuple[int | None, int | None], x: Tensor, weights: Tensor) -> tuple[Tensor, int]:
+        """Of many rows at once: `forward` takes leading dimensions as they are."""
+        own, other = (t if d is None else t.movedim(d, 0) for t, d in zip((x, weights), dims, strict=True))
+        return product(own, other), 0
+
+    @staticmethod
+    def forward(x: Tensor, weights: Tensor) -> Tensor:
+        if x.shape[-1] == 1:
+            return x * weights
+        scale = sums_scale(weights)
+        whole = on_grid(x, INPUT_BITS, INPUT_MOST << INPUT_BITS)
+        return whole @ (weights * scale).round() / (scale * 2.0**INPUT_BITS)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+        (x, weights), (gradient,) = ctx.saved_tensors, gradients
+        return product(gradient, weights.mT), product(x.mT, gradient)
+
+
+def product(x: Tensor, weights: Tensor) -> Tensor:
+    """The product of (rows, inputs) and (inputs, outputs), in float64, each row's result a function of that row alone.
+
+    `x` is rounded to 2^-20 and cut at 64. `weights` are public, but for a single row's outer product.
+    """
+    found: Tensor = _Product.apply(x, weights)  # type: ignore[no-untyped-call]
+    return found
+
+
+def exact_sum(x: Tensor) -> Tensor:
+    """The sum of `x`, (numbers,) of float64, each rounded to 2^-20 and cut at 64; differentiable."""
+    return product(x[None], torch.ones_like(x)[:, None])[0, 0]
+
+
+def norms(whole: Tensor) -> Tensor:
+    """The norm of each row of whole numbers, (rows, numbers) in float64 to (rows,); infinite where one is not finite.
+
+    Squares that add up to less than 2^52 are added exactly, in whatever order; a larger sum is never found to be less.
+    Other rows' norms are computed from above, nearer than one part in 1,000.
+    """
+    total = torch.einsum("ij,ij->i", whole, whole)
+    exact = total < 2.0**52
+    found = total.sqrt()
+    if not bool(exact.all()):
+        found[~exact] = _norms_from_above(whole[~exact])
+    return found
+
+
+def _norms_from_above(rows: Tensor) -> Tensor:
+    """By squares of whole numbers again: in units of a small part of the row's largest number, rounded up."""
+    bits = (62 - math.ceil(math.log2(rows.shape[1] + 1))) // 2
+    largest = rows.abs().amax(1).nan_to_num(math.inf, posinf=math.inf)
+    finite = torch.isfinite(largest)
+    parts = torch.where(finite[:, None], rows.abs() / largest[:, None], 0.0)
+    sizes = (parts * 2.0**bits).ceil().long()
+    found = largest * (sizes * sizes).sum(1).double().sqrt() * (2.0**-bits * (1 + 2.0**-40))
+    return torch.where(finite, found, math.inf)
+
+
+class LongSum:
+    """A sum of arrays of int64, in two words: no number of arrays overflows it."""
+
+    def __init__(self) -> None:
+        self._high: Tensor | int = 0
+        self._low: Tensor | int = 0
+
+    def add(self, whole: Tensor) -> None:
+        """Add an array."""
+        self._high = self._high + (whole >> WORD)
+        self._low = self._low + (whole & ((1 << WORD) - 1))
+
+    def divided(self, bits: int) -> Tensor:
+        """The sum divided by 2^bits, at most 2^32, rounded down."""
+        return torch.as_tensor((self._high << (WORD - bits)) + (self._low >> bits))

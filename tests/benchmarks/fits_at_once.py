@@ -1,0 +1,125 @@
+"""Many fits at once on one table, by the command and by the Python API: is each on the budget file, and the sum right?
+
+    python tests/benchmarks/fits_at_once.py --fits 50 --commands 10
+
+Fits by the API are processes of their own, forked from one that has imported everything, and begin together; those by
+the command are started as a person would. Prints what stands on file, and how long it took.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import multiprocessing
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from multiprocessing.process import BaseProcess
+from multiprocessing.synchronize import Event
+from pathlib import Path
+
+PRELOADED = (
+    "medsynth_cli.app",
+    "medsynth.fitting.pipeline",
+    "medsynth.methods.independent.method",
+    "opacus.accountants",
+)
+TABLE = "clinic.csv"
+SCHEMA = """\
+name: clinic
+target: sick
+columns:
+  age: {kind: count, bounds: [0, 99]}
+  sex: {kind: binary, levels: [F, M]}
+  ward: {kind: categorical, levels: [a, b, c]}
+  sick: {kind: binary, levels: ["no", "yes"]}
+"""
+EPSILONS = (0.5, 1.0, 2.0)  # in turn
+DELTA = 1e-5
+
+
+def by_api(folder: Path, number: int, gate: Event) -> None:
+    """In a process of its own: one fit, once the gate is open."""
+    import medsynth
+
+    gate.wait()
+    epsilon = EPSILONS[number % len(EPSILONS)]
+    medsynth.fit(folder / TABLE, epsilon=epsilon, delta=DELTA, method="independent", model_name=f"api {number}")
+
+
+def begun(folder: Path, number: int, gate: Event) -> BaseProcess:
+    """A fit by the API, started as a fork of a process that has imported everything."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, *PRELOADED])
+    process = context.Process(target=by_api, args=(folder, number, gate))
+    process.start()
+    return process
+
+
+def by_command(folder: Path, number: int) -> subprocess.Popen[bytes]:
+    """A fit by the command, in a process of its own."""
+    epsilon = str(EPSILONS[number % len(EPSILONS)])
+    words = ["fit", TABLE, "--epsilon", epsilon, "--delta", str(DELTA), "--method", "independent", "--quiet"]
+    words = [sys.executable, "-m", "medsynth_cli", *words, "--output", f"{number}.medsynth"]
+    return subprocess.Popen(words, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def fit_at_once(folder: Path, fits: int, commands: int) -> None:
+    """So many fits of one small table, so many of them by the command, and wait for all of them."""
+    rows = [f"{20 + k % 70},{'FM'[k % 2]},{'abc'[k % 3]},{'yes' if k % 4 else 'no'}" for k in range(60)]
+    (folder / TABLE).write_text("age,sex,ward,sick\n" + "\n".join(rows) + "\n")
+    (folder / "clinic.schema.yaml").write_text(SCHEMA)
+    gate = multiprocessing.get_context("forkserver").Event()
+    typed = [by_command(folder, number) for number in range(commands)]
+    running = [begun(folder, number, gate) for number in range(commands, fits)]
+    gate.set()
+    for process in running:
+        process.join()
+        assert process.exitcode == 0
+    for job in typed:
+        _, errors = job.communicate()
+        assert job.returncode == 0, errors.decode()
+
+
+def checked(folder: Path, fits: int, commands: int) -> str:
+    """What the budget file says. Raises AssertionError unless all fits are on file, settled, and the sums right."""
+    from medsynth.artifact import load
+    from medsynth.budget import Budget
+    from medsynth.privacy.accounting import accountant
+
+    budget = Budget.of(folder / TABLE)
+    spent, lines = budget.spent(), budget.path.read_text().splitlines()
+    assert len(spent.fits) == len({fit.number for fit in spent.fits}) == fits and spent.unfinished == 0
+    assert len(lines) == 2 * fits  # each reserved and settled, and no line is cut or written over
+    names = Counter(str(fit.model) for fit in spent.fits)
+    assert names == Counter([f"{k}.medsynth" for k in range(commands)] + [f"api {k}" for k in range(commands, fits)])
+    for fit in spent.fits:
+        number = int(str(fit.model).removeprefix("api ").removesuffix(".medsynth"))
+        assert fit.epsilon is not None and 0.98 * EPSILONS[number % 3] < fit.epsilon <= EPSILONS[number % 3]
+        if number < commands:
+            assert load(folder / f"{number}.medsynth").epsilon == fit.epsilon
+    plain = math.fsum(fit.epsilon or 0.0 for fit in spent.fits)
+    together = accountant.epsilon([event for fit in spent.fits for event in fit.events], fits * DELTA, "rdp")
+    total = spent.row()
+    assert total.epsilon is not None and math.isclose(total.delta, fits * DELTA)
+    assert math.isclose(total.epsilon, min(plain, together), rel_tol=1e-9)
+    return f"{fits} fits on file, {commands} of them by the command: the sum is {plain:.4g}, and {spent.sentence()}"
+
+
+def main() -> None:
+    """Fit as often as asked, and print what came of it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fits", type=int, default=50)
+    parser.add_argument("--commands", type=int, default=10)
+    given = parser.parse_args()
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory() as name:
+        fit_at_once(Path(name), given.fits, given.commands)
+        print(checked(Path(name), given.fits, given.commands))
+    print(f"{time.monotonic() - begin:.0f} s.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,228 @@
+"""Figures of the report against tables whose figures are known: signs, sides, and who has seen which rows."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from medsynth_cli.app import app
+from medsynth_sample_data import simulate
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from typer.testing import CliRunner
+
+import medsynth
+from medsynth.errors import UsageError
+from medsynth.report.build import build
+from medsynth.report.data import protocol
+from medsynth.report.data.predictions import TaskPredictions
+from medsynth.report.data.protocol import LABELS
+from medsynth.report.data.records import Estimate
+from medsynth.report.data.review import Threshold
+from medsynth.report.data.statistics import auroc, compared
+from medsynth.report.data.tables import Tables
+from medsynth.report.data.verdict import decide
+from medsynth.report.sections import numeric_utility
+from medsynth.report.sections.attacks import section as attack_section
+from medsynth.report.sections.attacks.attribute import attribute
+from medsynth.report.sections.attacks.nearest_value import ATTACK as NEAREST_VALUE
+from medsynth.report.sections.attacks.registry import MembershipAttack, membership_attacks
+from medsynth.report.sections.attacks.section import attacks
+from medsynth.report.sections.fidelity.quality import quality
+from medsynth.report.sections.fidelity.section import fidelity
+from medsynth.report.sections.plausibility import plausibility
+from medsynth.report.sections.subgroups import subgroups
+from medsynth.schema import Schema
+
+NUMBERS = ("one", "two", "three")
+
+
+def cohort(rows: int, seed: int, **columns: Any) -> pd.DataFrame:
+    """Independent normal numbers and a class by coins; other columns as given."""
+    rng = np.random.default_rng(seed)
+    made = {name: rng.normal(size=rows) for name in NUMBERS}
+    return pd.DataFrame({**made, "y": rng.choice(["no", "yes"], rows), **columns})
+
+
+def tables(real: pd.DataFrame, synthetic: pd.DataFrame, train: pd.DataFrame | None = None, target: str = "y") -> Tables:
+    return Tables(real, synthetic, train, target, frozenset(NUMBERS))
+
+
+@pytest.mark.statistical
+def test_a_loss_is_real_less_synthetic() -> None:
+    """Value and interval, of each side its own. The seed is fixed: it cannot fail by chance."""
+    draws = np.random.default_rng(0).normal([0.9, 0.7], [0.005, 0.03], (4000, 2))
+    found = compared(np.array([0.9, 0.7]), draws)
+    assert found["loss"].value == pytest.approx(0.2)
+    ends = {"real": (0.89, 0.91), "synthetic": (0.641, 0.759), "loss": (0.14, 0.26)}
+    for name, (low, high) in ends.items():
+        assert found[name].low == pytest.approx(low, abs=0.004) and found[name].high == pytest.approx(high, abs=0.004)
+
+
+@pytest.mark.statistical
+def test_an_attribute_attack_does_not_see_its_column() -> None:
+    """A class by coins cannot be guessed: half are right, of members and of controls. The seed is fixed."""
+    members, controls, synthetic = (cohort(400, seed) for seed in range(3))
+    known = tables(controls, synthetic, members)
+    found = attribute(NEAREST_VALUE, known, (members, controls, synthetic), "y", np.random.default_rng(0))
+    assert 0.4 < found.members < 0.6 and 0.4 < found.controls < 0.6
+
+
+def test_copies_are_of_members() -> None:
+    train, real = cohort(60, 0), cohort(70, 1)
+    found = attacks(tables(real, pd.concat([train.head(25), cohort(50, 2)], ignore_index=True), train), [],
+                    np.random.default_rng(0))  # fmt: skip
+    assert found is not None
+    assert (found.copies, found.copies_of_controls, found.unique_members, found.unique_controls) == (25, 0, 60, 70)
+
+
+def membership_by(monkeypatch: pytest.MonkeyPatch, made: list[MembershipAttack], rows: int, seed: int) -> Any:
+    """The best attack's name and the figures of these attacks, on as many members as controls."""
+    monkeypatch.setattr(attack_section, "membership_attacks", lambda: made)
+    rng = np.random.default_rng(seed)
+    candidates, nothing = np.arange(2.0 * rows)[:, None], np.zeros((1, 1))
+    return attack_section._memberships(candidates, np.arange(2 * rows) < rows, nothing, nothing, rng)
+
+
+def test_the_best_attack_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    blind = MembershipAttack(name="blind", how="by coins", score=lambda rows, *_: rng.random(len(rows)))
+    sees = MembershipAttack(name="sees", how="members come first", score=lambda rows, *_: -rows[:, 0])
+    best, found = membership_by(monkeypatch, [blind, sees], 60, 0)
+    assert best == "sees" and found[1].auroc.value == 1.0 and found[1].advantage.value == 1.0
+
+
+@pytest.mark.statistical
+def test_chance_does_not_flatter_the_best_attack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best of fifteen attacks by coins has no advantage on average over 20 tables. The seed is fixed."""
+    coins = np.random.default_rng(1)
+    made = [
+        MembershipAttack(name=str(k), how="by coins", score=lambda rows, *_: coins.random(len(rows))) for k in range(15)
+    ]
+    gains = []
+    for seed in range(20):
+        best, found = membership_by(monkeypatch, made, 150, seed)
+        gains.append(next(m for m in found if m.name == best).advantage.value)
+    assert abs(np.mean(gains)) < 0.08  # 3.8 standard errors; the rows that chose it would show 0.16
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("attack", membership_attacks(), ids=lambda attack: attack.name)
+def test_each_attack_finds_copies(attack: MembershipAttack) -> None:
+    """Members of whom each has a synthetic copy. The seed is fixed: it cannot fail by chance."""
+    rng = np.random.default_rng(0)
+    members, controls, reference = rng.random((3, 150, 3))
+    copies = np.repeat(members, 3, axis=0) + rng.normal(0, 0.003, (450, 3))
+    score = attack.score(np.concatenate([members, controls]), reference, copies)
+    assert auroc(np.arange(300) < 150, score)[0] > 0.65
+
+
+def trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Classifiers and regressors that remember all that they have seen."""
+    monkeypatch.setattr(protocol, "classifiers", lambda labels: {n: DecisionTreeClassifier() for n in LABELS})
+    monkeypatch.setattr(numeric_utility, "regressors", lambda: {n: DecisionTreeRegressor() for n in LABELS})
+
+
+@pytest.mark.statistical
+def test_what_synthetic_rows_teach_is_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Synthetic rows with the classes exchanged: who learns from them alone is always wrong. The seed is fixed."""
+    trees(monkeypatch)
+    real, synthetic = cohort(300, 0), cohort(300, 1)
+    real["y"], synthetic["y"] = np.where(real["one"] > 0, "yes", "no"), np.where(synthetic["one"] > 0, "no", "yes")
+    found = TaskPredictions(tables(real, synthetic)).synthetic["lr"].probabilities[:, 1]
+    assert auroc((real["y"] == "yes").to_numpy(), found)[0] < 0.1
+
+
+@pytest.mark.statistical
+def test_the_baseline_has_not_seen_the_test_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A class by coins is not learned, with a training table or by folds. The seed is fixed."""
+    trees(monkeypatch)
+    real, train = cohort(300, 0), cohort(300, 1)
+    for given in (None, train):
+        found = TaskPredictions(tables(real, train, given)).real["rf"].probabilities[:, 1]
+        assert 0.35 < auroc((real["y"] == "yes").to_numpy(), found)[0] < 0.65
+
+
+@pytest.mark.statistical
+def test_the_numeric_baseline_has_not_seen_the_test_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An independent number is not learned. The seed is fixed: it cannot fail by chance."""
+    trees(monkeypatch)
+    real, train = cohort(300, 0), cohort(300, 1)
+    for given in (None, train):
+        found = numeric_utility._after_real(tables(real, train, given, target="three"))["rf"]
+        assert np.corrcoef(found, real["three"])[0, 1] < 0.3
+
+
+@pytest.mark.statistical
+def test_shares_are_each_tables_own() -> None:
+    """Half of the real patients are women, and none of the synthetic ones. The seed is fixed."""
+    real, train = cohort(200, 0, sex=["F", "M"] * 100), cohort(200, 1, sex=["F", "M"] * 100)
+    known = tables(real, cohort(200, 2, sex=["M"] * 200), train)
+    column = {c.name: c for c in fidelity(known, np.random.default_rng(0)).columns}["sex"]
+    assert dict(zip(column.labels, column.real, strict=True))["F"] == 0.5
+    assert dict(zip(column.labels, column.synthetic, strict=True))["F"] == 0.0
+    assert column.similarity == pytest.approx(0.5) and column.ceiling == pytest.approx(1.0)
+    women = next(g for g in subgroups(known, ["sex"], None, np.random.default_rng(0)).groups if g.group == "F")
+    assert (women.share_real, women.share_synthetic) == (0.5, 0.0)
+    assert women.prevalence_real is not None and women.prevalence_synthetic is None
+
+
+@pytest.mark.statistical
+def test_the_quality_is_of_the_synthetic_rows() -> None:
+    """Two numbers that go together in the real rows and not in the synthetic ones. The seed is fixed."""
+    real, made = cohort(300, 0), cohort(300, 1)
+    real["two"] = real["one"]
+    found, same = quality(tables(real, made)), quality(tables(real, real))
+    assert found.quality_pairs is not None and same.quality_pairs is not None
+    assert found.quality_pairs < same.quality_pairs - 0.05
+
+
+def test_rules_are_checked_on_synthetic_rows() -> None:
+    columns: dict[str, Any] = {
+        "age": {"kind": "count", "bounds": [0, 100]},
+        "sex": {"kind": "binary", "levels": ["F", "M"]},
+    }
+    schema = Schema.from_dict({"name": "t", "target": "sex", "columns": columns})
+    real = pd.DataFrame({"age": ["10", "20", "30", "40"], "sex": ["F", "M", "F", "M"]})
+    made = pd.DataFrame({"age": ["10", "20", "30", "400"], "sex": ["F", "X", "F", "X"]})
+    found = plausibility(schema, real, made)
+    broken = {rule.column: (rule.real, rule.synthetic) for rule in found.rules if rule.synthetic > 0}
+    assert found.broken == 2 and broken == {"age": (0.0, 0.25), "sex": (0.0, 0.5)}
+
+
+def test_a_verdict_is_by_the_end_that_counts_against_the_table() -> None:
+    limit = Threshold(limit=0.1, source="t")
+
+    def met(value: float | None, low: float | None = None, high: float | None = None, judged: bool = True) -> Any:
+        return decide("q", "m", Estimate(value=value, low=low, high=high), limit, "", judged=judged).met
+
+    assert met(0.05) is True and met(0.15) is False and met(0.1) is True
+    assert met(0.05, 0.01, 0.12) is False and met(0.05, 0.01, 0.09) is True
+    assert met(None) is None and met(0.05, judged=False) is None and met(0.15, judged=False) is None
+
+
+def test_no_shareable_report_of_a_model_without_a_claim(quick: None, clinic: Schema) -> None:
+    """Whoever drew its rows: they were learned without noise."""
+    model = medsynth.fit(simulate.cohort(120, 1), no_dp=True, schema=clinic, rows=120, method="independent")
+    for proven in (True, False):
+        with pytest.raises(UsageError, match="makes none"):
+            build(synthetic=medsynth.sample(model, 50), real=None, model=model, drawn_by_model=proven)
+
+
+def test_a_shareable_report_opens_no_file_of_real_rows(patients: Path, quick: None) -> None:
+    """Where they are no tables at all, and where they are gone, it is the same report to the last number."""
+    run = CliRunner().invoke
+    assert (
+        run(app, ["fit", "patients.csv", "--epsilon", "1", "--method", "independent", "--holdout", "0.3"]).exit_code
+        == 0
+    )
+    assert run(app, ["sample", "-n", "150"]).exit_code == 0
+    twins = []
+    for there in (True, False):
+        for name in ("patients.csv", "patients.train.csv", "patients.heldout.csv"):
+            Path(name).write_bytes(b"\0 no table") if there else Path(name).unlink()
+        done = run(app, ["report", "--shareable", "--force"])
+        assert done.exit_code == 0, done.stderr
+        twins.append(json.loads(Path("patients.report.json").read_text()))
+    assert twins[0] == twins[1] and twins[0]["shareable"] is True

@@ -1,0 +1,392 @@
+"""One odd cell is one odd cell: with all releases held fixed, fits on neighbouring raw tables release the same bytes.
+
+A table and its neighbour, in which one row holds something else, are fitted. Both fits draw every measurement, from
+their own rows; what comes out of the measurements is replaced by what the first fit got. So all that is left to differ
+is what nobody charged: how the table was read, kinds of columns, dtypes, plan, messages, seconds, names and orders. The
+model file, notices, the plan and the budget file must be equal to the last byte, or the table is refused for a reason
+that docs/privacy.md lists under what neighbouring tables share: that it is a text of the format, and meets its schema.
+
+On the old code these fail: the row count after bounding patients (test_the_rows_that_patients_keep_...), dtypes of a
+frame and kinds of a bare table (the matrix: a missing cell, 8.5, a word), one byte that is no UTF-8 (the matrix), the
+seconds in a model file (test_the_same_releases_...), the count that a hold-out drew (test_what_a_hold_out_kept_...).
+"""
+
+import csv
+import datetime
+import functools
+import io
+import json
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from medsynth_cli.app import app
+from typer.testing import CliRunner
+
+import medsynth
+from medsynth import rng
+from medsynth.errors import MedsynthError, SchemaError, TableError
+from medsynth.fitting import plan_fit
+from medsynth.io import table as tables
+from medsynth.io.split import split
+from medsynth.methods import registry
+from medsynth.privacy.release import Release, Releases
+from medsynth.schema import Binary, Categorical, Schema, inference
+from medsynth.schema import schema as schemas
+from medsynth.transforms.grid import grid
+from medsynth.transforms.table_codec import decode
+
+pytestmark = pytest.mark.usefixtures("plain_method", "fixed_entropy")
+
+EPSILON, ROWS, ODD = 200.0, 40, 7  # a budget under which so few rows have kinds and levels; the row that differs
+MISSING: dict[str, Any] = {"missing": True, "unknown": "missing"}
+STRICT: dict[str, Any] = {
+    "age": {"kind": "count", "bounds": [0, 120]},
+    "dose": {"kind": "continuous", "bounds": [0, 9], "decimals": 2},
+    "ward": {"kind": "categorical", "levels": ["north", "south", "Zürich"]},
+    "seen": {"kind": "date", "bounds": ["2020-01-01", "2021-12-31"]},
+    "smokes": {"kind": "binary", "levels": [False, True]},
+    "sick": {"kind": "binary", "levels": ["no", "yes"]},
+}
+UNKNOWN: dict[str, Any] = {
+    "age": MISSING, "dose": MISSING, "seen": MISSING, "smokes": {"unknown": False}, "sick": {"unknown": "no"},
+    "ward": {"unknown": "north"},
+}  # fmt: skip
+SCHEMAS = {
+    "bare": None,
+    "strict": Schema.from_dict({"name": "t", "target": "sick", "columns": STRICT}),
+    "open": Schema.from_dict(
+        {"name": "t", "target": "sick", "columns": {name: {**c, **UNKNOWN[name]} for name, c in STRICT.items()}}
+    ),
+}
+CELLS: dict[str, Any] = {
+    "a missing cell": None, "NaN": float("nan"), "pandas' NA": pd.NA, "an empty text": "", "NA": "NA", "NaT": pd.NaT,
+    "a question mark": "?", "a dash": "-", "the whole number of others": 8, "a number of decimals": 8.5, "a word": "x",
+    "true beside 1": True, "a numpy bool": np.bool_(True), "a decimal of Python": Decimal("5.0000"),
+    "infinity": float("inf"), "a huge float": 1e308, "a float that is none": "7431e400", "thirty digits": 10**30,
+    "beyond 64 bits": 2**64, "beyond what a float counts": 2**53 + 1, "Unicode digits": "٣", "minus zero": -0.0,
+    "-0 as text": "-0", "a zero in front": "007", "a plus": "+8", "a point at the end": "8.", "blanks": "  8  ",
+    "a quote": 'say "8"', "a delimiter": "8,5", "a newline": "8\n9", "a carriage return": "8\r9", "a formula": "=1+1",
+    "a day": "2020-02-30", "another format": "29.02.2020", "a day of Python": datetime.date(2020, 2, 29),
+    "a timestamp with a zone": pd.Timestamp("2020-02-29 13:45", tz="Europe/Zurich"), "a new level": "east",
+    "another case": "NORTH", "combining marks": "Zu\u0308rich", "a right-to-left mark": "\u202enorth",
+    "a very long text": "x" * 100_000, "per cent": "8%", "scientific": "8e0", "hexadecimal": "0x8", "a yes": "yes",
+    "a True": "True", "a list": [8, [5]], "bytes": b"8", "an underscore": "1_000", "a lone surrogate": "\\ud800",
+}  # fmt: skip
+RAW: dict[str, bytes] = {
+    "a byte that is no UTF-8": b"Z\xfcrich", "half a character": b"Z\xc3", "a mark of byte order": b"\xef\xbb\xbf8",
+    "a byte of Latin-1 alone": b"\x81", "an escape": b"\x1b[2K8", "a quoted empty text": b'""',
+}  # fmt: skip
+NUL = b"8\x009"
+
+
+class FixedReleases:
+    """Every measurement is drawn; its outcome is that of the first fit. Charges are as ever."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.known: list[tuple[str, Release]] = []
+        self.recording, self.at = True, 0
+        true = Releases.release
+
+        def release(releases: Releases, label: str, sensitivity: float, draw: Callable[[Any], Release]) -> Release:
+            return true(releases, label, sensitivity, lambda event: self._fixed(label, draw(event)))
+
+        monkeypatch.setattr(Releases, "release", release)
+
+    def _fixed(self, label: str, drawn: Release) -> Release:
+        if self.recording:
+            self.known.append((label, drawn))
+            return drawn
+        found, kept = self.known[self.at]
+        self.at += 1
+        assert found == label
+        return Release([array.copy() for array in kept.arrays], list(kept.names))
+
+    def again(self) -> None:
+        """From here on outcomes are those on record."""
+        self.recording, self.at = False, 0
+
+
+@pytest.fixture
+def fixed_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rng, "system_entropy", lambda: rng.SeededEntropy(0))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plain_method() -> Iterator[None]:
+    """All measurements of the method, each of a histogram a column, without the training that follows from them.
+
+    That training reads no row elsewhere is what test_neighbours.py tests, method by method.
+    """
+
+    def train(config: Any, schema: Any, vault: Any, plan: Any, *more: Any) -> dict[str, Any]:
+        own = [label for label in plan.events if not label.startswith(("schema: ", "rows per patient"))]
+        maps = {name: grid(column, 16) for name, column in schema.columns.items()}
+        return {
+            f"{label}.{name}": counts.astype(np.float32)
+            for label in own
+            for name, counts in vault.measure_histograms(label, maps).items()
+        }
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry.module("independent", None), "train", train)
+        patch.setattr(schemas, "bundled", functools.cache(schemas.bundled))
+        yield
+
+
+@pytest.fixture
+def fixed(monkeypatch: pytest.MonkeyPatch) -> FixedReleases:
+    return FixedReleases(monkeypatch)
+
+
+def rows() -> dict[str, list[Any]]:
+    draw = np.random.default_rng(0)
+    return {
+        "age": draw.integers(18, 90, ROWS).tolist(),
+        "dose": np.round(draw.uniform(0.1, 8, ROWS), 2).tolist(),
+        "ward": draw.choice(["north", "south", "Zürich"], ROWS).tolist(),
+        "seen": [f"2020-{k % 12 + 1:02}-{k % 28 + 1:02}" for k in range(ROWS)],
+        "smokes": draw.choice([False, True], ROWS).tolist(),
+        "sick": draw.choice(["no", "yes"], ROWS).tolist(),
+    }
+
+
+def changed(cell: Any, columns: tuple[str, ...]) -> dict[str, list[Any]]:
+    """The rows, with that cell in these columns of one row."""
+    table = rows()
+    for name in columns:
+        table[name][ODD] = cell
+    return table
+
+
+def as_csv(table: dict[str, list[Any]]) -> bytes:
+    """A CSV file whose fields are quoted where they need it. Bytes stand in it as they are."""
+    text, raw = io.StringIO(), dict[str, bytes]()
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerow(table)
+    for record in zip(*table.values(), strict=True):
+        fields = []
+        for cell in record:
+            if isinstance(cell, bytes):
+                raw[f"@{len(raw)}@"] = cell
+                fields.append(list(raw)[-1])
+            else:
+                gone = cell is None or cell is pd.NA or cell is pd.NaT or cell != cell
+                fields.append("" if gone else str(cell).lower() if isinstance(cell, bool) else str(cell))
+        writer.writerow(fields)
+    content = text.getvalue().encode()
+    for mark, cell in raw.items():
+        content = content.replace(mark.encode(), cell)
+    return content
+
+
+def released(source: Any, schema: Any, folder: Path) -> dict[str, Any]:
+    """All that a fit gives away. Rows that are sampled follow from the model file, by a public seed."""
+    for file in folder.glob("*.medsynth*"):
+        file.unlink()
+    notices: list[str] = []
+    model = medsynth.fit(
+        source, epsilon=EPSILON, schema=schema, target="sick", method="independent", seed=1, notice=notices.append
+    )
+    found: dict[str, Any] = {"model": model.save(folder / "m.medsynth").read_bytes(), "notices": notices}
+    if isinstance(source, Path):
+        lines = [json.loads(line) for line in source.with_suffix(".medsynth-ledger").read_text().splitlines()]
+        found["budget"] = [{k: v for k, v in line.items() if k not in ("fit", "started")} for line in lines]
+        plan, _, notes = plan_fit(source, epsilon=EPSILON, schema=schema, target="sick", method="independent")
+        found["plan"] = plan.to_json(), plan.rows, notes
+    return found
+
+
+def source_of(form: str, table: dict[str, list[Any]], folder: Path) -> Any:
+    """The table as a frame whose dtypes pandas finds, as a CSV file, or as a Parquet file."""
+    if form == "frame":
+        return pd.DataFrame(table)
+    path = folder / f"t.{form}"
+    if form == "csv":
+        path.write_bytes(as_csv(table))
+    else:
+        pd.DataFrame(table).to_parquet(path)
+    return path
+
+
+FIRST: dict[tuple[str, str], Any] = {}  # what the table's own fit released, once for all of its neighbours
+
+
+def is_the_same(fixed: FixedReleases, form: str, schema: str, folder: Path, other: dict[str, list[Any]]) -> bool:
+    """Whether the neighbour's fit releases what the table's own does; False where it is refused before it measures."""
+    if (form, schema) not in FIRST:
+        FIRST[form, schema] = released(source_of(form, rows(), folder), SCHEMAS[schema], folder), fixed.known
+    one, fixed.known = FIRST[form, schema]
+    fixed.again()
+    try:
+        two = released(source_of(form, other, folder), SCHEMAS[schema], folder)
+    except MedsynthError as error:
+        assert fixed.at == 0 and isinstance(error, SchemaError | TableError), error
+        return False
+    assert two.keys() == one.keys()
+    for part in one:
+        assert two[part] == one[part], part
+    assert fixed.at == len(fixed.known)
+    return True
+
+
+@pytest.mark.parametrize("form", ["csv", "frame"])
+@pytest.mark.parametrize("schema", ["bare", "open"])
+@pytest.mark.parametrize("cell", CELLS)
+def test_an_odd_row_changes_nothing_but_measurements(
+    cell: str, schema: str, form: str, fixed: FixedReleases, tmp_path: Path
+) -> None:
+    """The cell stands in all columns of one row. Nothing is refused: every cell has a value that it is read as."""
+    assert is_the_same(fixed, form, schema, tmp_path, changed(CELLS[cell], tuple(rows())))
+
+
+@pytest.mark.parametrize("schema", ["bare", "open"])
+@pytest.mark.parametrize("cell", RAW)
+def test_bytes_that_no_frame_holds(cell: str, schema: str, fixed: FixedReleases, tmp_path: Path) -> None:
+    assert is_the_same(fixed, "csv", schema, tmp_path, changed(RAW[cell], ("age", "ward")))
+
+
+@pytest.mark.parametrize("column", ["age", "seen", "sick"])
+def test_a_strict_schema_refuses_before_anything_is_measured_or_changes_nothing(
+    column: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """That a table meets its schema is a declared fact. Cells that meet it change nothing."""
+    refused = 0
+    for cell in ("a missing cell", "a word", "the whole number of others", "thirty digits", "a yes", "a day of Python"):
+        with monkeypatch.context() as patch:
+            other = changed(CELLS[cell], (column,))
+            refused += not is_the_same(FixedReleases(patch), "frame", "strict", tmp_path, other)
+    assert refused == {"age": 4, "seen": 5, "sick": 5}[column]
+
+
+@pytest.mark.parametrize("name", ["a missing cell", "a new level", "a day of Python"])
+def test_parquet(name: str, fixed: FixedReleases, tmp_path: Path) -> None:
+    column = "seen" if name == "a day of Python" else "ward"
+    cell = str(CELLS[name]) if column == "seen" else CELLS[name]
+    assert is_the_same(fixed, "parquet", "bare", tmp_path, changed(cell, (column,)))
+
+
+def test_numbers_with_a_hole_in_parquet(fixed: FixedReleases, tmp_path: Path) -> None:
+    assert is_the_same(fixed, "parquet", "bare", tmp_path, changed(None, ("age", "dose", "smokes")))
+
+
+@pytest.mark.parametrize("schema", ["bare", "open"])
+def test_what_is_no_text_of_the_format_is_refused(schema: str, fixed: FixedReleases, tmp_path: Path) -> None:
+    """Two cells that docs/privacy.md names: a NUL, and a field longer than the csv module reads."""
+    assert not is_the_same(fixed, "csv", schema, tmp_path, changed(NUL, ("age",)))
+    for content in (as_csv(changed("x" * 131_073, ("ward",))), as_csv(rows()).replace(b"north", b'"north', 1)):
+        (tmp_path / "t.csv").write_bytes(content)
+        with pytest.raises(TableError):
+            tables.read(tmp_path / "t.csv")
+
+
+def test_an_object_without_a_text_is_refused(tmp_path: Path) -> None:
+    class Silent:
+        def __str__(self) -> str:
+            raise ValueError("north")
+
+    for cell in (Silent(), 10**5000):
+        with pytest.raises(TableError, match="as text") as error:
+            tables.from_frame(pd.DataFrame({"a": pd.Series([1, cell], dtype=object)}))
+        assert "north" not in str(error.value)
+
+
+def test_the_table_was_learned_and_not_given_up(fixed: FixedReleases, tmp_path: Path) -> None:
+    """The matrix means something: the bare table has a kind of its own for every column, and dtypes come back."""
+    model = medsynth.fit(pd.DataFrame(rows()), epsilon=EPSILON, target="sick", method="independent")
+    kinds = {name: column.kind for name, column in model.schema.columns.items()}
+    assert kinds == {"age": "count", "dose": "continuous", "ward": "categorical", "seen": "date", "smokes": "binary",
+                     "sick": "binary"}  # fmt: skip
+    codes = np.zeros((3, 6), np.int32)
+    drawn = decode(codes, model.schema)
+    frame = pd.DataFrame(rows()).astype({"seen": "datetime64[ns]"})
+    assert drawn.dtypes.to_dict() == frame.dtypes.to_dict() and not drawn.isna().any().any()
+
+
+@pytest.mark.parametrize("cell", ["a word", "a missing cell", "a number of decimals"])
+def test_what_the_terminal_shows(
+    cell: str, fixed: FixedReleases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = []
+    for table in (rows(), changed(CELLS[cell], tuple(rows()))):
+        (tmp_path / "t.csv").write_bytes(as_csv(table))
+        (tmp_path / "t.medsynth-ledger").unlink(missing_ok=True)
+        words = ["fit", "t.csv", "--epsilon", "200", "--method", "independent", "--seed", "1", "--target", "sick"]
+        done = CliRunner().invoke(app, [*words, "--force"])
+        assert done.exit_code == 0, done.stderr
+        plan = CliRunner().invoke(app, ["plan", "t.csv", "--epsilon", "200", "--target", "sick", "--json"])
+        shown.append((done.stdout, done.stderr, plan.stdout, Path("t.medsynth").read_bytes()))
+        fixed.again()
+    assert shown[0] == shown[1]
+    listed, learned = (shown[0][1].index(text) for text in ("Public by declaration", "Learned from noisy counts"))
+    assert listed < learned and "the number of rows, 40, the table's own" in shown[0][1]
+
+
+def test_the_same_releases_make_the_same_model_to_the_last_byte(fixed: FixedReleases, tmp_path: Path) -> None:
+    """No seconds and no date stand in it, which depend on the rows: a table of more levels takes longer."""
+    FIRST.pop(("frame", "bare"), None)
+    assert is_the_same(fixed, "frame", "bare", tmp_path, rows())
+
+
+VISITS: dict[str, Any] = {
+    "name": "visits", "target": "sick", "unit": "who", "max_rows": 2,
+    "columns": {"who": {"kind": "identifier"}, "age": STRICT["age"], "sick": STRICT["sick"]},
+}  # fmt: skip
+
+
+def test_the_rows_that_patients_keep_are_counted_with_noise(fixed: FixedReleases, tmp_path: Path) -> None:
+    """Neighbours: a patient of six rows, of whom two stay, or six patients of one row each. Their counts differ."""
+    frame = pd.DataFrame({"who": [f"p{k // 2}" for k in range(ROWS)], "age": rows()["age"], "sick": rows()["sick"]})
+    frame.loc[:5, "who"] = "p0"
+    other = frame.assign(who=[*[f"q{k}" for k in range(6)], *frame["who"][6:]])
+    schema, found = Schema.from_dict(VISITS), []
+    for table in (frame, other):
+        found.append(released(table, schema, tmp_path))
+        fixed.again()
+    assert found[0] == found[1]
+    model = medsynth.load(tmp_path / "m.medsynth")
+    assert model.rows != ROWS  # a noisy count; the plan's own is the table's
+
+
+@pytest.mark.statistical
+def test_what_a_hold_out_kept_is_not_counted(fixed: FixedReleases, tmp_path: Path) -> None:
+    """The number of rows is that of the whole table times the share. False-alarm rate of a part too small: 2^-35."""
+    frame = pd.DataFrame({name: column * 5 for name, column in rows().items()})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    read, kept, found = tables.read(tmp_path / "t.csv"), [], []
+    for seed in (1, 3):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rng, "system_entropy", lambda seed=seed: rng.SeededEntropy(seed))
+            train, _ = split(read, 0.5, tmp_path / "a.csv", tmp_path / "b.csv", force=True)
+        kept.append(len(train.cells))
+        found.append(released(train, SCHEMAS["open"], tmp_path))
+        fixed.again()
+    assert kept[0] != kept[1] and found[0] == found[1]
+    assert medsynth.load(tmp_path / "m.medsynth").rows == 100
+
+
+@pytest.mark.parametrize("names", [("b", "a"), ("a", "b")])
+def test_equally_frequent_levels_are_ordered_by_their_text(names: tuple[str, str]) -> None:
+    """Neither exact counts nor the order of the rows decide which of them takes a stray value."""
+    word = inference.ColumnKind("word", False)
+    column = inference.levels(dict.fromkeys(names, 50.0), 0.0, 1.0, word, rows=100)
+    assert isinstance(column, Binary) and column.levels == ("a", "b") and column.unknown == "a"
+    more = inference.levels({**dict.fromkeys(names, 50.0), "c": 50.0}, 0.0, 1.0, word, rows=150)
+    assert isinstance(more, Categorical) and more.unknown == "a"
+
+
+@pytest.fixture(autouse=True)
+def quiet_warnings() -> Iterator[None]:
+    """A cell of one row warns nobody: what is printed is the same for neighbours."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", category=DeprecationWarning)
+        warnings.filterwarnings("ignore", category=FutureWarning)
+        yield
