@@ -13,13 +13,13 @@ TAIL_SHARE = 0.02  # of the rows: a tail of so few is cut off where it does not 
 TAIL_THRESHOLD = 3.0  # standard deviations of noise that a tail must exceed to be kept
 LOG_RATIO_STD = 4.0  # prior standard deviation of a class's log ratio to the whole table, a bin
 NEIGHBOUR_STD = 1.0  # of the difference of such log ratios between neighbouring bins of a number
-NEWTON_STEPS, RAKING_ROUNDS = 60, 20
+NEWTON_STEPS = 60
 
 
-def posterior_mode(counts: Floats, total: float, std: float | Floats, base: Floats, precision: Floats) -> Floats:
+def posterior_mode(counts: Floats, total: float, std: float, base: Floats, precision: Floats) -> Floats:
     """Log shares, (cells,), that are likeliest given noisy `counts` of `total` rows.
 
-    Counts are `total` times shares plus Gaussian noise of `std`, one or (cells,); the log shares are `base` plus a tilt with a normal
+    Counts are `total` times shares plus Gaussian noise of `std`; the log shares are `base` plus a tilt with a normal
     prior of the given `precision`, (cells, cells). Damped Gauss-Newton steps.
 
     Subtracting a constant from counts and cutting at zero, the usual projection, leaves the noise standing in every
@@ -29,14 +29,14 @@ def posterior_mode(counts: Floats, total: float, std: float | Floats, base: Floa
 
     def cost(t: Floats) -> float:
         gap = counts - total * np.exp(log_softmax(base + t))
-        return float((gap / std) @ (gap / std) / 2 + t @ precision @ t / 2)
+        return float(gap @ gap / (2 * std**2) + t @ precision @ t / 2)
 
     now = cost(tilt)
     for _ in range(NEWTON_STEPS):
         shares = np.exp(log_softmax(base + tilt))
         slope = total * (np.diag(shares) - np.outer(shares, shares))
-        gradient = precision @ tilt - slope @ ((counts - total * shares) / std**2)
-        curve = (slope / std**2) @ slope + precision + damping * np.eye(len(counts))
+        gradient = precision @ tilt - slope @ (counts - total * shares) / std**2
+        curve = slope @ slope / std**2 + precision + damping * np.eye(len(counts))
         step = np.linalg.solve(curve, gradient)
         new = cost(tilt - step)
         if new < now:
@@ -92,42 +92,21 @@ def class_totals(tables: dict[str, Floats], rows: int) -> Floats:
 
 
 def conditionals(
-    tables: dict[str, Floats],
-    totals: Floats,
-    std: dict[str, float],
-    ordered: dict[str, int],
-    one_way: dict[str, tuple[Floats, Floats]] | None = None,
+    tables: dict[str, Floats], totals: Floats, std: dict[str, float], ordered: dict[str, int]
 ) -> dict[str, Floats]:
     """Log p(bin | class), (classes, bins) a column, near the whole table's shares unless the counts differ clearly.
 
-    `std`: of each column's noise. `ordered`: how many first bins of a column are neighbours in value. `one_way`: noisy
-    counts of some columns' bins measured by themselves and the standard deviations of their noise, (bins,) each.
+    `std`: of each column's noise. `ordered`: how many first bins of a column are neighbours in value.
     """
     found = {}
     for name, table in tables.items():
         bins = table.shape[1]
         smoothness = _difference_precision(bins, ordered[name], 1, NEIGHBOUR_STD)
-        counts, noise = table.sum(0), np.full(bins, std[name] * len(totals) ** 0.5)
-        if one_way and name in one_way:
-            alone, own = one_way[name]
-            weight = noise**2 / (noise**2 + own**2)
-            counts, noise = (1 - weight) * counts + weight * alone, noise * own / np.sqrt(noise**2 + own**2)
-        whole = posterior_mode(counts, totals.sum(), noise, np.zeros(bins), 0.02 * np.eye(bins))
+        whole = posterior_mode(
+            table.sum(0), totals.sum(), std[name] * len(totals) ** 0.5, np.zeros(bins), 0.02 * np.eye(bins)
+        )
         precision = np.eye(bins) / LOG_RATIO_STD**2 + smoothness
-        log_shares = np.stack(
+        found[name] = np.stack(
             [posterior_mode(row, total, std[name], whole, precision) for row, total in zip(table, totals, strict=True)]
         )
-        found[name] = _raked(log_shares, totals / totals.sum(), np.exp(whole))
     return found
-
-
-def _raked(log_shares: Floats, prior: Floats, whole: Floats) -> Floats:
-    """Log p(bin | class) moved by one factor a bin, so that the classes together have the shares of the `whole` table.
-
-    Iterative proportional fitting (Deming and Stephan 1940): the whole is known better than its parts.
-    """
-    shares = np.exp(log_shares)
-    for _ in range(RAKING_ROUNDS):
-        shares *= whole / np.maximum(prior @ shares, 1e-300)
-        shares /= shares.sum(1, keepdims=True)
-    return np.log(np.maximum(shares, 1e-300))

@@ -50,26 +50,20 @@ class Survey:
             edges.append(np.arange(first, last, -(-int(last - first) // pieces)))
         return Grid(np.unique(np.concatenate(edges)), self.coarse.gaps)
 
-    def combined(self, fine: Grid, counts: Floats, std: float) -> tuple[Floats, float]:
-        """Noisy counts of the cells of `fine`, with what the coarse counts say of their sums; and their noise's std."""
-        parent = self._parent(fine)
-        pieces, sums = np.bincount(parent), np.bincount(parent, counts)
-        precision = pieces * std**2 / (pieces * std**2 + self.std**2)  # of the coarse count, as one of its pieces' sum
-        found = counts + (precision * (self.counts - sums) / pieces)[parent]
-        return found, std * math.sqrt(1 - float((precision / pieces)[parent].mean()))
-
     def shares(self, fine: Grid, counts: Floats, rows: int, std: float) -> Floats:
-        """Shares of the cells of `fine`, (cells,), by their combined noisy counts.
+        """Shares of the cells of `fine`, (cells,), by their noisy counts and the coarse ones.
 
         The likeliest log densities that curve little, frequent values apart; tails that do not rise above the noise of
         the coarse cells are cut off: what is left of it at the far end of the bounds would be outliers.
         """
-        shares = np.exp(posterior_mode(counts, rows, std, np.log(self._widths(fine)), self._prior(fine)))
-        shares = np.where(self._kept()[self._parent(fine)], shares, 0.0)
+        parent = np.searchsorted(self.coarse.ends, fine.ends[:-1], side="right") - 1
+        pieces, sums = np.bincount(parent), np.bincount(parent, counts)
+        precision = pieces * std**2 / (pieces * std**2 + self.std**2)  # of the coarse count, as one of its pieces' sum
+        counts = counts + (precision * (self.counts - sums) / pieces)[parent]
+        left = std * math.sqrt(1 - float((precision / pieces)[parent].mean()))
+        shares = np.exp(posterior_mode(counts, rows, left, np.log(self._widths(fine)), self._prior(fine)))
+        shares = np.where(self._kept()[parent], shares, 0.0)
         return np.asarray(shares / shares.sum())
-
-    def _parent(self, fine: Grid) -> Whole:
-        return np.searchsorted(self.coarse.ends, fine.ends[:-1], side="right") - 1
 
     def _widths(self, fine: Grid) -> Floats:
         widths = np.diff(fine.ends).astype(np.float64)

@@ -31,22 +31,15 @@ class ClassMarginals:
     tables: dict[str, Floats]
     std: dict[str, float]
     totals: Floats
-    one_way: dict[str, tuple[Floats, float]]
     base: dict[str, Floats]
 
     @classmethod
     def of(
-        cls, bins: dict[str, Bins], tables: dict[str, Floats], std: dict[str, float], totals: Floats,
-        one_way: dict[str, tuple[Floats, float]],
-    ) -> ClassMarginals:  # fmt: skip
-        """With shares cleaned of the noise. `one_way`: noisy counts of some columns' fine cells, and their noise."""
-        alone = {}
-        for name, (counts, noise) in one_way.items():
-            if name in tables:
-                place = bins[name].place
-                alone[name] = np.bincount(place, counts), noise * np.sqrt(np.bincount(place))
-        base = conditionals(tables, totals, std, {name: bins[name].ordered for name in tables}, alone)
-        return cls(bins, tables, std, totals, one_way, base)
+        cls, bins: dict[str, Bins], tables: dict[str, Floats], std: dict[str, float], totals: Floats
+    ) -> ClassMarginals:
+        """With shares cleaned of the noise."""
+        base = conditionals(tables, totals, std, {name: bins[name].ordered for name in tables})
+        return cls(bins, tables, std, totals, base)
 
     def separating(self) -> list[str]:
         """The columns whose shares differ between classes nearly as much as the best one's; classes weigh the same."""
@@ -70,4 +63,4 @@ class ClassMarginals:
             precision = pieces * noise**2 / (pieces * noise**2 + std[name] ** 2)
             tables[name] = new + (precision * (tables[name] - sums) / pieces)[:, parent]
             std[name] = noise * math.sqrt(1 - (precision / pieces)[parent].mean())
-        return ClassMarginals.of(bins, tables, std, self.totals, self.one_way)
+        return ClassMarginals.of(bins, tables, std, self.totals)

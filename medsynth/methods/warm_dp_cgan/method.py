@@ -107,7 +107,6 @@ class _Fit:
     allocation: Allocation
     given: tuple[str, CellMap] = field(init=False)
     grids: dict[str, Grid] = field(init=False)
-    one_way: dict[str, tuple[Floats, float]] = field(init=False)
 
     @property
     def columns(self) -> list[str]:
@@ -124,11 +123,7 @@ class _Fit:
         axes = axes or {"rows": [("", Condition.of(self.schema.model_copy(update={"target": None}), {}))]}
         noisy = self.vault.measure_marginals(ONE_WAY, axes)
         std = self.plan.noise(ONE_WAY) * math.sqrt(len(axes))
-        self.one_way = {n: s.combined(self.grids[n], noisy.pop(n), std) for n, s in surveys.items()}
-        fine = {
-            n: s.shares(self.grids[n], self.one_way[n][0], self.plan.rows, self.one_way[n][1])
-            for n, s in surveys.items()
-        }
+        fine = {n: s.shares(self.grids[n], noisy.pop(n), self.plan.rows, std) for n, s in surveys.items()}
         return fine | cleaned_histograms(self.schema, noisy, self.plan.rows, std)
 
     def measure_class_marginals(self, bins: dict[str, Bins]) -> ClassMarginals:
@@ -139,7 +134,7 @@ class _Fit:
         target = self.schema.columns.get(self.schema.target or "")
         totals = class_totals(noisy, self.plan.rows)
         totals = without_spurious_missing(totals, target, std / math.sqrt(len(noisy)))
-        found = ClassMarginals.of(bins, noisy, dict.fromkeys(noisy, std), totals, self.one_way)
+        found = ClassMarginals.of(bins, noisy, dict.fromkeys(noisy, std), totals)
         if REMEASURED not in self.plan.events:
             return found
         return found.remeasured(self.vault, REMEASURED, self.plan.noise(REMEASURED), self.given)
