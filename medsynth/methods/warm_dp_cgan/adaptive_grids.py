@@ -1,5 +1,5 @@
-"""Fine grids that follow the rows: many cells where a coarse noisy histogram sees rows, a cell of its own for a value
-that many rows share. On even grids most cells lie where no rows are, and their noise makes tails that are not there.
+"""One-way marginals on fine grids that follow the rows: many cells where a coarse noisy histogram sees rows, a cell of
+its own for a value that many rows share. On even grids most cells lie where no rows are, and their noise makes tails.
 """
 
 from __future__ import annotations
@@ -10,10 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ...privacy.accounting.calibration import Plan
 from ...privacy.vault import Axes, Vault
 from ...schema import Column, Schema
 from ...transforms.grid import Grid, grid
+from ..shared.bins import grids
 from ..shared.conditionals import posterior_mode
+from ..shared.decoder import cleaned_histograms, decoder_axes
+from ..shared.labels import ONE_WAY
+from ..shared.marginals import Condition
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -22,7 +27,7 @@ COARSE_CELLS, FINE_CELLS = 32, 64
 MOST_VALUES = 1 << 18  # of a column in which frequent values are looked for
 MOST_FREQUENT = 20
 FREQUENT_CHANCE = 0.01  # that noise alone makes some value of a column look frequent
-TAIL_STDS = 2.0  # of its noise, which a tail of coarse cells must exceed to be kept
+TAIL_STDS = 3.0  # of its noise, which a tail of coarse cells must exceed to be kept
 CURVATURE_STD = 1.0  # prior standard deviation of the second difference of the log density between fine cells
 
 
@@ -62,7 +67,10 @@ class Survey:
         counts = counts + (precision * (self.counts - sums) / pieces)[parent]
         left = std * math.sqrt(1 - float((precision / pieces)[parent].mean()))
         shares = np.exp(posterior_mode(counts, rows, left, np.log(self._widths(fine)), self._prior(fine)))
-        shares = np.where(self._kept()[parent], shares, 0.0)
+        alone = (
+            std * self.std / math.hypot(std, self.std)
+        )  # of a coarse cell that is one fine cell, as those of tails are
+        shares = np.where(self._kept(np.bincount(parent, counts), alone)[parent], shares, 0.0)
         return np.asarray(shares / shares.sum())
 
     def _widths(self, fine: Grid) -> Floats:
@@ -75,10 +83,9 @@ class Survey:
         curvature[:, smooth] = np.diff(np.eye(len(smooth)), 2, axis=0)
         return np.asarray(1e-3 * np.eye(fine.cells) + curvature.T @ curvature / CURVATURE_STD**2)
 
-    def _kept(self) -> NDArray[np.bool_]:
-        """The coarse cells that lie in no tail of noise: (cells,)."""
-        kept, counts = np.ones(self.coarse.cells, np.bool_), self.counts[: self.values]
-        limit = TAIL_STDS * self.std
+    def _kept(self, counts: Floats, std: float) -> NDArray[np.bool_]:
+        """The coarse cells that lie in no tail of noise, by their noisy `counts`: (cells,)."""
+        kept, limit = np.ones(len(counts), np.bool_), TAIL_STDS * std
         for order in (np.arange(self.values), np.arange(self.values)[::-1]):
             rises = counts[order] > limit
             rises |= np.cumsum(counts[order]) > limit * np.sqrt(np.arange(1, self.values + 1))
@@ -96,26 +103,50 @@ class _EveryValue:
         return codes.astype(np.int64)
 
 
-def survey(vault: Vault, schema: Schema, names: list[str], noise: dict[str, float]) -> dict[str, Survey]:
-    """Measure the number columns `names` coarsely, and find their frequent values. `noise`: multipliers by label."""
-    if not names:
-        return {}
-    columns = {name: schema.columns[name] for name in names}
+@dataclass(frozen=True, kw_only=True)
+class OneWayMarginals:
+    """Shares of the cells of number columns on their fine `grids`, and of the kinds of numbers by preferred digits."""
+
+    grids: dict[str, Grid]
+    shares: dict[str, Floats]
+
+    @classmethod
+    def measure(cls, vault: Vault, schema: Schema, plan: Plan, bins: int) -> OneWayMarginals:
+        """Of the number columns with more than `bins` values: coarsely, their frequent values, then finely.
+
+        A row adds one to one cell of each of the k tables of a measurement: sensitivity sqrt(k).
+        """
+        columns = {name: schema.columns[name] for name in grids(schema, bins)}
+        surveys = _surveys(vault, schema, plan, columns)
+        fine = {name: found.fine_grid() for name, found in surveys.items()}
+        noisy, std = _measured(vault, ONE_WAY, plan, decoder_axes(schema, fine))
+        shares = {n: found.shares(fine[n], noisy.pop(n), plan.rows, std) for n, found in surveys.items()}
+        return cls(grids=fine, shares=shares | cleaned_histograms(schema, noisy, plan.rows, std))
+
+
+def _surveys(vault: Vault, schema: Schema, plan: Plan, columns: dict[str, Column]) -> dict[str, Survey]:
     coarse = {name: grid(column, COARSE_CELLS) for name, column in columns.items()}
-    axes: dict[str, Axes] = {name: [(name, cells)] for name, cells in coarse.items()}
-    counts = vault.measure_marginals(COARSE, axes)
+    counts, std = _measured(vault, COARSE, plan, {name: [(name, cells)] for name, cells in coarse.items()})
     every: dict[str, Axes] = {n: [(n, _EveryValue(c))] for n, c in columns.items() if c.size <= MOST_VALUES}
-    values = vault.measure_marginals(VALUES, every) if every else {}
-    std, values_std = noise[COARSE] * math.sqrt(len(axes)), noise[VALUES] * math.sqrt(max(len(every), 1))
+    values, values_std = _measured(vault, VALUES, plan, every)
+    none = np.empty(0, np.int64)
     return {
         name: Survey(
-            coarse=coarse[name],
+            coarse=cells,
             counts=counts[name],
             std=std,
-            frequent=_frequent(values[name][: columns[name].size], values_std) if name in values else np.empty(0, int),
+            frequent=_frequent(values[name][: columns[name].size], values_std) if name in every else none,
         )
-        for name in names
+        for name, cells in coarse.items()
     }
+
+
+def _measured(vault: Vault, label: str, plan: Plan, axes: dict[str, Axes]) -> tuple[dict[str, Floats], float]:
+    """Noisy tables and the standard deviation of their noise. Rows are counted where there is no table: the plan,
+    which knows no schema, holds the measurement.
+    """
+    tables = axes or {"rows": [("", Condition(None, None, np.empty(0), 1))]}
+    return vault.measure_marginals(label, tables), plan.noise(label) * math.sqrt(len(tables))
 
 
 def _frequent(counts: Floats, std: float) -> Whole:

@@ -19,17 +19,16 @@ from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.vault import Axes, CellMap, Vault
 from ...rng import numpy_stream, torch_stream
 from ...schema import Schema
-from ...transforms.grid import Grid
 from ..protocol import Arrays, Progress
 from ..settings import Count, MethodConfig, Share, ShareByRule, ShareOrNone
-from ..shared.bins import Bins, grids
+from ..shared.bins import Bins
 from ..shared.conditionals import class_totals
-from ..shared.decoder import cleaned_histograms, decoder, decoder_axes, decoder_tensors, grid_tensors
+from ..shared.decoder import decoder, decoder_tensors, grid_tensors
 from ..shared.labels import CRITIC_GRADIENTS, ONE_WAY
-from ..shared.marginals import Condition, without_spurious_missing
+from ..shared.marginals import without_spurious_missing
 from ..shared.mixture import GeneratorSize, MixtureOfProducts
 from ..shared.sampler import generate as generate
-from .adaptive_grids import COARSE, VALUES, survey
+from .adaptive_grids import COARSE, VALUES, OneWayMarginals
 from .budget_rule import Allocation, allocate
 from .class_marginals import ClassMarginals
 from .critic import Critic, FeatureSums
@@ -106,25 +105,11 @@ class _Fit:
     seed: int | None
     allocation: Allocation
     given: tuple[str, CellMap] = field(init=False)
-    grids: dict[str, Grid] = field(init=False)
 
     @property
     def columns(self) -> list[str]:
         """The columns beside the target."""
         return [name for name in self.schema.names if name != self.schema.target]
-
-    def measure_histograms(self) -> dict[str, Floats]:
-        """Shares of the fine cells of columns, and of the kinds of numbers by their preferred digits."""
-        numbers = list(grids(self.schema, self.allocation.column_bins))
-        noise = {label: self.plan.noise(label) for label in (COARSE, VALUES)}
-        surveys = survey(self.vault, self.schema, numbers, noise)
-        self.grids = {name: found.fine_grid() for name, found in surveys.items()}
-        axes = decoder_axes(self.schema, self.grids)
-        axes = axes or {"rows": [("", Condition.of(self.schema.model_copy(update={"target": None}), {}))]}
-        noisy = self.vault.measure_marginals(ONE_WAY, axes)
-        std = self.plan.noise(ONE_WAY) * math.sqrt(len(axes))
-        fine = {n: s.shares(self.grids[n], noisy.pop(n), self.plan.rows, std) for n, s in surveys.items()}
-        return fine | cleaned_histograms(self.schema, noisy, self.plan.rows, std)
 
     def measure_class_marginals(self, bins: dict[str, Bins]) -> ClassMarginals:
         """Rows of each class, and log shares of bins given the class."""
@@ -197,8 +182,8 @@ def train(
     """Fit the generator. Returns its tensors and the noisy marginals that decode its rows."""
     allocation = config.allocation(plan.equivalent_rows, len(schema.columns), plan.epsilon_asked)
     run = _Fit(config=config, schema=schema, vault=vault, plan=plan, seed=seed, allocation=allocation)
-    histograms = run.measure_histograms()
-    bins, condition = decoder(schema, histograms, plan.rows, allocation.column_bins, run.grids)
+    numbers = OneWayMarginals.measure(vault, schema, plan, allocation.column_bins)
+    bins, condition = decoder(schema, numbers.shares, plan.rows, allocation.column_bins, numbers.grids)
     run.given = (schema.target or "", condition)
     start = run.measure_class_marginals(bins)
     size = GeneratorSize(points=allocation.latent_points)
@@ -207,5 +192,5 @@ def train(
         run.fit_in_rounds(mixture, start, run.measure_features(start, device), progress)
     progress(1, 1)
     prior = (start.totals / start.totals.sum()).astype(np.float32)
-    kept = decoder_tensors(histograms, start.bins, run.columns) | grid_tensors(run.grids)
+    kept = decoder_tensors(numbers.shares, start.bins, run.columns) | grid_tensors(numbers.grids)
     return {**mixture.tensors(start.base), **kept, "prior": prior}
