@@ -54,9 +54,15 @@ def test_it_holds_only_what_may_leave(content: Any) -> None:
     body = json.loads(json.loads(header[8 : 8 + length])["__metadata__"]["medsynth"])
     assert set(body) == set(artifact.FIELDS)
     kinds = {name.split(".")[0] for name in model.tensors}
-    assert kinds == {"generator", "latent", "base", "prior", "histogram", "place"}
+    assert kinds == {"generator", "latent", "base", "prior", "histogram", "place", "edges"}
     labels = {entry.label for entry in model.ledger.entries}
-    assert labels == {"one-way marginals", "class-by-bin marginals", "re-measured class marginals"}
+    assert labels == {
+        "coarse one-way marginals",
+        "frequent values",
+        "one-way marginals",
+        "class-by-bin marginals",
+        "re-measured class marginals",
+    }
 
 
 def test_every_kind_of_damage_is_one_error(content: Any, tmp_path: Path) -> None:

@@ -14,9 +14,10 @@ from ..artifact import Model, load
 from ..errors import ArtifactError, MedsynthError, UsageError
 from ..methods import registry
 from ..methods.settings import restored_settings
-from ..rng import stream_seed
+from ..rng import numpy_stream, stream_seed
 from ..transforms.conditions import parse
 from ..transforms.table_codec import csv_cells, decode
+from .balance import balanced, halvings
 from .patients import ROWS_PER_PATIENT, assign_patients, fresh_columns
 from .rejection import Codes, Sampler, rejection_sample
 
@@ -42,7 +43,10 @@ def sample_codes(
     sampler = _method_sampler(model, _conditions(model, where, balance))
     fresh = fresh_columns(schema, first, count)
     with _broken_model():
-        codes = rejection_sample(sampler, schema, count, seed)
+        times = 2 ** halvings(count, len(schema.columns))
+        codes = balanced(
+            rejection_sample(sampler, schema, times * count, seed), schema, count, numpy_stream(seed, "balance")
+        )
         for name, keys in fresh.items():
             codes[:, schema.names.index(name)] = keys  # after all rejection: no key comes twice
         if schema.unit is not None:

@@ -12,9 +12,11 @@ from ...schema import Column, Schema
 from ...transforms.grid import Grid, grid
 from .digit_preference import draw_numbers, kind_weights
 from .marginals import GRID_CELLS
+from .stratified import strata, uniforms
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
+Whole = NDArray[np.int64]
 LARGEST_LOG_RATIO = 4.0  # of a class to the whole table inside a bin
 
 
@@ -57,9 +59,11 @@ class Bins:
     digits: Floats | None
 
     @classmethod
-    def of(cls, column: Column, shares: Floats | None, digits: Floats | None, most: int) -> Bins:
-        """At most `most` bins of roughly equal mass; where values are few, each is a bin."""
-        fine = fine_grid(column)
+    def of(
+        cls, column: Column, shares: Floats | None, digits: Floats | None, most: int, fine: Grid | None = None
+    ) -> Bins:
+        """At most `most` bins of roughly equal mass; where values are few, each is a bin. `fine` is the grid."""
+        fine = fine or fine_grid(column)
         place = np.arange(fine.cells)
         values = fine.cells - column.gaps
         if shares is not None:
@@ -142,28 +146,34 @@ class Bins:
         return weight
 
     def draw(
-        self, bins: NDArray[np.int64], classes: NDArray[np.int64], inside: Floats, rng: Stream,
+        self, bins: Whole, classes: Whole, inside: Floats, rng: Stream,
         span: tuple[int, int] | None = None,
     ) -> Codes:  # fmt: skip
         """A code for each bin and class, by the weights `inside` it and the digit preference of the column.
 
         With a `span` of codes, only those, which the weights must allow.
         """
-        starts = np.searchsorted(self.place, np.arange(self.cells + 1))
-        fine = np.zeros(len(bins), np.int64)
-        for k in np.unique(classes):
-            mine = np.flatnonzero(classes == k)
-            mass = np.concatenate([[0.0], np.cumsum(inside[k])])
-            first, last = starts[bins[mine]], starts[bins[mine] + 1]
-            at = mass[first] + rng.random(len(mine)) * (mass[last] - mass[first])
-            fine[mine] = np.clip(np.searchsorted(mass, at, side="right") - 1, first, last - 1)
+        fine = self._fine_cells(bins, classes, inside, rng)
         edges = self.grid.ends
         first, last = edges[fine], edges[fine + 1] - 1
         if span is not None:
             first, last = np.maximum(first, span[0]), np.minimum(last, span[1])
         if self.digits is None:
-            return np.asarray(first + np.floor(rng.random(len(bins)) * (last - first + 1)), np.int32)
+            return np.asarray(first + np.floor(uniforms(fine, rng) * (last - first + 1)), np.int32)
         low, values = self.column.units[0], self.grid.cells - self.column.gaps
         weights = kind_weights(edges + low, self.shares[:values], self.digits)
         units = draw_numbers(first + low, last + low, weights, rng) - low
         return np.asarray(np.where(first < self.grid.edges[-1], units, first), np.int32)
+
+    def _fine_cells(self, bins: Whole, classes: Whole, inside: Floats, rng: Stream) -> Whole:
+        """A fine cell for each row's bin and class, by the weights `inside` of the class."""
+        starts = np.searchsorted(self.place, np.arange(self.cells + 1))
+        order, ranks = strata(classes * self.cells + bins, rng)
+        fine, ends = np.zeros(len(bins), np.int64), np.cumsum(np.bincount(classes))
+        for k, mine in enumerate(np.split(np.arange(len(bins)), ends[:-1])):
+            mass = np.concatenate([[0.0], np.cumsum(inside[k])])
+            own = bins[order[mine]]
+            first, last = starts[own], starts[own + 1]
+            at = mass[first] + ranks[mine] * (mass[last] - mass[first])
+            fine[order[mine]] = np.clip(np.searchsorted(mass, at, side="right") - 1, first, last - 1)
+        return fine

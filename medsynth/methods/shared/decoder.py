@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ...privacy.vault import Axes
 from ...schema import Schema
-from .bins import Bins, grids
+from ...transforms.grid import Grid
+from .bins import Bins
 from .conditionals import smoothed
 from .digit_preference import digit_kinds, shrunk
 from .marginals import Condition, Marginal, cleaned
@@ -16,9 +19,9 @@ Floats = NDArray[np.float64]
 DIGITS_OF = "digits of "  # names the marginal of a column's kinds of numbers
 
 
-def decoder_axes(schema: Schema, most: int) -> dict[str, Axes]:
-    """The one-way marginals that a decoder needs: fine histograms of numbers, and their kinds by preferred digits."""
-    histograms: dict[str, Axes] = {name: [(name, cells)] for name, cells in grids(schema, most).items()}
+def decoder_axes(schema: Schema, grids: Mapping[str, Grid]) -> dict[str, Axes]:
+    """The one-way marginals that a decoder needs: numbers on fine `grids`, and their kinds by preferred digits."""
+    histograms: dict[str, Axes] = {name: [(name, cells)] for name, cells in grids.items()}
     return histograms | {f"{DIGITS_OF}{name}": [(name, kinds)] for name, kinds in digit_kinds(schema).items()}
 
 
@@ -33,11 +36,14 @@ def cleaned_histograms(schema: Schema, noisy: dict[str, Floats], rows: int, std:
 
 
 def decoder(
-    schema: Schema, histograms: dict[str, Floats], rows: int, most: int = 1
+    schema: Schema, histograms: dict[str, Floats], rows: int, most: int = 1, grids: dict[str, Grid] | None = None
 ) -> tuple[dict[str, Bins], Condition]:
-    """Bins of every column, at most `most` of a number's, and the target's classes, from the noisy histograms."""
+    """Bins of every column, at most `most` of a number's, and the target's classes, from the noisy histograms.
+
+    `grids`: of the histograms that are not on their column's public grid.
+    """
     bins = {
-        name: Bins.of(column, histograms.get(name), histograms.get(f"{DIGITS_OF}{name}"), most)
+        name: Bins.of(column, histograms.get(name), histograms.get(f"{DIGITS_OF}{name}"), most, (grids or {}).get(name))
         for name, column in schema.columns.items()
     }
     target = schema.target or ""
@@ -54,3 +60,14 @@ def decoder_tensors(
     """What a model keeps of its decoder: the histograms, and the bin of each fine cell of the columns `names`."""
     kept = {f"histogram.{name}": shares.astype(np.float32) for name, shares in histograms.items()}
     return kept | {f"place.{name}": bins[name].place.astype(np.float32) for name in names}
+
+
+def grid_tensors(grids: dict[str, Grid]) -> dict[str, NDArray[np.float32]]:
+    """Edges of grids as a model keeps them, (2, edges): multiples of 2^16 and the rest, which float32 holds exactly."""
+    return {f"edges.{n}": np.stack([g.edges >> 16, g.edges & 0xFFFF]).astype(np.float32) for n, g in grids.items()}
+
+
+def restored_grids(tensors: dict[str, NDArray[np.float32]], schema: Schema) -> dict[str, Grid]:
+    """The grids that `grid_tensors` were taken from."""
+    found = {k.removeprefix("edges."): t.astype(np.int64) for k, t in tensors.items() if k.startswith("edges.")}
+    return {name: Grid((high << 16) + low, schema.columns[name].gaps) for name, (high, low) in found.items()}

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ...rng import Stream
 from ...schema import Schema
 from .marginals import GRID_CELLS
+from .stratified import choose, uniforms
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -90,11 +91,14 @@ def count_kinds(first: Whole, last: Whole) -> Whole:
 
 
 def draw_numbers(first: Whole, last: Whole, weights: Floats, rng: Stream) -> Whole:
-    """A whole number in each range [first, last]; `weights`, (kinds,), are those of the numbers of each kind."""
-    members = count_kinds(first, last)
-    weight = np.cumsum(members * (weights[:, None] + 1e-12), axis=0)
-    kind = (rng.random(len(first)) * weight[-1] > weight).sum(0).clip(max=len(MODULUS) - 1)
+    """A whole number in each range [first, last]; `weights`, (kinds,), are those of the numbers of each kind.
+
+    Ranges that begin at one number are one range.
+    """
+    starts, at, of = np.unique(first, return_index=True, return_inverse=True)
+    members = count_kinds(starts, last[at])
+    kind = choose((members * (weights[:, None] + 1e-12)).T, of, rng)
     modulus, residue = MODULUS[kind, 0], RESIDUE[kind, 0]
     lowest = first + (residue - first) % modulus
-    member = np.floor(rng.random(len(first)) * members[kind, np.arange(len(first))]).astype(np.int64)
-    return np.asarray(lowest + modulus * member)
+    rank = uniforms(of * len(MODULUS) + kind, rng)
+    return np.asarray(lowest + modulus * np.floor(rank * members[kind, of]).astype(np.int64))

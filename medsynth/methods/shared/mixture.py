@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ...privacy.networks import Mlp
 from ...rng import Stream, torch_stream
+from .stratified import choose
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -94,18 +95,15 @@ class MixtureOfProducts:
 
         `weights`: (points, classes). `allowed`: (classes, bins) factors of some columns' shares.
         """
-        cumulative = np.cumsum(weights / np.maximum(weights.sum(0), 1e-300), 0)
-        points = (rng.random((len(labels), 1)) > cumulative[:, labels].T).sum(1).clip(max=len(self.latent) - 1)
-        return self.draw_at(labels, points, rng, allowed)
+        return self.draw_at(labels, choose(np.ascontiguousarray(weights.T), labels, rng), rng, allowed)
 
     def draw_at(self, labels: Whole, points: Whole, rng: Stream, allowed: dict[str, Floats]) -> BinsByColumn:
         """Bins for rows of the classes `labels` at the points `points`, (rows,) each; `allowed` as for `draw`."""
-        shares = self._shares()
+        groups = points * self.classes + labels
         drawn: BinsByColumn = {}
-        for name, share in shares.items():
-            p = share * allowed.get(name, 1.0)
-            rank = np.cumsum(p, -1)[points, labels]
-            drawn[name] = (rng.random((len(labels), 1)) * rank[:, -1:] > rank).sum(1).clip(max=rank.shape[1] - 1)
+        for name, share in self._shares().items():
+            weights = (share * allowed.get(name, 1.0)).reshape(-1, share.shape[-1])
+            drawn[name] = choose(weights, groups, rng)
         return drawn
 
     def draw_points_given(

@@ -15,9 +15,10 @@ from ...schema import Schema
 from ...transforms.conditions import Ranges
 from ..protocol import Arrays
 from .bins import Bins
-from .decoder import decoder
+from .decoder import decoder, restored_grids
 from .marginals import Condition
 from .mixture import MixtureOfProducts
+from .stratified import choose, uniforms
 
 FIXED_ROWS, FREE_ROWS = 8192, 65536  # rows drawn at once, with values of their own and without
 NEGLIGIBLE_PROBABILITY = 1e-9  # a chance below this is taken for zero
@@ -48,7 +49,7 @@ class Sampler:
             k.removeprefix("histogram."): t.astype(np.float64) for k, t in tensors.items() if k[:5] == "histo"
         }
         columns = [name for name in schema.names if name != schema.target]
-        bins, condition = decoder(schema, histograms, rows)
+        bins, condition = decoder(schema, histograms, rows, grids=restored_grids(tensors, schema))
         bins |= {name: replace(bins[name], place=tensors[f"place.{name}"].astype(np.int64)) for name in columns}
         mixture, prior = MixtureOfProducts.restored(tensors, columns), tensors["prior"].astype(np.float64)
         if schema.target in where:
@@ -88,7 +89,7 @@ class Sampler:
         for k, name in enumerate(self.schema.names):
             span = self.where.get(name)
             if name == self.schema.target:
-                codes[:, k] = self.condition.codes(labels.astype(np.int32), rng.random(len(labels)), span)
+                codes[:, k] = self.condition.codes(labels.astype(np.int32), uniforms(labels, rng), span)
             else:
                 codes[:, k] = self.bins[name].draw(drawn[name], labels, self.inside[name], rng, span)
             codes[:, k] = fixed.get(name, codes[:, k])
@@ -114,7 +115,7 @@ def generate(
     if balance:
         chance = (chance > NEGLIGIBLE_PROBABILITY).astype(np.float64)
     rng = numpy_stream(seed, "sample")
-    labels = rng.choice(len(chance), count, p=chance / chance.sum())
+    labels = choose(chance[None], np.zeros(count, np.int64), rng)
     parts = np.array_split(np.arange(count), max(1, count // (FIXED_ROWS if fixed else FREE_ROWS)))
     if not fixed:
         return np.concatenate([sampler.draw(labels[part], weights, rng) for part in parts])

@@ -59,9 +59,9 @@ class TrainingSetup:
         """Measure one-way marginals and the class marginal; the rest follows from these in public."""
         columns = [name for name in schema.names if name != schema.target]
         axes: dict[str, Axes] = {name: [(name, fine_grid(schema.columns[name]))] for name in columns}
-        axes |= decoder_axes(schema, MOST_BINS)
-        noisy = vault.measure_marginals(ONE_WAY, axes)
         many = grids(schema, MOST_BINS)
+        axes |= decoder_axes(schema, many)
+        noisy = vault.measure_marginals(ONE_WAY, axes)
         fine = {key: counts for key, counts in noisy.items() if key in many or key not in schema.columns}
         histograms = cleaned_histograms(schema, fine, plan.rows, plan.noise(ONE_WAY) * math.sqrt(len(axes)))
         bins, condition = decoder(schema, histograms, plan.rows, MOST_BINS)

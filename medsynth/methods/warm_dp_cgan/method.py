@@ -23,11 +23,12 @@ from ..protocol import Arrays, Progress
 from ..settings import Count, MethodConfig, Share, ShareByRule, ShareOrNone
 from ..shared.bins import Bins
 from ..shared.conditionals import class_totals
-from ..shared.decoder import cleaned_histograms, decoder, decoder_axes, decoder_tensors
+from ..shared.decoder import decoder, decoder_tensors, grid_tensors
 from ..shared.labels import CRITIC_GRADIENTS, ONE_WAY
-from ..shared.marginals import Condition, without_spurious_missing
+from ..shared.marginals import without_spurious_missing
 from ..shared.mixture import GeneratorSize, MixtureOfProducts
 from ..shared.sampler import generate as generate
+from .adaptive_grids import COARSE, VALUES, OneWayMarginals
 from .budget_rule import Allocation, allocate
 from .class_marginals import ClassMarginals
 from .critic import Critic, FeatureSums
@@ -41,7 +42,9 @@ Floats = NDArray[np.float64]
 class Config(MethodConfig):
     """Shares of the privacy loss, and the public rules by which two-way marginals are planned."""
 
-    histogram_share: Share = Field(default=0.16, description="share of the one-way marginals")
+    coarse_share: Share = Field(default=0.05, description="share of the coarse one-way marginals")
+    values_share: Share = Field(default=0.03, description="share of looking for frequent values")
+    histogram_share: Share = Field(default=0.09, description="share of the one-way marginals")
     remeasured_share: ShareOrNone = Field(default=0.25, description="share of the re-measured class marginals")
     selection_share: Share = Field(default=0.05, description="share of selecting two-way marginals")
     critic_share: ShareByRule = Field(default=None, description="share of the critic; by a rule on rows if not given")
@@ -61,7 +64,7 @@ class Config(MethodConfig):
 def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Query]:
     """What a fit measures; without two-way marginals the class-by-bin ones take their shares."""
     plan = config.allocation(rows, columns, epsilon)
-    shares = {ONE_WAY: config.histogram_share}
+    shares = {COARSE: config.coarse_share, VALUES: config.values_share, ONE_WAY: config.histogram_share}
     shares |= {REMEASURED: config.remeasured_share} if config.remeasured_share else {}
     if plan.count:
         shares |= {SELECTION: config.selection_share} if plan.rounds > 1 else {}
@@ -69,7 +72,7 @@ def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Que
     shares |= {CRITIC_GRADIENTS: plan.critic_share} if plan.critic_share else {}
     shares[BY_CLASS] = 1 - sum(shares.values())
     times = {SELECTION: plan.rounds, TWO_WAY: plan.rounds}
-    labels = (ONE_WAY, BY_CLASS, REMEASURED, CRITIC_GRADIENTS, SELECTION, TWO_WAY)
+    labels = (COARSE, VALUES, ONE_WAY, BY_CLASS, REMEASURED, CRITIC_GRADIENTS, SELECTION, TWO_WAY)
     return [
         Query(label=label, weight=(shares[label] / times.get(label, 1)) ** -0.5, times=times.get(label, 1))
         for label in labels
@@ -107,14 +110,6 @@ class _Fit:
     def columns(self) -> list[str]:
         """The columns beside the target."""
         return [name for name in self.schema.names if name != self.schema.target]
-
-    def measure_histograms(self) -> dict[str, Floats]:
-        """Shares of the fine cells of columns, and of the kinds of numbers by their preferred digits."""
-        axes = decoder_axes(self.schema, self.allocation.column_bins)
-        axes = axes or {"rows": [("", Condition.of(self.schema.model_copy(update={"target": None}), {}))]}
-        noisy = self.vault.measure_marginals(ONE_WAY, axes)
-        std = self.plan.noise(ONE_WAY) * math.sqrt(len(axes))
-        return cleaned_histograms(self.schema, noisy, self.plan.rows, std)
 
     def measure_class_marginals(self, bins: dict[str, Bins]) -> ClassMarginals:
         """Rows of each class, and log shares of bins given the class."""
@@ -187,8 +182,8 @@ def train(
     """Fit the generator. Returns its tensors and the noisy marginals that decode its rows."""
     allocation = config.allocation(plan.equivalent_rows, len(schema.columns), plan.epsilon_asked)
     run = _Fit(config=config, schema=schema, vault=vault, plan=plan, seed=seed, allocation=allocation)
-    histograms = run.measure_histograms()
-    bins, condition = decoder(schema, histograms, plan.rows, allocation.column_bins)
+    numbers = OneWayMarginals.measure(vault, schema, plan, allocation.column_bins)
+    bins, condition = decoder(schema, numbers.shares, plan.rows, allocation.column_bins, numbers.grids)
     run.given = (schema.target or "", condition)
     start = run.measure_class_marginals(bins)
     size = GeneratorSize(points=allocation.latent_points)
@@ -197,4 +192,5 @@ def train(
         run.fit_in_rounds(mixture, start, run.measure_features(start, device), progress)
     progress(1, 1)
     prior = (start.totals / start.totals.sum()).astype(np.float32)
-    return {**mixture.tensors(start.base), **decoder_tensors(histograms, start.bins, run.columns), "prior": prior}
+    kept = decoder_tensors(numbers.shares, start.bins, run.columns) | grid_tensors(numbers.grids)
+    return {**mixture.tensors(start.base), **kept, "prior": prior}

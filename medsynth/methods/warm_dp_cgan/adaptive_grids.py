@@ -1,0 +1,155 @@
+"""One-way marginals on fine grids that follow the rows: many cells where a coarse noisy histogram sees rows, a cell of
+its own for a value that many rows share. On even grids most cells lie where no rows are, and their noise makes tails.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...privacy.accounting.calibration import Plan
+from ...privacy.vault import Axes, Vault
+from ...schema import Column, Schema
+from ...transforms.grid import Grid, grid
+from ..shared.bins import grids
+from ..shared.conditionals import posterior_mode
+from ..shared.decoder import cleaned_histograms, decoder_axes
+from ..shared.labels import ONE_WAY
+from ..shared.marginals import Condition
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+COARSE, VALUES = "coarse one-way marginals", "frequent values"
+COARSE_CELLS, FINE_CELLS = 32, 64
+MOST_VALUES = 1 << 18  # of a column in which frequent values are looked for
+MOST_FREQUENT = 20
+FREQUENT_CHANCE = 0.01  # that noise alone makes some value of a column look frequent
+TAIL_STDS = 3.0  # of its noise, which a tail of coarse cells must exceed to be kept
+CURVATURE_STD = 1.0  # prior standard deviation of the second difference of the log density between fine cells
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survey:
+    """What the coarse measurements say of a column: noisy `counts` of `coarse` cells, and the `frequent` values."""
+
+    coarse: Grid
+    counts: Floats
+    std: float
+    frequent: Whole
+
+    @property
+    def values(self) -> int:
+        """Coarse cells of values; those of missing ones come after."""
+        return self.coarse.cells - self.coarse.gaps
+
+    def fine_grid(self) -> Grid:
+        """Coarse cells cut into cells of even whole widths, in proportion to their rows; frequent values alone."""
+        mass = np.maximum(self.counts[: self.values] - self.std, 0)
+        share = mass / max(mass.sum(), 1e-12)
+        edges = [np.concatenate([self.frequent, self.frequent + 1, self.coarse.edges])]
+        for first, last, part in zip(self.coarse.edges, self.coarse.edges[1:], share, strict=False):
+            pieces = int(np.clip(round(FINE_CELLS * part), 1, last - first))
+            edges.append(np.arange(first, last, -(-int(last - first) // pieces)))
+        return Grid(np.unique(np.concatenate(edges)), self.coarse.gaps)
+
+    def shares(self, fine: Grid, counts: Floats, rows: int, std: float) -> Floats:
+        """Shares of the cells of `fine`, (cells,), by their noisy counts and the coarse ones.
+
+        The likeliest log densities that curve little, frequent values apart; tails that do not rise above the noise of
+        the coarse cells are cut off: what is left of it at the far end of the bounds would be outliers.
+        """
+        parent = np.searchsorted(self.coarse.ends, fine.ends[:-1], side="right") - 1
+        pieces, sums = np.bincount(parent), np.bincount(parent, counts)
+        precision = pieces * std**2 / (pieces * std**2 + self.std**2)  # of the coarse count, as one of its pieces' sum
+        counts = counts + (precision * (self.counts - sums) / pieces)[parent]
+        left = std * math.sqrt(1 - float((precision / pieces)[parent].mean()))
+        shares = np.exp(posterior_mode(counts, rows, left, np.log(self._widths(fine)), self._prior(fine)))
+        alone = (
+            std * self.std / math.hypot(std, self.std)
+        )  # of a coarse cell that is one fine cell, as those of tails are
+        shares = np.where(self._kept(np.bincount(parent, counts), alone)[parent], shares, 0.0)
+        return np.asarray(shares / shares.sum())
+
+    def _widths(self, fine: Grid) -> Floats:
+        widths = np.diff(fine.ends).astype(np.float64)
+        return np.asarray(widths / widths.sum())
+
+    def _prior(self, fine: Grid) -> Floats:
+        smooth = np.flatnonzero(~np.isin(fine.ends[:-1], self.frequent)[: fine.cells - fine.gaps])
+        curvature = np.zeros((max(len(smooth) - 2, 0), fine.cells))
+        curvature[:, smooth] = np.diff(np.eye(len(smooth)), 2, axis=0)
+        return np.asarray(1e-3 * np.eye(fine.cells) + curvature.T @ curvature / CURVATURE_STD**2)
+
+    def _kept(self, counts: Floats, std: float) -> NDArray[np.bool_]:
+        """The coarse cells that lie in no tail of noise, by their noisy `counts`: (cells,)."""
+        kept, limit = np.ones(len(counts), np.bool_), TAIL_STDS * std
+        for order in (np.arange(self.values), np.arange(self.values)[::-1]):
+            rises = counts[order] > limit
+            rises |= np.cumsum(counts[order]) > limit * np.sqrt(np.arange(1, self.values + 1))
+            kept[order[: int(rises.argmax())]] = False
+        return kept
+
+
+class _EveryValue:
+    """Each code in a cell of its own."""
+
+    def __init__(self, column: Column) -> None:
+        self.cells = column.size + column.gaps
+
+    def cell_of(self, codes: NDArray[np.int32]) -> NDArray[np.int64]:
+        return codes.astype(np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneWayMarginals:
+    """Shares of the cells of number columns on their fine `grids`, and of the kinds of numbers by preferred digits."""
+
+    grids: dict[str, Grid]
+    shares: dict[str, Floats]
+
+    @classmethod
+    def measure(cls, vault: Vault, schema: Schema, plan: Plan, bins: int) -> OneWayMarginals:
+        """Of the number columns with more than `bins` values: coarsely, their frequent values, then finely.
+
+        A row adds one to one cell of each of the k tables of a measurement: sensitivity sqrt(k).
+        """
+        columns = {name: schema.columns[name] for name in grids(schema, bins)}
+        surveys = _surveys(vault, schema, plan, columns)
+        fine = {name: found.fine_grid() for name, found in surveys.items()}
+        noisy, std = _measured(vault, ONE_WAY, plan, decoder_axes(schema, fine))
+        shares = {n: found.shares(fine[n], noisy.pop(n), plan.rows, std) for n, found in surveys.items()}
+        return cls(grids=fine, shares=shares | cleaned_histograms(schema, noisy, plan.rows, std))
+
+
+def _surveys(vault: Vault, schema: Schema, plan: Plan, columns: dict[str, Column]) -> dict[str, Survey]:
+    coarse = {name: grid(column, COARSE_CELLS) for name, column in columns.items()}
+    counts, std = _measured(vault, COARSE, plan, {name: [(name, cells)] for name, cells in coarse.items()})
+    every: dict[str, Axes] = {n: [(n, _EveryValue(c))] for n, c in columns.items() if c.size <= MOST_VALUES}
+    values, values_std = _measured(vault, VALUES, plan, every)
+    none = np.empty(0, np.int64)
+    return {
+        name: Survey(
+            coarse=cells,
+            counts=counts[name],
+            std=std,
+            frequent=_frequent(values[name][: columns[name].size], values_std) if name in every else none,
+        )
+        for name, cells in coarse.items()
+    }
+
+
+def _measured(vault: Vault, label: str, plan: Plan, axes: dict[str, Axes]) -> tuple[dict[str, Floats], float]:
+    """Noisy tables and the standard deviation of their noise. Rows are counted where there is no table: the plan,
+    which knows no schema, holds the measurement.
+    """
+    tables = axes or {"rows": [("", Condition(None, None, np.empty(0), 1))]}
+    return vault.measure_marginals(label, tables), plan.noise(label) * math.sqrt(len(tables))
+
+
+def _frequent(counts: Floats, std: float) -> Whole:
+    """The values whose noisy counts noise alone would hardly reach in any of them, the most frequent ones."""
+    clear = np.flatnonzero(counts > std * math.sqrt(2 * math.log(len(counts) / FREQUENT_CHANCE)))
+    return np.sort(clear[np.argsort(-counts[clear], kind="stable")][:MOST_FREQUENT])

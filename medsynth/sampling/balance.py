@@ -1,0 +1,99 @@
+"""Rows chosen among many candidates so that their one- and two-way tables are those of the candidates.
+
+Independent rows add multinomial noise to every table, which no privacy asks for. Here 2^k times as many candidates are
+drawn and halved k times: candidates are paired at random, and of each pair the row is kept that brings the tables of
+the kept nearer to those of the left out (greedy vector balancing; kernel halving of Dwivedi and Mackey 2021, without
+its kernel). Exchanging the rows of every pair exchanges kept and left out, so that each candidate is kept with a chance
+of exactly one half: a single row still has the model's distribution. The rows together are not independent.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..rng import Stream
+from ..schema import Schema
+
+Codes = NDArray[np.int32]
+Whole = NDArray[np.int64]
+MOST_CANDIDATES, MOST_CELLS, MOST_HALVINGS = 80_000, 4_000_000, 4
+MOST_BINS = 20  # of a column, in the tables
+MOST_TABLES = 300  # two-way tables balanced by one halving; of a wide table others are drawn for each
+BLOCK_PAIRS = 4096  # pairs of candidates whose cells are in memory at once
+
+
+def halvings(count: int, columns: int) -> int:
+    """How many times candidates for `count` rows are halved: 0 where rows are so many that chance matters little."""
+    candidates = min(MOST_CANDIDATES, MOST_CELLS // columns)
+    return min(MOST_HALVINGS, max(0, (candidates // count).bit_length() - 1))
+
+
+def balanced(codes: Codes, schema: Schema, count: int, stream: Stream) -> Codes:
+    """`count` of the candidates `codes`, (count * 2^k, columns), in random order. Keys that no model learns are free.
+
+    Raises ValueError unless the candidates are `count` times a power of two.
+    """
+    if len(codes) % count or (len(codes) // count).bit_count() != 1:
+        raise ValueError("The candidates must be a power of two times as many as the rows.")
+    names = [name for name, column in schema.columns.items() if column.modelled]
+    bins = np.stack([_bins(codes[:, schema.names.index(name)]) for name in names], 1)
+    target = names.index(schema.target) if schema.target in names else None
+    kept = np.arange(len(codes))
+    while len(kept) > count:
+        kept = _halved(bins, stream.permutation(kept), _Tables(bins, _pairs(len(names), target, stream)))
+    return np.asarray(codes[stream.permutation(kept)])
+
+
+def _bins(codes: Codes) -> Whole:
+    """At most MOST_BINS bins of a column, of about even mass, a frequent value in one of its own."""
+    values = np.unique(codes)
+    if len(values) > MOST_BINS:
+        values = np.unique(np.quantile(codes, np.linspace(0, 1, MOST_BINS + 1)[:-1], method="lower"))
+    return np.searchsorted(values, codes, side="right") - 1
+
+
+def _pairs(columns: int, target: int | None, stream: Stream) -> NDArray[np.int64]:
+    """The pairs of columns to balance, (pairs, 2): all, or of too many those with the target and others at random."""
+    pairs = np.stack(np.triu_indices(columns, 1), 1)
+    if len(pairs) <= MOST_TABLES:
+        return pairs
+    first = (pairs == target).any(1) if target is not None else np.zeros(len(pairs), np.bool_)
+    return np.asarray(pairs[np.lexsort((stream.random(len(pairs)), ~first))[:MOST_TABLES]])
+
+
+class _Tables:
+    """One-way tables of all columns and two-way ones of `pairs`, all cells in one line. `weights`: (cells,)."""
+
+    def __init__(self, bins: Whole, pairs: NDArray[np.int64]) -> None:
+        sizes = bins.max(0) + 1
+        cells = np.concatenate([sizes[pairs[:, 0]] * sizes[pairs[:, 1]], sizes])
+        self._starts = np.cumsum(cells) - cells
+        self._pairs, self._sizes, self.cells = pairs, sizes, int(cells.sum())
+
+    def of(self, bins: Whole) -> Whole:
+        """The cells of each row: (rows, columns) to (rows, tables)."""
+        one, other = self._pairs.T
+        return np.asarray(self._starts + np.concatenate([bins[:, one] * self._sizes[other] + bins[:, other], bins], 1))
+
+
+def _halved(bins: Whole, order: Whole, tables: _Tables) -> Whole:
+    """One of each pair of neighbours in `order`, (rows,): (rows / 2,)."""
+    pairs = order.reshape(-1, 2)
+    blocks = np.array_split(pairs, max(1, len(pairs) // BLOCK_PAIRS))
+    counts = np.zeros(tables.cells)
+    for block in blocks:
+        counts += np.bincount(tables.of(bins[block.ravel()]).ravel(), minlength=tables.cells)
+    weights = 1 / (1 + counts / 2)  # of squared errors: Pearson's chi-square
+    gap = np.zeros(tables.cells)  # weighted counts of kept less left-out rows
+    kept = []
+    for block in blocks:
+        ones, others = (tables.of(bins[side]) for side in block.T)
+        for (one, other), cells, other_cells in zip(block.tolist(), ones, others, strict=True):
+            keep, leave, row = cells, other_cells, one
+            if gap[cells].sum() > gap[other_cells].sum():
+                keep, leave, row = other_cells, cells, other
+            gap[keep] += weights[keep]
+            gap[leave] -= weights[leave]
+            kept.append(row)
+    return np.array(kept)

@@ -1,0 +1,83 @@
+"""Fine grids that follow the rows: every value in one cell, frequent values alone, no mass where no rows are."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import medsynth
+from medsynth.methods.shared.conditionals import smoothed
+from medsynth.methods.shared.decoder import grid_tensors, restored_grids
+from medsynth.methods.warm_dp_cgan.adaptive_grids import COARSE, COARSE_CELLS, FINE_CELLS, VALUES, Survey
+from medsynth.schema import Continuous, Schema
+from medsynth.transforms.grid import Grid, grid
+
+ASSAY = Continuous(bounds=(0, 50), decimals=2, missing=True)
+STD = 12.0
+
+
+def surveyed(codes: np.ndarray, rng: np.random.Generator, frequent: tuple[int, ...] = ()) -> Survey:
+    """The survey of a column with those codes."""
+    coarse = grid(ASSAY, COARSE_CELLS)
+    counts = np.bincount(coarse.cell_of(codes), minlength=coarse.cells) + rng.normal(0, STD, coarse.cells)
+    return Survey(coarse=coarse, counts=counts, std=STD, frequent=np.array(frequent, np.int64))
+
+
+def assays(rows: int, rng: np.random.Generator) -> np.ndarray:
+    """A narrow bulk near 8 within wide bounds, and a value that a tenth of the rows share."""
+    codes = np.round(100 * np.clip(rng.normal(8, 1.2, rows), 0, 50)).astype(np.int32)
+    codes[: rows // 10] = 850
+    return codes
+
+
+def test_every_value_lies_in_one_cell_and_a_frequent_one_alone(rng: np.random.Generator) -> None:
+    fine = surveyed(assays(4000, rng), rng, (0, 850, 5000)).fine_grid()
+    assert fine.edges[0] == 0 and fine.edges[-1] == ASSAY.size and (np.diff(fine.edges) > 0).all()
+    widths = dict(zip(fine.edges.tolist(), np.diff(fine.edges).tolist(), strict=False))
+    assert widths[850] == widths[0] == widths[5000] == 1
+    assert COARSE_CELLS < fine.cells < COARSE_CELLS + 2 * FINE_CELLS
+    inside = (fine.edges >= 450) & (fine.edges < 1150)
+    assert inside.sum() > fine.cells / 2  # most cells where the rows are
+
+
+@pytest.mark.statistical
+def test_noise_makes_no_tail_where_no_rows_are(rng: np.random.Generator) -> None:
+    """Beside an even grid with the noise of one measurement in place of two. The seed is fixed."""
+    found, even_found = [], []
+    for _ in range(10):
+        codes = assays(4000, rng)
+        survey = surveyed(codes, rng, (850,))
+        fine = survey.fine_grid()
+        counts = np.bincount(fine.cell_of(codes), minlength=fine.cells) + rng.normal(0, STD, fine.cells)
+        shares = survey.shares(fine, counts, len(codes), STD)
+        assert shares.sum() == pytest.approx(1) and (shares >= 0).all()
+        assert shares[fine.cell_of(np.array([850]))[0]] == pytest.approx(0.1, abs=5 * STD / 4000)
+        found.append(spread(fine, shares) / codes.std())
+        even = grid(ASSAY, 256)
+        counts = np.bincount(even.cell_of(codes), minlength=even.cells) + rng.normal(0, STD / 2**0.5, even.cells)
+        even_found.append(spread(even, smoothed(counts, len(codes), STD / 2**0.5, ASSAY.gaps)) / codes.std())
+    errors = [np.abs(np.log(ratios)).mean() for ratios in (found, even_found)]
+    assert errors[0] < 0.1 and errors[0] < errors[1]
+
+
+def spread(cells: Grid, shares: np.ndarray) -> float:
+    """The standard deviation of values by shares of their cells, missing values left out."""
+    values = shares[: len(cells.edges) - 1] / shares[: len(cells.edges) - 1].sum()
+    middle = (cells.edges[:-1] + cells.edges[1:] - 1) / 2
+    return float(np.sqrt(values @ (middle - values @ middle) ** 2))
+
+
+def test_edges_come_back_from_a_model_file_exactly() -> None:
+    """Codes of up to 2^31, which no float32 holds."""
+    schema = Schema.from_dict({"name": "t", "columns": {"x": {"kind": "count", "bounds": [0, 2**31 - 10]}}})
+    edges = np.array([0, 1, 2**24 + 1, 2**30 + 12345, 2**31 - 9])
+    assert restored_grids(grid_tensors({"x": Grid(edges, 0)}), schema)["x"].edges.tolist() == edges.tolist()
+
+
+def test_a_table_of_levels_alone_measures_what_is_planned(rng: np.random.Generator) -> None:
+    """The plan knows no schema: it holds the measurements of numbers in any case."""
+    table = pd.DataFrame({name: rng.choice(["a", "b"], 200) for name in ("x", "y", "z")})
+    level = {"kind": "binary", "levels": ["a", "b"]}
+    schema = Schema.from_dict({"name": "t", "target": "z", "columns": dict.fromkeys(table.columns, level)})
+    model = medsynth.fit(table, epsilon=3.0, schema=schema, rows=200, method="independent")
+    assert {COARSE, VALUES} <= {event.label for event in model.ledger.entries}
+    assert set(medsynth.sample(model, 50)["x"]) <= {"a", "b"}

@@ -1,0 +1,75 @@
+"""Balanced rows: tables nearer to the candidates' than independent rows', each candidate kept as often as any other."""
+
+import numpy as np
+import pytest
+
+from medsynth.sampling import balance
+from medsynth.schema import Schema
+
+LEVELS = {"kind": "categorical", "levels": ["a", "b", "c"]}
+TABLE = Schema.from_dict({
+    "name": "t", "target": "y",
+    "columns": {"age": {"kind": "count", "bounds": [0, 90]}, "ward": LEVELS, "key": {"kind": "identifier"},
+                "y": {"kind": "binary", "levels": [0, 1]}},
+})  # fmt: skip
+
+
+def candidates(rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Rows of columns that depend on one another."""
+    y = rng.random(rows) < 0.3
+    age = np.clip(rng.normal(40 + 20 * y, 15), 0, 90)
+    ward = (rng.random(rows) * (2 + y)).astype(int)
+    return np.stack([age, ward, np.arange(rows), y], 1).astype(np.int32)
+
+
+def squared_error(some: np.ndarray, all_of_them: np.ndarray) -> float:
+    """Of the shares in the table of ward by target by age in bins of ten years."""
+    cells = [
+        np.bincount((c[:, 0] // 10) * 6 + c[:, 1] * 2 + c[:, 3], minlength=60) / len(c) for c in (some, all_of_them)
+    ]
+    return float(((cells[0] - cells[1]) ** 2).sum())
+
+
+@pytest.mark.statistical
+def test_balanced_rows_are_nearer_to_their_candidates_than_independent_rows(rng: np.random.Generator) -> None:
+    """Even the three-way table, which is not balanced itself. The seed is fixed: it cannot fail by chance."""
+    table = candidates(16_000, rng)
+    chosen = balance.balanced(table, TABLE, 1000, rng)
+    assert len(np.unique(chosen[:, 2])) == 1000  # no candidate twice
+    independent = np.mean([squared_error(table[rng.choice(16_000, 1000, False)], table) for _ in range(20)])
+    assert squared_error(chosen, table) < independent / 2
+    margins = [np.bincount(c[:, 3], minlength=2) / len(c) for c in (chosen, table)]
+    assert abs(margins[0] - margins[1]).max() < 0.002
+
+
+@pytest.mark.statistical
+def test_every_candidate_is_kept_as_often_as_any_other(rng: np.random.Generator) -> None:
+    """An odd row (the only one of its ward) among 32 is one of 16 kept in half of 2,000 runs: 4.4 standard errors.
+
+    The seed is fixed: it cannot fail by chance.
+    """
+    table = candidates(32, rng)
+    table[:, 1] = 0
+    table[7, 1] = 2
+    kept = np.mean([7 in balance.balanced(table, TABLE, 16, rng)[:, 2] for _ in range(2000)])
+    assert abs(kept - 0.5) < 0.049
+
+
+def test_halvings_keep_the_number_of_candidates_bounded() -> None:
+    """Sixteen times as many for small samples, none where rows or columns are many."""
+    assert [balance.halvings(n, 22) for n in (1, 5000, 5001, 10_000, 40_000, 40_001, 10**6)] == [4, 4, 3, 3, 1, 0, 0]
+    assert [balance.halvings(n, 785) for n in (300, 2000, 10_000)] == [4, 1, 0]
+
+
+def test_candidates_must_be_a_power_of_two_times_as_many(rng: np.random.Generator) -> None:
+    """Three times as many cannot be halved."""
+    with pytest.raises(ValueError, match="power of two"):
+        balance.balanced(candidates(300, rng), TABLE, 100, rng)
+
+
+def test_pairs_with_the_target_come_first_in_a_wide_table(rng: np.random.Generator) -> None:
+    """Of 4,950 pairs 300 are balanced, the 99 with the target among them, and others each time."""
+    one, other = (balance._pairs(100, 99, rng) for _ in range(2))
+    assert len(one) == 300
+    assert (one == 99).any(1).sum() == (other == 99).any(1).sum() == 99
+    assert not np.array_equal(np.sort(one, 0), np.sort(other, 0))
