@@ -70,7 +70,8 @@ class Survey:
         alone = (
             std * self.std / math.hypot(std, self.std)
         )  # of a coarse cell that is one fine cell, as those of tails are
-        shares = np.where(self._kept(np.bincount(parent, counts), alone)[parent], shares, 0.0)
+        totals = np.bincount(parent, counts).astype(np.float64)
+        shares = np.where(self._kept(totals, alone)[parent], shares, 0.0)
         return np.asarray(shares / shares.sum())
 
     def _widths(self, fine: Grid) -> Floats:
