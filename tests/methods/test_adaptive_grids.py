@@ -59,6 +59,17 @@ def test_noise_makes_no_tail_where_no_rows_are(rng: np.random.Generator) -> None
     assert errors[0] < 0.1 and errors[0] < errors[1]
 
 
+@pytest.mark.statistical
+def test_a_few_rows_under_much_noise_are_spread_and_not_cut_off(rng: np.random.Generator) -> None:
+    """Whatever the noise says: shares of a hundred such columns are shares. The seed is fixed."""
+    for _ in range(100):
+        codes = assays(20, rng)
+        survey = surveyed(codes, rng)
+        fine = survey.fine_grid()
+        shares = survey.shares(fine, rng.normal(0, STD, fine.cells), 20, STD)
+        assert shares.sum() == pytest.approx(1) and (shares >= 0).all()
+
+
 def spread(cells: Grid, shares: np.ndarray) -> float:
     """The standard deviation of values by shares of their cells, missing values left out."""
     values = shares[: len(cells.edges) - 1] / shares[: len(cells.edges) - 1].sum()

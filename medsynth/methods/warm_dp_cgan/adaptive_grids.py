@@ -91,7 +91,7 @@ class Survey:
             rises = counts[order] > limit
             rises |= np.cumsum(counts[order]) > limit * np.sqrt(np.arange(1, self.values + 1))
             kept[order[: int(rises.argmax())]] = False
-        return kept
+        return kept if kept[: self.values].any() else np.ones_like(kept)  # where nothing stands out there is no tail
 
 
 class _EveryValue:
