@@ -115,6 +115,14 @@ def test_a_pair_that_is_no_number_counts_nothing(bad: float) -> None:
     assert torch.equal(got, clipped_pair_sum(critic, loss, real, fake, mix, groups))
 
 
+def test_more_pairs_than_exact_sums_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before any is summed: a sum that overflows would be silent."""
+    case = make(3)
+    monkeypatch.setattr(pair_clipping, "MOST_PAIRS", 2)
+    with pytest.raises(BudgetError, match="too large for exact sums"):
+        clipped_pair_sum(case[0], loss, *case[1:], Groups(torch.zeros(73, dtype=torch.int64), (1.0,)))
+
+
 def test_an_empty_lot_sums_to_zero() -> None:
     case = make(0)
     groups = Groups(torch.zeros(73, dtype=torch.int64), (1.0,))

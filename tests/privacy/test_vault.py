@@ -82,6 +82,15 @@ def test_contingency_tables_and_distances_are_exact_where_noise_is_nearly_none()
     assert ledger.entries[0].sensitivity == 1.0
 
 
+@pytest.mark.parametrize("cell", [np.inf, np.nan, 2.0**60])
+def test_a_guess_that_is_no_table_of_rows_is_refused_before_it_is_charged(cell: float) -> None:
+    """A distance to it would not be a whole number."""
+    vault, ledger, entropy, _ = build(steps=1)
+    with pytest.raises(BudgetError, match="numbers of rows"):
+        vault.measure_distances("h", {"a": [("a", LEVELS)]}, {"a": np.array([cell, 0, 0])})
+    assert not ledger.entries and not entropy.drawn
+
+
 @pytest.mark.statistical
 def test_one_row_moves_tables_and_distances_by_no_more_than_is_charged() -> None:
     """A row emptied changes k tables by sqrt(k) in L2, and each of k distances by at most one.
