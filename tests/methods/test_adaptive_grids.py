@@ -7,7 +7,7 @@ import pytest
 import medsynth
 from medsynth.methods.shared.conditionals import smoothed
 from medsynth.methods.shared.decoder import grid_tensors, restored_grids
-from medsynth.methods.warm_dp_cgan.adaptive_grids import COARSE, COARSE_CELLS, FINE_CELLS, VALUES, Survey
+from medsynth.methods.warm_dp_cgan.adaptive_grids import COARSE, COARSE_CELLS, FINE_CELLS, VALUES, Survey, _every_value
 from medsynth.schema import Continuous, Schema
 from medsynth.transforms.grid import Grid, grid
 
@@ -75,6 +75,14 @@ def spread(cells: Grid, shares: np.ndarray) -> float:
     values = shares[: len(cells.edges) - 1] / shares[: len(cells.edges) - 1].sum()
     middle = (cells.edges[:-1] + cells.edges[1:] - 1) / 2
     return float(np.sqrt(values @ (middle - values @ middle) ** 2))
+
+
+def test_frequent_values_are_looked_for_while_all_values_fit_into_memory() -> None:
+    """The columns with the fewest values first: a table of many wide columns is not measured value by value."""
+    wide = {f"w{k}": Continuous(bounds=(0, 1), decimals=6) for k in range(9)}
+    found = _every_value({**wide, "narrow": ASSAY})
+    assert list(found) == ["narrow", "w0", "w1", "w2", "w3"]
+    assert _every_value({"huge": Continuous(bounds=(0, 100), decimals=6)}) == {}
 
 
 def test_edges_come_back_from_a_model_file_exactly() -> None:

@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 COARSE, VALUES = "coarse one-way marginals", "frequent values"
 COARSE_CELLS, FINE_CELLS = 32, 64
-MOST_VALUES = 1 << 18  # of a column in which frequent values are looked for
+MOST_VALUES = 1 << 22  # of all columns together in which frequent values are looked for
 MOST_FREQUENT = 20
 FREQUENT_CHANCE = 0.01  # that noise alone makes some value of a column look frequent
 TAIL_STDS = 3.0  # of its noise, which a tail of coarse cells must exceed to be kept
@@ -128,7 +128,7 @@ class OneWayMarginals:
 def _surveys(vault: Vault, schema: Schema, plan: Plan, columns: dict[str, Column]) -> dict[str, Survey]:
     coarse = {name: grid(column, COARSE_CELLS) for name, column in columns.items()}
     counts, std = _measured(vault, COARSE, plan, {name: [(name, cells)] for name, cells in coarse.items()})
-    every: dict[str, Axes] = {n: [(n, _EveryValue(c))] for n, c in columns.items() if c.size <= MOST_VALUES}
+    every = _every_value(columns)
     values, values_std = _measured(vault, VALUES, plan, every)
     none = np.empty(0, np.int64)
     return {
@@ -140,6 +140,13 @@ def _surveys(vault: Vault, schema: Schema, plan: Plan, columns: dict[str, Column
         )
         for name, cells in coarse.items()
     }
+
+
+def _every_value(columns: dict[str, Column]) -> dict[str, Axes]:
+    """Every value of the columns with the fewest, as many as fit into memory."""
+    by_size = sorted(columns, key=lambda name: columns[name].size)
+    total = np.cumsum([columns[name].size for name in by_size])
+    return {name: [(name, _EveryValue(columns[name]))] for name in by_size[: int((total <= MOST_VALUES).sum())]}
 
 
 def _measured(vault: Vault, label: str, plan: Plan, axes: dict[str, Axes]) -> tuple[dict[str, Floats], float]:
