@@ -1,6 +1,6 @@
 """Rules between columns, in a small language of their own: parsed, checked against the schema, never evaluated as code.
 
-    t4u = tt4 / fti / 10               a definition: the column is computed, not sampled
+    fti = tt4 / t4u / 10               a definition: the column is computed, not sampled
     systolic > diastolic               a constraint
     pregnant = 1 implies sex = F       a constraint under a condition; conditions are joined by `and`
 
