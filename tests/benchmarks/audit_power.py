@@ -36,8 +36,10 @@ def main() -> None:
             pair = audited.scores(system_entropy())
             with file.open("a") as out:
                 out.write(",".join(map(repr, map(float, pair))) + "\n")
-    pattern = f"{given.method}*.scores.csv"
-    scores = np.concatenate([np.loadtxt(path, delimiter=",", ndmin=2) for path in sorted(glob.glob(pattern))])
+    files = sorted({*map(Path, glob.glob(f"{given.method}*.scores.csv")), *([file] if file.exists() else [])})
+    if not files:
+        raise SystemExit("There are no scores here. Run it without --table first.")
+    scores = np.concatenate([np.loadtxt(path, delimiter=",", ndmin=2) for path in files])
     print(f"{'fits a side':>12} {'claimed mu':>11} {'proven mu':>10} {'share':>6} {'epsilon':>8} {'proven':>7}")
     for count in sorted({*(n for n in (100, 200, 300, 500, 700, 1_000, 1_500) if n < len(scores)), len(scores)}):
         found = audited.conclude(scores[:count], given.confidence)
