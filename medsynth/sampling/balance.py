@@ -36,12 +36,13 @@ def balanced(codes: Codes, schema: Schema, count: int, stream: Stream) -> Codes:
     """
     if len(codes) % count or (len(codes) // count).bit_count() != 1:
         raise ValueError("The candidates must be a power of two times as many as the rows.")
-    names = [name for name, column in schema.columns.items() if column.modelled]
-    bins = np.stack([_bins(codes[:, schema.names.index(name)]) for name in names], 1)
-    target = names.index(schema.target) if schema.target in names else None
     kept = np.arange(len(codes))
-    while len(kept) > count:
-        kept = _halved(bins, stream.permutation(kept), _Tables(bins, _pairs(len(names), target, stream)))
+    if len(kept) > count:  # a large sample has no more candidates than rows: nothing is tabulated
+        names = [name for name, column in schema.columns.items() if column.modelled]
+        bins = np.stack([_bins(codes[:, schema.names.index(name)]) for name in names], 1)
+        target = names.index(schema.target) if schema.target in names else None
+        while len(kept) > count:
+            kept = _halved(bins, stream.permutation(kept), _Tables(bins, _pairs(len(names), target, stream)))
     return np.asarray(codes[stream.permutation(kept)])
 
 

@@ -67,9 +67,8 @@ class Survey:
         counts = counts + (precision * (self.counts - sums) / pieces)[parent]
         left = std * math.sqrt(1 - float((precision / pieces)[parent].mean()))
         shares = np.exp(posterior_mode(counts, rows, left, np.log(self._widths(fine)), self._prior(fine)))
-        alone = (
-            std * self.std / math.hypot(std, self.std)
-        )  # of a coarse cell that is one fine cell, as those of tails are
+        # The noise of a coarse cell that is one fine cell, as those of tails are, by both measurements.
+        alone = std * self.std / math.hypot(std, self.std)
         totals = np.bincount(parent, counts).astype(np.float64)
         shares = np.where(self._kept(totals, alone)[parent], shares, 0.0)
         return np.asarray(shares / shares.sum())
