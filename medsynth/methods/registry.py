@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..errors import UsageError
+from ..errors import UsageError, did_you_mean
 from .protocol import Method, MethodModule, Preset
 from .settings import MethodConfig, read_settings
 
@@ -37,7 +37,7 @@ def settle(method: str | None, preset: str | None = None) -> str:
         raise UsageError(f"There is no preset {preset!r}. The presets are: {', '.join(owners)}.")
     chosen = method or (owners[preset].name if preset is not None else DEFAULT)
     if chosen not in METHODS:
-        raise UsageError(f"There is no method {chosen!r}. The methods are: {', '.join(METHODS)}.")
+        raise UsageError(f"There is no method {chosen!r}.{did_you_mean(chosen, METHODS)}")
     if preset is not None and chosen != owners[preset].name:
         raise UsageError(f"`preset` {preset} belongs to {owners[preset].name}. Leave `method` out.")
     return chosen

@@ -32,20 +32,21 @@ Codes = NDArray[np.int32]
 
 
 class CellMap(Protocol):
-    """A public map from a column's codes to cells."""
+    """A public map from codes to cells: of a column, (rows,), or of several, (rows, columns)."""
 
     @property
     def cells(self) -> int:
         """How many cells there are."""
 
     def cell_of(self, codes: Codes) -> NDArray[np.integer]:
-        """The cell of each code."""
+        """The cell of each row."""
 
 
 CHUNK_ROWS = 8192  # rows whose gradients are summed at once
 DISTANCE_UNIT = 2.0**-20  # guesses of tables are rounded to it, so that distances are whole multiples of it
 LARGEST_GUESS = 2.0**40  # of rows in a table
-Axes = Sequence[tuple[str, CellMap]]  # the axes of a contingency table: column and map each; "" is any column
+# The axes of a contingency table: a column, or several, and the map from their codes to cells; "" is any column.
+Axes = Sequence[tuple[str | tuple[str, ...], CellMap]]
 
 
 class Vault:
@@ -71,17 +72,23 @@ class Vault:
         """Noisy counts over the cells of each named column: tables of one axis. A map named "" counts rows."""
         return self.measure_marginals(label, {name: [(name, cells)] for name, cells in maps.items()})
 
-    def measure_marginals(self, label: str, tables: Mapping[str, Axes]) -> dict[str, NDArray[np.float64]]:
+    def measure_marginals(
+        self, label: str, tables: Mapping[str, Axes], weights: Mapping[str, float] | None = None
+    ) -> dict[str, NDArray[np.float64]]:
         """Noisy contingency tables, all in one release: one axis a named column, of its map's cells.
 
-        A row adds one to one cell of each of the k tables: L2 sensitivity sqrt(k), times the most rows of a patient.
-        Raises BudgetError if the plan does not hold the measurement.
+        A row adds one to one cell of each table. Counts are multiplied by the table's weight, one if not given, noised
+        and divided by it again: L2 sensitivity the root of the sum of squared weights, times the most rows of a
+        patient. Raises BudgetError if the plan does not hold the measurement, ValueError for a weight of zero or less.
         """
-        sensitivity = self._max_rows * math.sqrt(len(tables))
+        each = weights or dict.fromkeys(tables, 1.0)
+        if min(each.values(), default=1.0) <= 0:
+            raise ValueError("The weights of tables must be above zero.")
+        sensitivity = self._max_rows * math.hypot(*(each[name] for name in tables))
 
         def draw(event: Event) -> Release:
             std = event.multiplier * sensitivity
-            return Release([self.__noised(self.__counts(axes), std) for axes in tables.values()])
+            return Release([self.__noised(self.__counts(axes), std / each[name]) for name, axes in tables.items()])
 
         return dict(zip(tables, self.__releases.release(label, sensitivity, draw).arrays, strict=True))
 
@@ -246,7 +253,9 @@ class Vault:
         mix = torch.from_numpy((draws[:, 1] >> np.uint64(11)).astype(np.float64) * 2.0**-53).to(pool)
         return features(lot).to(pool), pool[partner], mix
 
-    def __column(self, name: str) -> Codes:
+    def __column(self, name: str | tuple[str, ...]) -> Codes:
+        if isinstance(name, tuple):
+            return self.__codes[:, [self._names.index(one) for one in name]]
         return self.__codes[:, self._names.index(name) if name else 0]
 
     def __counts(self, axes: Axes) -> NDArray[np.int64]:

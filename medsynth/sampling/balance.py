@@ -4,7 +4,8 @@ Independent rows add multinomial noise to every table, which no privacy asks for
 drawn and halved k times: candidates are paired at random, and of each pair the row is kept that brings the tables of
 the kept nearer to those of the left out (greedy vector balancing; kernel halving of Dwivedi and Mackey 2021, without
 its kernel). Exchanging the rows of every pair exchanges kept and left out, so that each candidate is kept with a chance
-of exactly one half: a single row still has the model's distribution. The rows together are not independent.
+of exactly one half: a single row still has the model's distribution. Of small samples some rows are then exchanged for
+candidates left out, towards the expected counts of all but rare cells. The rows together are not independent.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ Whole = NDArray[np.int64]
 MOST_CANDIDATES, MOST_CELLS, MOST_HALVINGS = 80_000, 4_000_000, 4
 MOST_BINS = 20  # of a column, in the tables
 MOST_TABLES = 300  # two-way tables balanced by one halving; of a wide table others are drawn for each
+MOST_SWEEPS, MOST_EXCHANGES = 2, 10_000  # of looking at every kept row once; of rows looked at in all
+TRIES = 32  # candidates that a kept row may be exchanged for in one sweep
 BLOCK_PAIRS = 4096  # pairs of candidates whose cells are in memory at once
 
 
@@ -43,6 +46,7 @@ def balanced(codes: Codes, schema: Schema, count: int, stream: Stream) -> Codes:
         target = names.index(schema.target) if schema.target in names else None
         while len(kept) > count:
             kept = _halved(bins, stream.permutation(kept), _Tables(bins, _pairs(len(names), target, stream)))
+        kept = _exchanged(bins, kept, _Tables(bins, _pairs(len(names), target, stream)), stream)
     return np.asarray(codes[stream.permutation(kept)])
 
 
@@ -98,3 +102,31 @@ def _halved(bins: Whole, order: Whole, tables: _Tables) -> Whole:
             gap[leave] -= weights[leave]
             kept.append(row)
     return np.array(kept)
+
+
+def _exchanged(bins: Whole, kept: Whole, tables: _Tables, stream: Stream) -> Whole:
+    """The `kept` rows, some exchanged for candidates that bring the tables nearer to those of all candidates.
+
+    A cell in which less than one row is expected keeps what the halvings left in it: what is rare is not moved to where
+    more rows are.
+    """
+    sweeps = min(MOST_SWEEPS, MOST_EXCHANGES // len(kept))
+    if not sweeps:
+        return kept
+    blocks = np.array_split(bins, max(1, len(bins) // BLOCK_PAIRS))
+    cells = np.concatenate([tables.of(block).astype(np.int32) for block in blocks])
+    expected = np.bincount(cells.ravel(), minlength=tables.cells) * (len(kept) / len(bins))
+    now = np.bincount(cells[kept].ravel(), minlength=tables.cells)
+    gap = np.where(expected < 1, 0.0, now - expected)
+    weights = 1 / (1 + expected)
+    kept, inside = kept.copy(), np.isin(np.arange(len(bins)), kept)
+    for _ in range(sweeps):
+        tries = stream.integers(0, len(bins), (len(kept), TRIES))
+        for k in stream.permutation(len(kept)).tolist():
+            gap[cells[kept[k]]] -= 1
+            found = np.append(kept[k], tries[k][~inside[tries[k]]])
+            at = cells[found]
+            best = found[((2 * gap[at] + 1) * weights[at]).sum(1).argmin()]
+            gap[cells[best]] += 1
+            inside[kept[k]], inside[best], kept[k] = False, True, best
+    return kept

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,13 @@ from ..errors import ArtifactError, MedsynthError, UsageError
 from ..methods import registry
 from ..methods.settings import restored_settings
 from ..rng import numpy_stream, stream_seed
-from ..transforms.conditions import parse
+from ..transforms.conditions import Range, Where, hull, met, parse
 from ..transforms.table_codec import csv_cells, decode
 from .balance import balanced, halvings
 from .patients import ROWS_PER_PATIENT, assign_patients, fresh_columns
 from .rejection import Codes, Sampler, rejection_sample
 
+RANGE_ROUNDS = 2_000  # of drawing anew the rows that lie between the ranges of a condition
 CHUNK_ROWS = 100_000  # rows in memory at once while a file is written
 
 
@@ -28,7 +29,7 @@ def sample_codes(
     model: Model,
     n: int | None = None,
     seed: int | None = None,
-    where: Sequence[str] = (),
+    where: Where = (),
     balance: bool = False,
     first: int = 0,
 ) -> Codes:
@@ -40,7 +41,7 @@ def sample_codes(
     if count < 1:
         raise UsageError("`n` must be one or more.")
     schema = model.schema
-    sampler = _method_sampler(model, _conditions(model, where, balance))
+    sampler = _method_sampler(model, *_conditions(model, where, balance))
     fresh = fresh_columns(schema, first, count)
     with _broken_model():
         times = 2 ** halvings(count, len(schema.columns))
@@ -55,31 +56,50 @@ def sample_codes(
     return codes
 
 
-def _conditions(model: Model, where: Sequence[str], balance: bool) -> dict[str, Any]:
-    """The arguments of conditional sampling. Raises UsageError for conditions that the model's method cannot meet."""
+def _conditions(model: Model, where: Where, balance: bool) -> tuple[dict[str, Any], dict[str, tuple[Range, ...]]]:
+    """The arguments of conditional sampling, and the columns that may lie in one of several ranges.
+
+    Raises UsageError for conditions that the model's method cannot meet.
+    """
     if not where and not balance:
-        return {}
-    conditions = {"where": parse(where, model.schema.core), "balance": balance}
+        return {}, {}
+    ranges = parse(where, model.schema.core)
+    conditions = {"where": {name: hull(some) for name, some in ranges.items()}, "balance": balance}
+    apart = {name: some for name, some in ranges.items() if len(some) > 1}
     if not registry.find(model.method, model.preset).conditional_sampling:
         takers = ", ".join(name for name, other in registry.METHODS.items() if other.conditional_sampling)
         raise UsageError(f"`where` and `balance` need a model of {takers}; this is one of {model.method}.")
-    return conditions
+    return conditions, apart
 
 
-def _method_sampler(model: Model, conditions: dict[str, Any]) -> Sampler:
-    """The method's generator as a function of rows, seed and given columns, which are put into its rows."""
+def _method_sampler(model: Model, conditions: dict[str, Any], apart: dict[str, tuple[Range, ...]]) -> Sampler:
+    """The method's generator as a function of rows, seed and given columns, which are put into its rows.
+
+    It draws within single ranges. Of a column with several, `apart`, it draws within all that they span, and rows in
+    between are drawn anew.
+    """
     method = registry.find(model.method, model.preset)
     module, core = method.load(model.preset), model.schema.core
     config = restored_settings(module.Config, model.config)
 
-    def sampler(rows: int, seed: int | None, fixed: dict[str, Codes] | None = None) -> Codes:
+    def drawn(rows: int, seed: int | None, fixed: dict[str, Codes] | None = None) -> Codes:
         given = {**conditions, "fixed": fixed} if fixed and method.conditional_sampling else conditions
         codes: Codes = module.generate(model.tensors, config, core, model.rows, rows, seed, **given)
         for name, own in (fixed or {}).items():
             codes[:, core.names.index(name)] = own
         return codes
 
-    return sampler
+    def sampler(rows: int, seed: int | None, fixed: dict[str, Codes] | None = None) -> Codes:
+        codes, stream = drawn(rows, seed, fixed), numpy_stream(seed, "ranges")
+        for _ in range(RANGE_ROUNDS):
+            bad = ~np.all([met(codes[:, core.names.index(n)], some) for n, some in apart.items()], axis=0)
+            if not bad.any():
+                return codes
+            again = {name: own[bad] for name, own in (fixed or {}).items()}
+            codes[bad] = drawn(int(bad.sum()), int(stream.integers(2**62)), again or None)
+        raise UsageError("Hardly a row meets these conditions together. Leave one out or widen a range.")
+
+    return sampler if apart else drawn
 
 
 @contextmanager
@@ -97,14 +117,15 @@ def sample(
     model: Model | Path | str,
     n: int | None = None,
     seed: int | None = None,
-    where: Sequence[str] = (),
+    where: Where = (),
     balance: bool = False,
 ) -> pd.DataFrame:
     """`n` synthetic rows (by default as many as the model's public row count), in the original's columns.
 
     Their dtypes are those that the schema declares, or its columns' kinds have.
 
-    `seed` repeats the sample. `where`: conditions such as "sex=F" or "age=40..60"; `balance`: as many rows a class.
+    `seed` repeats the sample. `where`: a condition such as "sex=F", "age=40..60", "age=60.." or "sex=F,M", a list of
+    them, or a mapping such as {"sex": ["F", "M"], "age": (60, None)}; `balance`: as many rows a class.
     Raises UsageError unless n is positive and the conditions can be met, ArtifactError for a broken model.
     """
     model = model if isinstance(model, Model) else load(model)
@@ -112,14 +133,14 @@ def sample(
 
 
 def sample_csv(
-    model: Model, n: int | None = None, seed: int | None = None, where: Sequence[str] = (), balance: bool = False
+    model: Model, n: int | None = None, seed: int | None = None, where: Where = (), balance: bool = False
 ) -> str:
     """The same as CSV text, numbers with their exact decimals."""
     return "".join(csv_chunks(model, n, seed, where, balance))
 
 
 def csv_chunks(
-    model: Model, n: int | None = None, seed: int | None = None, where: Sequence[str] = (), balance: bool = False
+    model: Model, n: int | None = None, seed: int | None = None, where: Where = (), balance: bool = False
 ) -> Iterator[str]:
     """That text in chunks, so that any number of rows is sampled in constant memory."""
     for k, codes in enumerate(_chunks(model, n, seed, where, balance)):
@@ -128,13 +149,13 @@ def csv_chunks(
 
 
 def frames(
-    model: Model, n: int | None = None, seed: int | None = None, where: Sequence[str] = (), balance: bool = False
+    model: Model, n: int | None = None, seed: int | None = None, where: Where = (), balance: bool = False
 ) -> Iterator[pd.DataFrame]:
     """The same rows as frames, chunk by chunk."""
     return (decode(codes, model.schema) for codes in _chunks(model, n, seed, where, balance))
 
 
-def _chunks(model: Model, n: int | None, seed: int | None, where: Sequence[str], balance: bool) -> Iterator[Codes]:
+def _chunks(model: Model, n: int | None, seed: int | None, where: Where, balance: bool) -> Iterator[Codes]:
     count = model.rows if n is None else n
     for start in range(0, max(count, 1), CHUNK_ROWS):
         own = seed if start == 0 or seed is None else stream_seed(seed, f"rows from {start}")

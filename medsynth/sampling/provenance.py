@@ -11,7 +11,7 @@ import io
 import json
 import secrets
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from ..errors import MedsynthError
 from ..io.atomic import atomic_write
 from ..io.formats import is_parquet, unpacked
 from ..io.writer import write
+from ..transforms.conditions import Where, words
 from .pipeline import csv_chunks, frames
 
 SUFFIX = ".provenance.json"
@@ -56,7 +57,7 @@ def beside(table: Path) -> Path:
     return table.with_name(table.name + SUFFIX)
 
 
-def of(model: Model, path: Path, rows: int, seed: int, where: Sequence[str], balance: bool) -> Provenance:
+def of(model: Model, path: Path, rows: int, seed: int, where: Where, balance: bool) -> Provenance:
     """The provenance of `rows` rows that the model in the file `path` draws with `seed`."""
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     return Provenance(
@@ -64,14 +65,14 @@ def of(model: Model, path: Path, rows: int, seed: int, where: Sequence[str], bal
         model_sha256=digest,
         rows=rows,
         seed=seed,
-        where=tuple(where),
+        where=words(where),
         balance=balance,
         claim=claim(model),
     )
 
 
 def write_sample(
-    model: Model, path: Path, table: Path, rows: int, seed: int | None = None, where: Sequence[str] = (),
+    model: Model, path: Path, table: Path, rows: int, seed: int | None = None, where: Where = (),
     balance: bool = False, *, force: bool = False,
 ) -> int:  # fmt: skip
     """Draw rows of the model in the file `path` into the file `table`, and write their provenance beside it.

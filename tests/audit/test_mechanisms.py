@@ -69,7 +69,7 @@ def clipped_after_the_sum(patch: Patch) -> None:
 
 
 def no_root_of_tables(patch: Patch) -> None:
-    patch.setattr(vault, "math", SimpleNamespace(sqrt=lambda count: 1.0, prod=math.prod))
+    patch.setattr(vault, "math", SimpleNamespace(sqrt=lambda count: 1.0, hypot=lambda *weights: 1.0, prod=math.prod))
 
 
 def no_rows_of_a_patient(patch: Patch) -> None:

@@ -9,7 +9,8 @@ from medsynth.methods.shared.bins import Bins
 from medsynth.methods.shared.conditionals import class_totals, conditionals, smoothed
 from medsynth.methods.shared.digit_preference import DigitKinds, count_kinds, digit_kinds, draw_numbers, shrunk
 from medsynth.methods.shared.marginals import cleaned
-from medsynth.methods.warm_dp_cgan.class_marginals import ClassMarginals
+from medsynth.methods.warm_dp_cgan.class_marginals import REMEASURED, ClassMarginals
+from medsynth.methods.warm_dp_cgan.one_way_marginals import OneWayMarginals
 from medsynth.privacy.accounting.calibration import Query, make_plan
 from medsynth.privacy.release import Releases
 from medsynth.privacy.vault import Vault
@@ -86,6 +87,9 @@ def test_a_split_keeps_the_cuts_there_were() -> None:
     assert old.cells < new.cells <= 30
 
 
+NO_NUMBERS = OneWayMarginals(grids={}, shares={}, surveys={}, counts={}, std={})
+
+
 @pytest.mark.statistical
 def test_both_measurements_of_a_column_measured_again_count(rng: np.random.Generator) -> None:
     """Bins' counts by both measurements err less than by either; 400 tables a side, so the ratios below hold to 3 %.
@@ -98,16 +102,15 @@ def test_both_measurements_of_a_column_measured_again_count(rng: np.random.Gener
     bins = {"x": Bins.of(column, np.ones(100) / 100, None, 10)}
     classes = Grid(np.arange(3), False)
     true = np.stack([np.bincount(bins["x"].cell_of(codes[codes[:, 0] == k, 1]), minlength=10) for k in (0, 1)])
-    plan = make_plan([Query(label="again", weight=1.0)], epsilon=0.5, delta=1e-5, rows=2000)
-    std = plan.noise("again")
+    plan = make_plan([Query(label=REMEASURED, weight=1.0)], epsilon=0.5, delta=1e-5, rows=2000)
+    std = plan.noise(REMEASURED)
     errors, claimed = [], []
     for seed in range(40):
         entropy = SeededEntropy(seed)
         vault = Vault(codes, ("y", "x"), Releases(plan.ledger(entropy.source), entropy))
-        first = ClassMarginals.of(
-            bins, {"x": true + rng.normal(0, std, true.shape)}, {"x": std}, np.array([1000.0, 1000.0])
-        )
-        both = first.remeasured(vault, "again", std, ("y", classes))
+        tables = {"x": true + rng.normal(0, std, true.shape)}
+        first = ClassMarginals.of(bins, tables, {"x": std}, np.array([1000.0, 1000.0]), NO_NUMBERS)
+        both = first.remeasured(vault, std, ("y", classes), ["x"])
         now = both.bins["x"]
         parent = bins["x"].place[np.searchsorted(now.place, np.arange(now.cells))]
         exact = np.stack([np.bincount(now.cell_of(codes[codes[:, 0] == k, 1]), minlength=now.cells) for k in (0, 1)])
@@ -171,11 +174,11 @@ def test_a_rare_class_follows_its_counts_or_else_the_whole_table() -> None:
     whole = np.array([0.1, 0.2, 0.3, 0.4])
     own = np.array([0.9, 0.1, 0.0, 0.0])
     table = np.stack([5000 * whole, 100 * own])
-    clear = conditionals({"x": table + rng.normal(0, 1, table.shape)}, np.array([5000.0, 100.0]), {"x": 1.0}, {"x": 0})[
-        "x"
-    ]
+    known = {"x": table.sum(0) / table.sum()}
+    noisy = {"x": table + rng.normal(0, 1, table.shape)}
+    clear = conditionals(noisy, np.array([5000.0, 100.0]), {"x": 1.0}, {"x": 0}, known)["x"]
     assert np.abs(np.exp(clear[1]) - own).max() < 0.05 and np.abs(np.exp(clear[0]) - whole).max() < 0.01
-    blurred = conditionals({"x": table}, np.array([5000.0, 0.0]), {"x": 1e4}, {"x": 0})["x"]
+    blurred = conditionals({"x": table}, np.array([5000.0, 0.0]), {"x": 1e4}, {"x": 0}, {"x": whole})["x"]
     assert np.abs(np.exp(blurred[1]) - np.exp(blurred[0])).max() < 0.03
 
 
@@ -184,5 +187,6 @@ def test_totals_use_every_table() -> None:
     """The seed is fixed: it cannot fail by chance."""
     rng = np.random.default_rng(2)
     tables = {str(k): np.array([[30.0] * 10, [3.0] * 10]) + rng.normal(0, 5, (2, 10)) for k in range(20)}
-    totals = class_totals(tables, 330)
+    totals, noise = class_totals(tables, dict.fromkeys(tables, 5.0), 330)
+    assert noise == pytest.approx(5 * np.sqrt(10 / 20))
     assert totals.sum() == pytest.approx(330) and abs(totals[1] - 30) < 15

@@ -230,6 +230,7 @@ def test_another_public_file_is_another_fit(public: Any, cohort: pd.DataFrame, c
         run(cohort, clinic, resume=True, **options)
 
 
+@pytest.mark.nightly
 @pytest.mark.statistical
 def test_public_rows_are_read_at_the_levels_that_were_chosen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seeded_entropy: None

@@ -70,6 +70,7 @@ def test_it_states_what_it_is_and_what_the_paper_would_claim(quick: None, cohort
     assert math.isinf(loss_noise.claimed(0.01, 10_000, 0.0, 1e-5))
 
 
+@pytest.mark.nightly
 @pytest.mark.statistical
 def test_the_classes_are_learned(seeded_entropy: None) -> None:
     """The seed is fixed: it cannot fail by chance."""

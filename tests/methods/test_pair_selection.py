@@ -30,10 +30,10 @@ def test_the_pair_that_is_fitted_worst_is_measured(
     measured: list[list[str]] = []
     true = Vault.measure_marginals
 
-    def watched(self: Vault, label: str, tables: Any) -> Any:
+    def watched(self: Vault, label: str, tables: Any, weights: Any = None) -> Any:
         if label == TWO_WAY:
             measured.append(list(tables))
-        return true(self, label, tables)
+        return true(self, label, tables, weights)
 
     monkeypatch.setattr(Vault, "measure_marginals", watched)
     medsynth.fit(frame, no_dp=True, schema=schema, rows=600, seed=0)

@@ -57,6 +57,40 @@ def test_histograms_have_their_noise_and_sensitivity() -> None:
 
 
 @pytest.mark.statistical
+def test_heavier_tables_have_less_noise_and_the_sensitivity_says_so() -> None:
+    """Weights of 3 and 1: noise in the proportion of 1 to 3, sensitivity the root of ten. The seed is fixed."""
+    codes = np.zeros((ROWS, 2), np.int32)
+    wide = Grid(np.arange(5001), False)
+    vault, ledger, _, plan = build(codes)
+    tables = {"one": [("a", wide)], "other": [("b", wide)]}
+    noise = vault.measure_marginals("h", tables, {"one": 3.0, "other": 1.0})
+    for name, weight in (("one", 3.0), ("other", 1.0)):
+        std = plan.noise("h") * np.sqrt(10) / weight
+        assert stats.kstest(noise[name][1:] / std, "norm").pvalue > 1e-4
+    assert ledger.entries[0].sensitivity == pytest.approx(np.sqrt(10))
+    with pytest.raises(ValueError, match="above zero"):
+        build(codes)[0].measure_marginals("h", tables, {"one": 0.0, "other": 1.0})
+
+
+class BothZero:
+    """Whether two columns are zero at once: a map of several columns."""
+
+    cells = 2
+
+    def cell_of(self, codes: Any) -> Any:
+        return (codes == 0).all(1).astype(np.int64)
+
+
+@pytest.mark.statistical
+def test_an_axis_may_be_a_map_of_several_columns() -> None:
+    """The seed is fixed: it cannot fail by chance."""
+    codes = np.repeat([[0, 0], [1, 0], [0, 2]], [200, 150, 50], axis=0).astype(np.int32)
+    vault, ledger, _, _ = build(codes, epsilon=5000.0, steps=1)
+    found = vault.measure_marginals("h", {"both": [("a", LEVELS), (("a", "b"), BothZero())]})["both"]
+    assert np.allclose(found, [[50, 200], [150, 0], [0, 0]], atol=1.5) and ledger.entries[0].sensitivity == 1
+
+
+@pytest.mark.statistical
 def test_histograms_are_exact_where_noise_is_nearly_none() -> None:
     """The seed is fixed: it cannot fail by chance."""
     codes = np.repeat([[0, 2], [1, 2]], [300, 100], axis=0).astype(np.int32)

@@ -48,16 +48,24 @@ class CanaryVault:
         """As the vault's."""
         return self.measure_marginals(label, {name: [(name, cells)] for name, cells in maps.items()})
 
-    def measure_marginals(self, label: str, tables: dict[str, Axes]) -> dict[str, Floats]:
-        """As the vault's: a canary adds one to one cell of each table."""
-        found = self.vault.measure_marginals(label, tables)
-        cells = []
-        for axes in tables.values():
+    def measure_marginals(
+        self, label: str, tables: dict[str, Axes], weights: dict[str, float] | None = None
+    ) -> dict[str, Floats]:
+        """As the vault's: a canary adds its weight to one cell of each table."""
+        found = self.vault.measure_marginals(label, tables, weights)
+        each, cells, scale = weights or dict.fromkeys(tables, 1.0), [], []
+        for key, axes in tables.items():
             shape = tuple(cells.cells for _, cells in axes)
-            places = [cells.cell_of(self.codes[:, self.names.index(name) if name else 0]) for name, cells in axes]
-            cells.append(np.eye(int(np.prod(shape)))[np.ravel_multi_index(places, shape)])
-        self._learn(label, np.concatenate(cells, 1))
+            places = [cells.cell_of(self._codes_of(name)) for name, cells in axes]
+            cells.append(each[key] * np.eye(int(np.prod(shape)))[np.ravel_multi_index(places, shape)])
+            scale.append(np.full(int(np.prod(shape)), 1 / each[key]))
+        self._learn(label, np.concatenate(cells, 1), np.concatenate(scale))
         return found
+
+    def _codes_of(self, name: str | tuple[str, ...]) -> Codes:
+        if isinstance(name, tuple):
+            return self.codes[:, [self.names.index(one) for one in name]]
+        return self.codes[:, self.names.index(name) if name else 0]
 
     def measure_gradient_sum(
         self,

@@ -89,6 +89,8 @@ class WatchedVault:
             # Parameters in groups have noise in proportion to their group's bound.
             groups = arguments[5] if name == "measure_pair_gradient_sum" else None
             scale = 1.0 if groups is None else np.array(groups.bounds)[groups.of.numpy()]
+            if name == "measure_marginals" and arguments[2:]:  # noise of a table in inverse proportion to its weight
+                scale = np.concatenate([np.full(found[0][key].size, 1 / w) for key, w in arguments[2].items()])
             self._learn(str(arguments[0]), scale)
             self._left -= 1
             if not self._left:

@@ -31,6 +31,7 @@ AXES: dict[str, Axes] = {
     "b": [("c1", CELLS)],
     "a x b": [("c0", CELLS), ("c1", CELLS)],
 }
+WEIGHTS = {"a": 2.0, "b": 1.0, "a x b": 0.5}
 
 
 def single(present: bool) -> Table:
@@ -51,12 +52,13 @@ def patient(present: bool) -> Table:
 
 
 def _marginals(rows: int) -> Score:
-    """The target's own cells, which k tables each gain by its rows at once."""
+    """The target's own cells, which k tables of different weights each gain by its rows at once."""
 
     def score(vault: Vault) -> float:
-        found = vault.measure_marginals(LABEL, AXES)
-        total = found["a"][2] + found["b"][2] + found["a x b"][2, 2]
-        return float(total) / (rows * len(AXES))
+        found = vault.measure_marginals(LABEL, AXES, WEIGHTS)
+        own = {"a": found["a"][2], "b": found["b"][2], "a x b": found["a x b"][2, 2]}
+        squares = {name: weight**2 for name, weight in WEIGHTS.items()}
+        return float(sum(squares[name] * count for name, count in own.items())) / (rows * sum(squares.values()))
 
     return score
 
@@ -96,7 +98,7 @@ def _levels_of_codes(present: bool, releases: Recorder) -> Callable[[], float]:
 
 
 COUNTS = (
-    Case(name="marginals", worst_case="one row in one cell of each of three tables",
+    Case(name="marginals", worst_case="one row in one cell of each of three tables of weights 2, 1, 0.5",
          attack=of_vault(_marginals(1), single)),
     Case(name="marginals, patients", worst_case="four equal rows of one patient", max_rows=PATIENT_ROWS,
          attack=of_vault(_marginals(PATIENT_ROWS), patient)),

@@ -16,6 +16,7 @@ from ...privacy import partition_selection
 from ...privacy.accounting.events import Event, Thresholded
 from ...privacy.accounting.ledger import Ledger
 from ...rng import Entropy, system_entropy
+from ...schema.magnitudes import MAGNITUDES
 from ..finding import Finding
 from ..recorder import Recorder
 from ..statistics import upper_rate
@@ -52,7 +53,7 @@ def _counts(present: bool, releases: Recorder) -> Callable[[], float]:
             mean(kinds, len(COLUMNS), 1, -1, 2 * ROWS)  # cells that are words
             + mean(target, 1, 2, 0, ROWS)
             + mean(levels, len(COLUMNS) - 1, 2, 0, ROWS)
-            + mean(formats, len(COLUMNS), 1, -1, 2 * ROWS)  # cells that are no number
+            + mean(formats, len(COLUMNS), 1, MAGNITUDES - 1, 2 * ROWS)  # cells that are no number
         ) / len(ALL_LABELS)
 
     return trial

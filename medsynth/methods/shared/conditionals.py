@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
 CURVATURE_STD = 0.35  # prior standard deviation of the second difference of log shares between cells of a histogram
 REFERENCE_CELLS = 128  # of a histogram; between finer cells second differences are smaller
 TAIL_SHARE = 0.02  # of the rows: a tail of so few is cut off where it does not rise above the noise
@@ -14,29 +18,63 @@ TAIL_THRESHOLD = 3.0  # standard deviations of noise that a tail must exceed to 
 LOG_RATIO_STD = 4.0  # prior standard deviation of a class's log ratio to the whole table, a bin
 NEIGHBOUR_STD = 1.0  # of the difference of such log ratios between neighbouring bins of a number
 NEWTON_STEPS = 60
+FITTING_ROUNDS = 20  # of iterative proportional fitting
 
 
-def posterior_mode(counts: Floats, total: float, std: float, base: Floats, precision: Floats) -> Floats:
-    """Log shares, (cells,), that are likeliest given noisy `counts` of `total` rows.
+@dataclass(frozen=True)
+class Counts:
+    """Noisy counts of groups of cells: `group` (cells,) is the group of each; noise of standard deviation `std`."""
 
-    Counts are `total` times shares plus Gaussian noise of `std`; the log shares are `base` plus a tilt with a normal
-    prior of the given `precision`, (cells, cells). Damped Gauss-Newton steps.
+    group: Whole
+    counts: Floats
+    std: float
+
+    @classmethod
+    def of_cells(cls, counts: Floats, std: float) -> Counts:
+        """Counts of the cells themselves."""
+        return cls(np.arange(len(counts)), counts, std)
+
+    def on(self, inside: NDArray[np.bool_]) -> Counts:
+        """These counts where only the cells `inside` have rows."""
+        return Counts(self.group[inside], self.counts, self.std)
+
+    @property
+    def even(self) -> Floats:
+        """Rows of each cell, (cells,), were those of a group spread evenly, and none too few for its noise."""
+        cells = np.bincount(self.group, minlength=len(self.counts))
+        return np.asarray((np.maximum(self.counts, self.std) / np.maximum(cells, 1))[self.group])
+
+    @property
+    def matrix(self) -> Floats:
+        """What adds cells up to groups, in standard deviations of the noise: (groups, cells)."""
+        return np.asarray((self.group == np.arange(len(self.counts))[:, None]) / self.std)
+
+
+def posterior_mode(measured: Sequence[Counts], total: float, base: Floats, precision: Floats) -> Floats:
+    """Log shares, (cells,), that are likeliest given noisy counts of `total` rows in groups of cells.
+
+    Counts are `total` times shares plus Gaussian noise; the log shares are `base` plus a tilt with a normal
+    prior of the given `precision`, (cells, cells). Damped Gauss-Newton steps, which begin at the counts: from a base
+    far away they may end beside the mode.
 
     Subtracting a constant from counts and cutting at zero, the usual projection, leaves the noise standing in every
     empty cell of a tail and of a rare class; here a cell whose rows are few against the noise follows the prior.
     """
-    tilt, damping = np.zeros(len(counts)), 1.0
+    sums = total * np.concatenate([one.matrix for one in measured])
+    counts = np.concatenate([one.counts / one.std for one in measured])
+    start = np.log(np.mean([one.even for one in measured], axis=0))
+    tilt, damping = start - start.mean() - base + base.mean(), 1.0
 
     def cost(t: Floats) -> float:
-        gap = counts - total * np.exp(log_softmax(base + t))
-        return float(gap @ gap / (2 * std**2) + t @ precision @ t / 2)
+        gap = counts - sums @ np.exp(log_softmax(base + t))
+        return float(gap @ gap / 2 + t @ precision @ t / 2)
 
     now = cost(tilt)
     for _ in range(NEWTON_STEPS):
         shares = np.exp(log_softmax(base + tilt))
-        slope = total * (np.diag(shares) - np.outer(shares, shares))
-        gradient = precision @ tilt - slope @ (counts - total * shares) / std**2
-        curve = slope @ slope / std**2 + precision + damping * np.eye(len(counts))
+        slope = sums * shares - np.outer(sums @ shares, shares)
+        gradient = precision @ tilt - slope.T @ (counts - sums @ shares)
+        curve = slope.T @ slope + precision + damping * np.eye(len(base))
         step = np.linalg.solve(curve, gradient)
         new = cost(tilt - step)
         if new < now:
@@ -70,7 +108,7 @@ def smoothed(counts: Floats, rows: int, std: float, gaps: int) -> Floats:
     precision[:values, :values] += (
         curvature.T @ curvature / (CURVATURE_STD * min(1.0, REFERENCE_CELLS / values) ** 1.5) ** 2
     )
-    shares = np.exp(posterior_mode(counts, rows, std, np.zeros(cells), precision))
+    shares = np.exp(posterior_mode([Counts.of_cells(counts, std)], rows, np.zeros(cells), precision))
     for end in (1, -1):
         shares[:values] = _trimmed(counts[:values][::end], shares[:values][::end], std)[::end]
     return np.asarray(shares / shares.sum())
@@ -83,30 +121,44 @@ def _trimmed(counts: Floats, shares: Floats, std: float) -> Floats:
     return np.where(keep, shares, 0.0)
 
 
-def class_totals(tables: dict[str, Floats], rows: int) -> Floats:
-    """Rows of each class, (classes,), from all class-by-bin tables: each sums to them, with noise by its bins."""
-    weight = np.array([1 / t.shape[1] for t in tables.values()])
+def class_totals(tables: dict[str, Floats], std: dict[str, float], rows: int) -> tuple[Floats, float]:
+    """Rows of each class, (classes,), and the noise of one: each class-by-bin table sums to them, with noise by its
+    bins and the standard deviation `std` of its cells.
+    """
+    weight = np.array([1 / (t.shape[1] * std[name] ** 2) for name, t in tables.items()])
     sums = np.array([t.sum(1) for t in tables.values()])
     found = np.maximum(np.tensordot(weight, sums, 1) / weight.sum(), 0.0)
-    return np.asarray(found * rows / found.sum()) if found.sum() > 0 else np.full(len(found), rows / len(found))
+    totals = found * rows / found.sum() if found.sum() > 0 else np.full(len(found), rows / len(found))
+    return np.asarray(totals), float(weight.sum() ** -0.5)
 
 
 def conditionals(
-    tables: dict[str, Floats], totals: Floats, std: dict[str, float], ordered: dict[str, int]
+    tables: dict[str, Floats],
+    totals: Floats,
+    std: dict[str, float],
+    ordered: dict[str, int],
+    whole: Mapping[str, Floats],
 ) -> dict[str, Floats]:
     """Log p(bin | class), (classes, bins) a column, near the whole table's shares unless the counts differ clearly.
 
-    `std`: of each column's noise. `ordered`: how many first bins of a column are neighbours in value.
+    `std`: of each column's noise. `ordered`: how many first bins of a column are neighbours in value. `whole`: the
+    whole table's shares of bins, (bins,) a column, to which the classes add up.
     """
     found = {}
     for name, table in tables.items():
         bins = table.shape[1]
-        smoothness = _difference_precision(bins, ordered[name], 1, NEIGHBOUR_STD)
-        whole = posterior_mode(
-            table.sum(0), totals.sum(), std[name] * len(totals) ** 0.5, np.zeros(bins), 0.02 * np.eye(bins)
-        )
-        precision = np.eye(bins) / LOG_RATIO_STD**2 + smoothness
-        found[name] = np.stack(
-            [posterior_mode(row, total, std[name], whole, precision) for row, total in zip(table, totals, strict=True)]
-        )
+        precision = np.eye(bins) / LOG_RATIO_STD**2 + _difference_precision(bins, ordered[name], 1, NEIGHBOUR_STD)
+        each = [
+            posterior_mode([Counts.of_cells(row, std[name])], total, np.log(whole[name]), precision)
+            for row, total in zip(table, totals, strict=True)
+        ]
+        found[name] = _adding_up(np.exp(np.stack(each)), totals / totals.sum(), whole[name])
     return found
+
+
+def _adding_up(shares: Floats, classes: Floats, whole: Floats) -> Floats:
+    """Log shares, (classes, bins), near the given ones that add up to `whole` (bins,) by the shares of `classes`."""
+    for _ in range(FITTING_ROUNDS):
+        shares = shares * (whole / np.maximum(classes @ shares, 1e-12))
+        shares = shares / shares.sum(1, keepdims=True)
+    return np.asarray(np.log(np.maximum(shares, 1e-12)))

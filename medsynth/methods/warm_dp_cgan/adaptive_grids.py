@@ -14,10 +14,7 @@ from ...privacy.accounting.calibration import Plan
 from ...privacy.vault import Axes, Vault
 from ...schema import Column, Schema
 from ...transforms.grid import Grid, grid
-from ..shared.bins import grids
-from ..shared.conditionals import posterior_mode
-from ..shared.decoder import cleaned_histograms, decoder_axes
-from ..shared.labels import ONE_WAY
+from ..shared.conditionals import Counts, posterior_mode
 from ..shared.marginals import Condition
 
 Floats = NDArray[np.float64]
@@ -55,22 +52,28 @@ class Survey:
             edges.append(np.arange(first, last, -(-int(last - first) // pieces)))
         return Grid(np.unique(np.concatenate(edges)), self.coarse.gaps)
 
+    def parents(self, fine: Grid) -> Whole:
+        """The coarse cell of each cell of `fine`: (cells,)."""
+        return np.asarray(np.searchsorted(self.coarse.ends, fine.ends[:-1], side="right") - 1)
+
+    def measured(self, fine: Grid, counts: Floats, std: float) -> list[Counts]:
+        """Both measurements as counts of groups of the cells of `fine`."""
+        return [Counts.of_cells(counts, std), Counts(self.parents(fine), self.counts, self.std)]
+
     def shares(self, fine: Grid, counts: Floats, rows: int, std: float) -> Floats:
         """Shares of the cells of `fine`, (cells,), by their noisy counts and the coarse ones.
 
         The likeliest log densities that curve little, frequent values apart; tails that do not rise above the noise of
         the coarse cells are cut off: what is left of it at the far end of the bounds would be outliers.
         """
-        parent = np.searchsorted(self.coarse.ends, fine.ends[:-1], side="right") - 1
+        measured = self.measured(fine, counts, std)
+        shares = np.exp(posterior_mode(measured, rows, np.log(self._widths(fine)), self._prior(fine)))
+        parent = self.parents(fine)
         pieces, sums = np.bincount(parent), np.bincount(parent, counts)
-        precision = pieces * std**2 / (pieces * std**2 + self.std**2)  # of the coarse count, as one of its pieces' sum
-        counts = counts + (precision * (self.counts - sums) / pieces)[parent]
-        left = std * math.sqrt(1 - float((precision / pieces)[parent].mean()))
-        shares = np.exp(posterior_mode(counts, rows, left, np.log(self._widths(fine)), self._prior(fine)))
+        precision = pieces * std**2 / (pieces * std**2 + self.std**2)  # of the coarse count, as its pieces' sum
         # The noise of a coarse cell that is one fine cell, as those of tails are, by both measurements.
         alone = std * self.std / math.hypot(std, self.std)
-        totals = np.bincount(parent, counts).astype(np.float64)
-        shares = np.where(self._kept(totals, alone)[parent], shares, 0.0)
+        shares = np.where(self._kept(sums + precision * (self.counts - sums), alone)[parent], shares, 0.0)
         return np.asarray(shares / shares.sum())
 
     def _widths(self, fine: Grid) -> Floats:
@@ -103,28 +106,8 @@ class _EveryValue:
         return codes.astype(np.int64)
 
 
-@dataclass(frozen=True, kw_only=True)
-class OneWayMarginals:
-    """Shares of the cells of number columns on their fine `grids`, and of the kinds of numbers by preferred digits."""
-
-    grids: dict[str, Grid]
-    shares: dict[str, Floats]
-
-    @classmethod
-    def measure(cls, vault: Vault, schema: Schema, plan: Plan, bins: int) -> OneWayMarginals:
-        """Of the number columns with more than `bins` values: coarsely, their frequent values, then finely.
-
-        A row adds one to one cell of each of the k tables of a measurement: sensitivity sqrt(k).
-        """
-        columns = {name: schema.columns[name] for name in grids(schema, bins)}
-        surveys = _surveys(vault, schema, plan, columns)
-        fine = {name: found.fine_grid() for name, found in surveys.items()}
-        noisy, std = _measured(vault, ONE_WAY, plan, decoder_axes(schema, fine))
-        shares = {n: found.shares(fine[n], noisy.pop(n), plan.rows, std) for n, found in surveys.items()}
-        return cls(grids=fine, shares=shares | cleaned_histograms(schema, noisy, plan.rows, std))
-
-
-def _surveys(vault: Vault, schema: Schema, plan: Plan, columns: dict[str, Column]) -> dict[str, Survey]:
+def surveys(vault: Vault, schema: Schema, plan: Plan, columns: dict[str, Column]) -> dict[str, Survey]:
+    """What the coarse measurements say of number `columns`."""
     coarse = {name: grid(column, COARSE_CELLS) for name, column in columns.items()}
     counts, std = _measured(vault, COARSE, plan, {name: [(name, cells)] for name, cells in coarse.items()})
     every = _every_value(columns)

@@ -6,55 +6,107 @@ The rows of a rare class are often in the tails of these columns, which coarse b
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...privacy.vault import CellMap, Vault
+from ...privacy.accounting.calibration import Plan
+from ...privacy.vault import Axes, CellMap, Vault
+from ...schema import Schema
 from ..shared.bins import Bins
-from ..shared.conditionals import conditionals
+from ..shared.conditionals import class_totals, conditionals
+from ..shared.marginals import without_spurious_missing
+from .derived_columns import DerivedColumn
+from .one_way_marginals import OneWayMarginals
+from .weights import noise_of_cells, weights_by_size
 
+BY_CLASS, REMEASURED = "class-by-bin marginals", "re-measured class marginals"
 Floats = NDArray[np.float64]
 SEPARATION_TO_REMEASURE = 0.7  # of the best column's difference between classes, from which a column is measured again
 FINER_BINS = 60  # of such a column, of even mass where all classes have the same weight
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ClassMarginals:
     """Noisy tables class by bin, (classes, bins) a column, their bins, and the standard deviation of their noise.
 
-    `base`: log p(bin | class) by them, (classes, bins) a column. `totals`: rows of each class, (classes,).
+    `base`: log p(bin | class) by them, (classes, bins) a column. `totals`: rows of each class, (classes,). `whole_std`:
+    the noise of a bin's rows of all classes, by these tables and the one-way marginals `numbers`.
     """
 
     bins: dict[str, Bins]
     tables: dict[str, Floats]
     std: dict[str, float]
     totals: Floats
+    numbers: OneWayMarginals
     base: dict[str, Floats]
+    whole_std: dict[str, float]
 
     @classmethod
     def of(
-        cls, bins: dict[str, Bins], tables: dict[str, Floats], std: dict[str, float], totals: Floats
-    ) -> ClassMarginals:
-        """With shares cleaned of the noise."""
-        base = conditionals(tables, totals, std, {name: bins[name].ordered for name in tables})
-        return cls(bins, tables, std, totals, base)
+        cls, bins: dict[str, Bins], tables: dict[str, Floats], std: dict[str, float], totals: Floats,
+        numbers: OneWayMarginals,
+    ) -> ClassMarginals:  # fmt: skip
+        """With shares cleaned of the noise, which add up over classes to those of the whole table."""
+        rows = float(totals.sum())
+        found = {n: numbers.with_classes(n, bins[n], table, std[n], rows) for n, table in tables.items()}
+        ordered = {name: bins[name].ordered for name in tables}
+        return cls(
+            bins=bins | {name: kept for name, (kept, _, _) in found.items()},
+            tables=tables, std=std, totals=totals, numbers=numbers,
+            base=conditionals(tables, totals, std, ordered, {name: whole for name, (_, whole, _) in found.items()}),
+            whole_std={name: noise for name, (_, _, noise) in found.items()},
+        )  # fmt: skip
 
-    def separating(self) -> list[str]:
-        """The columns whose shares differ between classes nearly as much as the best one's; classes weigh the same."""
-        distance = {name: float(np.abs(np.exp(b) - np.exp(b).mean(0)).sum()) for name, b in self.base.items()}
+    @classmethod
+    def measure(
+        cls, vault: Vault, plan: Plan, schema: Schema, given: tuple[str, CellMap], bins: dict[str, Bins],
+        derived: dict[str, DerivedColumn], numbers: OneWayMarginals, planned: int,
+    ) -> ClassMarginals:  # fmt: skip
+        """Of columns beside the target and derived ones, by the classes `given`; then of the separating ones again.
+
+        `planned`: the most bins of a number.
+        """
+        columns = [name for name in schema.names if name != schema.target]
+        axes: dict[str, Axes] = {name: [given, (name, bins[name])] for name in columns}
+        axes |= {name: column.axes(given) for name, column in derived.items()}
+        bins = bins | {name: column.bins for name, column in derived.items()}
+        most = {name: planned if name in numbers.grids or name in derived else bins[name].cells for name in axes}
+        weights = weights_by_size(most)  # by planned sizes: how many bins there are follows from noisy counts
+        noisy, std = vault.measure_marginals(BY_CLASS, axes, weights), noise_of_cells(weights, plan.noise(BY_CLASS))
+        target = schema.target or ""
+        categorical = target and schema.columns[target].categorical  # else its classes are bins of its values
+        levels, levels_std = numbers.of_levels(target if categorical else "")
+        totals, noise = class_totals(noisy | levels, std | levels_std, plan.rows)
+        totals = without_spurious_missing(totals, schema.columns.get(target), noise)
+        found = cls.of(bins, noisy, std, totals, numbers)
+        if REMEASURED not in plan.events:
+            return found
+        return found.remeasured(vault, plan.noise(REMEASURED), given, columns)
+
+    def separating(self, columns: Sequence[str]) -> list[str]:
+        """Those of `columns` whose shares differ between classes nearly as much as the best one's; classes weigh the
+        same.
+        """
+        shares = {name: np.exp(self.base[name]) for name in columns}
+        distance = {name: float(np.abs(found - found.mean(0)).sum()) for name, found in shares.items()}
         return [name for name, far in distance.items() if far >= SEPARATION_TO_REMEASURE * max(distance.values())]
 
-    def remeasured(self, vault: Vault, label: str, multiplier: float, given: tuple[str, CellMap]) -> ClassMarginals:
-        """With the separating columns measured again, the two measurements of each bin combined by their precision."""
+    def remeasured(
+        self, vault: Vault, multiplier: float, given: tuple[str, CellMap], columns: Sequence[str]
+    ) -> ClassMarginals:
+        """With the separating ones of `columns` measured again, the two measurements of each bin combined by their
+        precision.
+        """
         bins, tables, std = dict(self.bins), dict(self.tables), dict(self.std)
-        for name in (chosen := self.separating()):
+        for name in (chosen := self.separating(columns)):
             weight = self.bins[name].inside(self.base[name])
             bins[name] = self.bins[name].split((weight / weight.sum(1, keepdims=True)).mean(0), FINER_BINS)
+        axes: dict[str, Axes] = {name: [given, (name, bins[name])] for name in chosen}
         noise = multiplier * math.sqrt(len(chosen))
-        finer = vault.measure_marginals(label, {name: [given, (name, bins[name])] for name in chosen})
-        for name, new in finer.items():
+        for name, new in vault.measure_marginals(REMEASURED, axes).items():
             first = np.searchsorted(bins[name].place, np.arange(bins[name].cells))
             parent = self.bins[name].place[first]
             pieces = np.bincount(parent)
@@ -63,4 +115,4 @@ class ClassMarginals:
             precision = pieces * noise**2 / (pieces * noise**2 + std[name] ** 2)
             tables[name] = new + (precision * (tables[name] - sums) / pieces)[:, parent]
             std[name] = noise * math.sqrt(1 - (precision / pieces)[parent].mean())
-        return ClassMarginals.of(bins, tables, std, self.totals)
+        return ClassMarginals.of(bins, tables, std, self.totals, self.numbers)

@@ -16,25 +16,23 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from ...privacy.accounting.calibration import Plan, Query
-from ...privacy.vault import Axes, CellMap, Vault
+from ...privacy.vault import CellMap, Vault
 from ...rng import numpy_stream, torch_stream
 from ...schema import Schema
 from ..protocol import Arrays, Progress
 from ..settings import Count, MethodConfig, Share, ShareByRule, ShareOrNone
-from ..shared.bins import Bins
-from ..shared.conditionals import class_totals
 from ..shared.decoder import decoder, decoder_tensors, grid_tensors
 from ..shared.labels import CRITIC_GRADIENTS, ONE_WAY
-from ..shared.marginals import without_spurious_missing
 from ..shared.mixture import GeneratorSize, MixtureOfProducts
 from ..shared.sampler import generate as generate
-from .adaptive_grids import COARSE, VALUES, OneWayMarginals
+from .adaptive_grids import COARSE, VALUES
 from .budget_rule import Allocation, allocate
-from .class_marginals import ClassMarginals
+from .class_marginals import BY_CLASS, REMEASURED, ClassMarginals
 from .critic import Critic, FeatureSums
+from .derived_columns import ExpectedDerived, derived_columns
+from .one_way_marginals import OneWayMarginals
 from .two_way_marginals import STEPS_PER_ROUND, ColumnPair, TwoWayMarginal, expected_tables, fit
 
-BY_CLASS, REMEASURED = "class-by-bin marginals", "re-measured class marginals"
 SELECTION, TWO_WAY = "two-way selection", "two-way marginals"
 Floats = NDArray[np.float64]
 
@@ -44,8 +42,8 @@ class Config(MethodConfig):
 
     coarse_share: Share = Field(default=0.05, description="share of the coarse one-way marginals")
     values_share: Share = Field(default=0.03, description="share of looking for frequent values")
-    histogram_share: Share = Field(default=0.09, description="share of the one-way marginals")
-    remeasured_share: ShareOrNone = Field(default=0.25, description="share of the re-measured class marginals")
+    histogram_share: Share = Field(default=0.15, description="share of the one-way marginals")
+    remeasured_share: ShareOrNone = Field(default=0.15, description="share of the re-measured class marginals")
     selection_share: Share = Field(default=0.05, description="share of selecting two-way marginals")
     critic_share: ShareByRule = Field(default=None, description="share of the critic; by a rule on rows if not given")
     candidates: Count = Field(default=100, description="pairs of columns compared in a round, drawn in public")
@@ -111,19 +109,6 @@ class _Fit:
         """The columns beside the target."""
         return [name for name in self.schema.names if name != self.schema.target]
 
-    def measure_class_marginals(self, bins: dict[str, Bins]) -> ClassMarginals:
-        """Rows of each class, and log shares of bins given the class."""
-        axes: dict[str, Axes] = {name: [self.given, (name, bins[name])] for name in self.columns}
-        noisy = self.vault.measure_marginals(BY_CLASS, axes)
-        std = self.plan.noise(BY_CLASS) * math.sqrt(len(noisy))
-        target = self.schema.columns.get(self.schema.target or "")
-        totals = class_totals(noisy, self.plan.rows)
-        totals = without_spurious_missing(totals, target, std / math.sqrt(len(noisy)))
-        found = ClassMarginals.of(bins, noisy, dict.fromkeys(noisy, std), totals)
-        if REMEASURED not in self.plan.events:
-            return found
-        return found.remeasured(self.vault, REMEASURED, self.plan.noise(REMEASURED), self.given)
-
     def measure_features(self, start: ClassMarginals, device: str) -> FeatureSums | None:
         """The critic's gradient sum, if it has a share."""
         if CRITIC_GRADIENTS not in self.plan.events:
@@ -134,15 +119,20 @@ class _Fit:
         return critic.to(device).measure(self.vault, CRITIC_GRADIENTS, self.plan.noise(CRITIC_GRADIENTS))
 
     def fit_in_rounds(
-        self, mixture: MixtureOfProducts, start: ClassMarginals, sums: FeatureSums | None, progress: Progress
+        self,
+        mixture: MixtureOfProducts,
+        start: ClassMarginals,
+        sums: FeatureSums | None,
+        derived: ExpectedDerived,
+        progress: Progress,
     ) -> None:
         """Select and measure two-way marginals and fit the mixture to all that was measured, in rounds."""
         measured: list[TwoWayMarginal] = []
         if not self.allocation.count:
-            return fit(mixture, start, measured, self.allocation.steps, sums, progress)
+            return fit(mixture, start, measured, self.allocation.steps, sums, derived, progress)
         rounds = self.allocation.rounds
         public = numpy_stream(self.seed, "candidates")
-        mass = {name: start.totals @ np.exp(base) for name, base in start.base.items()}
+        mass = {name: start.totals @ np.exp(start.base[name]) for name in self.columns}
         coarse = {name: start.bins[name].merged(self.allocation.bins, mass[name]) for name in self.columns}
         pairs = [ColumnPair(a, b, coarse[a], coarse[b]) for a, b in itertools.combinations(self.columns, 2)]
         for number in range(rounds):
@@ -155,7 +145,7 @@ class _Fit:
             def step_done(done: int, of: int, number: int = number) -> None:
                 progress(number * of + done, rounds * of)
 
-            fit(mixture, start, measured, steps, sums, step_done)
+            fit(mixture, start, measured, steps, sums, derived, step_done)
         return None
 
     def select_and_measure(
@@ -185,12 +175,16 @@ def train(
     numbers = OneWayMarginals.measure(vault, schema, plan, allocation.column_bins)
     bins, condition = decoder(schema, numbers.shares, plan.rows, allocation.column_bins, numbers.grids)
     run.given = (schema.target or "", condition)
-    start = run.measure_class_marginals(bins)
+    derived = derived_columns(schema, bins, allocation.column_bins, numpy_stream(seed, "derived"))
+    start = ClassMarginals.measure(vault, plan, schema, run.given, bins, derived, numbers, allocation.column_bins)
     size = GeneratorSize(points=allocation.latent_points)
-    mixture = MixtureOfProducts(start.base, size, torch_stream(seed, "init")).to(device)
+    base = {name: start.base[name] for name in run.columns}
+    mixture = MixtureOfProducts(base, size, torch_stream(seed, "init")).to(device)
     if allocation.count or allocation.critic_share:
-        run.fit_in_rounds(mixture, start, run.measure_features(start, device), progress)
+        expected = ExpectedDerived(derived, start.bins, numpy_stream(seed, "derived"), mixture.base.device)
+        run.fit_in_rounds(mixture, start, run.measure_features(start, device), expected, progress)
     progress(1, 1)
     prior = (start.totals / start.totals.sum()).astype(np.float32)
-    kept = decoder_tensors(numbers.shares, start.bins, run.columns) | grid_tensors(numbers.grids)
-    return {**mixture.tensors(start.base), **kept, "prior": prior}
+    shares = numbers.shares | {name: start.bins[name].shares for name in numbers.grids if name != schema.target}
+    kept = decoder_tensors(shares, start.bins, run.columns) | grid_tensors(numbers.grids)
+    return {**mixture.tensors(base), **kept, "prior": prior}

@@ -15,6 +15,7 @@ from ..shared.bins import Bins
 from ..shared.mixture import MixtureOfProducts
 from .class_marginals import ClassMarginals
 from .critic import FeatureSums
+from .derived_columns import ExpectedDerived
 
 Floats = NDArray[np.float64]
 STEPS_PER_ROUND = 200  # of Adam, after each round but the last
@@ -105,9 +106,10 @@ def fit(
     measured: list[TwoWayMarginal],
     steps: int,
     sums: FeatureSums | None,
+    derived: ExpectedDerived,
     progress: Callable[[int, int], None],
 ) -> None:
-    """Fit the residual to the noisy measurements, each weighted by its noise; class shares of columns are kept.
+    """Fit the residual to the noisy measurements, each weighted by its noise; columns keep their shares, by class too.
 
     A normal prior keeps residuals near zero, so that cells whose rows are few against the noise stay as they were.
     """
@@ -123,8 +125,11 @@ def fit(
         residual = mixture.residual()
         shares = mixture.shares(residual)
         loss = residual.square().mean(0).sum() / (2 * RESIDUAL_PRIOR_STD**2)
-        for name, share in shares.items():
-            loss = loss + (rows * (share.mean(0) - shares_before[name])).square().sum() / (2 * start.std[name] ** 2)
+        means = {name: share.mean(0) for name, share in shares.items()} | derived.shares(shares)
+        for name, share in means.items():
+            gap = rows * (share - shares_before[name])
+            loss = loss + gap.square().sum() / (2 * start.std[name] ** 2)
+            loss = loss + gap.sum(0).square().sum() / (2 * start.whole_std[name] ** 2)
         for m, table, guess in zip(measured, tables, expected.tables(shares), strict=True):
             loss = loss + (table - guess).square().sum() / (2 * m.std**2)
         if sums:

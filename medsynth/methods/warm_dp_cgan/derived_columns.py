@@ -1,0 +1,110 @@
+"""Columns that a rule computes from two others, such as a quotient: measured by class, they tell of both at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...privacy.vault import Axes, CellMap, Codes
+from ...rng import Stream
+from ...schema import Schema
+from ...schema.definitions import Definition
+from ..shared.bins import Bins, fine_grid
+from ..shared.stratified import uniforms
+
+Floats = NDArray[np.float64]
+POINTS = 20_000  # drawn from the one-way marginals to cut a column's bins
+POINTS_PER_CELL = 64  # drawn in each cell of the inputs' table, for the bins that its rows fall into
+READ = 2  # inputs of a rule that is followed here; of more, the table of inputs would be too large
+
+
+@dataclass(frozen=True)
+class DerivedColumn:
+    """The `definition` of a column and its `bins`."""
+
+    definition: Definition
+    bins: Bins
+
+    @property
+    def cells(self) -> int:
+        """Number of bins."""
+        return self.bins.cells
+
+    def cell_of(self, codes: Codes) -> NDArray[np.int64]:
+        """The bin of each row, by the codes of the inputs: (rows, inputs) to (rows,)."""
+        return self.bins.cell_of(self.definition.codes(codes))
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The columns that it follows from."""
+        return tuple(self.definition.inputs)
+
+    def axes(self, given: tuple[str, CellMap]) -> Axes:
+        """The axes of its table: class and bin."""
+        return [given, (self.inputs, self)]
+
+    def of_inputs(self, bins: Mapping[str, Bins], rng: Stream) -> Floats:
+        """The share of each of its bins in each cell of its inputs' table: (bins of the one, of the other, its own)."""
+        sizes = [bins[name].cells for name in self.inputs]
+        cell = np.repeat(np.arange(math.prod(sizes)), POINTS_PER_CELL)
+        places = np.unravel_index(cell, sizes)
+        codes = np.stack([_inside(bins[n], at, rng) for n, at in zip(self.inputs, places, strict=True)], 1)
+        found = np.bincount(cell * self.cells + self.cell_of(codes), minlength=math.prod(sizes) * self.cells)
+        return np.asarray(found.reshape(*sizes, self.cells) / POINTS_PER_CELL)
+
+
+def derived_columns(schema: Schema, bins: Mapping[str, Bins], most: int, rng: Stream) -> dict[str, DerivedColumn]:
+    """Those of a core schema, with at most `most` bins, of about even mass were their inputs independent."""
+    found = {}
+    for name, definition in schema.definitions.items():
+        if len(definition.inputs) != READ or definition.column.size <= most:
+            continue
+        own = [_drawn(bins[column], rng) for column in definition.inputs]
+        fine = fine_grid(definition.column)
+        counts = np.bincount(fine.cell_of(definition.codes(np.stack(own, 1))), minlength=fine.cells)
+        found[name] = DerivedColumn(definition, Bins.of(definition.column, counts / POINTS, None, most, fine))
+    return found
+
+
+def _drawn(bins: Bins, rng: Stream) -> Codes:
+    """Codes by a column's one-way marginal."""
+    fine = rng.choice(len(bins.shares), POINTS, p=bins.shares / bins.shares.sum())
+    return _even(bins, fine, rng)
+
+
+def _inside(bins: Bins, places: NDArray[np.int64], rng: Stream) -> Codes:
+    """Codes inside the bins `places`, by the column's one-way marginal."""
+    return bins.draw(places, np.zeros(len(places), np.int64), bins.shares[None] + 1e-12, rng)
+
+
+def _even(bins: Bins, fine: NDArray[np.int64], rng: Stream) -> Codes:
+    ends = bins.grid.ends
+    first, last = ends[fine], ends[fine + 1] - 1
+    return np.asarray(first + np.floor(uniforms(fine, rng) * (last - first + 1)), np.int32)
+
+
+class ExpectedDerived:
+    """Expected tables class by bin of derived columns, as functions of the mixture's shares."""
+
+    def __init__(
+        self, columns: Mapping[str, DerivedColumn], bins: Mapping[str, Bins], rng: Stream, device: torch.device
+    ) -> None:
+        self._inputs = {name: column.inputs for name, column in columns.items()}
+        self._maps = {
+            name: torch.tensor(column.of_inputs(bins, rng), dtype=torch.float32, device=device)
+            for name, column in columns.items()
+        }
+
+    def shares(self, shares: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """p(bin | class) of each, (classes, bins), from p(bin | latent point, class) of the inputs."""
+        found = {}
+        for name, (one, other) in self._inputs.items():
+            joint = torch.einsum("zka,zkb->kab", shares[one], shares[other]) / len(shares[one])
+            found[name] = torch.einsum("kab,abc->kc", joint, self._maps[name])
+        return found

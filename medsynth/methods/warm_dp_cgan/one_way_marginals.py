@@ -1,0 +1,98 @@
+"""One-way marginals: of numbers on fine grids that follow the rows, of other columns level by level; and what they say
+of a column's bins together with its class-by-bin marginals.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...privacy.accounting.calibration import Plan
+from ...privacy.vault import Axes, Vault
+from ...schema import Schema
+from ...transforms.grid import Grid
+from ..shared.bins import Bins, fine_grid, grids
+from ..shared.conditionals import Counts, posterior_mode
+from ..shared.decoder import DIGITS_OF, decoder_axes
+from ..shared.digit_preference import shrunk
+from ..shared.labels import ONE_WAY
+from ..shared.marginals import cleaned
+from .adaptive_grids import FINE_CELLS, Survey, surveys
+from .weights import noise_of_cells, weights_by_size
+
+Floats = NDArray[np.float64]
+LEVELS_OF = "levels of "  # names the marginal of a column whose values are few
+DIGITS_WEIGHT = 0.3  # of the marginal of a column's digits, beside one of as many cells
+WEAK_PRECISION = 0.02  # of the prior of a log share
+EMPTY = 1e-9  # share of a cell of a tail that was cut off
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneWayMarginals:
+    """Shares of the cells of number columns on their fine `grids`, and of the kinds of numbers by preferred digits.
+
+    `surveys` are what the coarse measurements say of these columns; `counts` and `std` are the noisy tables, by name,
+    and the standard deviations of their noise.
+    """
+
+    grids: dict[str, Grid]
+    shares: dict[str, Floats]
+    surveys: dict[str, Survey]
+    counts: dict[str, Floats]
+    std: dict[str, float]
+
+    @classmethod
+    def measure(cls, vault: Vault, schema: Schema, plan: Plan, bins: int) -> OneWayMarginals:
+        """Of number columns with more than `bins` values: coarsely, their frequent values, then finely; of the others
+        level by level.
+
+        A row adds its weight to one cell of each table: sensitivity the root of the sum of squared weights.
+        """
+        numbers = grids(schema, bins)
+        found = surveys(vault, schema, plan, {name: schema.columns[name] for name in numbers})
+        fine = {name: survey.fine_grid() for name, survey in found.items()}
+        few = {name: column for name, column in schema.columns.items() if name not in fine}
+        axes: dict[str, Axes] = {LEVELS_OF + name: [(name, fine_grid(column))] for name, column in few.items()}
+        axes |= decoder_axes(schema, fine)
+        # By planned sizes: those of fine grids follow from noisy counts, and sensitivities are to be public beforehand.
+        weights = weights_by_size({n: FINE_CELLS if n in fine else axis[0][1].cells for n, axis in axes.items()})
+        weights |= {name: DIGITS_WEIGHT * weights[name] for name in axes if name.startswith(DIGITS_OF)}
+        noisy, std = vault.measure_marginals(ONE_WAY, axes, weights), noise_of_cells(weights, plan.noise(ONE_WAY))
+        shares = {n: survey.shares(fine[n], noisy[n], plan.rows, std[n]) for n, survey in found.items()}
+        digits = {n: cleaned(shrunk(c, std[n]), plan.rows) for n, c in noisy.items() if n.startswith(DIGITS_OF)}
+        return cls(grids=fine, shares=shares | digits, surveys=found, counts=noisy, std=std)
+
+    def of_levels(self, name: str) -> tuple[dict[str, Floats], dict[str, float]]:
+        """A column's rows by level, (levels, 1), and their noise, by name: none of a column on a grid."""
+        level = LEVELS_OF + name
+        if level not in self.counts:
+            return {}, {}
+        return {level: self.counts[level][:, None]}, {level: self.std[level]}
+
+    def with_classes(self, name: str, bins: Bins, table: Floats, std: float, rows: float) -> tuple[Bins, Floats, float]:
+        """A column by all that was measured of it: its one-way marginals, and its class-by-bin `table`, which adds up
+        to one more, `std` the noise of its cells.
+
+        Returns its bins, with shares of fine cells that add up to those of the bins; the shares of the bins, (bins,);
+        and the noise of such a count.
+        """
+        by_class = Counts(bins.place, table.sum(0), std * math.sqrt(len(table)))
+        if name in self.surveys:
+            smooth = self.shares[name]
+            own = self.surveys[name].measured(self.grids[name], self.counts[name], self.std[name])
+            inside = smooth > 0
+            noise = self.std[name] * math.sqrt(np.bincount(bins.place[inside], minlength=bins.cells).mean())
+        else:
+            smooth, inside, level = bins.shares, np.ones(bins.grid.cells, np.bool_), LEVELS_OF + name
+            own = [Counts.of_cells(self.counts[level], self.std[level])] if level in self.counts else []
+            noise = self.std.get(level, math.inf)
+        rough, weak = np.full(len(inside), EMPTY), WEAK_PRECISION * np.eye(int(inside.sum()))
+        measured = [one.on(inside) for one in (*own, by_class)]
+        rough[inside] = np.exp(posterior_mode(measured, rows, np.zeros(len(weak)), weak))
+        whole = np.bincount(bins.place, rough, bins.cells)
+        before = np.maximum(np.bincount(bins.place, smooth, bins.cells), 1e-12)
+        kept = replace(bins, shares=smooth * (whole / before)[bins.place])
+        return kept, whole / whole.sum(), (noise**-2 + by_class.std**-2) ** -0.5
