@@ -1,0 +1,95 @@
+"""One public grid for all tools and figures: levels as they are, numbers in 20 bins of the declared scale and bounds.
+
+A second grid, for figures and for tools whose name ends in -quantiles, has the training rows' own quantiles as its
+bins: no tool could know them at no charge. A missing value has a code of its own, the last. Back from a code comes one
+of the values that the column can hold within the bin, each as likely: on a log scale, likely as its share of the bin's
+width.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+Codes = NDArray[np.int64]
+BINS = 20
+
+
+class Grid:
+    """The codes of one column of a schema."""
+
+    def __init__(self, column: Any, fitted: pd.Series[Any] | None = None) -> None:
+        self.missing = bool(column.missing)
+        self.levels = list(column.levels)
+        if self.levels:
+            self.known = len(self.levels)
+            return
+        self.log, self.step = getattr(column, "scale", "linear") == "log", 10.0**-column.places
+        # Whole units of the last decimal place, from the lowest to the highest that the column can hold.
+        self.low, self.high = (round(float(end) / self.step) for end in column.bounds)
+        self.known = min(BINS, self.high - self.low + 1)
+        ends = self.scaled(np.array([self.low, self.high + 1]))
+        self.edges = np.linspace(ends[0], ends[1], self.known + 1)
+        if fitted is not None and self.known == BINS:
+            units = np.clip(np.rint(fitted.dropna().to_numpy(np.float64) / self.step), self.low, self.high)
+            inner = np.unique(np.ceil(np.quantile(units, np.linspace(0, 1, BINS + 1)[1:-1])))
+            inner = self.scaled(inner[(inner > self.low) & (inner <= self.high)])
+            self.edges = np.concatenate([ends[:1], inner, ends[1:]])
+            self.known = len(self.edges) - 1
+
+    @property
+    def size(self) -> int:
+        """How many codes there are, the missing value's included."""
+        return self.known + self.missing
+
+    def scaled(self, units: NDArray[Any]) -> NDArray[np.float64]:
+        """Units on the column's scale."""
+        return np.log1p(units) if self.log else np.asarray(units, np.float64)
+
+    def codes(self, values: pd.Series[Any]) -> Codes:
+        """The codes of values (rows,). Raises ValueError for a level that the schema does not declare."""
+        gone = values.isna().to_numpy()
+        if self.levels:
+            at = {str(level): k for k, level in enumerate(self.levels)}
+            found = values.astype(str).map(at).to_numpy(np.float64)
+            if np.isnan(found[~gone]).any():
+                raise ValueError("a level is not declared")
+        else:
+            numbers = np.where(gone, self.low * self.step, values.to_numpy(np.float64, na_value=np.nan))
+            units = np.clip(np.rint(numbers / self.step), self.low, self.high)
+            found = np.searchsorted(self.edges[1:-1], self.scaled(units), side="right").astype(np.float64)
+        if gone.any() and not self.missing:
+            raise ValueError("a value is missing where the schema declares none")
+        return np.where(gone, self.known, found).astype(np.int64)
+
+    def values(self, codes: Codes, rng: np.random.Generator) -> pd.Series[Any]:
+        """Values for codes (rows,), drawn within their bins."""
+        gone = codes >= self.known
+        codes = np.where(gone, 0, codes)
+        if self.levels:
+            return pd.Series(np.array(self.levels, object)[codes]).mask(gone)
+        ends = np.ceil(np.expm1(self.edges) if self.log else self.edges - 1e-9)
+        first, last = ends[codes], np.maximum(ends[codes], ends[codes + 1] - 1)
+        chance, low, high = rng.random(len(codes)), self.edges[codes], self.edges[codes + 1]
+        drawn = np.expm1(low + chance * (high - low)) if self.log else first + chance * (last - first + 1)
+        units = np.clip(np.clip(np.floor(drawn), first, last), self.low, self.high)
+        decimals = max(0, round(-np.log10(self.step)))
+        return pd.Series(np.round(units * self.step, decimals)).mask(gone)
+
+
+def grids(schema: Any, fitted: pd.DataFrame | None = None) -> dict[str, Grid]:
+    """The grid of every column: even, or between the quantiles of `fitted`."""
+    return {name: Grid(column, None if fitted is None else fitted[name]) for name, column in schema.columns.items()}
+
+
+def coded(frame: pd.DataFrame, by: dict[str, Grid]) -> pd.DataFrame:
+    """A table's codes, columns in the schema's order."""
+    return pd.DataFrame({name: grid.codes(frame[name]) for name, grid in by.items()})
+
+
+def decoded(codes: pd.DataFrame, by: dict[str, Grid], rng: np.random.Generator) -> pd.DataFrame:
+    """A table of values from codes."""
+    return pd.DataFrame({name: grid.values(codes[name].to_numpy(np.int64), rng) for name, grid in by.items()})

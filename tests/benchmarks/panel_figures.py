@@ -1,0 +1,98 @@
+"""The panel's figures of a synthetic table beside its training rows and held-out rows."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from panel_bins import coded, grids
+
+TRIPLES, LEARNED, FOLDS = 300, 10_000, 5
+
+
+def similarity(one: NDArray[np.int64], other: NDArray[np.int64], groups: list[tuple[int, ...]]) -> float:
+    """Mean over groups of columns of 1 - total variation between two tables of codes, (rows, columns) each."""
+    sizes = np.maximum(one.max(0), other.max(0)) + 1
+    found = []
+    for group in groups:
+        shape = tuple(int(sizes[k]) for k in group)
+        shares = [
+            np.bincount(np.ravel_multi_index(tuple(table[:, k] for k in group), shape), minlength=int(np.prod(shape)))
+            / len(table)
+            for table in (one, other)
+        ]
+        found.append(1 - 0.5 * float(np.abs(shares[0] - shares[1]).sum()))
+    return float(np.mean(found))
+
+
+def groups(columns: int, order: int) -> list[tuple[int, ...]]:
+    """All columns, all pairs; of triples, a subset that is the same for all tools."""
+    found = list(itertools.combinations(range(columns), order))
+    if order < 3 or len(found) <= TRIPLES:
+        return found
+    picked = np.random.default_rng(0).choice(len(found), TRIPLES, replace=False)
+    return [found[k] for k in picked]
+
+
+def features(frame: pd.DataFrame, schema: Any) -> NDArray[np.float64]:
+    """Numbers as they are, levels as their places in the schema's order, (rows, columns)."""
+    made = {}
+    for name, column in schema.columns.items():
+        if column.levels:
+            at = {str(level): float(k) for k, level in enumerate(column.levels)}
+            made[name] = frame[name].astype(str).map(at).to_numpy(np.float64)
+        else:
+            made[name] = frame[name].to_numpy(np.float64, na_value=np.nan)
+    return np.stack(list(made.values()), 1)
+
+
+def propensity(train: pd.DataFrame, drawn: pd.DataFrame, schema: Any) -> float:
+    """Mean AuROC of boosted trees that tell training rows from synthetic ones, over five folds."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.model_selection import StratifiedKFold, cross_val_score
+
+    rows = np.concatenate([features(train, schema), features(drawn, schema)])
+    labels = np.repeat([0, 1], [len(train), len(drawn)])
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
+    model = HistGradientBoostingClassifier(random_state=0)
+    return float(cross_val_score(model, rows, labels, cv=folds, scoring="roc_auc").mean())
+
+
+def overlap(train: pd.DataFrame, drawn: pd.DataFrame, schema: Any, target: str) -> float | None:
+    """Mean overlap of the report's regression's intervals, training rows against synthetic ones."""
+    from medsynth.report.data import tables as inputs
+    from medsynth.report.data.columns import cells_of
+    from medsynth.report.sections.inference import inference
+
+    found = inputs.gather(cells_of(train), cells_of(drawn), None, target, schema, np.random.default_rng(0))
+    numbers = [name for name, column in schema.columns.items() if not column.levels and name != target]
+    others = [name for name in schema.columns if name not in numbers and name != target]
+    made = inference(found, None, numbers + others)
+    return None if made is None else made.mean_overlap
+
+
+def figures(
+    drawn: pd.DataFrame, train: pd.DataFrame, test: pd.DataFrame, schema: Any, target: str
+) -> dict[str, object]:
+    """All figures of `drawn`, as many rows as `train`. Classifiers learn from its first 10,000."""
+    from threadpoolctl import threadpool_limits
+
+    from medsynth.report.data import protocol
+
+    same = {}
+    for suffix, by in (("", grids(schema)), ("_quantile", grids(schema, train))):
+        codes = [coded(frame, by).to_numpy(np.int64) for frame in (train, drawn)]
+        for order, name in ((1, "one_way"), (2, "two_way"), (3, "three_way")):
+            same[name + suffix] = similarity(codes[0], codes[1], groups(len(by), order))
+    with threadpool_limits(1):
+        score = protocol.score(drawn[:LEARNED].reset_index(drop=True), test, target)
+        told = propensity(train, drawn, schema)
+        slopes = overlap(train, drawn, schema, target)
+    found = {"mean": score["mean"], "best": score["best"], **same, "propensity": told, "overlap": slopes}
+    return {name: None if value is None else round(float(value), 4) for name, value in found.items()}
+
+
+__all__ = ["figures", "groups", "overlap", "propensity", "similarity"]

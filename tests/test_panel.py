@@ -1,0 +1,196 @@
+"""The panel's own figures: total variation against a written-out oracle, grids that lose no code, runs that resume."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from medsynth.schema import Schema
+
+SCHEMA = Schema.from_dict(
+    {
+        "name": "panel",
+        "target": "ill",
+        "columns": {
+            "age": {"kind": "continuous", "bounds": [0, 100], "decimals": 1},
+            "dose": {"kind": "continuous", "bounds": [0, 500], "decimals": 2, "scale": "log", "missing": True},
+            "visits": {"kind": "count", "bounds": [0, 6]},
+            "ill": {"kind": "binary", "levels": ["no", "yes"]},
+        },
+    }
+)
+
+
+@pytest.fixture(autouse=True)
+def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Benchmarks are scripts that import one another by their bare names."""
+    monkeypatch.syspath_prepend(Path(__file__).parent / "benchmarks")
+
+
+def rows(seed: int, count: int = 400) -> pd.DataFrame:
+    """Skewed rows of the schema."""
+    rng = np.random.default_rng(seed)
+    dose = np.round(np.minimum(rng.lognormal(1, 1, count), 500), 2)
+    dose[rng.random(count) < 0.2] = np.nan
+    age, visits = np.round(rng.beta(2, 5, count) * 100, 1), rng.integers(0, 7, count)
+    return pd.DataFrame({"age": age, "dose": dose, "visits": visits, "ill": np.where(age > 40, "yes", "no")})
+
+
+def test_similarity_is_one_less_total_variation() -> None:
+    from panel_figures import groups, similarity
+
+    rng = np.random.default_rng(0)
+    tables = [rng.integers(0, 4, (90, 5)), rng.integers(0, 3, (70, 5))]
+    for order in (1, 2, 3):
+        wanted = []
+        for group in itertools.combinations(range(5), order):
+            seen = [Counter(tuple(row[k] for k in group) for row in table.tolist()) for table in tables]
+            cells = set(seen[0]) | set(seen[1])
+            wanted.append(1 - sum(abs(seen[0][c] / 90 - seen[1][c] / 70) for c in cells) / 2)
+        assert similarity(tables[0], tables[1], groups(5, order)) == pytest.approx(np.mean(wanted), abs=1e-12)
+
+
+def test_the_same_table_scores_one_and_a_disjoint_one_nothing() -> None:
+    from panel_figures import groups, similarity
+
+    one = np.zeros((10, 3), np.int64)
+    assert similarity(one, one, groups(3, 2)) == 1
+    assert similarity(one, one + 1, groups(3, 2)) == 0
+
+
+def test_triples_are_the_same_for_all_tools() -> None:
+    from panel_figures import TRIPLES, groups
+
+    assert len(groups(30, 3)) == TRIPLES == len(set(groups(30, 3)))
+    assert groups(30, 3) == groups(30, 3)
+
+
+@pytest.mark.parametrize("quantiles", [False, True])
+def test_codes_come_back_from_values(quantiles: bool) -> None:
+    from panel_bins import coded, decoded, grids
+
+    train = rows(0)
+    by = grids(SCHEMA, train if quantiles else None)
+    codes = coded(train, by)
+    made = decoded(codes, by, np.random.default_rng(1))
+    pd.testing.assert_frame_equal(coded(made, by), codes)
+    assert all(codes[name].between(0, grid.size - 1).all() for name, grid in by.items())
+    assert made["age"].between(0, 100).all() and made["dose"].dropna().between(0, 500).all()
+    assert (made["dose"].isna() == train["dose"].isna()).all() and (made["visits"] == train["visits"]).all()
+
+
+def test_the_public_grid_is_the_same_whatever_the_rows_are() -> None:
+    from panel_bins import grids
+
+    assert np.allclose(grids(SCHEMA)["age"].edges, np.arange(21) * 1001 / 20)
+    by = grids(SCHEMA, rows(0))["age"]
+    shares = np.bincount(by.codes(rows(0)["age"]), minlength=by.size) / 400
+    assert by.size == 20 and shares.max() < 0.08
+
+
+def test_a_level_that_is_not_declared_is_refused() -> None:
+    from panel_bins import coded, grids
+
+    with pytest.raises(ValueError, match="not declared"):
+        coded(rows(0).replace({"ill": {"yes": "perhaps"}}), grids(SCHEMA))
+
+
+def given(tmp_path: Path, **more: Any) -> Any:
+    """Arguments of the panel."""
+    return SimpleNamespace(tables=["clinic-4k"], methods=["bootstrap"], epsilons=[1.0, 3.7], runs=1, own_runs=2,
+                           data=None, environments=tmp_path, cap=1.0, **more)  # fmt: skip
+
+
+def test_a_bootstrap_has_no_epsilon_and_the_first_runs_come_first(tmp_path: Path) -> None:
+    import panel
+
+    wanted = given(tmp_path)
+    assert panel.jobs(wanted) == [("clinic-4k", "bootstrap", 0.0, 0), ("clinic-4k", "bootstrap", 0.0, 1)]
+    wanted.methods = ["medsynth", "pgm-aim"]
+    assert [job[1:] for job in panel.jobs(wanted)] == [
+        ("medsynth", 1.0, 0), ("pgm-aim", 1.0, 0), ("medsynth", 3.7, 0), ("pgm-aim", 3.7, 0), ("medsynth", 1.0, 1),
+        ("medsynth", 3.7, 1)]  # fmt: skip
+
+
+def test_what_was_run_is_not_run_again(tmp_path: Path) -> None:
+    import panel
+    import resumable
+
+    place, asked = tmp_path / "panel.csv", []
+
+    def one(table: str, method: str, epsilon: float, seed: int) -> dict[str, Any]:
+        asked.append((table, method, epsilon, seed))
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return {"mean": 0.5, "state": "done"}
+
+    wanted = panel.jobs(given(tmp_path))
+    with pytest.raises(KeyboardInterrupt):
+        resumable.run(wanted, one, place, panel.FIELDS, 1.0)
+    runs, left = resumable.run(wanted, one, place, panel.FIELDS, 1.0)
+    assert asked == [wanted[0], wanted[1], wanted[1]] and not left and len(runs) == 2
+    assert len(resumable.read(place, panel.FIELDS)) == 2
+
+
+def test_a_bootstrap_is_hardly_told_apart_and_a_shuffled_column_is() -> None:
+    from panel_bins import coded, grids
+    from panel_figures import groups, propensity, similarity
+
+    train, by = rows(0), grids(SCHEMA)
+    drawn = train.sample(frac=1, replace=True, random_state=0).reset_index(drop=True)
+    shuffled = drawn.assign(age=drawn["age"].sample(frac=1, random_state=1).to_numpy())
+    codes = [coded(frame, by).to_numpy() for frame in (train, drawn, shuffled)]
+    same = [[similarity(codes[0], codes[k], groups(4, order)) for k in (1, 2)] for order in (1, 2, 3)]
+    assert same[0][0] == same[0][1] and same[1][0] > same[1][1] and same[2][0] > same[2][1]
+    assert propensity(train, drawn, SCHEMA) < 0.6 < propensity(train, shuffled, SCHEMA)
+
+
+def test_the_table_of_the_page(tmp_path: Path) -> None:
+    import panel_table
+
+    runs = [{"table": "t", "method": "pgm-aim", "epsilon": "3.7", "seed": str(k), "mean": mean, "state": state}
+            for k, (mean, state) in enumerate([("0.9", "done"), ("0.8", "done"), ("", "time-out")])]  # fmt: skip
+    line = panel_table.tables(runs).splitlines()[-1]
+    assert line.startswith("| pgm-aim | 3.7 | 2, 1 time-out | 0.850 (0.800 to 0.900) |")
+
+
+class OneTable:
+    """One table of counts to fit, with the parts of private-pgm's inference that its mirror descent uses."""
+
+    iters = 1000
+
+    def __init__(self, counts: Any, noise: float) -> None:
+        self.counts, self.noise = counts, noise
+
+    def _setup(self, measurements: Any, total: Any) -> None:
+        self.model = SimpleNamespace(
+            total=self.counts.sum(), potentials=np.zeros(len(self.counts)), belief_propagation=self.table
+        )
+
+    def table(self, potentials: Any) -> Any:
+        """The counts that potentials stand for."""
+        shares = np.exp(potentials - potentials.max())
+        return shares / shares.sum() * self.counts.sum()
+
+    def _marginal_loss(self, table: Any) -> Any:
+        away = (table - self.counts) / self.noise
+        return away @ away / 2, away / self.noise
+
+
+@pytest.mark.parametrize("noise", [5.0, 30.0, 200.0])
+def test_mirror_descent_does_not_stop_before_it_began(noise: float) -> None:
+    """However small its first steps are: with much noise the first twenty move nothing."""
+    from panel_peer import mirror_descent
+
+    counts = np.array([3000.0, 800, 150, 40, 10])
+    engine = OneTable(counts, noise)
+    loss = mirror_descent(engine, [1])
+    assert abs(engine.model.marginals - counts).sum() < 0.02 * counts.sum()
+    assert loss == pytest.approx(engine._marginal_loss(engine.model.marginals)[0])
