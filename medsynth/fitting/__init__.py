@@ -1,6 +1,6 @@
 """The verb fit: from a private table to an artifact."""
 
 from .pipeline import fit
-from .planning import plan_fit
+from .planning import plan, plan_fit
 
-__all__ = ["fit", "plan_fit"]
+__all__ = ["fit", "plan", "plan_fit"]

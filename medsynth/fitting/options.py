@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from ..errors import UsageError
 from ..methods import registry
@@ -13,7 +16,9 @@ from ..schema import Schema
 from .environment import DEVICES
 from .private_table import Notice
 
+MOST_ROWS = 10**11  # of a table
 NO_DP_BUDGET = 300.0  # sets the schedule of a fit without noise, which makes no claim
+Phase = Callable[[str], None]  # what a fit is doing, in a word or two
 Progress = Callable[[Plan, str, int, int, int], None]  # plan, device, steps done, steps in all, lots measured so far
 
 
@@ -32,6 +37,8 @@ class FitOptions:
     settings: Mapping[str, object] | None
     rows: int | None
     encoding: str | None
+    na_values: Sequence[str]
+    one_row_a_patient: bool
     public: Path | str | None
     device: str
     seed: int | None
@@ -41,13 +48,16 @@ class FitOptions:
     resume: bool
     notice: Notice
     progress: Progress
+    phase: Phase
 
     def __post_init__(self) -> None:
+        check_kinds(epsilon=self.epsilon, delta=self.delta, rows=self.rows, seed=self.seed)
         if self.no_dp == (self.epsilon is not None):
             raise UsageError("Give exactly one of `epsilon` and `no_dp`.")
         check_budget(self.budget, self.delta)
-        if self.rows is not None and self.rows < 2:
-            raise UsageError("`rows` must be two or more.")
+        check_rows(self.rows)
+        if self.target == "":
+            raise UsageError("`target` is empty. Name a column, or leave it out.")
         registry.settle(self.method, self.preset)
         if self.device not in DEVICES:
             raise UsageError("`device` must be auto, cpu or cuda.")
@@ -56,6 +66,32 @@ class FitOptions:
     def budget(self) -> float:
         """The epsilon that the plan is made for; of a fit without noise it sets the schedule alone."""
         return NO_DP_BUDGET if self.epsilon is None else self.epsilon
+
+
+def declared(schema: Schema | Mapping[str, object] | Path | str | None) -> Schema | Path | str | None:
+    """The schema given, one declared as plain data made into one. Raises SchemaError where it is none."""
+    return Schema.from_dict(schema, "`schema`") if isinstance(schema, Mapping) else schema
+
+
+def log_notice(text: str) -> None:
+    """A message for a person, where nobody takes it: to the logger "medsynth", which shows it at level INFO."""
+    logging.getLogger("medsynth").info(text)
+
+
+def check_kinds(**numbers: object) -> None:
+    """Raises UsageError for a parameter that should be a number and is none."""
+    for name, value in numbers.items():
+        kinds = int | np.integer if name in ("rows", "seed") else int | float | np.integer | np.floating
+        if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
+            raise UsageError(f"`{name}` must be a {'whole ' if name in ('rows', 'seed') else ''}number.")
+
+
+def check_rows(rows: int | None) -> None:
+    """Raises UsageError for a declared number of rows that no table has."""
+    if rows is not None and rows < 2:
+        raise UsageError("`rows` must be two or more.")
+    if rows is not None and rows > MOST_ROWS:
+        raise UsageError(f"`rows` must be at most {MOST_ROWS}.")
 
 
 def method_settings(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..artifact import Model
+from ..privacy.accounting.calibration import default_delta
 from ..schema import Schema
 from ..transforms.table_codec import encode
-from .options import FitOptions, Progress
+from .options import FitOptions, Phase, Progress, declared, log_notice
 from .preparation import announce, choose_method, open_releases, plan_measurements
 from .private_table import Notice, open_public, open_table, refuse_private_rows_as_public
+from .progress import progress_bar
 from .reservation import budget_of, reserved_budget
 from .training import (
     declared_or_measured_schema,
@@ -29,43 +32,33 @@ if TYPE_CHECKING:
 
 
 def fit(
-    table: Path | str | pd.DataFrame | Table,
-    *,
-    epsilon: float | None = None,
-    no_dp: bool = False,
-    delta: float = 1e-5,
-    schema: Schema | Path | str | None = None,
-    target: str | None = None,
-    method: str | None = None,
-    preset: str | None = None,
-    microbatches: int | None = None,
-    settings: Mapping[str, object] | None = None,
-    rows: int | None = None,
-    encoding: str | None = None,
-    public: Path | str | None = None,
-    device: str = "auto",
-    seed: int | None = None,
-    checkpoint: Path | None = None,
-    resume: bool = False,
-    budget_table: Path | str | None = None,
-    model_name: str | None = None,
-    notice: Notice = lambda text: None,
-    progress: Progress = lambda plan, device, done, total, lots: None,
-) -> Model:
+    table: Path | str | pd.DataFrame | Table, *,
+    epsilon: float | None = None, no_dp: bool = False, delta: float | None = None,
+    schema: Schema | Mapping[str, object] | Path | str | None = None, target: str | None = None,
+    method: str | None = None, preset: str | None = None, microbatches: int | None = None,
+    settings: Mapping[str, object] | None = None, rows: int | None = None, encoding: str | None = None,
+    na_values: Sequence[str] = (), one_row_a_patient: bool = False, public: Path | str | None = None,
+    device: str = "auto", seed: int | None = None, checkpoint: Path | None = None, resume: bool = False,
+    budget_table: Path | str | None = None, model_name: str | None = None, notice: Notice = log_notice,
+    progress: Progress | bool = False, phase: Phase = lambda name: None,
+) -> Model:  # fmt: skip
     """Fit a generator to `table` under (epsilon, delta)-differential privacy for one of its rows.
 
     Exactly one of `epsilon` and `no_dp` is given. The latter adds no noise: an upper bound of what a method can do, a
     model that makes no claim.
 
+    `delta` is 1e-5 if not given, less where more than 10,000 `rows` are declared.
+
     `rows` declares the public row count (else the table's own is taken as public and a notice says so). `seed`
     repeats initial weights and latent draws only: noise and lots come from the operating system. Messages for
-    a person go to `notice`: what is taken as public comes first, before anything is measured.
+    a person go to `notice`, else to the logger "medsynth" at INFO: what is taken as public comes first, before
+    anything is measured. `progress=True` shows a bar, in notebooks as well.
 
     `encoding` is that of a text file, UTF-8 if not given; bytes that are no text in it are kept, escaped, in their
-    own cells.
+    own cells. `settings` change the method's own, by name (docs/methods/).
 
-    `settings` change the method's own, by name (docs/methods/).
-
+    Without a schema the usual codes of missing values are recognised (docs/schema.md); `na_values` adds to them.
+    `one_row_a_patient` declares that no two rows share a person, where a column's name reads like a person's key.
     `public` is a table of the same columns whose rows you declare public: no claim covers them. dp-gan begins there.
 
     A `checkpoint` stores every release before it is used; with `resume` those of a fit that was killed are used
@@ -77,20 +70,26 @@ def fit(
 
     Raises UsageError, BudgetError, TableError or SchemaError; see medsynth.errors.
     """
-    options = FitOptions(
-        epsilon=epsilon, no_dp=no_dp, delta=delta, schema=schema, target=target, method=method, preset=preset,
-        microbatches=microbatches, settings=settings, rows=rows, encoding=encoding, public=public, device=device,
-        seed=seed, checkpoint=checkpoint, resume=resume, budget_table=budget_table, model_name=model_name,
-        notice=notice, progress=progress,
-    )  # fmt: skip
-    return fit_by(options, table)
+    with ExitStack() as bar:
+        if isinstance(progress, bool):
+            progress, phase = bar.enter_context(progress_bar(progress))
+        options = FitOptions(
+            epsilon=epsilon, no_dp=no_dp, delta=default_delta(rows) if delta is None else delta,
+            schema=declared(schema), target=target, method=method, preset=preset, microbatches=microbatches,
+            settings=settings, rows=rows, encoding=encoding, na_values=na_values, one_row_a_patient=one_row_a_patient,
+            public=public, device=device, seed=seed, checkpoint=checkpoint, resume=resume, budget_table=budget_table,
+            model_name=model_name, notice=notice, progress=progress, phase=phase,
+        )  # fmt: skip
+        return fit_by(options, table)
 
 
 def fit_by(options: FitOptions, table: Path | str | pd.DataFrame | Table) -> Model:
     """The phases of a fit, one a line."""
-    private = open_table(table, options.schema, options.target, options.notice, options.encoding)
+    options.phase("reading the table")
+    private = open_table(table, options.schema, options.target, options.notice, options.encoding, options.na_values)
     # A cell that the schema does not allow is reported before torch is loaded.
     codes = encode(private.data, private.declared.core) if private.declared else None
+    options.phase("planning the noise")
     method = choose_method(options)
     public_rows = None
     if options.public is not None:
@@ -102,6 +101,7 @@ def fit_by(options: FitOptions, table: Path | str | pd.DataFrame | Table) -> Mod
     announce(private, planned, public_rows)
     out = open_releases(private, planned, public_rows)
     with reserved_budget(planned, budget_of(table, options.budget_table), out):
+        options.phase("measuring")
         schema = declared_or_measured_schema(private, planned, out.releases)
         schema = with_hierarchy_levels(private, planned, out.releases, schema)
         vault = encode_into_vault(private, planned, out.releases, schema, codes)

@@ -2,24 +2,97 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import pandas as pd
+
 from ..errors import UsageError
 from ..methods import registry
-from ..privacy.accounting.calibration import Plan, check_budget, make_plan
+from ..privacy.accounting.accountant import rounded_up
+from ..privacy.accounting.calibration import Plan, check_budget, default_delta, make_plan
 from ..schema import Schema
-from .options import method_settings
+from .options import check_rows, declared, method_settings
 from .private_table import open_table
-from .public_facts import public_facts
+from .public_facts import check_enough_rows, public_facts
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitPlan:
+    """What a fit would measure: its `epsilon` at `delta`, every measurement with its noise, and notes for a person.
+
+    `measurements`: one row each, with the mechanism, how often it runs, its noise multiplier and its share of the
+    first-order privacy loss. `seconds`: an estimate for a laptop.
+    """
+
+    epsilon: float
+    delta: float
+    rows: int
+    measurements: pd.DataFrame
+    notes: list[str]
+    seconds: float
+
+    def __str__(self) -> str:
+        head = f"epsilon {rounded_up(self.epsilon)} at delta {self.delta:g}, {self.rows} rows, {self.seconds:.0f} s"
+        return "\n".join([head, self.measurements.to_string(index=False), *self.notes])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head, *_ = str(self).splitlines()
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
+        return f"<p>{head}</p>{self.measurements.to_html(index=False)}{notes}"
+
+
+def plan(
+    table: Path | str | int | pd.DataFrame,
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    schema: Schema | Mapping[str, object] | Path | str | None = None,
+    target: str | None = None,
+    method: str | None = None,
+    preset: str | None = None,
+    settings: Mapping[str, object] | None = None,
+    rows: int | None = None,
+) -> FitPlan:
+    """What `fit` would measure on a table, or on so many rows of twenty columns. Nothing is measured and nothing spent.
+
+    Raises what `fit` raises before its first measurement.
+
+    >>> found = plan(3772, epsilon=3.7)
+    >>> 3.5 < found.epsilon <= 3.7, "one-way marginals" in list(found.measurements["measurement"])
+    (True, True)
+    """
+    made, seconds, notes = plan_fit(
+        table, epsilon=epsilon, delta=delta, schema=declared(schema), target=target, method=method, preset=preset,
+        settings=settings, rows=rows,
+    )  # fmt: skip
+    shares = made.shares()
+    lines = [
+        {
+            "measurement": label,
+            "mechanism": type(event).__name__,
+            "times": times,
+            "noise_multiplier": event.multiplier,
+            "share": shares[label],
+        }
+        for label, (event, times) in made.events.items()
+    ]
+    return FitPlan(
+        epsilon=made.epsilon, delta=made.delta, rows=made.rows, measurements=pd.DataFrame(lines), notes=notes,
+        seconds=seconds,
+    )  # fmt: skip
 
 
 def plan_fit(
-    table: Path | str | int,
+    table: Path | str | int | pd.DataFrame,
     *,
     epsilon: float,
-    delta: float = 1e-5,
+    delta: float | None = None,
     schema: Schema | Path | str | None = None,
     target: str | None = None,
     method: str | None = None,
@@ -36,7 +109,9 @@ def plan_fit(
     A number of rows instead of a table plans for one of `columns` columns that has a schema. Raises what `fit` raises
     before its first measurement.
     """
+    delta = default_delta(int(table) if isinstance(table, int) else rows) if delta is None else delta
     check_budget(epsilon, delta)
+    check_rows(rows)
     method = registry.settle(method, preset)
     registry.check_claim(method)
     private = None if isinstance(table, int) else open_table(table, schema, target, lambda text: None, encoding)
@@ -51,8 +126,10 @@ def plan_fit(
         queries = partial(private.queries, module, epsilon)
     if count < 2:
         raise UsageError("A plan needs two rows or more.")
+    check_rows(count)
     max_rows = private.max_rows if private else None
     plan = make_plan(queries(config, count), epsilon=epsilon, delta=delta, rows=count, max_rows=max_rows)
     notes = [f"Public by declaration: {'; '.join(facts)}."] if private else []
+    notes += check_enough_rows(private, plan) if private else []
     notes += module.notes(config, plan.equivalent_rows, columns, epsilon)
     return plan, module.seconds(config, count), notes

@@ -19,7 +19,7 @@ from ..privacy.release import Releases
 from .environment import choose_device
 from .options import FitOptions, method_settings
 from .private_table import PrivateTable, PublicRows
-from .public_facts import public_facts
+from .public_facts import check_enough_rows, public_facts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,12 +63,17 @@ def choose_method(options: FitOptions) -> ChosenMethod:
 
 
 def plan_measurements(private: PrivateTable, options: FitOptions, method: ChosenMethod) -> PlannedFit:
-    """Bound contributions, and plan every measurement with its noise. Nothing is measured yet."""
+    """Bound contributions, and plan every measurement with its noise. Nothing is measured yet.
+
+    Raises BudgetError where the plan's noise leaves nothing of a table without a schema.
+    """
     entropy = rng.NoNoise() if options.no_dp else rng.system_entropy()
     stay, units = private.bounded_rows(entropy)
     rows = private.data.public_rows if options.rows is None else options.rows
     queries = private.queries(method.module, options.budget, method.config, rows)
     plan = make_plan(queries, epsilon=options.budget, delta=options.delta, rows=rows, max_rows=private.max_rows)
+    for note in check_enough_rows(private, plan):
+        options.notice(note)
     ledger = plan.ledger(entropy.source)
     return PlannedFit(options=options, method=method, plan=plan, ledger=ledger, entropy=entropy, stay=stay, units=units)
 
@@ -76,7 +81,13 @@ def plan_measurements(private: PrivateTable, options: FitOptions, method: Chosen
 def announce(private: PrivateTable, planned: PlannedFit, public_rows: PublicRows | None) -> None:
     """Say what is taken as public: in notices to the person, and in notes of the ledger."""
     notice, options, plan, note = planned.options.notice, planned.options, planned.plan, planned.ledger.notes.append
-    facts = public_facts(private, plan.rows, public_rows, declared_rows=options.rows is not None)
+    facts = public_facts(
+        private,
+        plan.rows,
+        public_rows,
+        declared_rows=options.rows is not None,
+        one_row_a_patient=options.one_row_a_patient,
+    )
     notice("\n  - ".join(["Public by declaration, before anything is measured (docs/privacy.md):", *facts]))
     note(f"Public by declaration: {'; '.join(facts)}.")
     if private.declared is None:
@@ -85,6 +96,19 @@ def announce(private: PrivateTable, planned: PlannedFit, public_rows: PublicRows
             "No schema: kinds, levels and bounds are learned privately, for part of the budget. A declared schema does "
             "better."
         )
+    if private.learning.keys:
+        names = ", ".join(private.learning.keys)
+        notice(f"Keys, by their names: {names}. They are never modelled; sampled rows get fresh ones.")
+    if private.shared_keys and not options.one_row_a_patient:
+        warning = (
+            f"The column {private.shared_keys[0]!r} reads like a person's key. This fit protects one row: a person "
+            "with several rows is protected less, by a factor of about their number."
+        )
+        note(warning)
+        notice(
+            f"WARNING: {warning} If rows may share a person, stop here, draft a schema and declare `unit` and "
+            "`max_rows` in it; if no two rows do, say so by `one_row_a_patient`."
+        )
     if public_rows is not None:
         note(public_rows.note)
         notice("The rows of `public` are public because you say so. No claim covers them.")
@@ -92,7 +116,8 @@ def announce(private: PrivateTable, planned: PlannedFit, public_rows: PublicRows
         note("The row count was not declared: the table's own was taken as public.")
         notice(f"The table's row count, {plan.rows}, is taken as public. `rows` declares another.")
     if plan.delta > 1 / (10 * plan.rows):
-        notice(f"`delta` {plan.delta:g} is large for {plan.rows} rows: below {1 / (10 * plan.rows):.1g} is advised.")
+        notice(f"`delta` {plan.delta:g} is large for {plan.rows} rows: below {1 / (10 * plan.rows):.1g} is advised. "
+               "Where `rows` are declared, it follows them by itself.")  # fmt: skip
     for text in planned.method.module.notes(
         planned.method.config, plan.equivalent_rows, private.columns, options.budget
     ):

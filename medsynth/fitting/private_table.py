@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import SchemaError, UsageError
+from ..errors import SchemaError, UsageError, did_you_mean
 from ..io import formats
 from ..io import table as io_table
 from ..methods.protocol import MethodModule
 from ..privacy import hierarchy_selection, partition_selection
 from ..privacy.accounting.calibration import Query
 from ..privacy.contribution import PrivacyUnits, bound_contributions
+from ..privacy.partition_selection import Learning
 from ..rng import Entropy
-from ..schema import Schema, bundled_for
+from ..schema import Identifier, Schema, bundled_for
+from ..schema.cells import MISSING_WORDS
+from ..schema.header import doubtful, free_texts, person_keys, row_keys
 from ..transforms.categorical import Categorical, without_levels
 from ..transforms.table_codec import check_header, encode
 
@@ -37,6 +40,7 @@ class PrivateTable:
     data: io_table.Table
     declared: Schema | None
     target: str
+    learning: Learning = field(default_factory=Learning)
 
     def queries(self, module: MethodModule, epsilon: float, config: Any, rows: int) -> list[Query]:
         """All measurements of a fit: those that learn a schema where none is declared, then the method's own."""
@@ -58,7 +62,8 @@ class PrivateTable:
         """What identifies this table and schema: for the private checkpoint alone."""
         digest = hashlib.sha256("\x1f".join(self.data.header).encode())
         digest.update(pd.util.hash_pandas_object(self.data.cells, index=False).to_numpy().tobytes())
-        return {"table": digest.hexdigest(), "schema": self.declared.to_dict() if self.declared else None}
+        declared = self.declared.to_dict() if self.declared else None
+        return {"table": digest.hexdigest(), "schema": declared, "na_values": list(self.learning.na_values)}
 
     @property
     def max_rows(self) -> int | None:
@@ -73,7 +78,12 @@ class PrivateTable:
     @property
     def columns(self) -> int:
         """How many columns a model learns."""
-        return len(self.declared.core.columns) if self.declared else len(self.data.header)
+        return len(self.declared.core.columns if self.declared else self.data.header) - len(self.learning.keys)
+
+    @property
+    def shared_keys(self) -> list[str]:
+        """The columns that read like a person's key, where the row is the privacy unit: rows may share a person."""
+        return [] if self.max_rows else [name for name in person_keys(self.data.header) if name != self.target]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,10 +133,12 @@ def open_table(
     target: str | None,
     notice: Notice,
     encoding: str | None = None,
+    na_values: Sequence[str] = (),
 ) -> PrivateTable:
     """A table at a path, in a frame or read before, with the schema that a fit of it takes.
 
-    Raises TableError or SchemaError, UsageError for an encoding that does not exist.
+    `na_values`: codes of missing values to look for beside the usual ones, where no schema is declared. Raises
+    TableError or SchemaError, UsageError for an encoding that does not exist, or for `na_values` beside a schema.
     """
     path = Path(table) if isinstance(table, str | Path) else None
     if isinstance(table, io_table.Table):
@@ -140,12 +152,30 @@ def open_table(
         declared = settle_target(declared, target, notice)
         if declared.unit:
             patients(data, declared.unit)  # a row without one is found before anything else is done
-    chosen = target or data.header[-1]
-    if chosen not in data.header:
-        raise SchemaError(f"The target {chosen!r} is no column. The columns are: {', '.join(data.header)}.")
-    if len(data.header) < 2:
+        if na_values:
+            raise UsageError("`na_values` are for tables without a schema. Name the codes in the schema's `missing`.")
+        return PrivateTable(data=data, declared=declared, target=declared.target or declared.names[-1])
+    if target is not None and target not in data.header:
+        raise SchemaError(f"The target {target!r} is no column.{did_you_mean(target, data.header)}")
+    learning = learning_of(data.header, target, tuple(code.strip() for code in na_values))
+    names = [name for name in data.header if name not in learning.keys]
+    if len(names) < 2:
         raise SchemaError("The table has no column beside its target.")
-    return PrivateTable(data=data, declared=declared, target=(declared and declared.target) or chosen)
+    return PrivateTable(data=data, declared=None, target=target or names[-1], learning=learning)
+
+
+def learning_of(header: Sequence[str], target: str | None, na_values: tuple[str, ...]) -> Learning:
+    """What is public of the measurements that learn a schema. Raises SchemaError for a column of free text."""
+    texts = [name for name in free_texts(header) if name != target]
+    if texts:
+        raise SchemaError(
+            f"The column {texts[0]!r} reads like free text, which is never modelled: one sentence can name a patient. "
+            "Take the column out of the table; or draft a schema and declare what it is there (`kind: identifier` with "
+            "`drop: true` leaves it out of the rows)."
+        )
+    known = {*person_keys(header), *row_keys(header)} - {target}
+    keys = [name for name in header if name in known and not doubtful(name)]
+    return Learning(na_values=na_values, keys={name: Identifier() for name in keys})
 
 
 def patients(data: io_table.Table, unit: str) -> pd.Series:
@@ -218,21 +248,11 @@ def fit_memory_gib(schema: Schema) -> float:
     return 4 * LATENT_POINTS * STEP_COPIES * levels.get(schema.target or "", 1) * sum(levels.values()) / 2**30
 
 
-def table_kinds(path: Path) -> dict[str, io_table.Kind]:
+def table_kinds(path: Path, encoding: str | None = None) -> dict[str, io_table.Kind]:
     """A table's header and the exact kinds of its columns, for a draft. No fit releases them.
 
     NO NOISE: a single cell may change one. Whoever finishes the draft declares the kinds, from public knowledge.
     """
-    return io_table.dtypes(read_table(path))
-
-
-def check_schema(path: Path, schema: Path | None) -> Schema:
-    """The schema that a fit of the table would take, once every cell has met it. Raises SchemaError."""
-    data = read_table(path)
-    found = choose_schema(data, schema, path, lambda text: None)
-    if found is None:
-        raise SchemaError(f"{path}: no schema. Draft a schema and finish it, or give `schema`.")
-    encode(data, found)
-    if found.unit:
-        patients(data, found.unit)
-    return found
+    data = read_table(path, encoding)
+    # A usual code of missing values says nothing about the other cells.
+    return io_table.dtypes(replace(data, cells=data.cells.mask(data.cells.isin(MISSING_WORDS), "")))

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..budget import Budget
+from ..errors import MedsynthError
 from ..io.table import Table
 from .preparation import PlannedFit, WayOut
 
@@ -35,8 +36,13 @@ def reserved_budget(planned: PlannedFit, budget: Budget | None, out: WayOut) -> 
     notice(f"{budget.spent().sentence(number)} ({budget.path.name})")
     try:
         yield
-    except BaseException:
+    except BaseException as error:
         if not (planned.ledger.entries or out.resumed):
             budget.cancel(number)
+        if out.resumed and isinstance(error, ArithmeticError | LookupError | TypeError | ValueError):
+            raise MedsynthError(
+                f"The records of {planned.options.checkpoint} do not fit this table: it was altered, or is of another "
+                "version. Start anew without `resume`."
+            ) from error
         raise
     budget.settle(number, planned.options.model_name or "in memory")

@@ -14,6 +14,7 @@ from ..privacy.partition_selection import RawTable
 from ..privacy.release import Releases
 from ..sampling.patients import ROWS_PER_PATIENT
 from ..schema import Schema
+from ..schema.learned import LEARNED
 from ..transforms.table_codec import encode, hierarchy_positions
 from .environment import one_thread, versions
 from .preparation import PlannedFit
@@ -34,10 +35,12 @@ def declared_or_measured_schema(private: PrivateTable, planned: PlannedFit, rele
     """The declared schema, or one learned from noisy measurements. Raises SchemaError for a target of one class."""
     schema, notice = private.declared, planned.options.notice
     if schema is None:
-        raw = RawTable(private.data, planned.plan.rows, releases)
-        schema = raw.measure_schema("learned", private.target)
+        raw = RawTable(private.data, planned.plan.rows, releases, private.learning)
+        learned = raw.measure_schema("learned", private.target)
+        schema = learned.schema
         notice(f"Target: {private.target!r}. `target` names another.")
         notice(f"Learned from noisy counts:\n{schema.to_yaml()}")
+        planned.ledger.notes.extend(LEARNED + text for text in learned.summary(planned.plan.rows))
     check_target(schema)
     return schema
 

@@ -16,11 +16,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 
 from ..errors import MedsynthError, UsageError
 
 Floats = NDArray[np.float64]
 FORMAT = 2  # of the file
+APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
 RECORD_HEAD = struct.Struct("<Q32s")  # length and checksum of a record
 MAX_RECORD_BYTES = 1 << 32
 
@@ -73,7 +75,7 @@ class Checkpoint:
 
         body = save({str(k): np.array(a, np.float64, order="C") for k, a in enumerate(arrays)}, metadata)
         try:
-            with os.fdopen(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
+            with os.fdopen(os.open(self.path, APPEND, 0o600), "ab") as file:
                 file.write(RECORD_HEAD.pack(len(body), hashlib.sha256(body).digest()) + body)
                 file.flush()
                 os.fsync(file.fileno())
@@ -84,26 +86,43 @@ class Checkpoint:
 
     def _read(self) -> int:
         """Read the whole records. Returns the length of the file that they fill."""
-        from safetensors.numpy import load
-
-        content, place = self.path.read_bytes(), 0
+        try:
+            content, place = self.path.read_bytes(), 0
+        except OSError as error:
+            raise MedsynthError(f"The checkpoint {self.path} cannot be read ({error.strerror}).") from None
         while place + RECORD_HEAD.size <= len(content):
             length, digest = RECORD_HEAD.unpack_from(content, place)
             body = content[place + RECORD_HEAD.size : place + RECORD_HEAD.size + min(length, MAX_RECORD_BYTES)]
-            if len(body) < length or hashlib.sha256(body).digest() != digest:
+            if len(body) < length <= MAX_RECORD_BYTES or (place and hashlib.sha256(body).digest() != digest):
                 break  # half-written at a crash, and used by nobody
-            (size,) = struct.unpack_from("<Q", body)
-            metadata = json.loads(body[8 : 8 + size])["__metadata__"]
-            if place:
-                tensors = load(body)
-                arrays = [tensors[str(k)] for k in range(len(tensors))]
-                self._records.append((metadata["label"], arrays, json.loads(metadata["names"])))
-            elif metadata["facts"] != self._facts:
-                raise UsageError(
-                    f"{self.path} is of another fit: table, schema, settings or version differ. Fit as it was begun, "
-                    "or start anew without `resume`."
-                )
-            else:
-                self.seed = int(metadata["seed"])
+            try:
+                if hashlib.sha256(body).digest() != digest:
+                    raise ValueError("the first record is none")
+                self._take(body, first=not place)
+            except (LookupError, RecursionError, TypeError, ValueError, struct.error, SafetensorError):
+                raise MedsynthError(
+                    f"{self.path} is no checkpoint of this version, or was altered. Start anew with `force` and "
+                    "without `resume`."
+                ) from None
             place += RECORD_HEAD.size + length
         return place
+
+    def _take(self, body: bytes, *, first: bool) -> None:
+        """Take over one record that is whole: the first one's seed, where it is of this fit, or a release."""
+        from safetensors.numpy import load
+
+        (size,) = struct.unpack_from("<Q", body)
+        metadata = json.loads(body[8 : 8 + size])["__metadata__"]
+        if first and metadata["facts"] != self._facts:
+            raise UsageError(
+                f"{self.path} is of another fit: table, schema, settings or version differ. Fit as it was begun, "
+                "or start anew without `resume`."
+            )
+        if first:
+            self.seed = int(metadata["seed"])
+            return
+        tensors, names = load(body), json.loads(metadata["names"])
+        arrays = [tensors[str(k)] for k in range(len(tensors))]
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError("names are words")
+        self._records.append((str(metadata["label"]), arrays, names))

@@ -7,7 +7,8 @@ columns the others are about follows from it, and from nothing exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 import numpy as np
@@ -15,12 +16,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import BudgetError
-from ..io.table import CELL_KINDS, MISSING_TOKENS, Table, cell_kind, whole_text
-from ..schema import Schema, inference
-from ..schema.inference import ColumnKind
+from ..io.table import Table, is_number
+from ..schema import Identifier, Schema, inference, magnitudes
+from ..schema.cells import WORDS, CellKinds, is_code_of_a_number, level_of
+from ..schema.header import doubtful
+from ..schema.kinds import ColumnKind, clear_codes, column_kind
+from ..schema.learned import Learned, LearnedColumn
 from ..transforms.column import Column
 from ..transforms.date import ordinal
-from ..transforms.number import numbers_of
+from ..transforms.dtypes import numbers_of
 from .accounting.calibration import Query
 from .accounting.events import Event, Thresholded
 from .noise import Floats, Integers, noised, rarely_exceeded
@@ -29,7 +33,14 @@ from .release import Release, Releases
 KINDS, TARGET, LEVELS = "schema: kinds of columns", "schema: target levels", "schema: levels"
 FORMATS = "schema: number formats"
 KINDS_SHARE, LOSS_SHARE = 0.03, 0.075  # of the privacy loss: the kinds, and each other measurement
-LEVEL_KINDS, NUMBER_KINDS = ("whole", "boolean", "word"), ("whole", "decimal")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learning:
+    """What is public of the measurements: codes of missing values to add, and columns that are keys by their name."""
+
+    na_values: tuple[str, ...] = ()
+    keys: Mapping[str, Column] = field(default_factory=dict)
 
 
 def queries() -> list[Query]:
@@ -48,32 +59,42 @@ def queries() -> list[Query]:
 
 
 class RawTable:
-    """A table before it has a schema: its schema can be measured, and nothing else."""
+    """A table before it has a schema: its schema can be measured, and nothing else.
 
-    __slots__ = ("__releases", "__table", "_names", "_rows")
+    `learning`: what is public of the measurements: codes of missing values, and columns that are keys by their name.
+    """
 
-    def __init__(self, table: Table, rows: int, releases: Releases) -> None:
+    __slots__ = ("__releases", "__table", "_keys", "_kinds", "_names", "_rows")
+
+    def __init__(self, table: Table, rows: int, releases: Releases, learning: Learning | None = None) -> None:
         self.__table, self.__releases = table, releases
-        self._names, self._rows = table.header, rows
+        learning = learning or Learning()
+        self._names = tuple(name for name in table.header if name not in learning.keys)
+        self._rows, self._kinds, self._keys = rows, CellKinds(learning.na_values), learning.keys
 
-    def measure_schema(self, name: str, target: str) -> Schema:
+    def measure_schema(self, name: str, target: str) -> Learned:
         """The table's schema by noisy measurements; every column has a value for each cell, every bound clips.
 
         Raises BudgetError where the plan does not hold the measurements that `queries` lists.
         """
-        kinds = self._measure_kinds()
+        kinds = self._measure_kinds(target)
         levels = self._measure_levels(TARGET, [target], kinds)
         others = [n for n in self._names if n != target]
         # What is planned is measured: where no column may have levels, or formats, all are measured, for nothing.
-        levels |= self._measure_levels(LEVELS, [n for n in others if kinds[n].cells in LEVEL_KINDS] or others, kinds)
-        settled = {n: column for n, column in levels.items() if column and kinds[n].cells in LEVEL_KINDS}
-        formats = self._measure_formats([n for n in self._names if n not in settled] or list(self._names), kinds)
-        return Schema(name=name, target=target, columns={n: settled.get(n) or formats[n] for n in self._names})
+        named = [n for n in others if kinds[n].may_have_levels or kinds[n].words] or others
+        levels |= self._measure_levels(LEVELS, named, kinds)
+        settled = {n: found for n, found in levels.items() if found.column and kinds[n].may_have_levels}
+        texts = {n: inference.free_text(kinds[n]) for n in self._names if kinds[n].cells == "text"}
+        rest = [n for n in self._names if n not in settled and n not in texts] or list(self._names)
+        columns = self._measure_formats(rest, kinds, levels, target) | settled | texts
+        made = {n: self._keys[n] if n in self._keys else columns[n].column for n in self.__table.header}
+        made |= {n: Identifier() for n in self._names if doubtful(n) and n not in settled and n != target}
+        return Learned(schema=Schema(name=name, target=target, columns=made), columns=columns)
 
-    def _measure_kinds(self) -> dict[str, ColumnKind]:
+    def _measure_kinds(self, target: str) -> dict[str, ColumnKind]:
         """What the cells of each column are, in one release.
 
-        A row adds one to one of six counts of each of the k columns: L2 sensitivity sqrt(k).
+        A row adds one to one of the counts of each of the k columns: L2 sensitivity sqrt(k).
         """
         sensitivity = math.sqrt(len(self._names))
 
@@ -83,15 +104,19 @@ class RawTable:
 
         counts = self.__releases.release(KINDS, sensitivity, draw).arrays
         std = self._std(KINDS, sensitivity)
-        return {name: inference.column_kind(found, std) for name, found in zip(self._names, counts, strict=True)}
+        return {
+            name: column_kind(found, std, self._kinds, rows=self._rows, columns=len(counts), target=name == target)
+            for name, found in zip(self._names, counts, strict=True)
+        }
 
-    def _measure_levels(self, label: str, names: list[str], kinds: dict[str, ColumnKind]) -> dict[str, Column | None]:
+    def _measure_levels(self, label: str, names: list[str], kinds: dict[str, ColumnKind]) -> dict[str, LearnedColumn]:
         """Levels of the columns `names` whose noisy count passes a threshold, in one release.
 
-        A row adds one to one level of each of the k columns: L2 sensitivity sqrt(k). Noise is drawn for levels
-        that occur. A level of one row alone has count one; it is released only if its noise exceeds
-        threshold - 1 = std * Phi^-1(1 - delta/k), which has probability delta/k, and by the union over the
-        row's k levels at most delta: what Thresholded charges beside its Gaussian.
+        A row adds one to one level of each of the k columns, or to one of the public codes of missing values: L2
+        sensitivity sqrt(k). Noise is drawn for levels that occur, and for every code. A level of one row alone has
+        count one; it is released only if its noise exceeds threshold - 1 = std * Phi^-1(1 - delta/k), which has
+        probability delta/k, and by the union over the row's k levels at most delta: what Thresholded charges beside
+        its Gaussian.
         """
         sensitivity = math.sqrt(len(names))
 
@@ -101,45 +126,66 @@ class RawTable:
             std, arrays, words = event.multiplier * sensitivity, list[Floats](), list[str]()
             threshold = 1 + rarely_exceeded(std, event.delta / len(names))
             for name in names:
-                exact, missing = self.__level_counts(name, kinds[name])
+                exact, codes = self.__level_counts(name, kinds[name])
                 noisy = noised(exact.to_numpy(np.int64), std, self.__releases.entropy)
                 passed = noisy > threshold
-                arrays += [noisy[passed], noised(np.array([missing], np.int64), std, self.__releases.entropy)]
+                arrays += [noisy[passed], noised(codes, std, self.__releases.entropy)]
                 words += [str(word) for word in exact.index[passed]]
             return Release(arrays, words)
 
         found = self.__releases.release(label, sensitivity, draw)
         std = self._std(label, sensitivity)
-        words, columns = iter(found.names), dict[str, Column | None]()
-        for name, counts, (missing,) in zip(names, found.arrays[::2], found.arrays[1::2], strict=True):
-            kept = {next(words): float(count) for count in counts}
-            rest, spread = self._rows - sum(kept.values()) - float(missing), std * math.sqrt(len(kept) + 1)
-            kind = kinds[name].seen_again(float(missing), std)
-            columns[name] = inference.levels(kept, rest, spread, kind, rows=self._rows)
+        words, columns = iter(found.names), dict[str, LearnedColumn]()
+        for name, counts, codes in zip(names, found.arrays[::2], found.arrays[1::2], strict=True):
+            kept, target = {next(words): float(count) for count in counts}, label == TARGET
+            gaps = self._gaps(kinds[name].codes, codes, std, len(names), target=target)
+            gaps = {code: count for code, count in gaps.items() if not is_code_of_a_number(code)}
+            rest, spread = self._rows - sum(kept.values()) - sum(gaps.values()), std * math.sqrt(1 + len(kept | gaps))
+            column = inference.levels(kept, gaps, rest, spread, kinds[name], rows=self._rows, target=target)
+            columns[name] = LearnedColumn(kind=kinds[name], column=column, kept=kept, gaps=gaps, rest=rest, std=spread)
         return columns
 
-    def _measure_formats(self, names: list[str], kinds: dict[str, ColumnKind]) -> dict[str, Column]:
-        """Magnitudes of numbers, and their decimals where columns have some; years of dates; in one release.
+    def _gaps(self, known: Iterable[str], codes: Floats, std: float, columns: int, *, target: bool) -> dict[str, float]:
+        """Codes of missing values that are known or that these noisy counts of all codes show, with their counts."""
+        shown = {*known, *clear_codes(codes, std, self._kinds, columns, target=target)}
+        return {code: count for code, count in zip(self._kinds.codes, codes.tolist(), strict=True) if code in shown}
+
+    def _measure_formats(
+        self, names: list[str], kinds: dict[str, ColumnKind], levels: dict[str, LearnedColumn], target: str
+    ) -> dict[str, LearnedColumn]:
+        """Magnitudes of numbers, and their decimals where columns have some; years of dates; codes of missing values;
+        in one release.
 
         A row adds one to one cell of each of k histograms: L2 sensitivity sqrt(k).
         """
         dates = [name for name in names if kinds[name].cells == "date"]
         decimal = [name for name in names if kinds[name].cells == "decimal"]
         numbers = [name for name in names if name not in dates]
-        parts: list[tuple[Callable[[str], Integers], list[str]]]
+        parts: list[tuple[Callable[[str, ColumnKind], Integers], list[str]]]
         parts = [(self.__magnitudes, numbers), (self.__decimals, decimal), (self.__years, dates)]
         sensitivity = math.sqrt(sum(len(some) for _, some in parts))
 
         def draw(event: Event) -> Release:
             std = event.multiplier * sensitivity
-            exact = [count(name) for count, some in parts for name in some]
+            exact = [count(name, kinds[name]) for count, some in parts for name in some]
             return Release([noised(counts, std, self.__releases.entropy) for counts in exact])
 
         found = iter(self.__releases.release(FORMATS, sensitivity, draw).arrays)
         magnitudes, decimals, years = ({name: next(found) for name in some} for _, some in parts)
         std = self._std(FORMATS, sensitivity)
-        made = {n: inference.number(counts, std, decimals.get(n), kinds[n]) for n, counts in magnitudes.items()}
-        return made | {n: inference.day(counts, std, kinds[n]) for n, counts in years.items()}
+        columns, own = dict[str, LearnedColumn](), len(self._kinds.codes)
+        for name, counts in (magnitudes | years).items():
+            kind, known, seen = kinds[name], counts[:-own], levels.get(name)
+            gaps = self._gaps(
+                {*kind.codes, *(seen.gaps if seen else ())}, counts[-own:], std, len(names), target=name == target
+            )
+            words = {word: n for word, n in seen.kept.items() if not is_number(word)} if seen and kind.words else {}
+            if name in years:
+                column = inference.day(known, std, kind, gaps)
+            else:
+                column = inference.number(known, std, decimals.get(name), kind, gaps | words, rows=self._rows)
+            columns[name] = LearnedColumn(kind=kind, column=column, gaps=gaps | words, std=std)
+        return columns
 
     def _std(self, label: str, sensitivity: float) -> float:
         return self.__releases.event(label).multiplier * sensitivity
@@ -152,37 +198,50 @@ class RawTable:
     def __kinds(self, name: str) -> Integers:
         """Exact counts of the kinds of a column's cells."""
         place, texts = self.__distinct(name)
-        kinds = np.array([cell_kind(text) for text in texts], np.int64)[place]
-        return np.bincount(kinds, minlength=len(CELL_KINDS))
+        kinds = self._kinds.places(texts)[place]
+        return np.bincount(kinds, minlength=len(self._kinds.names))
 
-    def __level_counts(self, name: str, kind: ColumnKind) -> tuple[pd.Series, int]:
-        """Exact counts of a column's levels, in the order of their texts, and of its missing cells."""
-        cells = self.__table.cells[name]
-        known = cells[~cells.isin(MISSING_TOKENS)]
-        if kind.cells == "whole":  # 8.0 is 8
-            written = {text: whole_text(text) or text for text in known.unique()}
-            known = known.map(written)
-        return known.value_counts().sort_index(), len(cells) - len(known)
+    def __level_counts(self, name: str, kind: ColumnKind) -> tuple[pd.Series, Integers]:
+        """Exact counts of a column's levels, in the order of their texts, and of codes of missing values.
 
-    def __magnitudes(self, name: str) -> Integers:
-        """Exact counts of each magnitude of a column of numbers."""
+        Codes that are numbers count as levels. Of a column of numbers that has words, these alone are levels.
+        """
         place, texts = self.__distinct(name)
-        cells = inference.magnitude_cell(numbers_of(texts))[place]
-        return np.bincount(cells, minlength=inference.MAGNITUDES)
+        kinds = self._kinds.places(texts)
+        own = self._kinds.codes
+        coded = np.array([k < len(own) and not is_code_of_a_number(own[k]) for k in kinds], np.bool_)
+        words = np.array([self._kinds.names[k] in WORDS for k in kinds], np.bool_)
+        levels = ~coded & (words | kind.may_have_levels)
+        written = np.array([level_of(text, kind.cells) for text in texts], dtype=object)
+        known = pd.Series(written[place][levels[place]], dtype=object)
+        codes = np.bincount(kinds[place][coded[place]], minlength=len(own))
+        return known.value_counts().sort_index(), codes
 
-    def __decimals(self, name: str) -> Integers:
+    def __magnitudes(self, name: str, kind: ColumnKind) -> Integers:
+        """Exact counts of each magnitude of a column of numbers, then of codes of missing values."""
+        place, texts = self.__distinct(name)
+        codes = self._kinds.places(texts)
+        cells = np.where(
+            codes < len(self._kinds.codes), magnitudes.MAGNITUDES + codes, magnitudes.magnitude_cell(numbers_of(texts))
+        )
+        return np.bincount(cells[place], minlength=magnitudes.MAGNITUDES + len(self._kinds.codes))
+
+    def __decimals(self, name: str, kind: ColumnKind) -> Integers:
         """Exact counts of numbers with none, one, two, ... digits after the point, zeros at the end left out."""
         place, texts = self.__distinct(name)
-        most = inference.MOST_DECIMALS
+        numbers, most = numbers_of(texts), inference.MOST_DECIMALS
         digits = np.array([min(len(text.partition(".")[2].rstrip("0")), most) for text in texts], np.int64)
-        known = ~np.isnan(numbers_of(texts))
-        return np.bincount(digits[place][known[place]], minlength=most + 1)
+        known = np.isfinite(numbers)
+        cells = inference.digit_cell(numbers, digits, mixed=kind.mixed)[place][known[place]]
+        return np.bincount(cells, minlength=inference.digit_cells(mixed=kind.mixed))
 
-    def __years(self, name: str) -> Integers:
-        """Exact counts of the years of a column of dates."""
+    def __years(self, name: str, kind: ColumnKind) -> Integers:
+        """Exact counts of the years of a column of dates, then of codes of missing values."""
         place, texts = self.__distinct(name)
-        cells = inference.year_cell(np.array([ordinal(text, "%Y-%m-%d") for text in texts], np.float64))[place]
-        return np.bincount(cells, minlength=inference.YEARS)
+        codes = self._kinds.places(texts)
+        years = inference.year_cell(np.array([ordinal(text, kind.form) for text in texts], np.float64))
+        cells = np.where(codes < len(self._kinds.codes), inference.YEARS + codes, years)
+        return np.bincount(cells[place], minlength=inference.YEARS + len(self._kinds.codes))
 
     def __repr__(self) -> str:
         return "RawTable(private rows)"

@@ -26,6 +26,7 @@ COMPARE: dict[str, Callable[..., NDArray[np.bool_]]] = {
 }  # fmt: skip
 ARITHMETIC = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
 MAX_RULE_CHARACTERS = 500  # characters of a rule
+MAX_DEPTH = 40  # brackets and signs within one another
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class _Parser:
     """Recursive descent over the tokens of one rule."""
 
     def __init__(self, text: str, columns: Mapping[str, bool]) -> None:
-        self.columns, self.at = columns, 0
+        self.columns, self.at, self.depth = columns, 0, 0
         self.tokens: list[tuple[str, str]] = []
         place = 0
         while place < len(text.rstrip()):
@@ -151,7 +152,15 @@ class _Parser:
 
     def atom(self) -> Expression:
         """A number, a column, a level, or an expression in brackets."""
-        kind, value = self.take()
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise ValueError(f"more than {MAX_DEPTH} brackets or signs are within one another")
+        found = self.nested(*self.take())
+        self.depth -= 1
+        return found
+
+    def nested(self, kind: str, value: str) -> Expression:
+        """The expression that begins with a token."""
         if kind == "number":
             return Number(float(value))
         if value == "-" and kind == "sign":

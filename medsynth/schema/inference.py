@@ -3,117 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..io.table import is_number
 from ..transforms.categorical import Binary, Categorical
 from ..transforms.column import Column, Level
 from ..transforms.date import Date
 from ..transforms.number import Continuous, Count
+from .cells import is_code_of_a_number
+from .kinds import CLEAR_STDS, ColumnKind
+from .learned import LearnedColumn
+from .magnitudes import believed, bounds, clear_stds, magnitude_cell, scale, typical
 
 Floats = NDArray[np.float64]
-HALF_OCTAVES = np.arange(-40, 61)  # half octaves: magnitudes from 2^-20 to 2^30
-MAGNITUDES = 2 * len(HALF_OCTAVES) + 2  # negative, zero, positive, missing
 MOST_DECIMALS, USUAL_DECIMALS = 8, 2  # digits after the point that are counted; kept where none of them is clear
-RANGES = (1, 2, 4, 8, 16)  # widths of ranges of magnitudes, in cells, that are tried where no single cell is clear
 FEW_LEVELS = 20  # an integer column of at most so many surviving levels may be categorical
 REQUIRED_SHARE = 0.95  # of the rows that a choice must cover
+CLASS_SHARE = 0.5  # of the rows that the surviving whole numbers of a target must have to be its classes
 LARGEST_BOUND = 1e9  # codes of whole numbers between such bounds still fit into 32 bits
-CLEAR_STDS = 3.0  # standard deviations of its noise that a count of cells must exceed to be believed
-DECIMAL_SHARE = 0.05  # of its numbers that must have decimals before a column is one of decimals
 FIRST_YEAR, LAST_YEAR = 1850, 2109  # years that are counted one by one; others and cells that are no date come after
 YEARS = LAST_YEAR - FIRST_YEAR + 2
-LOG_RATIO = 30.0  # a positive column whose 10 % and 90 % quantiles differ by more is read on a log scale
-
-
-class ColumnKind(NamedTuple):
-    """What a column without a schema is read as; whether it has missing cells, and words among its numbers."""
-
-    cells: Literal["whole", "decimal", "boolean", "date", "word"]
-    missing: bool
-    words: bool = False
-
-    def seen_again(self, count: float, std: float) -> ColumnKind:
-        """This kind, with missing cells if another noisy count of them shows some clearly."""
-        return self._replace(missing=self.missing or count > CLEAR_STDS * std)
-
-
-def column_kind(counts: Floats, std: float) -> ColumnKind:
-    """The kind of a column by noisy counts of its cells' kinds, (6,), in the order of `io.table.CELL_KINDS`.
-
-    Numbers, booleans or dates where these are clearly at least half of what is not missing, else words: so no single
-    cell decides. Noise alone is believed with a chance of 0.13 % a count.
-    """
-    missing, whole, decimal, boolean, day, word = np.clip(counts, 0, None).tolist()
-    numbers, clear = whole + decimal, CLEAR_STDS * std
-    half = max((numbers + boolean + day + word) / 2, clear)
-    if numbers >= half:
-        many = decimal > max(DECIMAL_SHARE * numbers, clear)
-        words = word > max(DECIMAL_SHARE * numbers, clear)
-        return ColumnKind("decimal" if many else "whole", missing > clear, words)
-    if boolean >= half:
-        return ColumnKind("boolean", missing > clear)
-    return ColumnKind("date" if day >= half else "word", missing > clear)
-
-
-def magnitude_cell(values: Floats) -> NDArray[np.int64]:
-    """The public cell of each number: its sign and half octave; NaN is the last cell. Shape as given."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        power = np.floor(2 * np.log2(np.abs(values)))
-    place = np.nan_to_num(np.clip(power, HALF_OCTAVES[0], HALF_OCTAVES[-1]) - HALF_OCTAVES[0]).astype(np.int64)
-    middle = len(HALF_OCTAVES)
-    cells = np.where(values < 0, middle - 1 - place, np.where(values > 0, middle + 1 + place, middle))
-    return np.where(np.isnan(values), MAGNITUDES - 1, cells)
-
-
-def bounds(counts: Floats, std: float) -> tuple[float, float]:
-    """Bounds around every cell whose noisy count rises clearly above the noise.
-
-    The threshold is one that noise alone passes in any cell with a chance of at most 5 %. In a small table no cell may
-    pass it: then the range of one to sixteen cells is taken that stands out most, if any does at all.
-    """
-    threshold = std * math.sqrt(2 * math.log(MAGNITUDES / 0.05))
-    clear = np.nonzero(counts[:-1] > threshold)[0]
-    if len(clear):
-        return _edge(int(clear[0]), upper=False), _edge(int(clear[-1]), upper=True)
-    sums = {width: np.convolve(counts[:-1], np.ones(width), "valid") / math.sqrt(width) for width in RANGES}
-    width = max(RANGES, key=lambda width: float(sums[width].max()))
-    if sums[width].max() < CLEAR_STDS * std:
-        return 0.0, 1.0
-    first = int(sums[width].argmax())
-    return _edge(first, upper=False), _edge(first + width - 1, upper=True)
-
-
-def _believed(counts: Floats, std: float) -> Floats:
-    """Noisy counts, those that are not clear as zero: the noise of many empty cells adds up to many rows."""
-    return np.where(counts > CLEAR_STDS * std, counts, 0.0)
-
-
-def _edge(cell: int, *, upper: bool) -> float:
-    """The lower or upper end of a magnitude cell, rounded outwards to two significant digits."""
-    middle = len(HALF_OCTAVES)
-    if cell == middle:
-        return 0.0
-    away = (cell > middle) is upper  # whether this end is the one farther from zero
-    power = HALF_OCTAVES[abs(cell - middle) - 1] + (1 if away else 0)
-    size = 2.0 ** (power / 2)
-    digit = 10.0 ** (math.floor(math.log10(size)) - 1)
-    rounded = (math.ceil if away else math.floor)(size / digit - (1e-9 if away else -1e-9)) * digit
-    return float(f"{math.copysign(rounded, cell - middle):.2g}")
-
-
-def scale(counts: Floats, std: float) -> Literal["linear", "log"]:
-    """The scale: log for a column without negative numbers whose positive part spans a wide range, else linear."""
-    positive = _believed(counts[len(HALF_OCTAVES) + 1 : -1], std)
-    if positive.sum() <= 0:
-        return "linear"
-    share = np.cumsum(positive) / positive.sum()
-    low, high = np.searchsorted(share, [0.1, 0.9])
-    return "log" if 2 ** ((high - low) / 2) > LOG_RATIO else "linear"
+YEARS_OF_SECONDS = 60  # so many years have fewer seconds than codes
+BANDS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)  # sizes of numbers, counted with their digits
+FEW_DECIMALS = 0.05  # of the numbers above a band that may have decimals, noise included, where all are read as whole
+APART = 2.0  # how many times farther from zero than the values a code of missing values lies, to be believed
+OTHER = "other"  # the level of values that are no level
 
 
 def _widened(low: float, high: float, kind: str) -> tuple[float, float]:
@@ -127,39 +46,94 @@ def _widened(low: float, high: float, kind: str) -> tuple[float, float]:
     return max(wide[0], -LARGEST_BOUND), min(wide[1], LARGEST_BOUND)
 
 
-def number(counts: Floats, std: float, decimals: Floats | None, column: ColumnKind) -> Column:
+def digit_cell(values: Floats, digits: NDArray[np.int64], *, mixed: bool) -> NDArray[np.int64]:
+    """The public cell of each number's digits after the point; of a `mixed` column, by bands of its size as well."""
+    band = np.searchsorted(BANDS, np.abs(values), side="right") if mixed else np.zeros(len(values), np.int64)
+    return np.asarray(band * (MOST_DECIMALS + 1) + digits, np.int64)
+
+
+def digit_cells(*, mixed: bool) -> int:
+    """How many cells `digit_cell` has."""
+    return (MOST_DECIMALS + 1) * (len(BANDS) + 1 if mixed else 1)
+
+
+def missing_of(codes: Iterable[str]) -> bool | tuple[int | str, ...]:
+    """The `missing` of a column with these codes: whole numbers as such, the empty cell alone as true."""
+    found = tuple(int(code) if is_code_of_a_number(code) else code for code in codes)
+    return found not in ((), ("",)) and found or bool(found)
+
+
+def number(
+    counts: Floats,
+    std: float,
+    decimals: Floats | None,
+    kind: ColumnKind,
+    codes: Mapping[str, float],
+    *,
+    rows: int,
+) -> Column:
     """A Continuous column, or a Count where there are no `decimals`: noisy counts of digits after the point.
 
-    Words that are clearly among the numbers are read as missing; a few go to the commonest magnitude, as do a few
-    missing cells.
+    `codes`: noisy counts of the codes of missing values that were found; `rows`: the public row count. One that is a
+    number is a code where it lies clearly apart from the values, else a value. Words that are clearly among the
+    numbers are read as missing; a few go to the commonest magnitude, as do a few missing cells.
     """
-    missing = column.words or column.seen_again(float(counts[-1]), std).missing
-    found = scale(counts, std)
-    low, high = _widened(*bounds(counts, std), found)
-    kind: Literal["linear", "log"] = found if low >= 0 else "linear"
+    gaps, counts = dict(codes), counts.copy()
+    mass = rows - sum(codes.values())
+    ends = bounds(counts, std, mass)
+    for code in [code for code in codes if is_code_of_a_number(code) and not _is_apart(float(code), *ends)]:
+        counts[magnitude_cell(np.array([float(code)]))] += gaps.pop(code)
+    if kind.words and not gaps:
+        gaps[""] = 0.0
+    missing, found = missing_of(gaps), scale(counts, std)
+    low, high = _without_codes(_widened(*bounds(counts, std, mass), found), [*filter(is_code_of_a_number, gaps)])
+    form: Literal["linear", "log"] = found if low >= 0 else "linear"
+    dtype = "float64" if kind.pointed else None
     if decimals is None:
         whole = (math.floor(low), max(math.floor(low) + 1, math.ceil(high)))
-        usual = min(max(round(_typical(counts)), whole[0]), whole[1])
-        return Count(bounds=whole, scale=kind, missing=missing, unknown="missing" if missing else usual)
+        usual = min(max(round(typical(counts)), whole[0]), whole[1])
+        return Count(bounds=whole, scale=form, missing=missing, dtype=dtype, unknown="missing" if missing else usual)
     low, high = (low, high) if high > low else (low, low + 1.0)
-    share = np.cumsum(_believed(decimals, std))
-    places = int(np.searchsorted(share, REQUIRED_SHARE * share[-1])) if share[-1] > 0 else USUAL_DECIMALS
+    places, whole_from = _digits(decimals.reshape(-1, MOST_DECIMALS + 1), std)
     # At least two codes, and no more than fit into 32 bits.
     fewest = max(0, math.ceil(-math.log10(high - low)))
     most = max(fewest, math.floor(8 - math.log10(high - low)))
     places = min(max(places, fewest), most, 12)
     unknown: float | Literal["missing"] = "missing"
     if not missing:
-        unknown = float(min(max(round(_typical(counts), places), low), high))
-    return Continuous(bounds=(low, high), scale=kind, decimals=places, missing=missing, unknown=unknown)
+        unknown = float(min(max(round(typical(counts), places), low), high))
+    return Continuous(
+        bounds=(low, high), scale=form, decimals=places, missing=missing, unknown=unknown, whole_from=whole_from
+    )
 
 
-def _typical(counts: Floats) -> float:
-    """The middle of the magnitude cell with the largest noisy count: what a cell that is no number is read as."""
-    middle, cell = len(HALF_OCTAVES), int(counts[:-1].argmax())
-    if cell == middle:
-        return 0.0
-    return float(math.copysign(2.0 ** ((HALF_OCTAVES[abs(cell - middle) - 1] + 0.5) / 2), cell - middle))
+def _is_apart(code: float, low: float, high: float) -> bool:
+    """Whether a number lies clearly outside the range of the values."""
+    if code < 0:
+        return low >= 0 or code < APART * low
+    return high > 0 and code > APART * high
+
+
+def _without_codes(ends: tuple[float, float], codes: list[str]) -> tuple[float, float]:
+    """Bounds that contain no code of missing values."""
+    low, high = ends
+    below = [float(code) for code in codes if float(code) < 0]
+    above = [float(code) for code in codes if float(code) > 0]
+    return max([low, *(code + 1 for code in below)]), min([high, *(code - 1 for code in above)])
+
+
+def _digits(table: Floats, std: float) -> tuple[int, float | None]:
+    """Decimals to keep, and from which size on all numbers are whole, by noisy counts (bands, digits).
+
+    None where decimals are found in all bands, or where the noise does not show that there are none.
+    """
+    share = np.cumsum(believed(table.sum(0), std * math.sqrt(len(table))))
+    places = int(np.searchsorted(share, REQUIRED_SHARE * share[-1])) if share[-1] > 0 else USUAL_DECIMALS
+    for band, edge in enumerate(BANDS[: len(table) - 1], 1):
+        above, noise = table[band:], std * math.sqrt((len(table) - band) * max(places, 1))
+        if above[:, 1 : places + 1].sum() + CLEAR_STDS * noise < FEW_DECIMALS * above[:, 0].sum():
+            return places, float(edge)
+    return places, None
 
 
 def year_cell(ordinals: Floats) -> NDArray[np.int64]:
@@ -170,44 +144,95 @@ def year_cell(ordinals: Floats) -> NDArray[np.int64]:
     return np.array(years, np.int64)
 
 
-def day(counts: Floats, std: float, column: ColumnKind) -> Column:
+def free_text(kind: ColumnKind) -> LearnedColumn:
+    """A column of which nothing is learned but that it is one of texts."""
+    codes = {code: 0.0 for code in kind.codes if not is_code_of_a_number(code)}
+    column = Categorical(levels=(OTHER,), unknown=OTHER, missing=missing_of(codes))
+    return LearnedColumn(kind=kind, column=column, gaps=codes)
+
+
+def day(counts: Floats, std: float, kind: ColumnKind, codes: Iterable[str]) -> Column:
     """A Date column by noisy counts of its years: from a year before the first clear one to a year after the last.
 
     Decades count where none of their years is clear alone: dates of birth are spread thinly.
     """
-    years, missing = counts[:-1], column.missing
-    limit = std * math.sqrt(2 * math.log(YEARS / 0.05))
+    years, missing = counts[:-1], missing_of(code for code in codes if not is_code_of_a_number(code))
+    limit = std * clear_stds(YEARS)
     clear = set(np.nonzero(years > limit)[0].tolist())
     for start in range(0, len(years), 10):
         decade = range(start, start + 10)
         if not clear.intersection(decade) and years[start : start + 10].sum() > limit * math.sqrt(10):
             clear |= {decade[0], decade[-1]}
     first, last = (min(clear) - 1, max(clear) + 1) if clear else (0, len(years) - 1)
+    first, last = max(first, 0), min(last, len(years) - 1)
     ends = date(FIRST_YEAR + first, 1, 1), date(FIRST_YEAR + last, 12, 31)
     usual = date(FIRST_YEAR + min(max(int(years.argmax()), first), last), 7, 1)
-    return Date(bounds=ends, missing=missing, unknown="missing" if missing else usual)
+    timed = "%H" in kind.form
+    seconds = kind.seconds and last - first < YEARS_OF_SECONDS
+    return Date(
+        bounds=ends,
+        format=kind.form or "%Y-%m-%d",
+        resolution=("second" if seconds else "minute") if timed else "day",
+        missing=missing,
+        unknown="missing" if missing else usual,
+    )
 
 
-def levels(kept: Mapping[str, float], rest: float, noise: float, kind: ColumnKind, *, rows: int) -> Column | None:
-    """A column of the surviving levels. `rest`: noisy mass of rows without one; `noise`: its standard deviation.
+def levels(
+    kept: Mapping[str, float],
+    codes: Mapping[str, float],
+    rest: float,
+    noise: float,
+    kind: ColumnKind,
+    *,
+    rows: int,
+    target: bool = False,
+) -> Column | None:
+    """A column of the surviving levels. `codes`: noisy counts of the codes of missing values that were found.
+    `rest`: noisy mass of rows without a level or a code; `noise`: its standard deviation.
 
-    None for whole numbers that are better read as a count. Where clear mass is left over, a level "other" takes
-    it; otherwise a stray value goes to the most frequent level. Levels are sorted; of equally frequent ones the first.
+    A code that is commoner than every level is a level itself. None for whole numbers that are better read as a
+    count. Where clear mass is left over, a level "other" takes it, and in a target of one class in any case; else a
+    stray value goes to the most frequent level, of counts to the last one. Levels are sorted; of equally frequent ones
+    the first.
     """
-    total, missing = sum(kept.values()), kind.missing
-    whole = kind.cells == "whole"
-    if whole and (not kept or len(kept) > FEW_LEVELS or total < REQUIRED_SHARE * (total + max(rest, 0.0))):
+    total, whole = sum(kept.values()), kind.numbers
+    share = CLASS_SHARE if target else REQUIRED_SHARE
+    if whole and (not kept or len(kept) > FEW_LEVELS or total < share * (total + max(rest, 0.0))):
         return None
+    common = max(codes, key=lambda code: codes[code], default="")
+    if common and codes[common] > max(kept.values(), default=0.0):
+        kept, codes = {**kept, common: codes[common]}, {code: n for code, n in codes.items() if code != common}
+    missing = missing_of(code for code in codes if code not in kept)
+    lost = not kept or ((target or not whole) and rest > max(3 * noise, 0.01 * rows)) or (target and len(kept) < 2)
     if kind.cells == "boolean" and not set(kept) - {"true", "false"}:
-        return Binary(levels=(False, True), unknown=kept.get("true", 0.0) > kept.get("false", 0.0), missing=missing)
-    whole = whole and all(word.lstrip("-").isdecimal() for word in kept)
-    names: list[Level] = sorted(map(int, kept)) if whole else sorted(kept)
-    if not names or (not whole and rest > max(3 * noise, 0.01 * rows)):
-        other = "other"
-        while other in kept:
+        usual = kept.get("true", 0.0) > kept.get("false", 0.0)
+        return Binary(levels=(False, True), unknown=usual, missing=missing, spelling=kind.form or "true")
+    if mixed := whole and not lost and all(map(is_number, kept)) and not all(map(_is_whole, kept)):
+        kept = {f"{word}.0" if kind.pointed and "." not in word else word: count for word, count in kept.items()}
+    whole = whole and not lost and all(map(_is_whole, kept))
+    names: list[Level] = [*map(int, kept)] if whole else [*kept]
+    names.sort(key=float if mixed else None)
+    dtype = "float64" if mixed or (whole and kind.pointed) else None
+    if lost:
+        other = OTHER
+        while other in kept or other in codes:
             other += "_"
         return Categorical(levels=(*names, other), unknown=other, missing=missing)
-    common = max(names, key=lambda name: kept[str(name)])
+    unknown = _stray(names, kept)
     if len(names) == 2:
-        return Binary(levels=(names[0], names[1]), unknown=common, missing=missing)
-    return Categorical(levels=tuple(names), unknown=common, missing=missing)
+        return Binary(levels=(names[0], names[1]), unknown=unknown, missing=missing, dtype=dtype)
+    order: Literal["ordinal", "categorical"] = "ordinal" if mixed else "categorical"
+    return Categorical(kind=order, levels=tuple(names), unknown=unknown, missing=missing, dtype=dtype)
+
+
+def _is_whole(word: str) -> bool:
+    return word.removeprefix("-").isdecimal()
+
+
+def _stray(names: list[Level], kept: Mapping[str, float]) -> Level:
+    """The level of a value that is none: the most frequent one; the last of successive numbers that end in a tail."""
+    common = max(names, key=lambda name: kept[str(name)])
+    numbers = [name for name in names if isinstance(name, int)]
+    successive = len(numbers) == len(names) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1
+    return names[-1] if successive and kept[str(names[-1])] < kept[str(common)] / 2 else common

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+import stat
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
-from ..errors import SchemaError
+from ..errors import SchemaError, did_you_mean
 from ..transforms.dtypes import dtype_name
 from ..transforms.registry import AnyColumn
 from .constraints import Rule, parse
-from .yaml_text import parse_yaml
+from .definitions import Definition
+from .faults import faults_text
+from .yaml_text import parse_yaml, unfinished_lines
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MAX_RULES, MAX_ROWS_PER_PATIENT = 200, 1000
-UNFINISHED = re.compile(r"\bTODO\b")
+MAX_BYTES = 1 << 24  # of a schema's file
 
 
 class Schema(BaseModel):
@@ -49,11 +51,12 @@ class Schema(BaseModel):
     unit: str | None = None  # the identifier of patients, where one patient and not one row is the unit of privacy
     max_rows: int | None = Field(None, ge=1, le=MAX_ROWS_PER_PATIENT)
     constant: tuple[str, ...] = ()  # columns that do not change over a patient's rows
+    _definitions: dict[str, Definition] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.target is not None and self.target not in self.columns:
-            raise ValueError("target names no column")
+            raise ValueError(f"target names no column.{did_you_mean(self.target, self.columns)}")
         if (self.unit is None) != (self.max_rows is None):
             raise ValueError(
                 'the schema keys "unit" and "max_rows" come together: the identifier of patients, and their most rows'
@@ -102,7 +105,22 @@ class Schema(BaseModel):
         """What a model learns: this schema without its rules, the columns that they define, and identifiers."""
         defined = {rule.defines for rule in self.parsed_rules}
         columns = {name: c for name, c in self.columns.items() if c.modelled and name not in defined}
-        return self.model_copy(update={"columns": columns, "rules": (), "unit": None, "max_rows": None, "constant": ()})
+        left = {"columns": columns, "rules": (), "unit": None, "max_rows": None, "constant": ()}
+        core = self.model_copy(update=left)
+        core._definitions = {}
+        for rule in self.parsed_rules:
+            name, read = rule.defines, sorted(rule.columns)
+            if not name or not rule.formula or not rule.columns <= set(columns):
+                continue
+            if not any(self.columns[one].depends_on for one in (name, *read)):
+                inputs = {one: columns[one] for one in read}
+                core._definitions[name] = Definition(self.columns[name], rule.formula, inputs)
+        return core
+
+    @property
+    def definitions(self) -> Mapping[str, Definition]:
+        """Of a core, the columns left out that follow from its own, by name."""
+        return self._definitions
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -112,7 +130,7 @@ class Schema(BaseModel):
     def with_target(self, target: str) -> Schema:
         """This schema with another target. Raises SchemaError if it names no column."""
         if target not in self.columns:
-            raise SchemaError(f"The target {target!r} is no column. The columns are: {', '.join(self.names)}.")
+            raise SchemaError(f"The target {target!r} is no column.{did_you_mean(target, self.names)}")
         return Schema.from_dict({**self.to_dict(), "target": target}, f"schema {self.name!r}")
 
     def with_dtypes(self, frame: pd.DataFrame) -> Schema:
@@ -131,8 +149,11 @@ class Schema(BaseModel):
 
         Raises SchemaError for text that is not YAML, for unknown keys or kinds, and while a TODO is left.
         """
-        if todo := next((n for n, line in enumerate(text.splitlines(), 1) if UNFINISHED.search(line)), None):
-            raise SchemaError(f"{where}, line {todo}: a TODO is left. Fill it in (or delete the file) and try again.")
+        if lines := unfinished_lines(text):
+            more = f", and in {len(lines) - 1} more" if len(lines) > 1 else ""
+            raise SchemaError(
+                f"{where}, line {lines[0]}: a TODO is left{more}. Fill it in (or delete the file) and try again."
+            )
         return cls.from_dict(parse_yaml(text, where), where)
 
     @classmethod
@@ -141,21 +162,24 @@ class Schema(BaseModel):
         try:
             return cls.model_validate(content)
         except ValidationError as error:
-            first = error.errors(include_input=False, include_url=False)[0]
-            place = ".".join(str(part) for part in first["loc"]) or "top level"
-            raise SchemaError(
-                f"{where}: at {place}: {first['msg']}. Copy from a bundled schema, such as that of thyroid."
-            ) from None
+            raise SchemaError(faults_text(error, content, where, cls)) from None
+        except (ArithmeticError, RecursionError):
+            raise SchemaError(f"{where}: a number out of any range, or values nested too deeply.") from None
 
     @classmethod
     def load(cls, path: Path | str) -> Schema:
         """The schema in the YAML file `path`."""
+        path = Path(path)
         try:
-            return cls.from_yaml(Path(path).read_text(encoding="utf-8"), str(path))
+            found = path.stat()
+            if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES:
+                raise SchemaError(f"The schema {path} is no file, or one of more than {MAX_BYTES} bytes.")
+            text = path.read_text(encoding="utf-8-sig")
         except FileNotFoundError:
             raise SchemaError(f"There is no schema file {path}. Draft a schema first.") from None
-        except (OSError, UnicodeDecodeError):
+        except (OSError, ValueError):
             raise SchemaError(f"The schema {path} cannot be read as UTF-8 text.") from None
+        return cls.from_yaml(text, str(path))
 
     def to_dict(self) -> dict[str, object]:
         """Plain data, defaults left out; `from_dict` reads it back."""

@@ -8,20 +8,27 @@ import yaml
 
 from ..io.table import Kind
 from ..transforms.registry import KINDS
+from .header import doubtful, person_keys, row_keys
 
 _HEAD = """\
 # Drafted from column names and from what their cells are: confirm each kind, since the cells are private.
-# Replace every TODO by public knowledge: what the assay can measure,
+# Replace each value that is still to do by public knowledge: what the assay can measure,
 # what the form offers. Never look bounds or levels up in the table: what is copied from patients leaks.
 # Add `missing: true` to a column that may be empty, `out_of_range: error` to one that must not be clipped.
 """
+_KEY = '{kind: identifier, shape: "########"}  # rows that share a person: name it in `unit`, with `max_rows`'
 
 
 def draft(name: str, kinds: Mapping[str, Kind]) -> str:
     """YAML text of an unfinished schema. `kinds`: column name to "int", "float" or "text", in the table's order."""
-    target = yaml.safe_dump({"target": list(kinds)[-1]}, allow_unicode=True).strip()
+    known = [key for key in (*person_keys(kinds), *row_keys(kinds)) if not doubtful(key)]
+    last = next((name for name in reversed(list(kinds)) if name not in known), list(kinds)[-1])
+    target = yaml.safe_dump({"target": last}, allow_unicode=True).strip()
     keys = (yaml.safe_dump({key: None}, allow_unicode=True, width=10_000).rsplit(":", 1)[0] for key in kinds)
     forms = {text: form for kind in reversed(KINDS.values()) for text, form in kind.drafts.items()}
-    lines = [f"  {key}: {forms[kind]}" for key, kind in zip(keys, kinds.values(), strict=True)]
+    lines = [
+        f"  {key}: {_KEY if name in known else forms[kind]}"
+        for key, (name, kind) in zip(keys, kinds.items(), strict=True)
+    ]
     head = yaml.safe_dump({"name": name}, allow_unicode=True)
-    return f"{_HEAD}{head}{target}  # TODO: is this the column to predict?\ncolumns:\n" + "\n".join(lines) + "\n"
+    return f"{_HEAD}{head}{target}  # is this the column to predict?\ncolumns:\n" + "\n".join(lines) + "\n"

@@ -9,6 +9,9 @@ import yaml
 
 from ..errors import SchemaError
 
+MAX_VALUES = 1_000_000  # of a text, aliases followed
+UNFINISHED = re.compile(r"\bTODO\b")
+
 
 class _Loader(yaml.SafeLoader):
     """SafeLoader with YAML 1.2's plain words. Duplicate keys are errors, which PyYAML itself does not check."""
@@ -27,10 +30,11 @@ _Loader.add_implicit_resolver(
 
 
 def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
-    keys = [loader.construct_object(key) for key, _ in node.value]
-    for key in keys:
-        if keys.count(key) > 1:
+    seen = set()
+    for key in [loader.construct_object(key) for key, _ in node.value]:
+        if key in seen:
             raise yaml.constructor.ConstructorError(None, None, f"{key!r} is given twice", node.start_mark)
+        seen.add(key)
     return loader.construct_mapping(node, deep=True)
 
 
@@ -38,11 +42,44 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 
 def parse_yaml(text: str, where: str) -> object:
-    """The plain data in `text`. Raises SchemaError, with the line, where it is no YAML."""
+    """The plain data in `text`. Raises SchemaError, with the line, where it is no YAML.
+
+    Aliases are counted before they are followed: nested ones stand for more values than any memory holds.
+    """
     try:
-        return yaml.load(text, Loader=_Loader)
-    except (yaml.YAMLError, TypeError, RecursionError) as error:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        if _values_in(node, {}) > MAX_VALUES:
+            raise yaml.constructor.ConstructorError(None, None, f"more than {MAX_VALUES} values", node.start_mark)
+        return loader.construct_document(node)
+    except (yaml.YAMLError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "nested too deeply or keyed by a list"
+        problem = getattr(error, "problem", None) or "nested too deeply, keyed by a list, or a value that is none"
         raise SchemaError(f"{where}{line}: not valid YAML: {problem}.") from None
+
+
+def _values_in(node: yaml.Node, known: dict[int, int]) -> int:
+    """How many values a node stands for once its aliases are followed. Raises ConstructorError for an endless one."""
+    if id(node) in known:
+        if not known[id(node)]:
+            raise yaml.constructor.ConstructorError(None, None, "a value that contains itself", node.start_mark)
+        return known[id(node)]
+    known[id(node)], inner = 0, []
+    if isinstance(node, yaml.SequenceNode):
+        inner = node.value
+    elif isinstance(node, yaml.MappingNode):
+        inner = [part for pair in node.value for part in pair]
+    known[id(node)] = 1 + sum(_values_in(part, known) for part in inner)
+    return known[id(node)]
+
+
+def unfinished_lines(text: str) -> list[int]:
+    """The lines in which a value is still TODO; what a comment says does not count."""
+    try:
+        tokens = [token for token in yaml.scan(text) if isinstance(token, yaml.ScalarToken)]
+    except yaml.YAMLError:
+        return []  # parse_yaml names the place
+    return list(dict.fromkeys(t.start_mark.line + 1 for t in tokens if t.plain and UNFINISHED.search(t.value)))

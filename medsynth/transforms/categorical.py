@@ -24,9 +24,9 @@ from .column import (
     Reading,
     Texts,
     Values,
-    canonical,
     undeclared_gaps,
 )
+from .dtypes import canonical
 from .hierarchies import SYSTEMS, CodePattern, System, hierarchy
 
 MAX_LEVELS, MAX_DEPTH = 10_000, 10
@@ -47,6 +47,7 @@ class Levels(Column):
     scale: ClassVar[Literal["linear"]] = "linear"
 
     unknown: Level | None = None
+    spelling: Literal["true", "True", "TRUE"] = "true"  # of booleans in text
 
     @property
     def size(self) -> int:
@@ -83,8 +84,11 @@ class Levels(Column):
         return levels.mask(missing, None) if self.missing else levels
 
     def value_text(self, code: int) -> str:
-        """The level as text."""
-        return level_text(self.levels[code])
+        """The level as text, booleans as they are spelled."""
+        text = level_text(self.levels[code])
+        if not isinstance(self.levels[code], bool) or self.spelling == "true":
+            return text
+        return text.capitalize() if self.spelling == "True" else text.upper()
 
     def category_dtype(self) -> pd.CategoricalDtype:
         """The levels as categories, codes of missing values after them."""

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, StrictBool, StrictInt, StrictStr, mo
 
 from ..errors import UsageError
 from ..io.table import MISSING_TOKENS, Kind
-from .dtypes import Dtype, cast
+from .dtypes import Dtype, canonical, cast, with_point
 
 Level = StrictBool | StrictInt | StrictStr
 Policy = Literal["clip", "error"]
@@ -61,6 +61,7 @@ class Column(BaseModel, ABC):
     categorical: ClassVar[bool] = False  # codes are named levels, each a cell of its own
     modelled: ClassVar[bool] = True  # a model learns it; else its values are made fresh
     may_be_target: ClassVar[bool] = True
+    dated: ClassVar[bool] = False  # values are written as dates, and no plain reader takes them for numbers
     drafts: ClassVar[Mapping[Kind, str]] = {}  # its line in a drafted schema, by the kind of text it offers itself for
 
     kind: str
@@ -196,14 +197,16 @@ class Column(BaseModel, ABC):
         return values if self.dtype is None else cast(values, self.dtype, self.category_dtype())
 
     def _with_gap_codes(self, codes: Codes, values: pd.Series) -> pd.Series:
-        """The values with codes of missing values as declared."""
+        """The values with codes of missing values as declared; those that readers take for empty stay missing."""
         if not isinstance(self.missing, tuple):
             return values
-        numbers = pd.api.types.is_numeric_dtype(values) and all(isinstance(code, int) for code in self.missing)
-        found = values if numbers else values.astype(object)
-        for k, code in enumerate(self.missing):
-            found = found.mask(codes == self.size + k, None if code == "" else code)
-        return found.astype("int64") if numbers and isinstance(values.dtype, pd.Int64Dtype) else found
+        written = {self.size + k: code for k, code in enumerate(self.missing) if code not in MISSING_TOKENS}
+        numbers = pd.api.types.is_numeric_dtype(values) and all(isinstance(code, int) for code in written.values())
+        found = values if numbers or not written else values.astype(object)
+        for gap, code in written.items():
+            found = found.mask(codes == gap, code)
+        whole = numbers and len(written) == self.gaps and isinstance(values.dtype, pd.Int64Dtype)
+        return found.astype("int64") if whole else found
 
     @abstractmethod
     def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
@@ -216,7 +219,9 @@ class Column(BaseModel, ABC):
 
     def text(self, code: int) -> str:
         """A code as the text of a CSV cell."""
-        return self.value_text(code) if code < self.size else self.gap_words[code - self.size]
+        if code >= self.size:
+            return self.gap_words[code - self.size]
+        return with_point(self.value_text(code), self.dtype) if self.places == 0 else self.value_text(code)
 
     @abstractmethod
     def value_text(self, code: int) -> str:
@@ -283,16 +288,6 @@ class Column(BaseModel, ABC):
         if isinstance(self.missing, tuple):
             return "missing values: " + ", ".join(word or "empty" for word in self.gap_words)
         return "may be missing" if self.missing else "never missing"
-
-
-def canonical(word: str, level: Level) -> str:
-    """A text as a level of that type is written: 1.0 as 1, True as true."""
-    if isinstance(level, bool):
-        return word.lower()
-    if isinstance(level, int) and "." in word:
-        whole, _, rest = word.partition(".")
-        return whole if not rest.strip("0") else word
-    return word
 
 
 def undeclared_gaps(column: Column, cells: pd.Series) -> dict[str, Mask]:

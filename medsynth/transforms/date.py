@@ -1,9 +1,10 @@
-"""Columns of calendar days: since the day before 0001-01-01, or after another date column."""
+"""Columns of calendar days and of times on them: since the day before 0001-01-01, or after another date column."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -11,17 +12,18 @@ import pandas as pd
 from pydantic import StrictInt, model_validator
 
 from ..io.table import MISSING_TOKENS
-from .column import Codes, Column, Floats, Ints, Mask, Reading, Texts, Values
+from .column import MAX_CODES, Codes, Column, Floats, Ints, Mask, Reading, Texts, Values
 from .number import Quantity, check_apart
 
 DAYS_OF_YEAR = 365.2425
+PER_DAY = {"day": 1, "minute": 24 * 60, "second": 24 * 60 * 60}
 
 
 class Date(Quantity):
     """A calendar day, between two public days; or, with `after`, so many days after the date column of that name.
 
     `format` is that of the cells, in the codes of strptime. `bounds` are days as YYYY-MM-DD, or whole numbers of days
-    with `after`.
+    with `after`. Of `resolution` minute or second it is a timestamp, up to the end of the last day.
 
     >>> Date(bounds=("2020-01-01", "2020-12-31")).size
     366
@@ -31,13 +33,20 @@ class Date(Quantity):
     bounds: tuple[date, date] | tuple[StrictInt, StrictInt]
     format: str = "%Y-%m-%d"
     after: str | None = None
+    resolution: Literal["day", "minute", "second"] = "day"
     scale: ClassVar[Literal["linear"]] = "linear"
+    dated: ClassVar[bool] = True
 
     @property
     def units(self) -> tuple[int, int]:
-        """The bounds in days: since the day before 0001-01-01, or after the other date."""
+        """The bounds in days: since the day before 0001-01-01, or after the other date; or in minutes or seconds."""
         first, last = (b.toordinal() if isinstance(b, date) else b for b in self.bounds)
-        return first, last
+        return first * self.per_day, (last + 1) * self.per_day - 1
+
+    @property
+    def per_day(self) -> int:
+        """How many codes a day has."""
+        return PER_DAY[self.resolution]
 
     @property
     def unit(self) -> str | None:
@@ -55,14 +64,17 @@ class Date(Quantity):
             raise ValueError("bounds are two days as YYYY-MM-DD, or two whole numbers of days with `after`")
         if self.units[0] >= self.units[1]:
             raise ValueError("bounds must be two days, the earlier one first")
+        if self.resolution != "day" and (self.after is not None or self.size > MAX_CODES):
+            raise ValueError("a `resolution` finer than a day needs bounds that are days, and nearer to one another")
         check_apart(self.gap_words, *self.units)
         self.check_unknown()
-        sample = date(2003, 12, 31)
+        sample = datetime(2003, 12, 31, *((13, 45, 0) if self.resolution != "day" else ()))
         try:
-            if datetime.strptime(sample.strftime(self.format), self.format).date() != sample:
+            if datetime.strptime(sample.strftime(self.format), self.format) != sample:
                 raise ValueError
-        except ValueError:
-            raise ValueError("format must have a day, a month and a year, as %d.%m.%Y does") from None
+        except (ValueError, re.error):  # as a regular expression, which strptime makes of it, it may be none
+            time = ", an hour and a minute, as %d.%m.%Y %H:%M" if self.per_day > 1 else ", as %d.%m.%Y"
+            raise ValueError(f"format must have a day, a month and a year{time} does") from None
         return self
 
     def check_related(self, columns: Mapping[str, Column]) -> None:
@@ -78,7 +90,7 @@ class Date(Quantity):
     @property
     def _unknown_code(self) -> int:
         if isinstance(self.unknown, date) and self.after is None:
-            return self.unknown.toordinal() - self.units[0]
+            return self.unknown.toordinal() * self.per_day - self.units[0]
         return super()._unknown_code if self.after or isinstance(self.unknown, str) else -1
 
     def unreadable(self) -> tuple[str, str]:
@@ -87,7 +99,11 @@ class Date(Quantity):
 
     def read_values(self, texts: Texts) -> Reading:
         """The codes of texts that are dates."""
-        return self.coded(np.array([ordinal(str(text), self.format) for text in texts], np.float64))
+        return self.coded(np.array([self._number(str(text)) for text in texts], np.float64))
+
+    def _number(self, text: str) -> float:
+        """A text's number of days, minutes or seconds, NaN for what is no date; what is finer is left out."""
+        return float(np.floor(ordinal(text, self.format) * self.per_day + 1e-3))
 
     def read_rows(self, cells: pd.Series, related: Mapping[str, tuple[Column, pd.Series]]) -> tuple[Ints, Reading]:
         """As every kind; with `after`, the days since the other date, missing where that one is."""
@@ -108,7 +124,7 @@ class Date(Quantity):
         days = self._absolute(codes, related)
         if dtype is not None and not dtype.startswith("datetime64"):
             return self._texts(days).mask(np.isnan(days), None)
-        iso = pd.Series([None if np.isnan(d) else date.fromordinal(int(d)).isoformat() for d in days], dtype=object)
+        iso = pd.Series([None if np.isnan(d) else self._moment(d).isoformat() for d in days], dtype=object)
         return pd.to_datetime(iso, errors="coerce")  # days beyond those of timestamps are missing
 
     def csv_cells(self, codes: Codes, related: Mapping[str, Values]) -> pd.Series:
@@ -120,7 +136,7 @@ class Date(Quantity):
 
     def value_text(self, code: int) -> str:
         """The date; with `after`, the number of days."""
-        return super().value_text(code) if self.after else _text(code + self.units[0], self.format)
+        return super().value_text(code) if self.after else self._text((code + self.units[0]) / self.per_day)
 
     def values(self, codes: Codes, related: Mapping[str, Values]) -> Values:
         """The absolute day numbers, NaN for a missing one."""
@@ -131,17 +147,23 @@ class Date(Quantity):
         place, found = pd.factorize(cells, use_na_sentinel=False)
         gone = MISSING_TOKENS | set(self.gap_words)
         texts = ["" if pd.isna(cell) else str(cell) for cell in found]
-        return np.array([np.nan if t in gone else ordinal(t, self.format) for t in texts], np.float64)[place]
+        days = [np.nan if t in gone else self._number(t) / self.per_day for t in texts]
+        return np.array(days, np.float64)[place]
 
     def code_computed(self, result: Floats, related: Mapping[str, Values]) -> Codes:
         """The nearest codes of computed day numbers."""
         start = _days(related[self.after]) if self.after else 0.0
-        return super().code_computed(result - start, related)
+        return super().code_computed((result - start) * self.per_day, related)
 
     def value_range(self, text: str) -> tuple[int, int]:
         """The codes of the days from FIRST to LAST in "FIRST..LAST", or of one day; with `after`, numbers of days."""
         if self.after is None:
-            text = "..".join(f"{ordinal(part, self.format):.0f}" for part in text.split(".."))
+            parts = [part.strip() for part in text.split("..")]
+            parts = parts if self.per_day == 1 or ".." in text else parts * 2
+            ends = [self._number(part) if part or len(parts) == 1 else None for part in parts]
+            if self.per_day > 1 and ends[-1] is not None and ":" not in parts[-1]:  # a day without a time, to its end
+                ends[-1] += self.per_day - 1
+            text = "..".join("" if end is None else f"{end:.0f}" for end in ends)
         return super().value_range(text)
 
     def compared(self, cells: pd.Series) -> pd.Series:
@@ -155,30 +177,36 @@ class Date(Quantity):
         return {}
 
     def _absolute(self, codes: Codes, related: Mapping[str, Values]) -> Floats:
-        own = np.where(codes >= self.size, np.nan, codes.astype(np.float64) + self.units[0])
+        own = np.where(codes >= self.size, np.nan, (codes.astype(np.float64) + self.units[0]) / self.per_day)
         return own if self.after is None else np.clip(own + _days(related[self.after]), 1, date.max.toordinal())
 
     def _texts(self, days: Floats) -> pd.Series:
         """Day numbers as texts in the column's format, missing ones empty."""
         distinct, place = np.unique(np.nan_to_num(days), return_inverse=True)
-        return pd.Series(np.array([_text(int(d), self.format) for d in distinct], dtype=object)[place])
+        return pd.Series(np.array([self._text(d) for d in distinct], dtype=object)[place])
+
+    def _text(self, day: float) -> str:
+        return "" if day < 1 else self._moment(day).strftime(self.format)
+
+    def _moment(self, day: float) -> datetime:
+        """The time of a day number, to the column's resolution."""
+        whole, rest = divmod(round(day * self.per_day), self.per_day)
+        start = datetime.fromordinal(int(whole))
+        return start + timedelta(seconds=int(rest) * (PER_DAY["second"] // self.per_day))
 
 
 def _days(values: Values) -> Floats:
     return values.astype(np.float64)
 
 
-def _text(day: int, form: str) -> str:
-    return "" if day < 1 else date.fromordinal(day).strftime(form)
-
-
 def ordinal(word: str, form: str) -> float:
-    """A date's day number, by its format or as ISO writes it; NaN for what is no date."""
+    """A date's day number, by its format or as ISO writes it, with its time as a part of the day; NaN for no date."""
     try:
-        return float(datetime.strptime(word, form).toordinal())
+        found = datetime.strptime(word, form)
     except ValueError:
-        pass
-    try:
-        return float(datetime.fromisoformat(word).toordinal())
-    except ValueError:
-        return float("nan")
+        try:
+            found = datetime.fromisoformat(word)
+        except ValueError:
+            return float("nan")
+    seconds = 3600 * found.hour + 60 * found.minute + found.second
+    return found.toordinal() + seconds / PER_DAY["second"]

@@ -1,14 +1,19 @@
-"""Sampled columns in the dtypes that a schema declares, where these can represent them."""
+"""Texts and sampled columns in the types that a schema declares, where these can represent them."""
 
 from __future__ import annotations
 
 import re
 from typing import Annotated
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pandas.api.types import pandas_dtype
 from pydantic import AfterValidator
 
+from ..io.table import whole_text
+
+FLOATS = re.compile(r"[fF]loat(32|64)")
 _NUMBERS = r"u?int(8|16|32|64)|float|double|bool"
 # What a schema may name: it may come with an artifact from anywhere.
 KNOWN_DTYPE = re.compile(
@@ -51,7 +56,28 @@ def dtype_name(dtype: object) -> str | None:
     return name if KNOWN_DTYPE.fullmatch(name) else None
 
 
+def canonical(word: str, level: object) -> str:
+    """A text as a level of that type is written: 1.0 as 1, True as true."""
+    if isinstance(level, bool):
+        return word.lower()
+    if isinstance(level, int) and "." in word:
+        whole, _, rest = word.partition(".")
+        return whole if not rest.strip("0") else word
+    return word
+
+
+def with_point(text: str, dtype: str | None) -> str:
+    """The text of a value without decimals in a CSV file: 8.0 for 8 in a dtype of floats, which readers find again."""
+    return f"{text}.0" if dtype and FLOATS.fullmatch(dtype) and whole_text(text) == text else text
+
+
 def _arrow(name: str) -> pd.ArrowDtype:
     import pyarrow
 
     return pd.ArrowDtype(pyarrow.type_for_alias(name))
+
+
+def numbers_of(texts: NDArray[np.object_]) -> NDArray[np.float64]:
+    """The number that each text is, NaN for none: (texts,). Each is parsed as a float, whatever the others are."""
+    beside = pd.Series([*texts, "0.5"], dtype=object)  # texts of whole numbers alone would be parsed as integers
+    return pd.to_numeric(beside, errors="coerce").to_numpy(np.float64)[:-1]

@@ -10,7 +10,7 @@ import pandas as pd
 from pydantic import model_validator
 
 from ..errors import UsageError
-from .column import Codes, Column, Description, Floats, Level, Mask, Reading, Texts, Values
+from .column import MAX_CODES, Codes, Column, Description, Floats, Level, Mask, Reading, Texts, Values
 
 
 class Identifier(Column):
@@ -34,8 +34,8 @@ class Identifier(Column):
 
     @property
     def size(self) -> int:
-        """How many keys have the shape."""
-        return int(10 ** self.shape.count("#"))
+        """How many keys there are: those of more digits than the shape has # included."""
+        return MAX_CODES + 1
 
     @property
     def ordered(self) -> bool:
@@ -54,14 +54,16 @@ class Identifier(Column):
         return self
 
     def key(self, number: int) -> str:
-        """The key of that number."""
-        digits = iter(str(number).zfill(self.shape.count("#")))
+        """The key of that number; one with more digits than the shape has # grows where the first of them stands."""
+        places = self.shape.count("#")
+        text = str(number).zfill(places)
+        digits = iter([text[: len(text) - places + 1], *text[len(text) - places + 1 :]])
         return "".join(next(digits) if mark == "#" else mark for mark in self.shape)
 
     def fresh(self, first: int, count: int) -> Codes:
-        """The numbers of `count` keys after the `first`: (count,). Raises UsageError where the shape has too few."""
-        if first + count >= self.size:
-            raise UsageError(f"the shape {self.shape} has too few keys for {first + count} rows. Give it more #.")
+        """The numbers of `count` keys after the `first`: (count,). Raises UsageError for more than codes can count."""
+        if first + count > MAX_CODES:
+            raise UsageError(f"A table has at most {MAX_CODES} keys. Sample fewer rows at once.")
         return first + np.arange(1, count + 1, dtype=np.int32)
 
     def read(self, texts: Texts) -> Reading:

@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from datetime import date
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
@@ -14,7 +14,7 @@ import pandas as pd
 from pydantic import Field, StrictFloat, StrictInt, model_validator
 
 from ..io.table import Kind
-from .column import (
+from .column import (  # fmt: skip
     MAX_CODES,
     UNREADABLE,
     Codes,
@@ -22,6 +22,7 @@ from .column import (
     Description,
     Fault,
     Floats,
+    Ints,
     Level,
     Mask,
     Policy,
@@ -30,7 +31,10 @@ from .column import (
     Values,
     undeclared_gaps,
 )
+from .dtypes import numbers_of
 
+LARGEST_UNITS = 2**53  # units of the last decimal place that floats tell apart
+TOO_LARGE = 2**60  # beyond all bounds
 SIGNIFICANT_DIGITS = 5  # digits of the bounds' width that are kept where the schema gives no decimals
 
 
@@ -38,7 +42,6 @@ class Quantity(Column):
     """What columns of numbers share. A code is the distance from the lower bound in units of the last decimal place."""
 
     levels: ClassVar[tuple[Level, ...]] = ()
-
     out_of_range: Policy = "clip"
     unknown: StrictInt | StrictFloat | date | Literal["missing"] | None = None
 
@@ -75,7 +78,8 @@ class Quantity(Column):
         low, _ = self.units
         if self.unknown is None or isinstance(self.unknown, str | date):
             return self.size if self.unknown == "missing" else -1
-        return round(self.unknown * 10**self.places) - low if math.isfinite(self.unknown) else -1
+        small = -LARGEST_UNITS <= self.unknown <= LARGEST_UNITS
+        return round(self.unknown * 10**self.places) - low if small else -1
 
     def read_values(self, texts: Texts) -> Reading:
         """The codes of texts that are numbers; of others, that of `unknown` where one is declared."""
@@ -127,15 +131,22 @@ class Quantity(Column):
     def value_range(self, text: str) -> tuple[int, int]:
         """The codes of the numbers from LOW to HIGH in "LOW..HIGH", or of one number."""
         low, high = self.units
+        parts = text.split("..") if ".." in text else [text, text]
         try:
-            parts = text.split("..") if ".." in text else [text, text]
-            ends = [Decimal(part) * 10**self.places for part in parts]
-            first, last = math.ceil(ends[0]), math.floor(ends[-1])
-        except (InvalidOperation, ValueError, OverflowError):
-            raise ValueError("not a number, nor LOW..HIGH, such as 40..60.") from None
-        if len(ends) != 2 or first > last or last < low or first > high:
+            first = math.ceil(self._units_of(parts[0], low))
+            last = math.floor(self._units_of(parts[-1], high))
+        except (ArithmeticError, ValueError):
+            raise ValueError("not a number, nor LOW..HIGH, such as 40..60, 60.. or ..40.") from None
+        if len(parts) != 2 or first > last or last < low or first > high:
             raise ValueError(f"no value of the column lies there. Its bounds are {self._ends()}.")
         return max(first, low) - low, min(last, high) - low
+
+    def _units_of(self, text: str, open_end: int) -> Decimal:
+        """A number in units of the last decimal place, `open_end` where none is given; any too large is as another."""
+        number = Decimal(open_end).scaleb(-self.places) if text.strip() == "" else Decimal(text)
+        if not number.is_finite():
+            raise ValueError("not a number")
+        return min(max(number, Decimal(-TOO_LARGE)), Decimal(TOO_LARGE)).scaleb(self.places)
 
     def validate_cells(self, cells: pd.Series) -> dict[str, Mask]:
         """Cells beyond the bounds, and cells with more decimals than are declared."""
@@ -159,16 +170,11 @@ class Quantity(Column):
         return " to ".join(f"{end:g}" if isinstance(end, int | float) else str(end) for end in self.bounds)
 
 
-def numbers_of(texts: Texts) -> Floats:
-    """The number that each text is, NaN for none: (texts,). Each is parsed as a float, whatever the others are."""
-    beside = pd.Series([*texts, "0.5"], dtype=object)  # texts of whole numbers alone would be parsed as integers
-    return pd.to_numeric(beside, errors="coerce").to_numpy(np.float64)[:-1]
-
-
 class Continuous(Quantity):
     """A measurement with public bounds, kept to `decimals` places; on a log scale zero is a cell of its own.
 
-    Without `decimals`, as many are kept as show five significant digits of the bounds' width.
+    Without `decimals`, as many are kept as show five significant digits of the bounds' width. Numbers of `whole_from`
+    and more, of either sign, are whole: ages have months below two years alone.
 
     >>> Continuous(bounds=(0, 1), scale="log", decimals=5).places
     5
@@ -182,6 +188,7 @@ class Continuous(Quantity):
     bounds: tuple[float, float]
     scale: Literal["linear", "log"] = "linear"
     decimals: Annotated[int, Field(ge=0, le=12)] | None = None
+    whole_from: Annotated[float, Field(gt=0)] | None = None
     unit: str | None = None
 
     @property
@@ -202,6 +209,8 @@ class Continuous(Quantity):
         _check_range(self.bounds, self.scale)
         check_apart(self.gap_words, *self.bounds)
         low, high = self.units
+        if max(-low, high) > LARGEST_UNITS:
+            raise ValueError("too many decimals for bounds so far from zero: give fewer decimals")
         if high == low:
             raise ValueError("bounds are equal at this number of decimals: give more decimals")
         if high - low >= MAX_CODES:
@@ -209,12 +218,38 @@ class Continuous(Quantity):
         self.check_unknown()
         return self
 
+    def coded(self, numbers: Floats) -> Reading:
+        """As every number; those of `whole_from` and more as whole numbers."""
+        reading = super().coded(numbers)
+        known = reading.codes != UNREADABLE
+        return reading._replace(codes=np.where(known, self._settled(reading.codes), reading.codes))
+
+    def _settled(self, codes: Ints) -> Ints:
+        """Codes of values; those of numbers that are whole by declaration at the nearest whole number."""
+        if self.whole_from is None:
+            return codes
+        (low, high), scale = self.units, 10**self.places
+        units = codes + low
+        whole = np.rint(units / scale).astype(np.int64) * scale
+        whole = np.where(whole > high, whole - scale, np.where(whole < low, whole + scale, whole))
+        fits = (np.abs(units) >= self.whole_from * scale) & (whole >= low) & (whole <= high)
+        return np.where(fits & (codes < self.size), whole - low, codes)
+
+    def value_text(self, code: int) -> str:
+        """The exact decimal without trailing zeros."""
+        return super().value_text(int(self._settled(np.array([code], np.int64))[0]))
+
+    def values(self, codes: Codes, related: Mapping[str, Values]) -> Values:
+        """The numbers, NaN for a missing one."""
+        return super().values(self._settled(codes.astype(np.int64)).astype(np.int32), related)
+
     def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
         """Measurements: float64."""
         missing, scale = codes >= self.size, 10**self.places
         distinct, place = np.unique(np.where(missing, 0, codes), return_inverse=True)
         # Division by a power of ten rounds to the nearest float: the one that the decimal text reads as.
-        numbers = np.array([(int(code) + self.units[0]) / scale for code in distinct])[place]
+        whole = self._settled(distinct.astype(np.int64))
+        numbers = np.array([(int(code) + self.units[0]) / scale for code in whole])[place]
         return pd.Series(np.where(missing, np.nan, numbers))
 
 
@@ -251,18 +286,15 @@ class Count(Quantity):
 
 def check_apart(words: tuple[str, ...], low: float, high: float) -> None:
     """Raises ValueError where a code of missing values could be a value."""
-    for word in words:
-        try:
-            inside = low <= float(word or "nan") <= high
-        except ValueError:
-            continue
-        if inside:
-            raise ValueError("a code of missing values lies within the bounds: it could be a value")
+    if any(low <= number <= high for number in numbers_of(np.array(words, dtype=object))):
+        raise ValueError("a code of missing values lies within the bounds: it could be a value")
 
 
 def _check_range(bounds: tuple[float, float], scale: str) -> None:
     low, high = bounds
-    if not (math.isfinite(low) and math.isfinite(high)) or low >= high:
+    if not -math.inf < low < high < math.inf:
         raise ValueError("bounds must be two finite numbers, the lower one first")
+    if max(-low, high) > LARGEST_UNITS:
+        raise ValueError(f"bounds must lie between -{LARGEST_UNITS} and {LARGEST_UNITS}")
     if scale == "log" and low < 0:
         raise ValueError("a log scale needs bounds of zero or more")

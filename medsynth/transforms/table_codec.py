@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from ..errors import SchemaError
+from ..errors import SchemaError, did_you_mean
 from ..io.table import Table
 from .categorical import Categorical
 from .column import Codes, Values
@@ -26,9 +26,10 @@ def check_header(table: Table, schema: ColumnSet) -> None:
     """Raises SchemaError unless the table has exactly the schema's columns, in any order."""
     absent = [name for name in schema.names if name not in table.header]
     if absent:
+        more = f" (nor {', '.join(map(repr, absent[1:]))})" if len(absent) > 1 else ""
         raise SchemaError(
-            f"{table.where}: no column {absent[0]!r}, which the schema {schema.name!r} names. Rename the table's "
-            "column, or take it out of the schema."
+            f"{table.where}: no column {absent[0]!r}{more}, which the schema {schema.name!r} names."
+            f"{did_you_mean(absent[0], table.header)} Rename the table's column, or take it out of the schema."
         )
     extra = [k for k, name in enumerate(table.header, 1) if name not in schema.columns]
     if extra:

@@ -131,10 +131,11 @@ def test_changed_tables_and_settings_are_not_resumed(quick: None, patients: Path
     cohort.iloc[:299].to_csv("patients.csv", index=False)
     done = run(app, ["fit", "patients.csv", "--epsilon", "4", "--rows", "300", "--resume"])
     assert done.exit_code == 2 and "another fit" in done.stderr
-    assert run(app, ["fit", "patients.csv", "--epsilon", "4"]).exit_code == 0  # without --resume it begins anew
+    assert run(app, ["fit", "patients.csv", "--epsilon", "4", "--force"]).exit_code == 0  # it begins anew
     assert not patients.with_suffix(".medsynth-checkpoint").exists()
 
 
+@pytest.mark.nightly
 def test_killed_at_random_moments_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """kill -9, at random states of one fit's checkpoint; then it ends in a valid model, within its plan.
 

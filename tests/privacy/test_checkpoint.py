@@ -1,13 +1,16 @@
 """The checkpoint: records whole or not at all, in order, of one fit alone."""
 
+import hashlib
+import json
 import stat
+import struct
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from medsynth.errors import MedsynthError, UsageError
-from medsynth.privacy.checkpoint import Checkpoint
+from medsynth.privacy.checkpoint import RECORD_HEAD, Checkpoint
 
 FACTS = {"plan": {"h": [1.5, 2]}, "table": "abc"}
 
@@ -44,6 +47,49 @@ def test_any_half_written_tail_is_cut_off(tmp_path: Path) -> None:
         assert again.remaining == sum(end <= length for end in ends)
         if length >= ends[0]:
             assert path.stat().st_size == max(end for end in ends if end <= length)
+
+
+def record(body: bytes) -> bytes:
+    return RECORD_HEAD.pack(len(body), hashlib.sha256(body).digest()) + body
+
+
+def header(metadata: object) -> bytes:
+    text = json.dumps({"__metadata__": metadata}).encode()
+    return struct.pack("<Q", len(text)) + text
+
+
+CRAFTED = {
+    "junk": b"junk" * 100,
+    "no header": record(b""),
+    "no json": record(bytes(8)),
+    "a list": record(struct.pack("<Q", 2) + b"[]"),
+    "deep": record(struct.pack("<Q", 200_000) + b"[" * 200_000),
+    "nothing about it": record(struct.pack("<Q", 2) + b"{}"),
+    "no facts": record(header({})),
+    "a changed first record": RECORD_HEAD.pack(4, bytes(32)) + b"abcd",
+}
+
+
+@pytest.mark.parametrize("name", CRAFTED)
+def test_what_is_no_checkpoint_is_refused_and_left(tmp_path: Path, name: str) -> None:
+    (tmp_path / "x").write_bytes(CRAFTED[name])
+    with pytest.raises(MedsynthError, match="no checkpoint of this version.*`force`"):
+        Checkpoint(tmp_path / "x", FACTS, resume=True)
+    assert (tmp_path / "x").read_bytes() == CRAFTED[name]
+
+
+@pytest.mark.parametrize("metadata", [{"label": "h", "names": "3"}, {"label": "h"}, {"label": "h", "names": "{"}])
+def test_a_crafted_release_is_refused(tmp_path: Path, metadata: dict[str, str]) -> None:
+    Checkpoint(tmp_path / "x", FACTS, resume=False).store("h", [], [])
+    with (tmp_path / "x").open("ab") as file:
+        file.write(record(header(metadata)))
+    with pytest.raises(MedsynthError, match="no checkpoint of this version"):
+        Checkpoint(tmp_path / "x", FACTS, resume=True)
+
+
+def test_a_folder_is_no_checkpoint_to_resume(tmp_path: Path) -> None:
+    with pytest.raises(MedsynthError, match="cannot be read"):
+        Checkpoint(tmp_path, FACTS, resume=True)
 
 
 def test_another_fits_records_are_refused(tmp_path: Path) -> None:

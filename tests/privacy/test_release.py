@@ -193,7 +193,7 @@ def test_partition_selection_resumes_measurement_by_measurement(
             with pytest.raises(Killed):
                 raw.measure_schema("learned", "sick")
         else:
-            schema = raw.measure_schema("learned", "sick")
+            schema = raw.measure_schema("learned", "sick").schema
     assert [label for label, _ in stored] == labels and set(drawn) == {0, 1, 2, 3}  # the last fit drew nothing
     names = [some for _, some in stored]
     assert names[0] == names[3] == [] and names[1] == ["no", "yes"] and names[2][:3] == ["a", "b", "c"]

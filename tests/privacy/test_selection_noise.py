@@ -50,12 +50,13 @@ def test_counts_of_levels_and_of_missing_cells_have_their_noise() -> None:
     """Four columns of words: a row has a level in each, or a missing cell. Seeds are fixed."""
     names = ["a", "b", "c", "d"]
     frame = pd.DataFrame({name: ["x"] * 60 + ["y"] * 50 + [""] * 40 for name in names} | {"t": ["p", "q"] * 75})
-    noise = {"levels": list[float](), "missing": list[float]()}
+    noise = {"levels": list[float](), "missing": list[float](), "other codes": list[float]()}
     for found, sensitivity in released(frame, selection.LEVELS):
         assert sensitivity == pytest.approx(math.sqrt(len(names))) and found.names == ["x", "y"] * len(names)
-        for counts, (missing,) in zip(found.arrays[::2], found.arrays[1::2], strict=True):
+        for counts, codes in zip(found.arrays[::2], found.arrays[1::2], strict=True):
             noise["levels"] += (counts - np.array([60.0, 50.0])).tolist()
-            noise["missing"].append(float(missing) - 40)
+            noise["missing"].append(float(codes[0]) - 40)
+            noise["other codes"] += codes[1:4].tolist()
     for part in noise.values():
         assert stats.kstest(np.array(part) / (MULTIPLIER * math.sqrt(len(names))), "norm").pvalue > 1e-4
 
@@ -77,7 +78,7 @@ def test_counts_of_kinds_have_their_noise() -> None:
 @pytest.mark.statistical
 def test_histograms_of_formats_have_their_noise() -> None:
     """Three columns of decimals: a row is in a cell of the magnitudes and of the decimals of each. Seeds are fixed."""
-    frame = pd.DataFrame({name: ["1.5"] * 150 for name in ("a", "b", "c")} | {"t": ["p", "q"] * 75})
+    frame = pd.DataFrame({name: ["1.5432"] * 150 for name in ("a", "b", "c")} | {"t": ["p", "q"] * 75})
     parts = []
     for found, sensitivity in released(frame, selection.FORMATS):
         assert sensitivity == pytest.approx(math.sqrt(6)) and len(found.arrays) == 6

@@ -13,7 +13,7 @@ from medsynth_cli.app import app
 from typer.testing import CliRunner
 
 import medsynth
-from medsynth.errors import SchemaError, UsageError
+from medsynth.errors import SchemaError
 from medsynth.io.table import from_frame
 from medsynth.methods.shared.bins import Bins
 from medsynth.sampling import pipeline as sampling
@@ -140,12 +140,12 @@ def test_fit_sample_and_report_on_a_ward(
     assert "MRN-9" not in (tmp_path / "ward.report.html").read_text()
 
 
-def test_a_condition_on_a_date_and_too_few_keys(quick: None) -> None:
+def test_a_condition_on_a_date_and_keys_that_never_run_out(quick: None) -> None:
     model = medsynth.fit(ward(), epsilon=5, schema=schema(), rows=400)
     drawn = medsynth.sample(model, 50, where=["admitted=01.01.2018..31.12.2018"])
     assert (drawn["admitted"].dt.year == 2018).all()
-    with pytest.raises(UsageError, match="too few keys"):
-        medsynth.sample(model, 10_000)
+    keys = medsynth.sample(model, 10_010)["record"]  # four digits are not enough: the keys grow
+    assert keys.is_unique and keys.iloc[-1] == "MRN-10010" and keys.iloc[6] == "MRN-0007"
     dropped = schema(record={"kind": "identifier", "drop": True})
     assert "record" not in medsynth.sample(medsynth.fit(ward(), epsilon=5, schema=dropped, rows=400), 5)
 

@@ -25,6 +25,7 @@ from .ledger import Ledger
 TOLERANCE = 0.004  # the plan spends at least this close to the budget, relatively
 SMALLEST_SCALE, LARGEST_SCALE = 1e-2, 1e4  # scales of noise between which a plan is sought
 PRV_FAILURES = (BudgetError, ValueError, RuntimeError, FloatingPointError, MemoryError)  # Opacus issue 601
+LARGEST_DEFAULT_DELTA = 1e-5
 PARTITION_SELECTION_DELTA = 0.1  # share of delta that partition selection may use
 
 
@@ -125,6 +126,20 @@ class Plan:
             (n, accountant.epsilon([*others, (event, n)], self.delta, self.accountant)) for n in steps if 0 < n < times
         ]
         return [*table, (times, self.epsilon)]
+
+
+def default_delta(declared_rows: int | None) -> float:
+    """The delta of a fit that names none: 1e-5, or the largest power of ten that times ten declared rows is at most 1.
+
+    Only a count that somebody declared moves it. A table's own count never does, though a notice takes it as public.
+
+    >>> default_delta(None), default_delta(3_772), default_delta(101_766)
+    (1e-05, 1e-05, 1e-07)
+    """
+    if declared_rows is None:
+        return LARGEST_DEFAULT_DELTA
+    digits = len(str(10 * max(declared_rows, 1) - 1))  # 10^digits is the least power of ten of at least 10 rows
+    return min(LARGEST_DEFAULT_DELTA, float(f"1e-{digits}"))
 
 
 def check_budget(epsilon: float, delta: float) -> None:

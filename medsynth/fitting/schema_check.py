@@ -1,0 +1,130 @@
+"""A table held against its schema, all at once, with exact counts: PRIVATE, for whoever writes the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ..errors import SchemaError
+from ..io import table as io_table
+from ..schema import Column, Schema
+from ..schema.cells import CellKinds, is_code_of_a_number
+from ..schema.header import person_keys
+from ..transforms.table_codec import column_values, encode
+from .private_table import choose_schema, patients, read_table
+
+KEY_SHARE, KEY_ROWS = 0.95, 20  # of a column's cells that differ from one another where it reads like a key
+MUCH_CLIPPED, LITTLE_USED = 0.05, 0.02  # of the cells beyond the bounds; of the bounds' width that cells take
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchemaCheck:
+    """What was found. `problems` stop a fit, each at its first row; `remarks` do not: they count rows, exactly."""
+
+    schema: Schema
+    problems: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+
+def check_schema(path: Path, schema: Path | None, encoding: str | None = None) -> SchemaCheck:
+    """Hold a table against the schema that a fit of it would take. Raises SchemaError where there is none.
+
+    NO NOISE: the counts are of rows, for the person who holds the table and writes its schema.
+    """
+    data = read_table(path, encoding)
+    found = choose_schema(data, schema, path, lambda text: None)
+    if found is None:
+        raise SchemaError(f"{path}: no schema. Draft a schema and finish it, or give `schema`.")
+    problems = [text for name in found.columns for text in _faults(data, found, name)]
+    if found.unit:
+        try:
+            patients(data, found.unit)
+        except SchemaError as error:
+            problems.append(str(error))
+    remarks = [text for name in found.columns for text in _remarks(data, found, name)]
+    if not problems:
+        remarks += _broken_rules(data, found)
+    if found.unit is None and (keys := person_keys(data.header)):
+        remarks.append(
+            f"column {keys[0]!r} reads like a person's key: if rows share persons, declare `unit`, `max_rows`"
+        )
+    return SchemaCheck(schema=found, problems=tuple(problems), remarks=tuple(remarks))
+
+
+def _read(data: io_table.Table, schema: Schema, name: str, column: Column) -> Iterator[tuple[str, str, int, int]]:
+    """Each fault of a column read so: what is wrong, the cure, the first row, and of how many rows."""
+    related = {other: (schema.columns[other], data.cells[other]) for other in column.depends_on}
+    place, reading = column.read_rows(data.cells[name], related)
+    for fault in reading.faults:
+        rows = np.nonzero(fault.found[place])[0]
+        if len(rows):
+            yield fault.what, fault.cure, int(rows[0]) + 1, len(rows)
+
+
+def _faults(data: io_table.Table, schema: Schema, name: str) -> Iterator[str]:
+    for what, cure, row, _ in _read(data, schema, name, schema.columns[name]):
+        yield f"{data.where}, column {name!r}, row {row}: {what}. {cure}"
+
+
+def _remarks(data: io_table.Table, schema: Schema, name: str) -> Iterator[str]:
+    """What a fit would take without a word: clipped cells, cells read as `unknown`, keys, codes, bounds."""
+    column, cells, rows = schema.columns[name], data.cells[name], len(data.cells)
+    if not column.modelled:
+        return
+    strict = column.model_copy(update={"out_of_range": "error"})
+    clipped = sum(count for what, _, _, count in _read(data, schema, name, strict) if "outside" in what)
+    if clipped:
+        doubt = ": the bounds are too narrow, or a code of missing values is not declared"
+        yield f"column {name!r}: {clipped} cells lie outside the bounds and are clipped" + (
+            doubt if clipped > MUCH_CLIPPED * rows else ""
+        )
+    elif not column.categorical and not column.depends_on and (part := _used(column, cells)) < LITTLE_USED:
+        yield f"column {name!r}: its cells take {part:.1%} of the bounds' width. Are the bounds meant so?"
+    if column.reads_anything and getattr(column, "hierarchy", None) is None:
+        plain = column.model_copy(update={"unknown": None})
+        if stray := sum(count for what, _, _, count in _read(data, schema, name, plain) if "outside" not in what):
+            yield f"column {name!r}: {stray} cells are read as `unknown`"
+    known = cells[~cells.isin(io_table.MISSING_TOKENS)]
+    whole = column.categorical or column.places == 0
+    if whole and len(known) >= KEY_ROWS and known.nunique() > KEY_SHARE * len(known):
+        yield f"column {name!r}: nearly all of its cells differ: a key? Then declare `kind: identifier`"
+    for code, count in _codes(column, cells):
+        word = code if is_code_of_a_number(code) else f'"{code}"'
+        yield f"column {name!r}: {code!r}, a usual code of missing values, is in {count} cells: `missing: [{word}]`?"
+
+
+def _used(column: Column, cells: pd.Series) -> float:
+    """The part of the bounds' width that a column's values take; 1 where that says nothing."""
+    values = np.asarray(column.cell_values(cells), np.float64)
+    values, (low, high) = values[np.isfinite(values)], column.units
+    if column.scale == "log" or len(values) < KEY_ROWS or low == high:
+        return 1.0
+    width: float = (high - low) / 10**column.places / getattr(column, "per_day", 1)
+    return float(np.ptp(values)) / width
+
+
+def _codes(column: Column, cells: pd.Series) -> Iterator[tuple[str, int]]:
+    """Usual codes of missing values among a column's cells that its schema names neither so nor as a value."""
+    counts = cells.value_counts()
+    levels, (low, high) = {str(level) for level in column.levels}, column.units
+    for code in CellKinds().codes:
+        if code == "" or code in column.gap_words or code in levels or code not in counts.index:
+            continue
+        if is_code_of_a_number(code) and (column.categorical or low <= int(code) * 10**column.places <= high):
+            continue
+        if code in io_table.MISSING_TOKENS and column.missing is True:
+            continue
+        yield code, int(counts[code])
+
+
+def _broken_rules(data: io_table.Table, schema: Schema) -> Iterator[str]:
+    codes = encode(data, schema)
+    for rule in schema.parsed_rules:
+        if rule.defines is None:
+            values = {name: column_values(codes, schema, name) for name in rule.columns}
+            if count := int(rule.broken(values).sum()):
+                yield f"rule {rule.text!r}: {count} rows break it; no sampled row will"

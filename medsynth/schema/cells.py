@@ -1,0 +1,151 @@
+"""What a cell may be, by its text alone: a usual code of a missing value, a number, a boolean, a date, a word, a text.
+
+The lists are public knowledge and are documented in docs/schema.md. No other cell, and no other row, has a say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..io.table import is_number, whole_text
+
+Integers = NDArray[np.int64]
+MISSING_WORDS = (
+    "", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NaT", "null", "NULL", "None", "<NA>", "?", "-", "--", ".", "*",
+    "unknown", "Unknown", "UNKNOWN", "missing", "Missing", "not available", "Not available", "not known", "not done",
+    "not recorded", "n.a.", "k.A.",
+)  # fmt: skip
+MISSING_NUMBERS = ("-1", "-7", "-8", "-9", "-77", "-88", "-99", "-777", "-888", "-999", "-9999", "-99999",
+                   "77", "88", "99", "777", "888", "999", "9999", "99999")  # fmt: skip
+NUMBERS = ("whole", "pointed", "decimal", "fine")  # 8, 8.0, 8.5 or 8.25, 8.125
+SHORT_DIGITS = 2  # after the point: a number of more is fine
+BOOLEANS = ("true", "True", "TRUE")  # how `true` is spelled; `false` alike
+WORDS = ("text", "word")
+DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d-%m-%Y", "%d/%m/%Y", "%m/%d/%Y")
+EITHER = "day and month in either order"  # 03/04/2020 says nothing about the order
+TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S")
+WITH_SECONDS = " and seconds"  # the cell of timestamps whose seconds are not zero
+MOMENTS = tuple(
+    day + time + more
+    for day in (*DAYS, EITHER)
+    for time in TIMES
+    for more in (("", WITH_SECONDS) if time.endswith("%S") else ("",))
+)
+FREE_TEXT_CHARACTERS, FREE_TEXT_WORDS = 60, 8  # more of either is a text and no level
+_FORMS = (
+    (re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})"), ("%Y-%m-%d",)),
+    (re.compile(r"([0-9]{4})/([0-9]{2})/([0-9]{2})"), ("%Y/%m/%d",)),
+    (re.compile(r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4})"), ("%d.%m.%Y",)),
+    (re.compile(r"([0-9]{2})-([0-9]{2})-([0-9]{4})"), ("%d-%m-%Y",)),
+    (re.compile(r"([0-9]{1,2})/([0-9]{1,2})/([0-9]{4})"), ("%d/%m/%Y", "%m/%d/%Y")),
+)
+_TIME = re.compile(r"([ T])([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?$")
+
+
+@dataclass(frozen=True)
+class CellKinds:
+    """The kinds of cells that are counted in each column: codes of missing values first. `more`: codes to add."""
+
+    more: tuple[str, ...] = ()
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The codes of missing values; whole numbers as they are written without a point."""
+        added = tuple(whole_text(code) or code for code in self.more)
+        return tuple(dict.fromkeys((*MISSING_WORDS, *MISSING_NUMBERS, *added)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All kinds, in the order in which they are counted."""
+        return (*self.codes, *NUMBERS, *BOOLEANS, *MOMENTS, *WORDS)
+
+    def places(self, texts: Iterable[object]) -> Integers:
+        """The place of each text's kind among `names`, by that text alone.
+
+        >>> kinds = CellKinds()
+        >>> [kinds.names[k] for k in kinds.places(["?", "-9.0", "8", "8.0", "8.5", "True", "29.02.2020", "007", "x"])]
+        ['?', '-9', 'whole', 'pointed', 'decimal', 'True', '%d.%m.%Y', 'word', 'word']
+        """
+        place = {name: k for k, name in enumerate(self.names)}
+        codes = set(self.codes)
+        return np.array([place[_kind(str(text), codes)] for text in texts], np.int64)
+
+
+def is_code_of_a_number(code: str) -> bool:
+    """Whether a code of missing values is a number, which may be a value elsewhere."""
+    return whole_text(code) is not None
+
+
+def level_of(text: str, cells: str) -> str:
+    """The level that a text is in a column of such cells: 8.0 is 8 among whole numbers, True is true among booleans."""
+    if cells == "whole":
+        return whole_text(text) or text
+    return text.lower() if cells == "boolean" and text.lower() in ("true", "false") else text
+
+
+def _kind(text: str, codes: set[str]) -> str:
+    whole = whole_text(text)
+    if (whole if whole is not None else text) in codes:
+        return whole if whole is not None else text
+    if whole is not None:
+        return "pointed" if "." in text else "whole"
+    if is_number(text):
+        return "decimal" if len(text.partition(".")[2]) <= SHORT_DIGITS and "e" not in text.lower() else "fine"
+    for spelling in BOOLEANS:
+        if text in (spelling, false_of(spelling)):
+            return spelling
+    return moment(text) or ("text" if _is_free_text(text) else "word")
+
+
+def false_of(spelling: str) -> str:
+    """How `false` is spelled where `true` is spelled so."""
+    return {"true": "false", "True": "False", "TRUE": "FALSE"}[spelling]
+
+
+def moment(text: str) -> str | None:
+    """The form of a date or a timestamp, one of MOMENTS; None for another text. A time of midnight alone is a date.
+
+    >>> moment("2020-02-29"), moment("2020-02-30"), moment("2020-02-29 00:00:00"), moment("13/04/2020 13:45")
+    ('%Y-%m-%d', None, '%Y-%m-%d', '%d/%m/%Y %H:%M')
+    """
+    if not text[:1].isdigit() or len(text) > 40:
+        return None
+    for pattern, orders in _FORMS:
+        if found := pattern.match(text):
+            fitting = [order for order in orders if _is_day(found.group(), order)]
+            if not fitting:
+                return None
+            return _with_time(EITHER if len(fitting) > 1 else fitting[0], text[found.end() :])
+    return None
+
+
+def _with_time(day: str, rest: str) -> str | None:
+    """The form of a day and the rest of its text: nothing, or a time of the day."""
+    if not rest:
+        return day
+    time = _TIME.match(rest)
+    if time is None or int(time[2]) > 23 or int(time[3]) > 59 or int(time[4] or 0) > 59:
+        return None
+    seconds = int(time[4] or 0) or int(time[5] or 0)
+    if day == DAYS[0] and not (int(time[2]) or int(time[3]) or seconds):
+        return day
+    form = f"{day}{time[1]}%H:%M"
+    return form if time[4] is None else f"{form}:%S" + (WITH_SECONDS if seconds else "")
+
+
+def _is_day(text: str, order: str) -> bool:
+    try:
+        datetime.strptime(text, order)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_free_text(text: str) -> bool:
+    return len(text) > FREE_TEXT_CHARACTERS or len(text.split()) > FREE_TEXT_WORDS

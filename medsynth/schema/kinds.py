@@ -1,0 +1,127 @@
+"""What a column is made of, by noisy counts of the kinds of its cells: post-processing, which reads no row."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .cells import BOOLEANS, DAYS, EITHER, MOMENTS, NUMBERS, WITH_SECONDS, CellKinds, is_code_of_a_number
+
+Floats = NDArray[np.float64]
+CLEAR_STDS = 3.0  # standard deviations of its noise that a count of cells must exceed to be believed
+DECIMAL_SHARE = 0.05  # of its numbers that must have decimals before a column is one of decimals
+FINE_SHARE = 0.05  # of its numbers that may have more decimals where a column may be one of few values
+FALSE_CODES, FALSE_TARGET_CODES = 0.05, 1e-6  # chance that noise alone shows some code of missing values
+LEVEL_KINDS = ("whole", "boolean", "word")  # of columns that may have levels, beside decimals of few digits
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnKind:
+    """What a column without a schema is read as.
+
+    `form`: the spelling of booleans, the format of dates. `seconds`: whether timestamps have any. `pointed`: whether
+    whole numbers are written 8.0. `mixed`: whether more numbers are whole than have decimals; `short`: whether hardly
+    any has more than two decimals. `codes`: of missing values, as they are written. `words`: whether there are words
+    among numbers.
+    """
+
+    cells: Literal["whole", "decimal", "boolean", "date", "word", "text"]
+    form: str = ""
+    seconds: bool = False
+    pointed: bool = False
+    mixed: bool = False
+    short: bool = False
+    codes: tuple[str, ...] = ()
+    words: bool = False
+
+    @property
+    def numbers(self) -> bool:
+        """Whether the column is one of numbers."""
+        return self.cells in ("whole", "decimal")
+
+    @property
+    def may_have_levels(self) -> bool:
+        """Whether the column's values may be few enough to be named."""
+        return self.cells in LEVEL_KINDS or self.short
+
+    def with_codes(self, found: list[str]) -> ColumnKind:
+        """This kind with codes of missing values that another noisy count of them shows."""
+        return replace(self, codes=tuple(dict.fromkeys((*self.codes, *found))))
+
+
+def code_threshold(std: float, tests: int, *, target: bool) -> float:
+    """The noisy count of cells from which on a code of missing values is believed.
+
+    Noise alone passes it in any of so many `tests` with a chance below FALSE_CODES; in the target, whose labels
+    are never invented, below FALSE_TARGET_CODES.
+    """
+    return std * math.sqrt(2 * math.log(tests / (FALSE_TARGET_CODES if target else FALSE_CODES)))
+
+
+def clear_codes(counts: Floats, std: float, cells: CellKinds, columns: int, *, target: bool) -> list[str]:
+    """The codes of missing values that noisy counts, (codes,), show, in one of so many `columns`."""
+    limit = code_threshold(std, len(cells.codes) * columns, target=target)
+    return [code for code, count in zip(cells.codes, counts.tolist(), strict=True) if count > limit]
+
+
+def column_kind(
+    counts: Floats, std: float, cells: CellKinds, *, rows: int, columns: int, target: bool = False
+) -> ColumnKind:
+    """The kind of a column by noisy counts of its cells' kinds, (kinds,), in the order of `cells.names`.
+
+    Numbers, booleans or dates where these are clearly at least half of what is not missing, else words: so no single
+    cell decides. `rows` is the public row count: what codes of missing values leave of it is not counted again.
+    """
+    found = dict(zip(cells.names, counts.tolist(), strict=True))
+    codes = clear_codes(counts[: len(cells.codes)], std, cells, columns, target=target)
+    clear = CLEAR_STDS * std
+    half = max((rows - sum(found[code] for code in codes if not is_code_of_a_number(code))) / 2, clear)
+    whole, pointed, short, fine = (found[name] for name in NUMBERS)
+    decimal = short + fine
+    # Codes that are numbers may be values: whether they lie apart is seen later, by the magnitudes.
+    own = sum(found[code] for code in codes if is_code_of_a_number(code))
+    if (numbers := whole + pointed + decimal) + own < half:
+        return _other_kind(found, half, clear).with_codes(codes)
+    some = max(DECIMAL_SHARE * numbers, clear)
+    return ColumnKind(
+        cells="decimal" if decimal > some else "whole",
+        mixed=some < decimal < numbers / 2,
+        short=decimal > some and fine < max(FINE_SHARE * numbers, clear),
+        pointed=decimal <= some and pointed > max(whole, clear),
+        words=found["word"] > some,
+        codes=tuple(codes),
+    )
+
+
+def _other_kind(found: dict[str, float], half: float, clear: float) -> ColumnKind:
+    """The kind of a column that is none of numbers."""
+    spelling = max(BOOLEANS, key=lambda name: found[name])
+    if sum(found[name] for name in BOOLEANS) >= half and found[spelling] > clear:
+        return ColumnKind(cells="boolean", form=spelling)
+    moments = {form: found[form] for form in MOMENTS if found[form] > clear}
+    if sum(moments.values()) >= half:
+        return _date(moments)
+    return ColumnKind(cells="text" if found["text"] >= half else "word")
+
+
+def _date(moments: dict[str, float]) -> ColumnKind:
+    """Dates or timestamps, in the form that most of them have; `moments` are clear counts."""
+    days: dict[str, float] = {}
+    for form, count in moments.items():
+        day = next(start for start in (*DAYS, EITHER) if form.startswith(start))
+        days[day] = days.get(day, 0.0) + count
+    either = days.pop(EITHER, 0.0)
+    day = max(days, key=lambda name: days[name], default="%d/%m/%Y")
+    if either > sum(days.values()) and day not in DAYS[-2:]:
+        day = "%d/%m/%Y"
+    own = {form: count for form, count in moments.items() if form.startswith((day, EITHER))}
+    timed = {form: count for form, count in own.items() if form not in (day, EITHER)}
+    if sum(timed.values()) < sum(own.values()) / 2:
+        return ColumnKind(cells="date", form=day)
+    most = max(timed, key=lambda form: timed[form]).removesuffix(WITH_SECONDS)
+    time = most.removeprefix(EITHER) if most.startswith(EITHER) else most.removeprefix(day)
+    return ColumnKind(cells="date", form=day + time, seconds=any(form.endswith(WITH_SECONDS) for form in timed))

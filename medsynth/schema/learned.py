@@ -1,0 +1,121 @@
+"""A schema learned from noisy measurements, and what these say was learned, lost and merged: released numbers alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..transforms.column import Column
+from .kinds import CLEAR_STDS, ColumnKind
+
+if TYPE_CHECKING:
+    from .schema import Schema
+
+LEARNED = "Learned: "  # how notes begin in a ledger that say what was learned, lost and merged
+NAMES_IN_SENTENCE, LARGE_NUMBER = 12, 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnedColumn:
+    """A column from noisy counts; None for one that has no levels and is to be read as numbers.
+
+    `kept` and `gaps`: noisy counts of its levels and of its codes of missing values; `rest`: of rows with neither;
+    `std`: the standard deviation of the noise of `rest`. `ranged`: whether the range of its numbers was seen.
+    """
+
+    kind: ColumnKind
+    column: Column | None
+    kept: Mapping[str, float] = field(default_factory=dict)
+    gaps: Mapping[str, float] = field(default_factory=dict)
+    rest: float = 0.0
+    std: float = 0.0
+    ranged: bool = True
+
+    @property
+    def merged(self) -> bool:
+        """Whether rows with rarer levels are clearly there: they have become another level."""
+        return bool(self.kept) and self.rest > CLEAR_STDS * self.std
+
+    @property
+    def lost(self) -> bool:
+        """Whether nothing of the column's values came out."""
+        found = self.column
+        return found is not None and ((found.categorical and len(found.levels) < 2) or not self.ranged)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learned:
+    """A learned schema and the columns that were measured for it."""
+
+    schema: Schema
+    columns: Mapping[str, LearnedColumn]
+
+    def summary(self, rows: int) -> list[str]:
+        """What was learned, merged and lost, a sentence or two each, for a person. Shares are noisy and of `rows`."""
+        target = self.schema.target or self.schema.names[-1]
+        kinds: dict[str, list[str]] = {}
+        for name in self.schema.columns:
+            kinds.setdefault(self._kind(name), []).append(name)
+        counts = ", ".join(f"{len(names)} {kind}" for kind, names in kinds.items())
+        found = [f"{len(self.schema.columns)} columns: {counts}."]
+        found.append(f"The target {target!r}: {self._levels_of(target, rows)}.")
+        if gaps := {name: c.gaps for name, c in self.columns.items() if self.schema.columns[name].missing}:
+            each = (f"{name} ({_codes(self.schema.columns[name], codes, rows)})" for name, codes in gaps.items())
+            found.append(f"Missing values in {_listed(each)}.")
+        found.append(
+            "No missing value clearly shows in the other columns, and none is invented there."
+            if gaps else "No missing value clearly shows in any column, and none is invented."
+        )  # fmt: skip
+        if merged := [n for n, c in self.columns.items() if c.merged and not c.lost and n != target]:
+            shares = (f"{name} (about {self._share(name, rows)} of the rows)" for name in merged)
+            found.append(f"Rare values were merged in {_listed(shares)}: too few rows share each to tell it apart.")
+        if lost := [name for name, column in self.columns.items() if column.lost]:
+            found.append(
+                f"LOST: {_listed(lost)}. No value of these columns is shared by enough rows: they read like keys or "
+                "free text, or have too many levels. Nothing of them is in the rows. Declare identifiers or a "
+                "hierarchy, or take them out."
+            )
+        if large := [name for name in self.columns if self._reads_like_a_key(name)]:
+            found.append(
+                f"{_listed(large)}: large whole numbers of which none is frequent. If these are keys, declare them "
+                "identifiers: a key must not be modelled."
+            )
+        return found
+
+    def _levels_of(self, name: str, rows: int) -> str:
+        learned, column = self.columns[name], self.schema.columns[name]
+        if not column.categorical:
+            return "numbers"
+        words = [str(level).lower() if isinstance(level, bool) else str(level) for level in column.levels]
+        each = (f"{word} (about {_percent(learned.kept.get(word, learned.rest), rows)})" for word in words)
+        return f"{len(column.levels)} classes, {_listed(each)}"
+
+    def _share(self, name: str, rows: int) -> str:
+        return _percent(self.columns[name].rest, rows)
+
+    def _reads_like_a_key(self, name: str) -> bool:
+        learned, column = self.columns[name], self.schema.columns[name]
+        whole = learned.kind.cells == "whole" and column.modelled and not column.categorical and not learned.kept
+        return whole and column.units[1] > LARGE_NUMBER and column.scale == "linear"
+
+    def _kind(self, name: str) -> str:
+        column = self.schema.columns[name]
+        if column.categorical or not column.modelled:
+            return "of levels" if column.modelled else "of keys"
+        return {"whole": "of whole numbers", "decimal": "of decimals"}.get(self.columns[name].kind.cells, "of dates")
+
+
+def _codes(column: Column, counts: Mapping[str, float], rows: int) -> str:
+    named = [(word, counts.get(word, 0.0)) for word in column.gap_words]
+    return ", ".join(f"{word or 'empty'} {_percent(count, rows)}" for word, count in named)
+
+
+def _percent(count: float, rows: int) -> str:
+    return f"{max(count, 0.0) / rows:.0%}" if count >= 0.01 * rows else "less than 1%"
+
+
+def _listed(words: Iterable[str]) -> str:
+    found = list(words)
+    more = f" and {len(found) - NAMES_IN_SENTENCE} more" if len(found) > NAMES_IN_SENTENCE else ""
+    return ", ".join(found[:NAMES_IN_SENTENCE]) + more

@@ -1,0 +1,107 @@
+"""Magnitudes of numbers, counted with noise: the range of a column's values and the scale that suits them."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .kinds import CLEAR_STDS
+
+Floats = NDArray[np.float64]
+HALF_OCTAVES = np.arange(-40, 61)  # half octaves: magnitudes from 2^-20 to 2^30
+MAGNITUDES = 2 * len(HALF_OCTAVES) + 2  # negative, zero, positive, missing
+RANGES = (1, 2, 3, 4, 6, 8, 12, 16, 24)  # widths of ranges of magnitudes, in cells, that are tried
+LOG_RATIO = 30.0  # a positive column whose 10 % and 90 % quantiles differ by more is read on a log scale
+UNSURE_SHARE, OCTAVE = 0.1, 2  # noise of a range, as a part of its rows, at which it is widened by so many cells
+NEGATIVE_ODDS = math.log(100)  # against a column of which a part lies below zero, before any row is counted
+PROBABLE_STDS = 2.0  # standard deviations of its noise that a cell beside a clear one must exceed
+
+
+def magnitude_cell(values: Floats) -> NDArray[np.int64]:
+    """The public cell of each number: its sign and half octave; NaN is the last cell. Shape as given."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        power = np.floor(2 * np.log2(np.abs(values)))
+    place = np.nan_to_num(np.clip(power, HALF_OCTAVES[0], HALF_OCTAVES[-1]) - HALF_OCTAVES[0]).astype(np.int64)
+    middle = len(HALF_OCTAVES)
+    cells = np.where(values < 0, middle - 1 - place, np.where(values > 0, middle + 1 + place, middle))
+    return np.where(np.isnan(values), MAGNITUDES - 1, cells)
+
+
+def bounds(counts: Floats, std: float, mass: float) -> tuple[float, float]:
+    """Bounds around every cell whose noisy count rises clearly above the noise, and around probable ones beside them.
+
+    The threshold is one that noise alone passes in any cell with a chance of at most 5 %. In a small table few or no
+    cells pass it: the likeliest range for so many rows, `mass`, is within the bounds too, if it stands out at all.
+    """
+    found, last = np.nonzero(counts[:-1] > std * clear_stds(MAGNITUDES))[0].tolist(), MAGNITUDES - 2
+    first, width, score = _likeliest(counts[:-1], std, max(mass, std))
+    if score >= CLEAR_STDS:
+        unsure = std * math.sqrt(width) > UNSURE_SHARE * mass
+        found += [max(first - OCTAVE * unsure, 0), min(first + width - 1 + OCTAVE * unsure, last)]
+    if not found:
+        return 0.0, 1.0
+    low, high = min(found), max(found)
+    while low > 0 and counts[low - 1] > PROBABLE_STDS * std:
+        low -= 1
+    while high < last and counts[high + 1] > PROBABLE_STDS * std:
+        high += 1
+    return _edge(low, upper=False), _edge(high, upper=True)
+
+
+def _likeliest(counts: Floats, std: float, mass: float) -> tuple[int, int, float]:
+    """The first cell and the width of the likeliest range of cells over which so many rows are spread evenly, and by
+    how many standard deviations of its noise its count rises above none.
+    """
+    best = (0, 1, -math.inf)
+    for width in RANGES:
+        sums = np.convolve(counts, np.ones(width), "valid")
+        odds = (2 * sums - mass) * mass / width / (2 * std**2)  # their logarithms
+        odds[: len(HALF_OCTAVES)] -= NEGATIVE_ODDS
+        start = int(odds.argmax())
+        best = max(best, (start, width, float(odds[start])), key=lambda found: found[2])
+    first, width, _ = best
+    return first, width, float(counts[first : first + width].sum()) / (std * math.sqrt(width))
+
+
+def clear_stds(cells: int) -> float:
+    """So many standard deviations noise passes in any of so many cells with a chance of at most 5 %."""
+    return math.sqrt(2 * math.log(cells / 0.05))
+
+
+def believed(counts: Floats, std: float, stds: float = CLEAR_STDS) -> Floats:
+    """Noisy counts, those that are not clear as zero: the noise of many empty cells adds up to many rows."""
+    return np.where(counts > stds * std, counts, 0.0)
+
+
+def scale(counts: Floats, std: float) -> Literal["linear", "log"]:
+    """The scale: log for a column without negative numbers whose positive part spans a wide range, else linear."""
+    positive = believed(counts[len(HALF_OCTAVES) + 1 : -1], std, clear_stds(MAGNITUDES))
+    if positive.sum() <= 0:
+        return "linear"
+    share = np.cumsum(positive) / positive.sum()
+    low, high = np.searchsorted(share, [0.1, 0.9])
+    return "log" if 2 ** ((high - low) / 2) > LOG_RATIO else "linear"
+
+
+def _edge(cell: int, *, upper: bool) -> float:
+    """The lower or upper end of a magnitude cell, rounded outwards to two significant digits."""
+    middle = len(HALF_OCTAVES)
+    if cell == middle:
+        return 0.0
+    away = (cell > middle) is upper  # whether this end is the one farther from zero
+    power = HALF_OCTAVES[abs(cell - middle) - 1] + (1 if away else 0)
+    size = 2.0 ** (power / 2)
+    digit = 10.0 ** (math.floor(math.log10(size)) - 1)
+    rounded = (math.ceil if away else math.floor)(size / digit - (1e-9 if away else -1e-9)) * digit
+    return float(f"{math.copysign(rounded, cell - middle):.2g}")
+
+
+def typical(counts: Floats) -> float:
+    """The middle of the magnitude cell with the largest noisy count: what a cell that is no number is read as."""
+    middle, cell = len(HALF_OCTAVES), int(counts[:-1].argmax())
+    if cell == middle:
+        return 0.0
+    return float(math.copysign(2.0 ** ((HALF_OCTAVES[abs(cell - middle) - 1] + 0.5) / 2), cell - middle))

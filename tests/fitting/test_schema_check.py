@@ -1,0 +1,97 @@
+"""A table held against its schema: everything at once, what a fit would pass over counted, and marked private."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from medsynth_cli.app import app
+from typer.testing import CliRunner
+
+from medsynth.errors import SchemaError
+from medsynth.fitting.schema_check import check_schema
+from medsynth.schema import Schema
+from medsynth.schema.template import draft
+
+TEXT = """
+name: t
+target: sick
+columns:
+  nr: {kind: count, bounds: [0, 100000]}
+  age: {kind: count, bounds: [0, 80]}
+  dose: {kind: continuous, bounds: [0, 9], decimals: 1}
+  sex: {kind: binary, levels: [F, M]}
+  sick: {kind: binary, levels: ["no", "yes"]}
+rules: [age > 20]
+"""
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> pd.DataFrame:
+    draw, n = np.random.default_rng(0), 200
+    (tmp_path / "t.schema.yaml").write_text(TEXT)
+    return pd.DataFrame({
+        "nr": range(n), "age": [-9, *range(41, 80), *[50] * 160],
+        "dose": np.round(draw.uniform(1, 8, n), 1).astype(str),
+        "sex": draw.choice(["F", "M"], n), "sick": draw.choice(["no", "yes"], n),
+    })  # fmt: skip
+
+
+def test_all_problems_are_listed_at_once(table: pd.DataFrame, tmp_path: Path) -> None:
+    table.loc[3, "dose"], table.loc[5, "sex"], table.loc[7, "sex"] = "x", "?", "?"
+    table.to_csv(tmp_path / "t.csv", index=False)
+    found = check_schema(tmp_path / "t.csv", None)
+    assert len(found.problems) == 2
+    assert "column 'dose', row 4: not a number" in found.problems[0] and "column 'sex', row 6" in found.problems[1]
+    assert any("'sex': '?', a usual code of missing values, is in 2 cells" in text for text in found.remarks)
+    done = CliRunner().invoke(app, ["schema", "check", str(tmp_path / "t.csv")])
+    assert done.exit_code == 4 and "dose" in done.stderr and "sex" in done.stderr
+    assert done.stdout.startswith("PRIVATE") and " 2 cells" not in done.stderr
+
+
+def test_what_a_fit_passes_over_is_counted_and_private(table: pd.DataFrame, tmp_path: Path) -> None:
+    table.loc[1:15, "age"] = 99
+    table.loc[20, "age"] = 5
+    table.to_csv(tmp_path / "t.csv", index=False)
+    found = check_schema(tmp_path / "t.csv", None)
+    remarks = "\n".join(found.remarks)
+    assert not found.problems
+    for text in ("'age': 16 cells lie outside", "'nr': its cells take 0.2% of", "'nr': nearly all of its cells differ",
+                 "'-9', a usual code", "rule 'age > 20': 2 rows break it"):  # fmt: skip
+        assert text in remarks, remarks
+    done = CliRunner().invoke(app, ["schema", "check", str(tmp_path / "t.csv")])
+    assert done.exit_code == 0 and "meets the schema" in done.stdout and "PRIVATE" in done.stdout
+
+
+def test_a_draft_passes_once_it_is_filled_in() -> None:
+    text = draft("t", {"patient_id": "text", "age": "int", "sick": "text", "mrn": "int"})
+    assert "target: sick" in text and text.count("kind: identifier") == 2
+    with pytest.raises(SchemaError, match="line 9: a TODO is left, and in 1 more"):
+        Schema.from_yaml(text)
+    filled = text.replace("[TODO, TODO]", "[0, 120]").replace("[TODO]", '["no", "yes"]')
+    assert Schema.from_yaml(filled + "# TODO: ask the ward\n").target == "sick"
+
+
+def test_all_faults_of_a_schema_are_told_with_the_nearest_names() -> None:
+    with pytest.raises(SchemaError) as error:
+        Schema.from_yaml(TEXT.replace("bounds: [0, 80]", "bound: [0, 80]").replace("kind: binary", "kind: binry"))
+    for text in ("Did you mean 'bounds'?", "Did you mean 'binary'?", "columns.sex", "columns.sick"):
+        assert text in str(error.value)
+    with pytest.raises(SchemaError, match="Did you mean 'sick'"):
+        Schema.from_yaml(TEXT.replace("target: sick", "target: sik"))
+    with pytest.raises(SchemaError, match="Did you mean 'target'"):
+        Schema.from_yaml(TEXT.replace("target: sick", "targt: sick"))
+
+
+def test_other_encodings(tmp_path: Path) -> None:
+    """Drafts and checks read a table in the encoding that is declared."""
+    path = tmp_path / "t.csv"
+    path.write_bytes("größe,ort\n1,Zürich\n2,Bern\n".encode("cp1252"))
+    for words in (["draft", str(path)], ["check", str(path)]):
+        assert CliRunner().invoke(app, ["schema", *words]).exit_code != 0
+    assert CliRunner().invoke(app, ["schema", "draft", str(path), "--encoding", "cp1252"]).exit_code == 0
+    declared = tmp_path / "t.schema.yaml"
+    text = declared.read_text("utf-8").replace("[TODO, TODO]", "[0, 9]").replace("[TODO]", "[Zürich, Bern]")
+    declared.write_text(text, "utf-8")
+    done = CliRunner().invoke(app, ["schema", "check", str(path), "--encoding", "cp1252"])
+    assert done.exit_code == 0, done.stderr
