@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from .data.predictions import TaskPredictions
 from .data.review import Review, Thresholds
 from .document import Report
 from .page.render import page
+from .sections.documentation.variables import schema_learned
 from .sections.registry import SECTIONS, Section
 
 INTERNAL = "Contains exact statistics of real patients. Internal: do not pass on."
@@ -42,6 +45,8 @@ def build(
     train: pd.DataFrame | Table | None = None,
     model: Model | None = None,
     drawn_by_model: bool = False,
+    disjoint: bool = False,
+    fits: int | None = None,
     target: str | None = None,
     groups: list[str] | None = None,
     review: Review | None = None,
@@ -56,6 +61,9 @@ def build(
     `drawn_by_model`: whether it was proven, by drawing them again, that `model` draws exactly these synthetic rows
     (`medsynth.sampling.provenance.drawn_by`). Only then is the model's claim shown.
 
+    `disjoint`: whether `real` and `train` are known to hold different rows, as the two parts of a split do; else rows
+    of `real` are taken out of `train`. `fits`: how many fits on the table are on file.
+
     `target` is the model's, else the last column. `step` receives the id of each section before it is computed.
     Raises MedsynthError subclasses where the tables cannot be compared.
     """
@@ -69,6 +77,8 @@ def build(
         train=None if train is None else cells_of(train, "train"),
         model=model,
         drawn_by_model=drawn_by_model,
+        disjoint=disjoint,
+        fits=fits,
         review=review,
         thresholds=thresholds or Thresholds(),
         groups=tuple(groups or ()),
@@ -84,8 +94,7 @@ def _build(context: Context, notes: list[str], step: Callable[[str], None]) -> R
     notes = _without_claim(context) + notes
     context = _with_tables(context)
     notes += context.tables.notes if context.tables else []
-    for section in sorted(SECTIONS.values(), key=lambda section: section.summary):
-        _compute(section, context, step)
+    _compute_all(context, step)
     return Report(
         title=context.title,
         created=datetime.date.today().isoformat(),
@@ -94,6 +103,18 @@ def _build(context: Context, notes: list[str], step: Callable[[str], None]) -> R
         notes=notes,
         sections={name: context.records[name] for name in SECTIONS if name in context.records},
     )
+
+
+def _compute_all(context: Context, step: Callable[[str], None]) -> None:
+    """Every section's record. Classifiers are trained meanwhile; the sections that wait for them come late."""
+    order = sorted(SECTIONS.values(), key=lambda section: (section.summary, section.waits))
+    # Threads that each silence warnings for themselves would undo one another's silence.
+    with warnings.catch_warnings(), ThreadPoolExecutor(2) as pool:
+        warnings.simplefilter("ignore")
+        if context.predictions and context.tables and not context.tables.numeric_target:
+            context.predictions.begin(pool)
+        for section in order:
+            _compute(section, context, step)
 
 
 def _without_claim(context: Context) -> list[str]:
@@ -119,7 +140,11 @@ def _with_tables(context: Context) -> Context:
     if context.real is None:
         return context
     rng = numpy_stream(0, "report")
-    tables = inputs.gather(context.real, context.synthetic, context.train, context.target, context.schema, rng)
+    model = context.model
+    tables = inputs.gather(
+        context.real, context.synthetic, context.train, context.target, context.schema, rng,
+        learned=model is not None and schema_learned(model.ledger), disjoint=context.disjoint,
+    )  # fmt: skip
     return replace(context, tables=tables, predictions=TaskPredictions(tables))
 
 

@@ -15,7 +15,7 @@ from .data.verdict import Verdict
 from .sections.registry import SECTIONS, Section
 from .sections.verdicts import Verdicts
 
-FORMAT = 2
+FORMAT = 3
 
 
 class _BySection:

@@ -38,6 +38,8 @@ def test_bare_report(folder: Any) -> None:
     twin = json.loads((folder / "clinic.report.json").read_text())
     assert twin["sections"]["claim"]["epsilon"] <= 3.7 and twin["sections"]["attacks"]["members"] > 100
     assert {g["column"] for g in twin["sections"]["subgroups"]["groups"]} == {"sex_at_birth"}
+    assert twin["sections"]["tuning"]["fits_on_this_table"] == 1 and twin["sections"]["tuning"]["counted"] is True
+    assert not any("left out there" in note for note in twin["notes"])
     assert "<h1>clinic</h1>" in (folder / "clinic.report.html").read_text()
     again = run("report")
     assert again.exit_code == 1 and "--force" in again.stderr
@@ -47,6 +49,20 @@ def test_json_is_one_object_alone(folder: Any) -> None:
     outcome = run("report", "--json", "--output", "other.report.html")
     facts = json.loads(outcome.stdout)
     assert outcome.stderr == "" and facts["report"] == "other.report.html" and len(facts["verdicts"]) >= 6
+
+
+def test_fail_on_decides_the_exit_status(folder: Any) -> None:
+    """By what the verdicts say; the page is written in any case, and JSON stays one object."""
+    (folder / "strict.yaml").write_text("epsilon: {limit: 1, source: our board}\n")
+    words = ("report", "--shareable", "--thresholds", "strict.yaml", "--output", "gate.html", "--force", "--json")
+    for wanted, failed in (("beyond", ["epsilon"]), ("epsilon,rules_broken", ["epsilon"]), ("doubtful", [])):
+        outcome = run(*words, "--fail-on", wanted)
+        assert outcome.exit_code == (5 if failed else 0) and json.loads(outcome.stdout)["failed"] == failed
+        assert (folder / "gate.html").exists()
+    spoken = run(*words[:-1], "--fail-on", "any")
+    assert spoken.exit_code == 5 and "BEYOND" in spoken.stdout and "Failed by --fail-on: epsilon." in spoken.stdout
+    unknown = run("report", "--fail-on", "nonsense", "--output", "other.html")
+    assert unknown.exit_code == 2 and "attack_advantage" in unknown.stderr and not (folder / "other.html").exists()
 
 
 def test_review_and_thresholds(folder: Any) -> None:

@@ -36,7 +36,7 @@ def toy() -> Iterator[Any]:
             record=Toy,
             fragment="<p>There are {{ num(record.rows) }} rows.</p>",
             verdicts=lambda record, thresholds: [
-                decide("Is it small?", "rows", Estimate(value=record.rows), LIMIT, "A toy.")
+                decide("toy", "Is it small?", "rows", Estimate(value=record.rows), LIMIT, "A toy.")
             ],
         ),
         before="limits",

@@ -19,13 +19,14 @@ from medsynth.report.data import protocol
 from medsynth.report.data.predictions import TaskPredictions
 from medsynth.report.data.protocol import LABELS
 from medsynth.report.data.records import Estimate
-from medsynth.report.data.review import Threshold
+from medsynth.report.data.review import Threshold, Thresholds
 from medsynth.report.data.statistics import auroc, compared
 from medsynth.report.data.tables import Tables
 from medsynth.report.data.verdict import decide
 from medsynth.report.sections import numeric_utility
 from medsynth.report.sections.attacks import section as attack_section
 from medsynth.report.sections.attacks.attribute import attribute
+from medsynth.report.sections.attacks.membership import Membership
 from medsynth.report.sections.attacks.nearest_value import ATTACK as NEAREST_VALUE
 from medsynth.report.sections.attacks.registry import MembershipAttack, membership_attacks
 from medsynth.report.sections.attacks.section import attacks
@@ -78,33 +79,61 @@ def test_copies_are_of_members() -> None:
 
 
 def membership_by(monkeypatch: pytest.MonkeyPatch, made: list[MembershipAttack], rows: int, seed: int) -> Any:
-    """The best attack's name and the figures of these attacks, on as many members as controls."""
+    """The worst attack's name and the figures of these attacks, on as many members as controls."""
     monkeypatch.setattr(attack_section, "membership_attacks", lambda: made)
     rng = np.random.default_rng(seed)
     candidates, nothing = np.arange(2.0 * rows)[:, None], np.zeros((1, 1))
     return attack_section._memberships(candidates, np.arange(2 * rows) < rows, nothing, nothing, rng)
 
 
-def test_the_best_attack_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_worst_attack_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     blind = MembershipAttack(name="blind", how="by coins", score=lambda rows, *_: rng.random(len(rows)))
     sees = MembershipAttack(name="sees", how="members come first", score=lambda rows, *_: -rows[:, 0])
-    best, found = membership_by(monkeypatch, [blind, sees], 60, 0)
-    assert best == "sees" and found[1].auroc.value == 1.0 and found[1].advantage.value == 1.0
+    worst, found = membership_by(monkeypatch, [blind, sees], 60, 0)
+    assert worst == "sees" and found[1].auroc.value == 1.0 and found[1].advantage.value == 1.0
 
 
 @pytest.mark.statistical
-def test_chance_does_not_flatter_the_best_attack(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The best of fifteen attacks by coins has no advantage on average over 20 tables. The seed is fixed."""
+def test_the_worst_attacks_interval_allows_for_looking_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of fifteen attacks by coins the worst seems to find something in hardly any of 40 tables. The seed is fixed.
+
+    2.5 % of them would show an advantage above zero; intervals one by one show it in a third.
+    """
     coins = np.random.default_rng(1)
     made = [
         MembershipAttack(name=str(k), how="by coins", score=lambda rows, *_: coins.random(len(rows))) for k in range(15)
     ]
-    gains = []
-    for seed in range(20):
-        best, found = membership_by(monkeypatch, made, 150, seed)
-        gains.append(next(m for m in found if m.name == best).advantage.value)
-    assert abs(np.mean(gains)) < 0.08  # 3.8 standard errors; the rows that chose it would show 0.16
+    leaks, single = 0, 0
+    for seed in range(40):
+        worst, found = membership_by(monkeypatch, made, 100, seed)
+        quoted = next(m for m in found if m.name == worst)
+        assert quoted.advantage.value == max(m.advantage.value for m in found)
+        leaks, single = leaks + (quoted.advantage.low > 0), single + (quoted.auroc.low > 0.5)
+    assert leaks <= 4 and single >= 6
+
+
+def verdict_of(advantage: Estimate, fair: bool = True) -> Any:
+    """The verdict on an attack with this advantage."""
+    nothing = Estimate(value=None)
+    line = Membership(
+        name="a", how="b", auroc=nothing, advantage=advantage, at_one_percent=nothing, at_one_per_mille=nothing
+    )
+    found = attack_section.Attacks(
+        members=50, controls=40, blind=Estimate(value=0.5), fair=fair, worst="a", membership=[line], attributes=[],
+        copies=0, copies_of_controls=0, unique_members=0, unique_controls=0, canary="",
+    )  # fmt: skip
+    return attack_section._verdicts(found, Thresholds())[0]
+
+
+def test_an_attack_on_too_few_rows_decides_nothing() -> None:
+    """An interval that holds both none and more than the limit is neither a leak nor its absence."""
+    wide = verdict_of(Estimate(value=0.05, low=-0.1, high=0.2))
+    assert wide.outcome == "too few rows" and wide.met is None and "Too few rows to tell" in wide.detail
+    assert verdict_of(Estimate(value=0.01, low=-0.03, high=0.05)).outcome == "within"
+    assert verdict_of(Estimate(value=0.1, low=0.02, high=0.18)).outcome == "beyond"
+    assert verdict_of(Estimate(value=0.3, low=0.2, high=0.4), fair=False).outcome == "not judged"
+    assert attack_section._verdicts(None, Thresholds())[0].outcome == "not measured"
 
 
 @pytest.mark.statistical
@@ -195,7 +224,8 @@ def test_a_verdict_is_by_the_end_that_counts_against_the_table() -> None:
     limit = Threshold(limit=0.1, source="t")
 
     def met(value: float | None, low: float | None = None, high: float | None = None, judged: bool = True) -> Any:
-        return decide("q", "m", Estimate(value=value, low=low, high=high), limit, "", judged=judged).met
+        figure = Estimate(value=value, low=low, high=high)
+        return decide("k", "q", "m", figure, limit, "", instead=None if judged else "not judged").met
 
     assert met(0.05) is True and met(0.15) is False and met(0.1) is True
     assert met(0.05, 0.01, 0.12) is False and met(0.05, 0.01, 0.09) is True

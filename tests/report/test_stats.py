@@ -56,3 +56,17 @@ def test_intervals_cover_the_true_loss(monkeypatch: pytest.MonkeyPatch) -> None:
         covered += loss.low <= true_loss <= loss.high
     assert covered >= binom.ppf(1e-4, tables, 0.93)
     assert covered < tables  # intervals that are infinitely wide would cover always
+
+
+@pytest.mark.parametrize("positive", [0.5, 0.01])
+def test_a_first_order_resample_is_the_counted_one(positive: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To a twentieth of the interval's width, also where scores are tied and a class is rare."""
+    rng = np.random.default_rng(3)
+    truth = rng.random((2, 4000)) < positive
+    scores = np.stack([rng.normal(truth[0]), np.round(rng.normal(2.0 * truth[1]), 1)])
+    weights = rng.poisson(1.0, (60, 4000)).astype(np.float64)
+    counted = stats.Areas(truth, scores)(weights)
+    monkeypatch.setattr(stats, "EXACT_ROWS", 0)
+    quick = stats.Areas(truth, scores)
+    assert quick.value == pytest.approx([stats.auroc(t, s)[0] for t, s in zip(truth, scores, strict=True)])
+    assert np.abs(quick(weights) - counted).max() < 0.05 * 4 * counted.std(0).min()

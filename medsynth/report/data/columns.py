@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from ...io import table as io_table
 from ...schema import Column, Schema
 from ...transforms.categorical import level_text
 from ...transforms.column import Codes, Mask, Values
+from .missing_codes import missing_codes
 
 
 class Coded(NamedTuple):
@@ -34,6 +35,18 @@ def number_columns(cells: pd.DataFrame, schema: Schema | None) -> frozenset[str]
     kinds = io_table.dtypes(io_table.Table("", tuple(rest.columns), rest))
     found = [name for name in cells.columns if name in declared and not declared[name].categorical]
     return frozenset([*found, *(name for name, kind in kinds.items() if kind != "text")])
+
+
+def undeclared_codes(real: Sequence[pd.DataFrame], schema: Schema | None) -> dict[str, frozenset[str]]:
+    """The codes of missing values in each column of the real tables that no schema declares."""
+    declared = schema.columns if schema else {}
+    names = [name for name in real[0].columns if name not in declared]
+    return {n: missing_codes(pd.concat([t[n] for t in real if n in t], ignore_index=True)) for n in names}
+
+
+def without_codes(cells: pd.DataFrame, codes: Mapping[str, frozenset[str]]) -> pd.DataFrame:
+    """The cells, with empty ones in place of codes of missing values."""
+    return cells.assign(**{n: cells[n].mask(cells[n].isin(list(c)), "") for n, c in codes.items() if n in cells})
 
 
 def comparable(

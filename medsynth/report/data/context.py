@@ -25,6 +25,7 @@ class Context:
     `synthetic`, `real` and `train` are the tables as given, each cell a text, "" for an empty one. `tables` has them in
     the form in which they are compared, `predictions` those of the classifiers for the held-out rows; both are None in
     a shareable report. `drawn_by_model`: whether it is proven that `model` draws exactly these synthetic rows.
+    `disjoint`: whether the real tables are known to hold different rows. `fits`: those on the table that are on file.
     """
 
     title: str
@@ -36,6 +37,8 @@ class Context:
     predictions: TaskPredictions | None = None
     model: Model | None = None
     drawn_by_model: bool = False
+    disjoint: bool = False
+    fits: int | None = None
     review: Review = field(default_factory=Review)
     thresholds: Thresholds = field(default_factory=Thresholds)
     groups: tuple[str, ...] = ()

@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
 from sklearn.model_selection import KFold, StratifiedKFold
 
+from ...rng import numpy_stream
 from . import protocol
 from .protocol import LABELS, Predictions
 from .tables import Tables
 
 FOLDS = 5
+MOST_LEARNED = 25_000  # rows that classifiers learn from
 CROSS_VALIDATED = f"the held-out rows themselves, by {FOLDS}-fold cross-validation, since no training table was given"
 TRAINING_TABLE = "the real rows of the training table"
 
 
 @dataclass(frozen=True)
 class TaskPredictions:
-    """Every classifier's predictions for the real held-out rows of `tables`, computed when first needed."""
+    """Every classifier's predictions for the real held-out rows of `tables`, computed when first needed.
+
+    With `begin` both sides are computed in the background, side by side, while other sections are.
+    """
 
     tables: Tables
+    begun: dict[str, Future[dict[str, Predictions]]] = field(default_factory=dict)
+
+    def begin(self, pool: Executor) -> None:
+        """Start computing both sides."""
+        self.begun["synthetic"] = pool.submit(self._after_synthetic)
+        self.begun["real"] = pool.submit(self._after_real)
 
     @property
     def train_rows(self) -> str:
@@ -32,14 +44,29 @@ class TaskPredictions:
     @cached_property
     def synthetic(self) -> dict[str, Predictions]:
         """After training on synthetic rows."""
-        return protocol.predict(self.tables.synthetic, self.tables.real, self.tables.target)
+        return self.begun["synthetic"].result() if self.begun else self._after_synthetic()
 
     @cached_property
     def real(self) -> dict[str, Predictions]:
         """After training on real rows: the training table's, else the other folds of the held-out rows."""
-        if self.tables.train is None:
-            return _cross_validated(self.tables.real, self.tables.target)
-        return protocol.predict(self.tables.train, self.tables.real, self.tables.target)
+        return self.begun["real"].result() if self.begun else self._after_real()
+
+    def _after_synthetic(self) -> dict[str, Predictions]:
+        return protocol.predict(_some(self.tables.synthetic), self.tables.real, self.tables.target)
+
+    def _after_real(self) -> dict[str, Predictions]:
+        real, train = self.tables.baseline
+        if train is None:
+            return _cross_validated(real, self.tables.target)
+        return protocol.predict(_some(train), real, self.tables.target)
+
+
+def _some(train: pd.DataFrame) -> pd.DataFrame:
+    """At most MOST_LEARNED rows of a training table, drawn uniformly: classifiers gain next to nothing from more."""
+    if len(train) <= MOST_LEARNED:
+        return train
+    rows = np.sort(numpy_stream(0, "report/learned").choice(len(train), MOST_LEARNED, replace=False))
+    return train.iloc[rows].reset_index(drop=True)
 
 
 def _cross_validated(real: pd.DataFrame, target: str) -> dict[str, Predictions]:

@@ -91,8 +91,9 @@ def predict(train: pd.DataFrame, test: pd.DataFrame, target: str) -> dict[str, P
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model.fit(x, y)
-            probability = dict(zip(model.classes_, model.predict_proba(x_test).T, strict=True))
-            labels = model.predict(x_test)
+            chances = model.predict_proba(x_test)
+        probability = dict(zip(model.classes_, chances.T, strict=True))
+        labels = model.classes_[chances.argmax(1)]  # what `predict` says, without a second pass
         columns = [probability.get(c, np.full(len(test), 0.5)) for c in classes]
         found[name] = Predictions(np.stack(columns, 1), labels, frozenset(model.classes_))
     return found

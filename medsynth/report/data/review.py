@@ -65,7 +65,7 @@ class Thresholds(Record):
     mean_r2_loss: Threshold = Threshold(limit=0.1, source="a convention of this report; set your own")
     two_way_gap: Threshold = Threshold(limit=0.05, source="a convention of this report; set your own")
     propensity_auroc: Threshold = Threshold(limit=0.8, source="a convention of this report; set your own")
-    rules_broken: Threshold = Threshold(limit=0.0, source="the declared schema")
+    rules_broken: Threshold = Threshold(limit=0.0, source="the schema")
 
 
 Kind = TypeVar("Kind", bound=Record)

@@ -14,7 +14,8 @@ from ...errors import SchemaError, TableError
 from ...io import table as io_table
 from ...rng import Stream
 from ...schema import Schema
-from .columns import comparable, number_columns
+from .columns import comparable, number_columns, undeclared_codes, without_codes
+from .plain import plain
 
 MOST_ROWS = 50_000  # a larger table is represented by so many of its rows, drawn uniformly
 FEW_NUMBERS = 20  # a whole-number target with more values than this is predicted as a number
@@ -25,6 +26,7 @@ class Tables:
     """Real held-out rows, synthetic rows and, where given, the real rows that the model was fitted to.
 
     All hold the columns `names`, the target among them; `numbers` are those compared as numbers, the rest as words.
+    `plain_real` and `plain_train` are the same real rows as a plain reader of their files has them (see `plain.py`).
     """
 
     real: pd.DataFrame
@@ -33,6 +35,14 @@ class Tables:
     target: str
     numbers: frozenset[str]
     notes: list[str] = field(default_factory=list)
+    plain_real: pd.DataFrame | None = None
+    plain_train: pd.DataFrame | None = None
+
+    @property
+    def baseline(self) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+        """The held-out rows and the training rows that the baseline of utility is computed from."""
+        real = self.real if self.plain_real is None else self.plain_real
+        return real, self.train if self.plain_train is None else self.plain_train
 
     @property
     def names(self) -> list[str]:
@@ -54,44 +64,65 @@ class Tables:
         return np.unique(self.real[self.target].astype(str))
 
 
-def read(path: Path) -> io_table.Table:
+def read(path: Path, encoding: str | None = None) -> io_table.Table:
     """The table at `path`, its cells as text. Raises TableError for a file that is no table."""
-    return io_table.read(path)
+    return io_table.read(path, encoding)
 
 
 def gather(
     real: pd.DataFrame, synthetic: pd.DataFrame, train: pd.DataFrame | None, target: str, schema: Schema | None,
-    rng: Stream,
+    rng: Stream, *, learned: bool = False, disjoint: bool = False,
 ) -> Tables:  # fmt: skip
     """The tables, given as cells of text, in one form: common columns, rows of `real` taken out of `train`, capped.
+
+    `learned`: whether the schema was measured and not declared. `disjoint`: whether `real` and `train` are known to
+    hold different rows, as the two parts of a split do; then rows that merely share values stay in both.
 
     What had to be mended stands in `notes`. Raises SchemaError or TableError where nothing can be compared.
     """
     notes: list[str] = []
+    cells = [real] if train is None else [real, train]
+    real, synthetic, train, numbers = _compared(real, synthetic, train, target, schema, notes)
+    compared = [real] if train is None else [real, train]
+    plains = plain(cells, compared, target, schema, learned=learned)
+    kept = [real[target].notna().to_numpy().nonzero()[0]]
+    if len(kept[0]) < 5:
+        raise TableError("`real` has too few rows with a target to measure anything. Hold out more rows.")
+    if train is not None:
+        kept.append(np.arange(len(train)) if disjoint else _without(train, real.iloc[kept[0]], notes))
+    kept = [_capped(rows, where, rng, notes) for rows, where in zip(kept, ("real", "train"), strict=False)]
+    rows = _capped(np.arange(len(synthetic)), "synthetic", rng, notes)
+    synthetic = synthetic.iloc[rows].reset_index(drop=True)
+    if synthetic[target].isna().all():
+        raise TableError(f"The synthetic table has no value in the target {target!r}: nothing can be predicted.")
+    frames = [*compared, *plains]
+    frames = [frame.iloc[rows].reset_index(drop=True) for frame, rows in zip(frames, kept * 2, strict=True)]
+    if target not in numbers:  # classes are texts: a number's text would depend on whether another row has none
+        frames, synthetic = [_classed(frame, target) for frame in frames], _classed(synthetic, target)
+    held, fitted = frames[:: len(kept)], frames[1::2] if train is not None else [None, None]
+    return Tables(held[0], synthetic, fitted[0], target, numbers, notes, held[1], fitted[1])
+
+
+def _compared(
+    real: pd.DataFrame, synthetic: pd.DataFrame, train: pd.DataFrame | None, target: str, schema: Schema | None,
+    notes: list[str],
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame | None, frozenset[str]]:  # fmt: skip
+    """The tables' values in the columns that they share, and which of these are compared as numbers."""
+    tables = [real, synthetic] if train is None else [real, synthetic, train]
+    codes = undeclared_codes(tables[::2], schema)
+    real, synthetic, *rest = (without_codes(table, codes) for table in tables)
     numbers = number_columns(real, schema)
     real = comparable(real, schema, numbers, "real", notes)
     synthetic = comparable(synthetic, schema, numbers, "synthetic", notes)
     synthetic = _columns(real, synthetic, target, notes)
     real = real[list(synthetic.columns)]
-    if train is not None:
-        train = comparable(train, schema, numbers, "train", notes)
+    if rest:
+        train = comparable(rest[0], schema, numbers, "train", notes)
         lacking = [name for name in real.columns if name not in train.columns]
         if lacking:
             raise SchemaError(f"`train` lacks columns of `real`: {', '.join(lacking)}. Give the table fitted on.")
         train = train[list(real.columns)]
-    real = real[real[target].notna()].reset_index(drop=True)
-    if len(real) < 5:
-        raise TableError("`real` has too few rows with a target to measure anything. Hold out more rows.")
-    if train is not None:
-        train = _without(train, real, notes)
-    real, synthetic = _capped(real, "real", rng, notes), _capped(synthetic, "synthetic", rng, notes)
-    train = None if train is None else _capped(train, "train", rng, notes)
-    if synthetic[target].isna().all():
-        raise TableError(f"The synthetic table has no value in the target {target!r}: nothing can be predicted.")
-    if target not in numbers:  # classes are texts: a number's text would depend on whether another row has none
-        real, synthetic = _classed(real, target), _classed(synthetic, target)
-        train = None if train is None else _classed(train, target)
-    return Tables(real, synthetic, train, target, numbers & frozenset(real.columns), notes)
+    return real, synthetic, train, numbers & frozenset(real.columns)
 
 
 def _classed(frame: pd.DataFrame, target: str) -> pd.DataFrame:
@@ -111,15 +142,18 @@ def _columns(real: pd.DataFrame, synthetic: pd.DataFrame, target: str, notes: li
     return synthetic[shared]
 
 
-def _without(train: pd.DataFrame, real: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    """`train` less the rows that also stand in `real`, each copy once."""
+def _without(train: pd.DataFrame, real: pd.DataFrame, notes: list[str]) -> NDArray[np.int64]:
+    """The places of the rows of `train` that do not also stand in `real`, each copy once."""
     mine, theirs = keys(train), keys(real)
     copy = mine.groupby(mine).cumcount()
     held = mine.map(theirs.value_counts()).fillna(0)
     overlap = int((copy < held).sum())
     if overlap:
-        notes.append(f"{overlap} rows of the real table are also in the training table, and were left out there.")
-    left = train[(copy >= held).to_numpy()].reset_index(drop=True)
+        notes.append(
+            f"{overlap} rows of the real table are also in the training table, and were left out there: nothing says "
+            "that the two hold different patients. The two files that a fit with a hold-out writes are known to."
+        )
+    left = (copy >= held).to_numpy().nonzero()[0]
     if len(left) < 5:
         raise TableError("`train` and `real` have the same rows. Give rows that the model was not fitted to as `real`.")
     return left
@@ -131,11 +165,12 @@ def keys(frame: pd.DataFrame) -> pd.Series:
     return first.str.cat(pd.concat(rest, axis=1), sep="\x1f") if rest else first
 
 
-def _capped(frame: pd.DataFrame, where: str, rng: Stream, notes: list[str]) -> pd.DataFrame:
-    if len(frame) <= MOST_ROWS:
-        return frame
-    notes.append(f"The {where} table is represented by {MOST_ROWS} of its {len(frame)} rows, drawn uniformly.")
-    return frame.iloc[np.sort(rng.choice(len(frame), MOST_ROWS, replace=False))].reset_index(drop=True)
+def _capped(rows: NDArray[np.int64], where: str, rng: Stream, notes: list[str]) -> NDArray[np.int64]:
+    """The places of at most MOST_ROWS of the rows of a table."""
+    if len(rows) <= MOST_ROWS:
+        return rows
+    notes.append(f"The {where} table is represented by {MOST_ROWS:,} of its {len(rows):,} rows, drawn uniformly.")
+    return rows[np.sort(rng.choice(len(rows), MOST_ROWS, replace=False))]
 
 
 def common_levels(tables_: Sequence[pd.DataFrame], name: str) -> list[str]:

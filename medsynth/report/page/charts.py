@@ -16,6 +16,7 @@ from ..sections.utility import Curve, Utility
 from .svg import Drawing, Point, Scale, spaced, ticks
 
 ROW = 34.0
+MOST_NAMED = 60  # columns of a heat map whose cells are named under the pointer; the page stays small
 
 
 def _square(drawing: Drawing, x: str, y: str, size: float = 220.0) -> tuple[Scale, Scale]:
@@ -145,10 +146,7 @@ def bars(
     """One column's shares: filled bars synthetic, a stepped outline (numbers) or ticks (levels) real."""
     width, height, floor = 236.0, 116.0, 88.0
     top = max([*(real or [0.0]), *made, 1e-9])
-    words = "; ".join(
-        f"{label}: " + (f"real {real[k]:.1%}, " if real else "") + f"synthetic {made[k]:.1%}"
-        for k, label in enumerate(labels[:8])
-    )
+    words = "; ".join(_bar(label, real[k] if real else None, made[k]) for k, label in enumerate(labels[:8]))
     drawing = Drawing(width, height, f"Distribution of {name}", words or "no values")
     step = (width - 8) / max(len(labels), 1)
     up = Scale(0, top, floor, 10)
@@ -167,15 +165,25 @@ def bars(
                 (4 + k * step + step * 0.04, up(share)), (4 + (k + 1) * step - step * 0.04, up(share)), "level real"
             )
     drawing.line((4, floor), (width - 4, floor), "base")
+    for k, label in enumerate(labels):  # over each bar a clear column that names it under the pointer
+        drawing.add("rect", hover=_bar(label, real[k] if real else None, made[k]), x=4 + k * step, y=4.0, width=step,
+                    height=floor - 4, fill="transparent")  # fmt: skip
     if number and labels:
         drawing.text(4, floor + 15, labels[0].split(" to ")[0])
         drawing.text(width - 4, floor + 15, labels[-1].split(" to ")[-1], anchor="end")
-    elif len(labels) <= 6:
+    elif len(labels) > 6:
+        drawing.text(4, floor + 15, f"{len(labels)} levels; names in the table below")
+    else:
         for k, label in enumerate(labels):
             most = max(2, int(step / 7.6))
             short = label if len(label) <= most else label[: most - 1] + "…"
             drawing.text(4 + (k + 0.5) * step, floor + 15, short, anchor="middle")
     return drawing
+
+
+def _bar(label: str, real: float | None, made: float) -> str:
+    """A bar in words."""
+    return f"{label}: " + ("" if real is None else f"real {real:.1%}, ") + f"synthetic {made:.1%}"
 
 
 def overlay(column: ColumnFidelity) -> Drawing:
@@ -192,7 +200,10 @@ def heat_maps(fidelity: Fidelity) -> list[tuple[str, Drawing]]:
 
 
 def _heat(title: str, matrix: list[list[float]], names: list[str]) -> Drawing:
-    """A square of cells: darker is stronger; in the difference, blue is too weak and orange too strong."""
+    """A square of cells: darker is stronger; in the difference, blue is too weak and orange too strong.
+
+    Rows are named where there is room, columns have the rows' numbers; each cell names its pair under the pointer.
+    """
     count = len(names)
     size = min(16.0, 300 / count)
     strongest = sorted(
@@ -200,20 +211,31 @@ def _heat(title: str, matrix: list[list[float]], names: list[str]) -> Drawing:
     )
     words = "Strongest: " + "; ".join(f"{a} and {b} {v:.2f}" for _, v, a, b in strongest[:5])
     labelled = size >= 9
-    left = 8 + (5.6 * min(16, max(map(len, names))) if labelled else 0)
-    drawing = Drawing(left + count * size + 8, count * size + 12, f"Association between columns, {title}", words)
+    left = 8 + (5.6 * min(20, 4 + max(map(len, names))) if labelled else 0)
+    head = 18.0 if labelled else 4.0
+    drawing = Drawing(left + count * size + 8, head + count * size + 8, f"Association between columns, {title}", words)
+    named = count <= MOST_NAMED
     for i in range(count):
         for j in range(count):
             value = matrix[i][j]
             if i != j and abs(value) >= 0.02:
                 kind = "heat" if title != "synthetic less real" else ("more" if value > 0 else "less")
-                drawing.add("rect", x=left + j * size, y=4 + i * size, width=size - 0.6, height=size - 0.6, class_=kind,
+                drawing.add("rect", hover=f"{names[i]} and {names[j]}: {value:.2f}" if named else "", x=left + j * size,
+                            y=head + i * size, width=size - 0.6, height=size - 0.6, class_=kind,
                             fill_opacity=f"{min(1.0, abs(value) * (1 if kind == 'heat' else 2.5)):.2f}")  # fmt: skip
-        drawing.add("rect", x=left + i * size, y=4 + i * size, width=size - 0.6, height=size - 0.6, class_="self")
+        drawing.add("rect", x=left + i * size, y=head + i * size, width=size - 0.6, height=size - 0.6, class_="self")
         if labelled:
             name = names[i] if len(names[i]) <= 16 else names[i][:15] + "…"
-            drawing.text(left - 5, 4 + (i + 0.7) * size, name, "small", "end")
+            drawing.text(left - 5, head + (i + 0.7) * size, f"{name} {i + 1}", "small", "end")
+            drawing.text(left + (i + 0.45) * size, head - 5, str(i + 1), "small", "middle")
     return drawing
+
+
+def association_pairs(fidelity: Fidelity) -> list[tuple[str, str, float, float]]:
+    """The pairs of columns whose association differs most: names, real, synthetic."""
+    real, made, names = fidelity.association_real, fidelity.association_synthetic, fidelity.names
+    pairs = [(names[j], names[i], real[i][j], made[i][j]) for i in range(len(names)) for j in range(i)]
+    return sorted(pairs, key=lambda pair: -abs(pair[3] - pair[2]))[:12]
 
 
 def shares(ledger: PrivacyLedger) -> Drawing:

@@ -98,7 +98,9 @@ class _Charts:
         if isinstance(made, list):
             return [self._finished(each) for each in made]
         if isinstance(made, tuple):
-            return made[0], self._finished(made[1])
+            return tuple(self._finished(each) for each in made)
+        if isinstance(made, str | float):
+            return made
         return Markup("")  # nothing to draw
 
     def __getattr__(self, name: str) -> object:

@@ -19,10 +19,14 @@ class Drawing:
     description: str
     elements: list[str] = field(default_factory=list)
 
-    def add(self, tag: str, text: str | None = None, **attributes: object) -> None:
-        """One element. A trailing underscore is dropped and others become hyphens: `class_`, `text_anchor`."""
+    def add(self, tag: str, text: str | None = None, hover: str = "", **attributes: object) -> None:
+        """One element. A trailing underscore is dropped and others become hyphens: `class_`, `text_anchor`.
+
+        `hover` is what a browser shows of it under the pointer.
+        """
         words = "".join(f' {k.rstrip("_").replace("_", "-")}="{_form(v)}"' for k, v in attributes.items())
-        self.elements.append(f"<{tag}{words}/>" if text is None else f"<{tag}{words}>{escape(text)}</{tag}>")
+        inside = f"<title>{escape(hover)}</title>" if hover else escape(text or "")
+        self.elements.append(f"<{tag}{words}>{inside}</{tag}>" if inside or text is not None else f"<{tag}{words}/>")
 
     def text(self, x: float, y: float, words: str, class_: str = "tick", anchor: str = "start") -> None:
         """Words whose baseline starts, ends or is centred (`anchor`) at a point."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...artifact import Model, claim
 from ...privacy.accounting import accountant
+from ...sampling.patients import ROWS_PER_PATIENT
 from ..data.context import Context
 from ..data.records import Estimate, Record
 from ..data.review import Thresholds
@@ -21,14 +22,16 @@ POINTS = 41  # of the trade-off curve
 class Claim(Record):
     """What is guaranteed, for whom. `guess_right`: the best chance to guess whether one unit was in the table.
 
-    `protects` names the privacy unit; `per_patient` says whether it is a patient and not a row. `curve` bounds any
-    attacker's true-positive rate (second) at each false-positive rate (first).
+    `protects` names the privacy unit; `per_patient` says whether it is a patient and not a row. `units` is how many
+    there are: the public row count, divided by the mean rows of a patient as they were measured where a patient is the
+    unit. `curve` bounds any attacker's true-positive rate (second) at each false-positive rate (first).
     """
 
     sentence: str
     epsilon: float
     delta: float
-    delta_times_rows: float
+    delta_times_units: float
+    units: int
     rows: int
     rows_declared: bool
     relation: str
@@ -51,7 +54,8 @@ def privacy(model: Model) -> Claim | None:
         sentence=claim(model),
         epsilon=model.epsilon,
         delta=delta,
-        delta_times_rows=delta * model.rows,
+        delta_times_units=delta * units(model),
+        units=units(model),
         rows=model.rows,
         rows_declared=model.rows_declared,
         relation=ledger.relation,
@@ -61,6 +65,15 @@ def privacy(model: Model) -> Claim | None:
         generic_guess_right=generic,
         curve=[(round(x, 4), round(y, 4)) for x, y in _curve(POINTS, pairs)],
     )
+
+
+def units(model: Model) -> int:
+    """How many rows, or patients where these are the privacy unit, the public row count stands for."""
+    if model.ledger.max_rows is None or ROWS_PER_PATIENT not in model.tensors:
+        return model.rows
+    shares = model.tensors[ROWS_PER_PATIENT]
+    mean = float(np.average(np.arange(1, len(shares) + 1), weights=np.asarray(shares, np.float64)))
+    return math.ceil(model.rows / mean)
 
 
 def _pairs(model: Model) -> list[tuple[float, float]]:
@@ -85,16 +98,21 @@ def _verdicts(claim: Claim | None, thresholds: Thresholds) -> Sequence[Verdict]:
     question = "Is there a privacy guarantee?"
     if claim is None:
         nothing = "No claim can be made for this table: no model that makes one is proven to have drawn it."
-        return [decide(question, "epsilon", Estimate(value=None), thresholds.epsilon, nothing)]
+        return [decide("epsilon", question, "epsilon", Estimate(value=None), thresholds.epsilon, nothing)]
+    unit = "patients" if claim.per_patient else "rows"
+    failing = f"The expected number of {unit} for which the guarantee might fail."
+    if claim.delta_times_units > thresholds.delta_times_rows.limit:
+        failing += f" Fit with a smaller `delta`: at most {thresholds.delta_times_rows.limit / claim.units:.1g}."
     odds = f"Whoever guesses whether one person is in the table is right at most {claim.guess_right:.0%} of the time."
     return [
-        decide(question, "epsilon", Estimate(value=claim.epsilon), thresholds.epsilon, odds),
+        decide("epsilon", question, "epsilon", Estimate(value=claim.epsilon), thresholds.epsilon, odds),
         decide(
-            "Is delta small against the number of patients?",
-            "delta times rows",
-            Estimate(value=claim.delta_times_rows),
+            "delta_times_rows",
+            f"Is delta small against the number of {unit}?",
+            f"delta times {unit}",
+            Estimate(value=claim.delta_times_units),
             thresholds.delta_times_rows,
-            "The expected number of patients for whom the guarantee might fail.",
+            failing,
         ),
     ]
 

@@ -83,11 +83,12 @@ def numeric_utility(predictions: TaskPredictions, rng: Stream) -> NumericUtility
 
 def _after_real(tables: Tables) -> dict[str, Floats]:
     """Predictions after training on the training table, else on the other folds of the held-out rows."""
-    if tables.train is not None:
-        return _predict(tables.train, tables.real, tables.target)
-    found = {name: np.zeros(len(tables.real)) for name in LABELS}
-    for inside, outside in KFold(FOLDS, shuffle=True, random_state=0).split(tables.real):
-        fold = _predict(tables.real.iloc[inside], tables.real.iloc[outside], tables.target)
+    real, train = tables.baseline
+    if train is not None:
+        return _predict(train, real, tables.target)
+    found = {name: np.zeros(len(real)) for name in LABELS}
+    for inside, outside in KFold(FOLDS, shuffle=True, random_state=0).split(real):
+        fold = _predict(real.iloc[inside], real.iloc[outside], tables.target)
         for name, predicted in fold.items():
             found[name][outside] = predicted
     return found

@@ -77,7 +77,7 @@ def _verdicts(found: Plausibility | None, thresholds: Thresholds) -> Sequence[Ve
         return []
     question, detail = "Do synthetic rows obey the schema?", f"{len(found.rules)} rules were checked on every row."
     broken = Estimate(value=float(found.broken))
-    return [decide(question, "rules broken", broken, thresholds.rules_broken, detail, decimals=0)]
+    return [decide("rules_broken", question, "rules broken", broken, thresholds.rules_broken, detail, decimals=0)]
 
 
 def _compute(context: Context) -> Plausibility | None:

@@ -32,7 +32,8 @@ class Section:
     `record`, its own record, and `report`.
 
     `verdicts` offers lines for the verdicts from the record (None where there is none) and the thresholds. `summary`:
-    computed after all other sections, though it may stand before them.
+    computed after all other sections, though it may stand before them. `waits`: computed after those that need no
+    classifier's predictions, which are made meanwhile.
     """
 
     id: str
@@ -45,6 +46,7 @@ class Section:
     always: bool = False
     verdicts: Callable[[Any, Thresholds], Sequence[Verdict]] | None = None
     summary: bool = False
+    waits: bool = False
 
     def applies(self, context: Context) -> bool:
         """Whether the section is computed for these inputs."""

@@ -13,7 +13,7 @@ from ...rng import Stream
 from ..data.context import Context
 from ..data.predictions import TaskPredictions
 from ..data.records import Estimate, Record
-from ..data.statistics import auroc, compared, resampled
+from ..data.statistics import Areas, compared, resampled
 from ..data.tables import Tables, words
 from .registry import Section
 
@@ -119,16 +119,19 @@ def _aurocs(predictions: TaskPredictions, inside: NDArray[np.bool_], rng: Stream
     if len(truth) < FEWEST or not classes:
         return {}
     scores = [
-        [(truth == levels[k], each.probabilities[inside, k]) for each in side.values() for k in classes]
+        (truth == levels[k], each.probabilities[inside, k])
         for side in (predictions.real, predictions.synthetic)
+        for each in side.values()
+        for k in classes
     ]
+    areas = Areas(*(np.stack(part) for part in zip(*scores, strict=True)))
 
-    def macro(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def macro(values: NDArray[np.float64]) -> NDArray[np.float64]:
         """(draws, 2): by real and by synthetic training rows. A class that a resample lacks is left out of its mean."""
-        areas = [np.ma.masked_invalid([auroc(hit, score, weights) for hit, score in side]) for side in scores]
-        return np.stack([side.mean(0).filled(np.nan) for side in areas], 1)
+        sides = np.ma.masked_invalid(values.reshape(len(values), 2, -1))
+        return np.asarray(sides.mean(2).filled(np.nan))
 
-    return compared(macro(np.ones((1, len(truth))))[0], resampled(len(truth), rng, macro))
+    return compared(macro(areas.value[None])[0], macro(resampled(len(truth), rng, areas)))
 
 
 def _compute(context: Context) -> Subgroups | None:
@@ -139,4 +142,6 @@ def _compute(context: Context) -> Subgroups | None:
     return subgroups(tables, choose(tables, context.groups), predictions, context.rng)
 
 
-SECTION = Section(id="subgroups", title="Subgroups", compute=_compute, record=Subgroups, needs=("real rows",))
+SECTION = Section(
+    id="subgroups", title="Subgroups", compute=_compute, record=Subgroups, needs=("real rows",), waits=True
+)

@@ -16,8 +16,8 @@ from ..data.predictions import TaskPredictions
 from ..data.protocol import LABELS, Floats, Predictions
 from ..data.records import Estimate, Record
 from ..data.review import Thresholds
-from ..data.statistics import auroc, compared, resampled, roc_points
-from ..data.verdict import Verdict, decide
+from ..data.statistics import Areas, compared, resampled, roc_points
+from ..data.verdict import Outcome, Verdict, decide
 from .numeric_utility import NumericUtility, numeric_utility
 from .registry import Section
 
@@ -60,7 +60,10 @@ class Curve(Record):
 
 
 class Utility(Record):
-    """The section for a target of classes. `train_rows`: which real rows the classifiers were trained on."""
+    """The section for a target of classes. `train_rows`: which real rows the classifiers were trained on.
+
+    Of a target of two classes the rarer alone is shown by itself: the figures of the other mirror it.
+    """
 
     kind: Literal["classes"] = "classes"
     target: str
@@ -83,13 +86,14 @@ def utility(predictions: TaskPredictions, rng: Stream) -> Utility:
     """Every figure of the section."""
     tables, sides = predictions.tables, (predictions.real, predictions.synthetic)
     truth, classes = tables.real[tables.target].astype(str).to_numpy(), tables.classes()
+    once = _once(truth, classes)
     value, draws = _aurocs(truth, classes, sides, rng)
     names = list(LABELS)
     best = value.mean(2).argmax(1)
     mean = compared(value.mean((1, 2)), draws.mean((2, 3)))
     best_value = value.mean(2).max(1)
     shown = names[int(best[0])]
-    curves = [tuple(side[shown].probabilities[:, k] for side in sides) for k in range(len(classes))]
+    curves = [(str(classes[k]), truth == classes[k], *(s[shown].probabilities[:, k] for s in sides)) for k in once]
     return Utility(
         target=tables.target,
         train_rows=predictions.train_rows,
@@ -102,20 +106,26 @@ def utility(predictions: TaskPredictions, rng: Stream) -> Utility:
         majority_floor=_known(protocol.majority_floor(tables.real, tables.target)),
         missing_classes=sorted(set(classes) - set(tables.synthetic[tables.target].astype(str))),
         classifiers=[
-            _classifier(name, value[:, k], draws[:, :, k], truth, classes, sides[0][name], sides[1][name])
+            _classifier(name, value[:, k], draws[:, :, k], truth, classes, once, sides[0][name], sides[1][name])
             for k, name in enumerate(names)
         ],
         shown=LABELS[shown],
         roc=[
-            Curve(level=str(c), real=roc_points(truth == c, real), synthetic=roc_points(truth == c, made))
-            for c, (real, made) in zip(classes, curves, strict=True)
-            if 0 < (truth == c).sum() < len(truth)
+            Curve(level=c, real=roc_points(hit, real), synthetic=roc_points(hit, made))
+            for c, hit, real, made in curves
+            if 0 < hit.sum() < len(truth)
         ],
         calibration=[
-            Curve(level=str(c), real=_calibration(truth == c, real), synthetic=_calibration(truth == c, made))
-            for c, (real, made) in zip(classes, curves, strict=True)
+            Curve(level=c, real=_calibration(hit, real), synthetic=_calibration(hit, made))
+            for c, hit, real, made in curves
         ],
     )
+
+
+def _once(truth: NDArray[Any], classes: NDArray[Any]) -> list[int]:
+    """The places of the classes that are shown: of two, the rarer alone, since the other is its mirror image."""
+    counts = [int((truth == c).sum()) for c in classes]
+    return [int(np.argmin(counts))] if len(classes) == 2 else list(range(len(classes)))
 
 
 def _aurocs(
@@ -125,18 +135,19 @@ def _aurocs(
     scores = np.stack([[s[n].probabilities[:, k] for n in LABELS for k in range(len(classes))] for s in sides])
     hits = np.stack([truth == c for _ in LABELS for c in classes])
 
-    def measure(weights: Floats) -> Floats:
-        each = [[auroc(hit, s, weights) for hit, s in zip(hits, side, strict=True)] for side in scores]
-        return np.moveaxis(np.array(each), 2, 0).reshape(len(weights), 2, len(LABELS), len(classes))
-
-    return measure(np.ones((1, len(truth))))[0], resampled(len(truth), rng, measure)
+    areas = Areas(np.concatenate([hits, hits]), np.concatenate(scores))
+    shape = (2, len(LABELS), len(classes))
+    return areas.value.reshape(shape), resampled(len(truth), rng, areas).reshape(-1, *shape)
 
 
 def _classifier(
-    name: str, value: Floats, draws: Floats, truth: NDArray[Any], classes: NDArray[Any], real: Predictions,
-    made: Predictions,
+    name: str, value: Floats, draws: Floats, truth: NDArray[Any], classes: NDArray[Any], once: list[int],
+    real: Predictions, made: Predictions,
 ) -> Classifier:  # fmt: skip
-    """`value` (2, classes) and `draws` (draws, 2, classes): AuROC by real and synthetic training rows."""
+    """`value` (2, classes) and `draws` (draws, 2, classes): AuROC by real and synthetic training rows.
+
+    `once`: the places of the classes that are shown one by one.
+    """
     hot = truth[:, None] == classes
 
     def precision(side: Predictions) -> float | None:
@@ -151,8 +162,8 @@ def _classifier(
         label=LABELS[name],
         **compared(value.mean(1), draws.mean(2)),
         classes=[
-            ClassUtility(level=str(c), count=int(hot[:, k].sum()), **compared(value[:, k], draws[:, :, k]))
-            for k, c in enumerate(classes)
+            ClassUtility(level=str(classes[k]), count=int(hot[:, k].sum()), **compared(value[:, k], draws[:, :, k]))
+            for k in once
         ],
         auprc_real=precision(real),
         auprc_synthetic=precision(made),
@@ -179,13 +190,31 @@ def _verdicts(found: Utility | NumericUtility | None, thresholds: Thresholds) ->
     if found is None:
         return []
     if isinstance(found, NumericUtility):
-        measure, limit = "loss of R2, mean of four regressors", thresholds.mean_r2_loss
-        return [decide(question, measure, found.mean_loss, limit, f"Best regressor: {found.best_loss} lost.")]
-    detail = f"Best classifier: {found.best_loss} lost."
-    if found.missing_classes:
-        detail += f" No synthetic row has the class {', '.join(found.missing_classes)}."
-    measure = "loss of AuROC, mean of four classifiers"
-    return [decide(question, measure, found.mean_loss, thresholds.mean_auroc_loss, detail)]
+        key, measure, limit = "mean_r2_loss", "loss of R2, mean of four regressors", thresholds.mean_r2_loss
+        detail = f"Best regressor: {_lost(found.best_loss)}."
+    else:
+        key, measure, limit = "mean_auroc_loss", "loss of AuROC, mean of four classifiers", thresholds.mean_auroc_loss
+        detail = f"Best classifier: {_lost(found.best_loss)}."
+        if found.missing_classes:
+            detail += f" No synthetic row has the class {', '.join(found.missing_classes)}."
+    gained = -(found.mean_loss.value or 0.0)
+    if doubtful := gained > limit.limit:
+        detail += (
+            " Doubtful: synthetic rows seem to teach more than real ones, which no model can bring about. Look for "
+            "what is wrong with the real baseline: too few real rows, a column read otherwise than it is meant, or "
+            "test rows that the model was fitted to."
+        )
+    outcome: Outcome | None = "doubtful" if doubtful else None
+    return [decide(key, question, measure, found.mean_loss, limit, detail, instead=outcome)]
+
+
+def _lost(loss: Estimate) -> str:
+    """A loss in words, also where it is a gain."""
+    if loss.value is None:
+        return "not known"
+    if abs(loss.value) < 0.0005:
+        return "nothing lost"
+    return f"{loss.value:.3f} lost" if loss.value > 0 else f"{-loss.value:.3f} better after training on synthetic rows"
 
 
 def _compute(context: Context) -> Utility | NumericUtility | None:
@@ -203,4 +232,5 @@ SECTION = Section(
     record=Utility | NumericUtility,
     needs=("real rows",),
     verdicts=_verdicts,
+    waits=True,
 )

@@ -1,9 +1,18 @@
-// Tables sort by a click on a column's head. Without this script the page reads the same.
+// Cells learn the names of their columns, for narrow screens; tables sort by a click on a column's arrows. Without this script
+// the page reads the same.
+document.querySelectorAll(".tablebox table").forEach((table) => {
+  const names = [...table.querySelectorAll("thead th")].map((head) => head.textContent.trim());
+  [...table.tBodies].forEach((body) => [...body.rows].forEach((row) => [...row.cells].forEach((cell, k) => {
+    cell.dataset.label = names[k] ?? "";
+    if (cell.childNodes.length) { const all = document.createElement("div"); all.append(...cell.childNodes); cell.append(all); }
+  })));
+  table.classList.add("stacked");
+});
 document.querySelectorAll("table.sorts").forEach((table) => {
   table.querySelectorAll("thead th").forEach((head, column) => {
     const button = document.createElement("button");
     button.type = "button";
-    button.append(...head.childNodes);
+    button.setAttribute("aria-label", `sort by ${head.textContent.trim()}`);
     head.append(button);
     button.addEventListener("click", () => {
       const up = head.getAttribute("aria-sort") !== "ascending";

@@ -12,12 +12,11 @@ from ...data.cells import points
 from ...data.context import Context
 from ...data.records import Estimate, Record
 from ...data.review import Thresholds
-from ...data.statistics import auroc
 from ...data.tables import Tables, keys
-from ...data.verdict import Verdict, decide
+from ...data.verdict import Outcome, Verdict, decide
 from ..registry import Section
 from .attribute import Attribute, attribute
-from .membership import Flags, Membership, blind_baseline, membership
+from .membership import Flags, Membership, blind_baseline, memberships
 from .registry import Points, attribute_attacks, membership_attacks
 
 MOST = 3_000  # members and as many controls; a rank needs no more
@@ -27,7 +26,7 @@ FEWEST = 20  # of members and of controls, for any statement
 
 
 class Attacks(Record):
-    """`best` names the membership attack that did best on the half of the rows that chose it.
+    """`worst` names the membership attack with the largest advantage.
 
     `blind`: AuROC of separating members from controls without looking at a synthetic row. Where it is not near 0.5,
     the two differ by themselves and no attack's figure can be read as a leak: `fair` is false.
@@ -37,7 +36,7 @@ class Attacks(Record):
     controls: int
     blind: Estimate
     fair: bool
-    best: str
+    worst: str
     membership: list[Membership]
     attributes: list[Attribute]
     copies: int
@@ -60,7 +59,7 @@ def attacks(tables: Tables, sensitive: list[str], rng: Stream) -> Attacks | None
     coded = points(tables, [members, controls, reference, synthetic])
     candidates = np.concatenate(coded[:2])
     member = np.repeat([True, False], [len(members), len(controls)])
-    best, found = _memberships(candidates, member, coded[2], coded[3], rng)
+    worst, found = _memberships(candidates, member, coded[2], coded[3], rng)
     blind = blind_baseline(candidates, member, rng)
     unique = [_unique(frame) for frame in (tables.train, tables.real)]
     made = set(keys(tables.synthetic))
@@ -69,7 +68,7 @@ def attacks(tables: Tables, sensitive: list[str], rng: Stream) -> Attacks | None
         controls=len(controls),
         blind=blind,
         fair=blind.low is not None and blind.low < FAIR,
-        best=best,
+        worst=worst,
         membership=found,
         attributes=[
             attribute(attack, tables, (members, controls, synthetic), name, rng)
@@ -87,12 +86,9 @@ def attacks(tables: Tables, sensitive: list[str], rng: Stream) -> Attacks | None
 def _memberships(
     candidates: Points, member: Flags, reference: Points, synthetic: Points, rng: Stream
 ) -> tuple[str, list[Membership]]:
-    """The best attack's name and the figures of all."""
-    scores = [(attack, attack.score(candidates, reference, synthetic)) for attack in membership_attacks()]
-    # The best attack is chosen on one half of the rows and evaluated on the other: else chance would flatter it.
-    chooses = rng.random(len(member)) < 0.5
-    best = max(scores, key=lambda pair: float(auroc(member[chooses], pair[1][chooses])[0]))[0].name
-    return best, [membership(attack, member[~chooses], score[~chooses], rng) for attack, score in scores]
+    """The worst attack's name and the figures of all."""
+    scored = [(attack, attack.score(candidates, reference, synthetic)) for attack in membership_attacks()]
+    return memberships(scored, member, rng)
 
 
 def _halves(frame: pd.DataFrame, rng: Stream) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -111,25 +107,34 @@ def _unique(frame: pd.DataFrame) -> list[str]:
 
 
 def _verdicts(found: Attacks | None, thresholds: Thresholds) -> Sequence[Verdict]:
+    limit, nothing = thresholds.attack_advantage, "An attack that finds nothing proves nothing."
+    outcome: Outcome | None = None
     if found is None:
-        return []
-    best = next(m for m in found.membership if m.name == found.best)
-    detail = f"Best of {len(found.membership)} attacks: {best.name}. An attack that finds nothing proves nothing."
-    if not found.fair:
-        detail += (
-            f" Not to be judged: members and controls differ by themselves (AuROC {found.blind} without a look at the "
-            "synthetic rows), so this shows neither a leak nor its absence. Hold rows out at random when you fit."
-        )
-    return [
-        decide(
-            "Did an attack find who was in the table?",
-            "membership advantage",
-            best.advantage,
-            thresholds.attack_advantage,
-            detail,
-            judged=found.fair,
-        )
-    ]
+        worst = Estimate(value=None)
+        detail = "No attack was run: that needs the training table and held-out rows as controls."
+    else:
+        name, worst = next((m.name, m.advantage) for m in found.membership if m.name == found.worst)
+        detail = f"Worst of {len(found.membership)} attacks: {name}; its interval allows for looking at all. {nothing}"
+        if not found.fair:
+            outcome = "not judged"
+            detail += (
+                f" Not to be judged: members and controls differ by themselves (AuROC {found.blind} without a look at "
+                "the synthetic rows), so this shows neither a leak nor its absence. Hold rows out at random when you "
+                "fit."
+            )
+        elif _undecided(worst, limit.limit):
+            outcome = "too few rows"
+            detail += (
+                f" Too few rows to tell: with {found.members:,} members and {found.controls:,} controls the interval "
+                f"holds both no advantage at all and more than {limit.limit:g}. Hold out more rows."
+            )
+    question = "Did an attack find who was in the table?"
+    return [decide("attack_advantage", question, "membership advantage", worst, limit, detail, instead=outcome)]
+
+
+def _undecided(worst: Estimate, limit: float) -> bool:
+    """Whether an interval holds both no advantage and one beyond the limit."""
+    return worst.low is not None and worst.high is not None and worst.low <= 0 < limit < worst.high
 
 
 def _compute(context: Context) -> Attacks | None:

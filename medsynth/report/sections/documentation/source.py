@@ -18,6 +18,8 @@ DIGEST_KEY = "MEDSYNTH_DIGEST_KEY"  # environment: a secret of the house, so tha
 class Source(Record):
     """Where the table comes from. `privacy_unit` is what the ledger protects; None where there is no model.
 
+    `rows` is the public row count, `rows_declared` whether somebody declared it; else the table's own was taken.
+
     `real_rows`, `train_rows` and the keyed `digest` of the held-out rows are None in the shareable variant.
     """
 
@@ -25,7 +27,8 @@ class Source(Record):
     period: str | None
     inclusion: str | None
     privacy_unit: str | None
-    rows_declared: int | None
+    rows: int | None
+    rows_declared: bool
     synthetic_rows: int
     real_rows: int | None
     train_rows: int | None
@@ -39,7 +42,8 @@ def _compute(context: Context) -> Source:
         period=context.review.period,
         inclusion=context.review.inclusion,
         privacy_unit=model.ledger.protects if model else None,
-        rows_declared=model.rows if model else None,
+        rows=model.rows if model else None,
+        rows_declared=bool(model and model.rows_declared),
         synthetic_rows=len(context.synthetic),
         real_rows=None if real is None else len(real),
         train_rows=None if train is None or real is None else len(train),

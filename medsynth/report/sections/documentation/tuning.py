@@ -8,14 +8,24 @@ from ..registry import Section
 
 
 class Tuning(Record):
-    """From the review file. A field that is None is printed as a blank line."""
+    """Fits from the review file, else those on file; choices from the review file. None is printed as a blank line.
+
+    `counted`: whether the number of fits is that of the budget file beside the table.
+    """
 
     fits_on_this_table: int | None
+    counted: bool
     choices_looked_at_real_rows: bool | None
 
 
 def _compute(context: Context) -> Tuning:
-    return Tuning(**{name: getattr(context.review, name) for name in Tuning.model_fields})
+    review = context.review
+    stated = review.fits_on_this_table
+    return Tuning(
+        fits_on_this_table=context.fits if stated is None else stated,
+        counted=stated is None and context.fits is not None,
+        choices_looked_at_real_rows=review.choices_looked_at_real_rows,
+    )
 
 
 SECTION = Section(id="tuning", title="Tuning disclosure", compute=_compute, record=Tuning)

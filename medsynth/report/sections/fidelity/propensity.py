@@ -20,7 +20,7 @@ from ....rng import Stream
 from ...data.cells import matrices
 from ...data.protocol import features
 from ...data.records import Estimate
-from ...data.statistics import auroc, interval, resampled
+from ...data.statistics import Areas, interval, resampled
 from ...data.tables import Tables
 
 ROWS = 10_000  # of each table
@@ -42,7 +42,8 @@ def propensity_auroc(
     folds = StratifiedKFold(3, shuffle=True, random_state=0)
     model = HistGradientBoostingClassifier(random_state=0)
     score = cross_val_predict(model, x, y, cv=folds, method="predict_proba")[:, 1]
-    value = interval(auroc(y, score)[0], resampled(2 * size, rng, lambda w: auroc(y, score, w)))
+    areas = Areas(y[None], score[None])
+    value = interval(areas.value[0], resampled(2 * size, rng, areas)[:, 0])
     inside, outside = next(folds.split(x, y))
     model.fit(x[inside], y[inside])
     found = permutation_importance(model, x[outside], y[outside], scoring="roc_auc", n_repeats=REPEATS, random_state=0)

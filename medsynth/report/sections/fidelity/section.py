@@ -17,7 +17,7 @@ from ...data.verdict import Verdict, decide
 from ..registry import Section
 from .bars import level_bars, number_bars
 from .propensity import pmse_ratio, propensity_auroc
-from .similarity import Codes, association, missing_pairs, similarity, two_way
+from .similarity import Codes, association, missing_pairs, missing_patterns, similarity, two_way
 
 
 class ColumnFidelity(Record):
@@ -35,6 +35,14 @@ class ColumnFidelity(Record):
     labels: list[str]
     real: list[float]
     synthetic: list[float]
+
+
+class MissingPattern(Record):
+    """A set of columns that are missing in the same row, and the share of rows of each table that have it."""
+
+    columns: list[str]
+    real: float
+    synthetic: float
 
 
 class Fidelity(Record):
@@ -58,6 +66,7 @@ class Fidelity(Record):
     association_synthetic: list[list[float]]
     association_gap: float
     missing_pairs: float | None
+    missing_patterns: list[MissingPattern]
 
 
 def fidelity(tables: Tables, rng: Stream) -> Fidelity:
@@ -92,6 +101,10 @@ def fidelity(tables: Tables, rng: Stream) -> Fidelity:
         association_synthetic=np.round(associations[1], 3).tolist(),
         association_gap=float(np.abs(associations[0] - associations[1])[np.triu_indices(len(counts), 1)].mean()),
         missing_pairs=missing_pairs(first, other),
+        missing_patterns=[
+            MissingPattern(columns=names, real=real, synthetic=made)
+            for names, real, made in missing_patterns(first, other)
+        ],
     )
 
 
@@ -125,6 +138,7 @@ def _verdicts(found: Fidelity | None, thresholds: Thresholds) -> Sequence[Verdic
         return []
     return [
         decide(
+            "two_way_gap",
             "Do pairs of columns look real?",
             "two-way similarity below a second real sample's",
             Estimate(value=found.two_way_ceiling - found.two_way),
@@ -132,6 +146,7 @@ def _verdicts(found: Fidelity | None, thresholds: Thresholds) -> Sequence[Verdic
             f"Synthetic rows score {found.two_way:.3f}, a second real sample {found.two_way_ceiling:.3f}.",
         ),
         decide(
+            "propensity_auroc",
             "Can a classifier separate synthetic from real rows?",
             "propensity AuROC (0.5 is no better than chance)",
             found.propensity_auroc,

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+PATTERNS = 8  # of missing values, shown
 Codes = NDArray[np.int64]  # (rows,) or (rows, columns): the cell of each value
 
 
@@ -51,3 +52,19 @@ def missing_pairs(real: pd.DataFrame, other: pd.DataFrame) -> float | None:
     shares = [g[names].to_numpy(np.float64) for g in gone]
     joint = [s.T @ s / len(s) for s in shares]
     return float(np.abs(joint[0] - joint[1])[np.triu_indices(len(names))].mean())
+
+
+def missing_patterns(real: pd.DataFrame, other: pd.DataFrame) -> list[tuple[list[str], float, float]]:
+    """The most frequent sets of columns missing in the same row: names, shares of real and of other rows.
+
+    Empty where no more than one column is ever missing.
+    """
+    gone = [frame.isna() for frame in (real, other)]
+    names = [name for name in real.columns if gone[0][name].any() or gone[1][name].any()]
+    if len(names) < 2:
+        return []
+    counts = [g[names].value_counts(normalize=True) for g in gone]
+    both = counts[0].add(counts[1], fill_value=0.0).sort_values(ascending=False, kind="stable").index[:PATTERNS]
+    patterns = [[n for n, missing in zip(names, key, strict=True) if missing] for key in both]
+    shares = [counted.reindex(both).fillna(0.0).tolist() for counted in counts]
+    return list(zip(patterns, *shares, strict=True))
