@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 
-.PHONY: demo test lint docs faults nightly release-check clean
+.PHONY: demo test lint docs faults nightly panel release-check clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -19,7 +19,7 @@ lint: $(VENV)/.installed
 	$(BIN)/mypy
 
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal --durations=15 --cov --cov-report=
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not nightly' -n auto --dist worksteal --durations=15 --cov --cov-report=
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --include='medsynth/privacy/*' --fail-under=100
 
@@ -27,10 +27,16 @@ test: lint
 faults: $(VENV)/.installed
 	$(BIN)/python tests/faults/run.py --processes $(or $(PROCESSES),2)
 
-# What takes too long for each push: all planted faults, fifty fits at once, fifty kills.
+# What takes too long for each push: all planted faults, the slowest tests, fifty fits at once, fifty kills.
 nightly: faults
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m nightly -n auto --dist worksteal
 	OMP_NUM_THREADS=1 $(BIN)/python tests/benchmarks/fits_at_once.py --fits 50 --commands 10
 	OMP_NUM_THREADS=1 $(BIN)/python tests/benchmarks/kills.py --kills 50
+
+# Goes on with the panel of tools and tables (docs/panel.md) for so many minutes: nightly, results/panel.csv is kept.
+panel: $(VENV)/.installed
+	OMP_NUM_THREADS=1 $(BIN)/python tests/benchmarks/panel.py --minutes $(or $(MINUTES),60)
+	$(BIN)/python tests/benchmarks/panel_table.py results/panel.csv
 
 docs: $(VENV)/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -9,10 +10,11 @@ import typer
 from medsynth import __version__
 
 from . import audit, demo, fit, ledger, plan, report, sample, schema
+from .console import INTERRUPTED, open_streams
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     help="""Turn a table of patients into a synthetic table with a differential-privacy guarantee.
@@ -59,4 +61,8 @@ app.add_typer(schema.app, name="schema")
 
 def main() -> None:
     """Entry point of the console script."""
-    app()
+    open_streams()
+    try:
+        app()
+    except KeyboardInterrupt:  # before a command has begun
+        sys.exit(INTERRUPTED)

@@ -32,7 +32,9 @@ def audit(
         bool, typer.Option("--quick", help="Fewer trials, and fits of the baseline: two minutes.")
     ] = False,
     confidence: Annotated[float, typer.Option(help="Of each lower bound.")] = 0.999,
-    output: Annotated[Path | None, typer.Option(help="HTML page to write, with its JSON beside it.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="HTML page to write, with its JSON beside it.")
+    ] = None,
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -54,12 +56,13 @@ def audit(
     if not 0.5 < confidence < 1:
         raise UsageError("--confidence must lie between 0.5 and 1.")
     from medsynth.audit import run, save
-    from medsynth.io.atomic import refuse_existing
+    from medsynth.io.atomic import check_outputs, refuse_existing
     from medsynth.methods.registry import METHODS, settle
     from medsynth.schema import Schema
 
-    for file in (output, output.with_suffix(".json")) if output else ():
-        refuse_existing(file, force=force)
+    if output:
+        refuse_existing(output, force=force)
+        check_outputs(output, output.with_suffix(".json"), inputs=(schema,) if schema else (), force=force)
     with audit_progress(sys.stderr.isatty() and not (quiet or as_json)) as advance:
         found = run(
             None if schema is None else Schema.load(schema), method=method, quick=quick, confidence=confidence,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import Any, ParamSpec, TextIO
 
 import typer
 
@@ -16,32 +19,76 @@ from medsynth.errors import ArtifactError, MedsynthError
 
 from .flags import hints, translated
 
-if TYPE_CHECKING:
-    from medsynth.privacy.accounting.calibration import Plan
-
 P = ParamSpec("P")
 INTERRUPTED = 130
+SHOWN_NAME = 200  # characters of a file's name in a message
+OWN_FAULT = "This is a fault of medsynth"
+
+
+def open_streams() -> None:
+    """Make the standard streams fit to print on, whatever the process was started with.
+
+    A stream that was closed becomes /dev/null, so that no file that is opened later gets its number and its messages;
+    a terminal that lacks a character shows it escaped.
+    """
+    while (handle := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(handle)
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def notify(text: str, *, quiet: bool = False) -> None:
-    """Print a message for a person, with flags for the parameters that it names."""
+    """Print a message for a person, with flags for the parameters that it names. Where nobody can read it, go on."""
     if not quiet:
-        print(translated(text), file=sys.stderr)
+        with contextlib.suppress(OSError):
+            print(translated(text), file=sys.stderr, flush=True)
 
 
 def result(content: dict[str, Any], text: str, *, as_json: bool) -> None:
-    """Print the result: one JSON object alone, or text."""
-    print(json.dumps(content) if as_json else text)
+    """Print the result: one JSON object alone, or text. Raises MedsynthError where it cannot be printed."""
+    with writing_to_standard_output():
+        print(json.dumps(content) if as_json else text, flush=True)
+
+
+@contextmanager
+def writing_to_standard_output() -> Iterator[None]:
+    """A full disk, or whatever else stands behind standard output, is one error; a reader who left is none."""
+    try:
+        yield
+    except BrokenPipeError:
+        _drop(sys.stdout)
+        raise typer.Exit(1) from None
+    except OSError as error:
+        _drop(sys.stdout)
+        raise MedsynthError(
+            f"Standard output could not be written ({error.strerror}). Files that were to be written stand."
+        ) from None
+
+
+def _drop(stream: TextIO) -> None:
+    """Let nothing that is still to be printed to a broken stream become a second error when Python ends."""
+    with contextlib.suppress(OSError, ValueError):
+        handle = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(handle, stream.fileno())
+        os.close(handle)
 
 
 def guarded(command: Callable[P, None]) -> Callable[P, None]:
-    """`command` with medsynth's errors turned into messages and exit codes."""
+    """`command` with errors turned into messages and exit codes. None holds a cell: tracebacks can, and are not shown.
+
+    With MEDSYNTH_TRACEBACK set, a fault of medsynth itself ends in its traceback.
+    """
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         as_json = bool(kwargs.get("as_json"))
         try:
             command(*args, **kwargs)
+        except (typer.Exit, typer.Abort):
+            raise
         except MedsynthError as error:
             message = "\n".join([translated(str(error)), *hints(str(error), str(kwargs.get("table") or "TABLE"))])
             _fail(message, error.exit_code, as_json)
@@ -49,12 +96,30 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
             _fail("Interrupted. No file was written, and what was there before is unchanged.", INTERRUPTED, as_json)
         except MemoryError:
             _fail("There is not enough memory for this table. Use a machine with more, or fewer columns.", 1, as_json)
+        except OSError as error:
+            name = str(error.filename or "A file")[:SHOWN_NAME]
+            _fail(f"{name} cannot be read or written ({error.strerror}). Name another.", 1, as_json)
+        except Exception as error:
+            if os.environ.get("MEDSYNTH_TRACEBACK"):
+                raise
+            _fail(_own_fault(error), 1, as_json)
 
     return run
 
 
+def _own_fault(error: Exception) -> str:
+    """Where medsynth went wrong, without the error's own words: they may quote a cell."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "medsynth" in frame.filename]
+    place = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else "an unknown place"
+    return (
+        f"{OWN_FAULT} ({type(error).__name__} in {place}). What was there before is unchanged. Please report it; no "
+        "data is in this message."
+    )
+
+
 def _fail(message: str, code: int, as_json: bool) -> None:
-    print(json.dumps({"error": message, "exit_code": code}) if as_json else f"Error: {message}", file=sys.stderr)
+    with contextlib.suppress(OSError):
+        print(json.dumps({"error": message, "exit_code": code}) if as_json else f"Error: {message}", file=sys.stderr)
     raise typer.Exit(code)
 
 
@@ -94,32 +159,15 @@ def report_progress(show: bool) -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
-def fit_progress(show: bool) -> Iterator[Callable[[Plan, str, int, int, int], None]]:
-    """A bar with the device, rows a second, epsilon so far and the time left.
-
-    Rows are expected rows: lot sizes as drawn are private. Epsilon is read from the plan's table.
-    """
+def starting(show: bool) -> Iterator[None]:
+    """A line from the first second on, while what a fit needs is being loaded."""
+    if not show:
+        yield
+        return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("Fitting on {task.fields[device]}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-    detail = (TextColumn("{task.fields[rate]} rows/s, epsilon {task.fields[epsilon]}"), TimeRemainingColumn())
-    with Progress(*columns, *detail, console=Console(stderr=True), disable=not show, transient=True) as bar:
-        task = bar.add_task("fit", device="...", rate="-", epsilon="-", total=None)
-        table: list[tuple[int, float]] = []
-
-        def advance(plan: Plan, device: str, done: int, total: int, lots: int) -> None:
-            if not show:
-                return
-            event, _ = plan.events[plan.most_frequent]
-            if not table:
-                table.extend(plan.epsilon_by_release())
-            elapsed = bar.tasks[0].elapsed or 0.0
-            rows = lots * plan.rows * getattr(event, "rate", 1.0) / elapsed if elapsed else 0
-            epsilon = next((epsilon for steps, epsilon in table if lots <= steps), plan.epsilon)
-            bar.update(task, completed=done, total=total, device=device, rate=f"{rows:,.0f}", epsilon=f"{epsilon:.2f}")
-
-        yield advance
+    with Console(stderr=True).status("starting"):
+        yield
 
 
 @contextmanager

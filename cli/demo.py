@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from .console import fit_progress, guarded, notify, report_progress, result
+from medsynth.errors import MedsynthError
+
+from .console import guarded, notify, report_progress, result
 from .options import Json
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ class Files(NamedTuple):
 
 @guarded
 def demo(
-    output: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("medsynth-demo"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")] = Path("medsynth-demo"),
     seed: Annotated[int | None, typer.Option(help="Repeat the public random draws.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace what an earlier demo wrote.")] = False,
     as_json: Json = False,
@@ -42,13 +44,17 @@ def demo(
 
         medsynth demo
     """
-    from medsynth.io.atomic import refuse_existing
+    from medsynth.io.atomic import check_outputs
 
     ends = ("csv", "heldout.csv", "schema.yaml", "medsynth", "synthetic.csv", "report.html")
     files = Files(*(output / f"clinic.{end}" for end in ends))
-    output.mkdir(parents=True, exist_ok=True)
-    for path in (*files, files.report.with_suffix(".json")):
-        refuse_existing(path, force=force)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MedsynthError(
+            f"The folder {output} cannot be made ({error.strerror}). Choose another `output`."
+        ) from None
+    check_outputs(*files, files.report.with_suffix(".json"), force=force)
     show = sys.stderr.isatty() and not as_json
     rows = _simulate(files, force)
     notify(f"Simulated {rows} patients of a thyroid clinic (no real ones): {files.table}", quiet=as_json)
@@ -79,8 +85,7 @@ def _fit_and_sample(files: Files, rows: int, seed: int | None, force: bool, show
     from medsynth.fitting.pipeline import fit
     from medsynth.sampling.provenance import write_sample
 
-    with fit_progress(show) as advance:
-        model = fit(files.table, epsilon=EPSILON, rows=rows, seed=seed, progress=advance)
+    model = fit(files.table, epsilon=EPSILON, rows=rows, seed=seed, progress=show)
     model.save(files.model, force=force)
     write_sample(model, files.model, files.synthetic, SAMPLED_ROWS, seed, force=force)
     return model, files.synthetic.read_text("utf-8")
@@ -95,7 +100,7 @@ def _report(files: Files, model: Model, force: bool, show: bool) -> None:
         step("reading")
         made = build(
             synthetic=read(files.synthetic), real=read(files.heldout), train=read(files.table), model=model,
-            drawn_by_model=drawn_by(model, files.synthetic), title="Simulated thyroid clinic",
+            drawn_by_model=drawn_by(model, files.synthetic), disjoint=True, title="Simulated thyroid clinic",
             commands=["medsynth demo"], step=step,
         )  # fmt: skip
         save(made, files.report, force=force)
@@ -106,7 +111,7 @@ def _lines(files: Files, model: Model, drawn: str) -> list[str]:
 
     return [
         f"Fitted on {model.device}: {files.model}",
-        claim(model),
+        claim(model, brief=True),
         f"Sampled {SAMPLED_ROWS:,} synthetic patients: {files.synthetic}",
         "",
         *drawn.splitlines()[:6],

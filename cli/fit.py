@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from medsynth.errors import UsageError
+from medsynth.errors import OutputExists, UsageError
 
-from .console import fit_progress, guarded, notify, result
+from .console import guarded, notify, result, starting
 from .flags import translated
 from .options import (
-    PUBLIC_ROWS,
     Delta,
     Encoding,
     Force,
     Json,
     Method,
     Microbatches,
+    NaValues,
+    OneRowAPatient,
+    Output,
     Preset,
+    Public,
     Quiet,
     Rows,
     SchemaFile,
@@ -31,6 +36,7 @@ from .options import (
 
 if TYPE_CHECKING:
     from medsynth.artifact import Model
+    from medsynth.fitting.holdout import HoldOut
     from medsynth.io.table import Table
     from medsynth.schema import Schema
 
@@ -39,7 +45,7 @@ if TYPE_CHECKING:
 def fit(
     table: Annotated[Path, typer.Argument(help="CSV (any delimiter, packed or not) or Parquet file.")],
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget; 3.7 in the thyroid study.")] = None,
-    delta: Delta = 1e-5,
+    delta: Delta = None,
     schema: SchemaFile = None,
     target: Target = None,
     method: Method = None,
@@ -48,13 +54,13 @@ def fit(
     set_: Settings = None,
     rows: Rows = None,
     encoding: Encoding = None,
-    public: Annotated[
-        Path | None, typer.Option(help=f"A table of rows that you declare public, for {PUBLIC_ROWS}.")
-    ] = None,
+    na_values: NaValues = None,
+    one_row_a_patient: OneRowAPatient = False,
+    public: Public = None,
     holdout: Annotated[float | None, typer.Option(help="Keep each row out of training with this chance.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     seed: Annotated[int | None, typer.Option(help="Repeat initial weights and latent draws; never noise.")] = None,
-    output: Annotated[Path | None, typer.Option(help="Model file [default: TABLE's name here].")] = None,
+    output: Output = None,
     no_dp: Annotated[bool, typer.Option("--no-dp", help="Add no noise: NOT PRIVATE, for comparison.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a fit that was killed.")] = False,
     force: Force = False,
@@ -78,57 +84,124 @@ def fit(
     """
     if no_dp == (epsilon is not None):
         raise UsageError("Give exactly one of --epsilon and --no-dp.")
-    output, quiet = _model_file(table, output, force), quiet or as_json
-    again = resume and _checkpoint(output).exists()
-    source: Path | Table = table
-    declared: Path | Schema | None = schema
+    quiet = quiet or as_json
+    files = _files(table, output, holdout, (schema, public), force=force, resume=resume)
+    rows = rows if holdout is None else rows and max(2, round(rows * (1 - holdout)))
+    with _sole_writers(files), _split(files, table, schema, encoding, holdout, resume, quiet) as (source, declared):
+        model = _fitted(
+            source, files, quiet, epsilon=epsilon, no_dp=no_dp, delta=delta, schema=declared, target=target,
+            method=method, preset=preset, microbatches=microbatches, settings=parsed_settings(set_), rows=rows,
+            encoding=encoding, na_values=_codes(na_values), one_row_a_patient=one_row_a_patient, public=public,
+            device=device, seed=seed, resume=resume, budget_table=table, model_name=files.model.name,
+        )  # fmt: skip
+        model.save(files.model, force=force)
+        if files.split is not None:
+            files.split.publish()
+            notify(f"PRIVATE, real rows: {files.split.train} (training) and {files.split.heldout} (held out). "
+                   "Do not share them.", quiet=quiet)  # fmt: skip
+        files.checkpoint.unlink(missing_ok=True)
+    _print(model, files.model, as_json)
+
+
+def _codes(words: list[str] | None) -> tuple[str, ...]:
+    """The codes of missing values that were given, several in one option parted by commas."""
+    return tuple(code for word in words or () for code in word.split(","))
+
+
+class Files(NamedTuple):
+    """What a fit writes: the model, its checkpoint until it stands, and the two parts of a table that is split."""
+
+    model: Path
+    checkpoint: Path
+    split: HoldOut | None
+
+
+def _files(
+    table: Path, output: Path | None, holdout: float | None, read: Sequence[Path | None], *, force: bool, resume: bool
+) -> Files:
+    """The files of a fit, all of which can be written. What can be refused is refused before anything is measured."""
+    from medsynth.budget import Budget
+    from medsynth.fitting.holdout import HoldOut
+    from medsynth.io.atomic import check_outputs, refuse_existing
+    from medsynth.io.formats import SUFFIXES, beside, name_of
+    from medsynth.io.split import check_fraction
+
+    model = output or Path(f"{name_of(table)}.medsynth")
+    refuse_existing(model, force=True)  # its name, before others are made of it
+    if model.suffix.lower() in (*SUFFIXES, ".yaml"):
+        raise UsageError(f"{model} is no name of a model: --output takes one that ends in .medsynth.")
+    stem = model.name.removesuffix(".medsynth")
+    checkpoint = model.with_name(f"{stem}.medsynth-checkpoint")
+    split = None
     if holdout is not None:
-        source, declared = _hold_out(table, schema, encoding, holdout, force, quiet, again)
-    if holdout is not None and rows is not None:
-        rows = max(2, round(rows * (1 - holdout)))
-    model = _fitted(
-        source, output, quiet, epsilon=epsilon, no_dp=no_dp, delta=delta, schema=declared, target=target, method=method,
-        preset=preset, microbatches=microbatches, settings=parsed_settings(set_), rows=rows,
-        encoding=encoding, public=public, device=device, seed=seed, resume=resume, budget_table=table,
-        model_name=output.name,
-    )  # fmt: skip
-    model.save(output, force=force)
-    _checkpoint(output).unlink(missing_ok=True)
-    _print(model, output, as_json)
+        check_fraction(holdout)
+        split = HoldOut.of(table, checkpoint)
+    kept = [table, beside(table, ".schema.yaml"), Budget.of(table).path, *(path for path in read if path)]
+    outputs = (model, *((split.train, split.heldout) if split else ()))
+    check_outputs(*outputs, inputs=tuple(kept), force=force)
+    check_outputs(checkpoint, *(split.waiting if split else ()), inputs=(*outputs, *kept), force=True)
+    if not (resume or force) and checkpoint.exists():
+        raise OutputExists(
+            f"{checkpoint} holds what a fit that was interrupted has measured; it counts. --resume goes on with it, "
+            "--force begins anew."
+        )
+    return Files(model, checkpoint, split)
 
 
-def _model_file(table: Path, output: Path | None, force: bool) -> Path:
-    from medsynth.io.atomic import refuse_existing
-    from medsynth.io.formats import name_of
+@contextmanager
+def _sole_writers(files: Files) -> Iterator[None]:
+    """No other run writes the same model or the same parts of a table meanwhile."""
+    from medsynth.io.atomic import sole_writer
 
-    output = output or Path(f"{name_of(table)}.medsynth")
-    refuse_existing(output, force=force)
-    return output
-
-
-def _checkpoint(output: Path) -> Path:
-    return output.with_suffix(".medsynth-checkpoint")
+    with ExitStack() as stack:
+        for path in (files.model, *((files.split.heldout,) if files.split else ())):
+            stack.enter_context(sole_writer(path))
+        yield
 
 
-def _fitted(source: Path | Table, output: Path, quiet: bool, *, resume: bool, **options: Any) -> Model:
-    from medsynth.fitting.pipeline import fit as run
+@contextmanager
+def _split(
+    files: Files, table: Path, schema: Path | None, encoding: str | None, fraction: float | None, resume: bool,
+    quiet: bool,
+) -> Iterator[tuple[Path | Table, Path | Schema | None]]:  # fmt: skip
+    """The table and its schema or, with hold-out, the training rows and the whole table's schema.
 
-    checkpoint = _checkpoint(output)
-    show = sys.stderr.isatty() and not quiet
+    The parts of a table wait beside the checkpoint. Where a fit leaves no checkpoint they are gone at the end.
+    """
+    if files.split is None or fraction is None:
+        yield table, schema
+        return
+    from medsynth.fitting.holdout import hold_out
+
     try:
-        with fit_progress(show) as advance:
-            return run(
-                source, **options, progress=advance, checkpoint=checkpoint, resume=resume,
-                notice=lambda text: notify(text, quiet=quiet),
-            )  # fmt: skip
+        yield hold_out(
+            table, files.split, fraction, schema, encoding, resume=resume and files.checkpoint.exists(),
+            notice=lambda text: notify(text, quiet=quiet),
+        )  # fmt: skip
+    finally:
+        if not files.checkpoint.exists():
+            files.split.drop()
+
+
+def _fitted(source: Path | Table, files: Files, quiet: bool, *, resume: bool, **options: Any) -> Model:
+    show = sys.stderr.isatty() and not quiet
+    with starting(show):
+        from medsynth.fitting.pipeline import fit as run
+
+    try:
+        return run(
+            source, **options, progress=show, checkpoint=files.checkpoint, resume=resume,
+            notice=lambda text: notify(text, quiet=quiet),
+        )  # fmt: skip
     except KeyboardInterrupt:
-        if checkpoint.exists():
+        if files.checkpoint.exists():
             notify("What was measured is on file and counts. The same command with --resume goes on.", quiet=quiet)
         raise
 
 
 def _print(model: Model, output: Path, as_json: bool) -> None:
     from medsynth.artifact import claim
+    from medsynth.schema.learned import LEARNED
 
     facts: dict[str, Any] = {
         "model": str(output),
@@ -143,28 +216,8 @@ def _print(model: Model, output: Path, as_json: bool) -> None:
         "schema": model.schema.name,
         "device": model.device,
     }
-    lines = [f"Wrote {output}, fitted on {model.device}.", translated(claim(model))]
+    lines = [f"Wrote {output}, fitted on {model.device}.", translated(claim(model, brief=True))]
+    if learned := [note.removeprefix(LEARNED) for note in model.ledger.notes if note.startswith(LEARNED)]:
+        facts["learned"] = learned
+        lines.append("\n  - ".join(["What was learned, from noisy counts alone:", *learned]))
     result(facts, "\n".join([*lines, "Next: medsynth sample -n 10000"]), as_json=as_json)
-
-
-def _hold_out(
-    table: Path, schema: Path | None, encoding: str | None, fraction: float, force: bool, quiet: bool, again: bool
-) -> tuple[Table, Schema | None]:
-    """Split the table; returns the training rows and the schema that the whole table would have had.
-
-    How many rows the secret draws kept is no public number: the table that is returned states how many were expected.
-    """
-    from medsynth.fitting.private_table import declared_schema, read_table
-    from medsynth.io.formats import name_of
-    from medsynth.io.split import check_fraction, expecting, split
-
-    check_fraction(fraction)
-    read = read_table(table, encoding)
-    suffix = read.written.suffix if read.written else ".csv"
-    train, heldout = (Path(f"{name_of(table)}.{part}{suffix}") for part in ("train", "heldout"))
-    declared = declared_schema(table, schema)
-    if again and train.exists() and heldout.exists():
-        return expecting(read_table(train), read, 1 - fraction), declared  # a fit that is resumed keeps its split
-    rows, _ = split(read, fraction, train, heldout, force=force, unit=declared.unit if declared else None)
-    notify(f"PRIVATE, real rows: {train} (training) and {heldout} (held out). Do not share them.", quiet=quiet)
-    return rows, declared

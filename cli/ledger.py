@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from medsynth.errors import MedsynthError, UsageError
+from medsynth.errors import UsageError
 
 from .console import find_model, guarded, result
 from .flags import translated
@@ -40,12 +40,13 @@ def ledger(
             raise UsageError("--table sums over models: leave the model and --verify out.")
         return _of_table(table, as_json)
     from medsynth.artifact import load
+    from medsynth.artifact import verify as verify_model
 
     fitted = load(find_model(model))
     content: dict[str, Any] = {"epsilon": fitted.epsilon, "claims": fitted.claims, **fitted.ledger.to_json()}
     lines = _lines(fitted)
     if verify:
-        content["verify"] = _verify(fitted)
+        content["verify"] = verify_model(fitted)
         lines += ["", "Verified by dp-accounting's PLD: {pld:.4f} (claimed {claimed:.4f}; by RDP {rdp:.4f}).".format(
             **content["verify"])]  # fmt: skip
     result(content, "\n".join(lines), as_json=as_json)
@@ -88,36 +89,44 @@ def _of_table(table: Path, as_json: bool) -> None:
     result(content, "\n".join([spent.sentence(), *lines]), as_json=as_json)
 
 
-def _verify(fitted: Model) -> dict[str, float]:
-    """Epsilon three ways. Raises MedsynthError if the claim is too small or there is none."""
-    from medsynth.privacy.accounting import accountant
-
-    if fitted.epsilon is None or not fitted.claims:
-        raise MedsynthError("This model makes no privacy claim, so there is nothing to verify.")
-    events, delta = fitted.ledger.composition(), fitted.ledger.delta
-    try:
-        pld = accountant.cross_check(events, delta)
-    except ImportError:
-        raise MedsynthError("--verify needs dp-accounting: pip install 'medsynth[verify]'.") from None
-    if pld > fitted.epsilon + max(0.005, 0.005 * fitted.epsilon):
-        raise MedsynthError(
-            f"The claim does not hold: {fitted.epsilon:.4f} is claimed, {pld:.4f} is due. Do not share this model."
-        )
-    return {"pld": pld, "claimed": fitted.epsilon, "rdp": accountant.epsilon(events, delta, "rdp")}
-
-
 @guarded
 def inspect(model: ModelArgument = None, as_json: Json = False) -> None:
-    """Print all that a model file holds: configuration, schema, ledger and the shapes of its tensors.
+    """Print what a model file holds: its claim, columns, settings, versions and tensors. --json prints all of it.
 
-    Example:
+    Examples:
 
-        medsynth inspect patients.medsynth
+        medsynth inspect
+
+        medsynth inspect patients.medsynth --json
     """
     from medsynth.artifact import claim, load
 
     fitted = load(find_model(model))
     tensors = {name: list(t.shape) for name, t in sorted(fitted.tensors.items())}
     content = {**fitted.describe(), "tensors": tensors}
-    text = f"{translated(claim(fitted))}\n{json.dumps(content, indent=2)}"
-    result(content, text, as_json=as_json)
+    result(content, "\n".join([translated(claim(fitted)), *_contents(fitted)]), as_json=as_json)
+
+
+def _contents(fitted: Model) -> list[str]:
+    """A model for people: a line a fact, a column, and a tensor."""
+    declared = "declared" if fitted.rows_declared else "the table's own"
+    lines = [
+        "",
+        f"{'method':<10} {fitted.method}{f', preset {fitted.preset}' if fitted.preset else ''}, on {fitted.device}",
+        f"{'rows':<10} {fitted.rows}, {declared}",
+        f"{'settings':<10} {_listed(fitted.config)}",
+        f"{'versions':<10} {_listed(fitted.versions)}",
+        "",
+        f"{'column':<28} {'kind':<12} values",
+    ]
+    for name, column in fitted.schema.columns.items():
+        mark = " (target)" if name == fitted.schema.target else ""
+        domain, missing, precision = column.describe()
+        words = "; ".join(word for word in (domain, missing, precision) if word)
+        lines.append(f"{name + mark:<28} {column.kind:<12} {words}")
+    lines += ["", f"{'tensor':<40} shape"]
+    return lines + [f"{name:<40} {'x'.join(map(str, t.shape))}" for name, t in sorted(fitted.tensors.items())]
+
+
+def _listed(facts: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None)

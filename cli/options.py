@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated
 
@@ -20,11 +22,29 @@ _PRESETS = "; ".join(
 )
 _MICROBATCHES = " or ".join(name for name, method in METHODS.items() if method.microbatches)
 PUBLIC_ROWS = " or ".join(name for name, method in METHODS.items() if method.public_rows)
+WHOLE = re.compile(r"[+-]?[0-9]+(_[0-9]+)*([eE]\+?[0-9]{1,2})?")
+MOST_DIGITS = 18
+
+
+def whole_number(text: str) -> int:
+    """A whole number as people write it: 10000, 10_000 or 1e4. Raises BadParameter for another text."""
+    if isinstance(text, int):  # a default
+        return text
+    number = Decimal(text.strip()) if WHOLE.fullmatch(text.strip()) else None
+    if number is None:
+        raise typer.BadParameter(f"{text[:40]!r} is no whole number, such as 10000, 10_000 or 1e4.")
+    if abs(number) >= 10**MOST_DIGITS:
+        raise typer.BadParameter(f"a number of more than {MOST_DIGITS} digits is none that can be meant.")
+    return int(number)
+
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Model file [default: TABLE's name here].")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no messages.")]
-Delta = Annotated[float, typer.Option(help="Delta of the guarantee; keep it below 1/(10 rows).")]
+Delta = Annotated[
+    float | None, typer.Option(help="Delta of the guarantee [default: 1e-5, less for more than 10,000 declared rows].")
+]
 SchemaFile = Annotated[Path | None, typer.Option(help="Schema YAML [default: TABLE's .schema.yaml].")]
 Target = Annotated[str | None, typer.Option(help="Column to predict [default: the schema's, else the last].")]
 Method = Annotated[str | None, typer.Option(help=f"{_METHODS}.")]
@@ -38,7 +58,16 @@ Settings = Annotated[
 Encoding = Annotated[
     str | None, typer.Option(help="Encoding of a text table, such as cp1252 [default: UTF-8, or UTF-16 by its mark].")
 ]
-Rows = Annotated[int | None, typer.Option(help="Declare the public row count [default: the table's own].")]
+Public = Annotated[Path | None, typer.Option(help=f"A table of rows that you declare public: {PUBLIC_ROWS}.")]
+OneRowAPatient = Annotated[bool, typer.Option("--one-row-a-patient", help="Declare that no two rows share a person.")]
+NaValues = Annotated[
+    list[str] | None,
+    typer.Option("--na-values", help="Codes of missing values beside the usual ones, such as n.d.,-5; for no schema."),
+]
+Rows = Annotated[
+    int | None,
+    typer.Option(parser=whole_number, metavar="N", help="Declare the public row count [default: the table's own]."),
+]
 ModelArgument = Annotated[Path | None, typer.Argument(help="Model file [default: the newest here].")]
 ModelOption = Annotated[Path | None, typer.Option(help="Model file [default: the newest here].")]
 

@@ -12,6 +12,7 @@ from .console import guarded, result
 from .flags import translated
 from .options import (
     PUBLIC_ROWS,
+    WHOLE,
     Delta,
     Encoding,
     Json,
@@ -23,6 +24,7 @@ from .options import (
     Settings,
     Target,
     parsed_settings,
+    whole_number,
 )
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 def plan(
     table: Annotated[str, typer.Argument(help="A CSV file, or a number of rows (of 20 columns).")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget.")],
-    delta: Delta = 1e-5,
+    delta: Delta = None,
     method: Method = None,
     preset: Preset = None,
     schema: SchemaFile = None,
@@ -59,7 +61,7 @@ def plan(
     from medsynth.methods.registry import settle
     from medsynth.privacy.accounting.accountant import rounded_up
 
-    source = int(table) if table.isdigit() else Path(table)
+    source = whole_number(table) if WHOLE.fullmatch(table) else Path(table)
     made, seconds, notes = plan_fit(
         source, epsilon=epsilon, delta=delta, schema=schema, target=target, method=method, preset=preset,
         microbatches=microbatches, settings=parsed_settings(set_), rows=rows, encoding=encoding, public=public,
@@ -68,7 +70,7 @@ def plan(
     content = {
         "epsilon": made.epsilon,
         "epsilon_asked": epsilon,
-        "delta": delta,
+        "delta": made.delta,
         "rows": made.rows,
         "method": settle(method, preset),
         "preset": preset,
@@ -79,8 +81,8 @@ def plan(
         "measurements": measurements,
     }
     lines = [
-        f"A fit would use epsilon {rounded_up(made.epsilon)} of {epsilon:g}, at delta {delta:g}, for {made.rows} rows "
-        f"(accountant {made.accountant.upper()}).",
+        f"A fit would use epsilon {rounded_up(made.epsilon)} of {epsilon:g}, at delta {made.delta:g}, for {made.rows} "
+        f"rows (accountant {made.accountant.upper()}).",
         "",
         *_table(measurements),
         "",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -13,15 +14,24 @@ from medsynth.errors import MedsynthError, UsageError
 from medsynth.io.formats import name_of, named
 
 from .console import guarded, newest_model, notify, report_progress, result
-from .options import Force, Json, ModelOption, Quiet
+from .options import Encoding, Force, Json, ModelOption, Quiet
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from medsynth.artifact import Model
+    from medsynth.budget import Spent
     from medsynth.io.table import Table
     from medsynth.report.data.records import Estimate
+    from medsynth.report.data.verdict import Verdict
     from medsynth.report.document import Report
+
+
+FailOn = Annotated[
+    str | None,
+    typer.Option(help="Exit with 5 on these verdicts: beyond, doubtful, undecided, any, or names, by commas."),
+]
+FAILED = 5  # exit status where --fail-on finds a verdict
 
 
 class Inputs(NamedTuple):
@@ -46,7 +56,9 @@ def report(
     review: Annotated[Path | None, typer.Option(help="Purpose, roles and sign-off, YAML.")] = None,
     thresholds: Annotated[Path | None, typer.Option(help="Thresholds of the front page's verdicts, YAML.")] = None,
     output: Annotated[Path | None, typer.Option(help="HTML file [default: NAME.report.html].")] = None,
+    encoding: Encoding = None,
     shareable: Annotated[bool, typer.Option("--shareable", help="Leave out every statistic of real rows.")] = False,
+    fail_on: FailOn = None,
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -62,8 +74,11 @@ def report(
         medsynth report --synthetic from-another-tool.csv --real heldout.csv --target class
 
         medsynth report --shareable --output open.report.html
+
+        medsynth report --fail-on beyond,attack_advantage
     """
     quiet = quiet or as_json
+    wanted = _wanted(fail_on)
     inputs = _inputs(model, synthetic, quiet)
     output = output or inputs.folder / f"{inputs.name}.report.html"
     _refuse_existing(output, force)
@@ -71,23 +86,45 @@ def report(
 
     from medsynth.report import build as page
     from medsynth.report.data.review import Review, Thresholds, load
+    from medsynth.report.data.verdict import failing
 
     brought, lines = load(review, Review), load(thresholds, Thresholds)
     with report_progress(sys.stderr.isatty() and not quiet) as step:
         step("reading")
-        rows = _model_and_rows(inputs, quiet)
+        rows, spent = _model_and_rows(inputs, quiet), None if shareable else _spent(inputs)
         made = page.build(
-            synthetic=rows.table, real=_read(inputs.real), train=_read(inputs.train), model=rows.model,
-            drawn_by_model=rows.drawn_by_model, target=target, groups=subgroup, review=brought, thresholds=lines,
-            title=inputs.name, commands=_command_line(),
-            notes=rows.notes if shareable else rows.notes + _budget_note(inputs), step=step,
+            synthetic=rows.table, real=_read(inputs.real, encoding), train=_read(inputs.train, encoding),
+            model=rows.model, drawn_by_model=rows.drawn_by_model, disjoint=_is_split(inputs), target=target,
+            fits=len(spent.fits) if spent else None, groups=subgroup, review=brought, thresholds=lines,
+            title=inputs.name, commands=_command_line(), notes=rows.notes + _budget_note(inputs, spent), step=step,
         )  # fmt: skip
         step("writing")
         page.save(made, output, force=force)
     if not shareable:
         notify(f"INTERNAL: {output} holds exact statistics of real patients. --shareable makes one that may be shared.",
                quiet=quiet)  # fmt: skip
-    _print(made, output, shareable, as_json)
+    _print(made, output, shareable, as_json, failed := failing(made.verdicts, wanted))
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+def _wanted(fail_on: str | None) -> list[str]:
+    """The words of --fail-on. Raises UsageError for one that is not known."""
+    from medsynth.report.data.review import Thresholds
+    from medsynth.report.data.verdict import check_failures
+
+    words = [word.strip() for word in (fail_on or "").split(",") if word.strip()]
+    check_failures(words, list(Thresholds.model_fields))
+    return words
+
+
+def _is_split(inputs: Inputs) -> bool:
+    """Whether real and training rows are the two files of a split, which hold different rows."""
+    both = [named(inputs.folder, f"{inputs.name}.{part}") for part in ("heldout", "train")]
+    return all(
+        given is not None and usual is not None and given.resolve() == usual.resolve()
+        for given, usual in zip((inputs.real, inputs.train), both, strict=True)
+    )
 
 
 def _inputs(model: Path | None, synthetic: Path | None, quiet: bool) -> Inputs:
@@ -151,37 +188,51 @@ def _model_and_rows(inputs: Inputs, quiet: bool) -> Rows:
     return Rows(fitted, sample(fitted), True, [note])
 
 
-def _read(path: Path | None) -> Table | None:
+def _read(path: Path | None, encoding: str | None) -> Table | None:
+    """A table of real rows, in the encoding that was declared for them: synthetic rows are in UTF-8."""
     from medsynth.report.data.tables import read
 
-    return None if path is None else read(path)
+    return None if path is None else read(path, encoding)
 
 
-def _budget_note(inputs: Inputs) -> list[str]:
-    """The sum over all fits on the table, where it is on file."""
+def _spent(inputs: Inputs) -> Spent | None:
+    """All fits on the table, where they are on file."""
     from medsynth.budget import Budget
 
     budget = Budget.of(inputs.folder / f"{inputs.name}.csv")
-    return [f"{budget.spent().sentence()} ({budget.path.name})"] if budget.path.exists() else []
+    return budget.spent() if budget.path.exists() else None
+
+
+def _budget_note(inputs: Inputs, spent: Spent | None) -> list[str]:
+    """The sum over all fits on the table."""
+    return [f"{spent.sentence()} ({inputs.name}.medsynth-ledger)"] if spent else []
 
 
 def _command_line() -> list[str]:
     return [shlex.join(["medsynth", *sys.argv[1:]])] if len(sys.argv) > 1 else []
 
 
-def _print(made: Report, output: Path, shareable: bool, as_json: bool) -> None:
+def _print(made: Report, output: Path, shareable: bool, as_json: bool, failed: Sequence[Verdict]) -> None:
     verdicts, twin = made.verdicts, output.with_suffix(".json")
-    words = {None: "not judged", True: "within", False: "BEYOND"}
     lines = [
-        f"{words[v.met]:<11} {v.question:<52} {_shown(v.estimate)}, at most {v.limit:g}: {v.measure}" for v in verdicts
+        f"{_marked(v):<13} {v.question:<52} {_shown(v.estimate)}, at most {v.limit:g}: {v.measure}" for v in verdicts
     ]
     facts = {
         "report": str(output),
         "json_twin": str(twin),
         "shareable": shareable,
         "verdicts": [v.model_dump() for v in verdicts],
+        "failed": [v.key for v in failed],
     }
-    result(facts, "\n".join([*lines, f"Wrote {output} and {twin}."]), as_json=as_json)
+    lines.append(f"Wrote {output} and {twin}.")
+    if failed:
+        lines.append(f"Failed by --fail-on: {', '.join(v.key for v in failed)}.")
+    result(facts, "\n".join(lines), as_json=as_json)
+
+
+def _marked(verdict: Verdict) -> str:
+    """A verdict's outcome, in capitals where somebody has to look."""
+    return verdict.outcome.upper() if verdict.outcome in ("beyond", "doubtful") else verdict.outcome
 
 
 def _namesake(synthetic: Path) -> Path | None:

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from medsynth.errors import UsageError
 
-from .console import find_model, guarded, notify, result
-from .options import Force, Json, ModelOption
+from .console import find_model, guarded, notify, result, writing_to_standard_output
+from .options import Force, Json, ModelOption, whole_number
+
+if TYPE_CHECKING:
+    from medsynth.artifact import Model
 
 
 @guarded
 def sample(
-    n: Annotated[int | None, typer.Option("-n", help="Rows to draw [default: the model's public row count].")] = None,
+    n: Annotated[
+        int | None,
+        typer.Option(
+            "-n", parser=whole_number, metavar="N", help="Rows to draw [default: the model's public row count]."
+        ),
+    ] = None,
     model: ModelOption = None,
     output: Annotated[
-        str | None, typer.Option(help="File, by its name .csv, .csv.gz or .parquet; or - for standard output.")
+        str | None,
+        typer.Option("--output", "-o", help="File, by its name .csv, .csv.gz or .parquet; or - for standard output."),
     ] = None,
     where: Annotated[
-        list[str] | None, typer.Option(help="Only rows with COLUMN=VALUE or COLUMN=LOW..HIGH; may be given again.")
+        list[str] | None,
+        typer.Option(help="Only rows with COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH; may be given again."),
     ] = None,
     balance: Annotated[bool, typer.Option("--balance", help="Give every class of the target the same share.")] = False,
     seed: Annotated[int | None, typer.Option(help="Repeat this draw.")] = None,
@@ -39,9 +51,11 @@ def sample(
 
         medsynth sample -n 500 --model patients.medsynth --output -
 
-        medsynth sample -n 5000000 --output patients.synthetic.parquet
+        medsynth sample -n 5_000_000 --output patients.synthetic.parquet
 
         medsynth sample -n 500 --where sex=F --where age=40..60 --balance
+
+        medsynth sample -n 1e4 --where age=60.. --where ward=heart,kidney -o old.csv
     """
     if n is not None and n < 1:
         raise UsageError("-n must be one or more.")
@@ -50,32 +64,55 @@ def sample(
     path = find_model(model)
     target = Path(output or f"{path.stem}.synthetic.csv")
     if output != "-":
-        _check_outputs(target, force)
+        _check_outputs(target, path, force)
 
-    from medsynth.artifact import claim, load
-    from medsynth.sampling import csv_chunks
-    from medsynth.sampling.provenance import write_sample
+    from medsynth.artifact import load
 
     fitted = load(path)
     if output == "-":
-        for chunk in csv_chunks(fitted, n, seed, where or (), balance):
-            print(chunk, end="")
-        return
+        return _to_standard_output(fitted, n, seed, where or (), balance)
+    facts = _to_file(fitted, path, target, n, seed, where or (), balance, force=force, quiet=as_json)
+    result(facts, f"Wrote {target}, {facts['rows']} rows.", as_json=as_json)
+
+
+def _to_standard_output(fitted: Model, n: int | None, seed: int | None, where: Sequence[str], balance: bool) -> None:
+    from medsynth.sampling import csv_chunks
+
+    with writing_to_standard_output():
+        for chunk in csv_chunks(fitted, n, seed, where, balance):
+            sys.stdout.buffer.write(chunk.encode())  # UTF-8, whatever the terminal's encoding is
+        sys.stdout.buffer.flush()
+
+
+def _to_file(
+    fitted: Model, path: Path, target: Path, n: int | None, seed: int | None, where: Sequence[str], balance: bool, *,
+    force: bool, quiet: bool,
+) -> dict[str, Any]:  # fmt: skip
+    """Write rows and their provenance; what was written, for JSON."""
+    from medsynth.artifact import claim
+    from medsynth.sampling.formulas import formula_columns
+    from medsynth.sampling.provenance import write_sample
+
     rows = fitted.rows if n is None else n
-    own = write_sample(fitted, path, target, rows, seed, where or (), balance, force=force)
-    notify(claim(fitted), quiet=as_json)
-    result(
-        {"output": str(target), "rows": rows, "model": str(path), "claims": fitted.claims, "seed": own},
-        f"Wrote {target}, {rows} rows.",
-        as_json=as_json,
-    )
+    own = write_sample(fitted, path, target, rows, seed, where, balance, force=force)
+    notify(claim(fitted, brief=True), quiet=quiet)
+    if (odd := formula_columns(fitted.schema)) and target.suffix.lower() not in (".parquet", ".pq"):
+        notify(f"CAUTION: spreadsheets run cells of {', '.join(odd[:5])} as formulas (they begin with =, +, - or @). "
+               "Import the file as text.", quiet=quiet)  # fmt: skip
+    return {"output": str(target), "rows": rows, "model": str(path), "claims": fitted.claims, "seed": own}
 
 
-def _check_outputs(target: Path, force: bool) -> None:
-    from medsynth.io.atomic import refuse_existing
+def _check_outputs(target: Path, model: Path, force: bool) -> None:
+    """Raises unless the rows and their provenance can be written, over no table of real rows."""
+    from medsynth.budget import Budget
+    from medsynth.io.atomic import check_outputs, refuse_existing
+    from medsynth.io.formats import name_of
     from medsynth.io.writer import check
     from medsynth.sampling.provenance import beside
 
+    refuse_existing(target, force=True)  # its name, before others are made of it
     check(target)
-    for path in (target, beside(target)):
-        refuse_existing(path, force=force)
+    fitted = Budget.of(target).path.exists() or (target.exists() and name_of(target) == model.stem)
+    if fitted or name_of(target).endswith((".train", ".heldout")):
+        raise UsageError(f"{target} has the name of a table of real rows. Choose another --output.")
+    check_outputs(target, beside(target), inputs=(model,), force=force)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from medsynth.errors import UsageError
+from medsynth.errors import SchemaError, UsageError, did_you_mean
 
 from .console import guarded, result
+from .flags import translated
+from .options import Encoding
 
 app = typer.Typer(no_args_is_help=True, help="What is public about a table: its columns, bounds, levels and target.")
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
@@ -19,7 +22,10 @@ Csv = Annotated[Path, typer.Argument(help="CSV or Parquet file.")]
 @app.command()
 @guarded
 def draft(
-    table: Csv, force: Annotated[bool, typer.Option("--force", help="Replace a draft.")] = False, as_json: Json = False
+    table: Csv,
+    encoding: Encoding = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a draft.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Write TABLE's .schema.yaml from its header and column types, with TODOs for a person and no data value.
 
@@ -28,13 +34,13 @@ def draft(
         medsynth schema draft patients.csv
     """
     from medsynth.fitting.private_table import table_kinds
-    from medsynth.io.atomic import atomic_write, refuse_existing
+    from medsynth.io.atomic import atomic_write, check_outputs
     from medsynth.io.formats import beside, name_of
     from medsynth.schema.template import draft as make
 
     output = beside(table, ".schema.yaml")
-    refuse_existing(output, force=force)
-    text = make(name_of(table), table_kinds(table))
+    check_outputs(output, inputs=(table,), force=force)
+    text = make(name_of(table), table_kinds(table, encoding))
     atomic_write(output, lambda file: file.write(text.encode()), force=force)
     result(
         {"schema": str(output)},
@@ -48,18 +54,28 @@ def draft(
 def check(
     table: Csv,
     schema: Annotated[Path | None, typer.Option(help="Schema YAML [default: TABLE's .schema.yaml].")] = None,
+    encoding: Encoding = None,
     as_json: Json = False,
 ) -> None:
-    """Say whether TABLE meets its schema; exit 4 and the first place where it does not.
+    """Hold TABLE against its schema: all problems at once (exit 4), and what a fit would clip or break.
+
+    The latter counts rows exactly and is PRIVATE: for the person who holds the table and writes its schema.
 
     Example:
 
         medsynth schema check patients.csv
     """
-    from medsynth.fitting.private_table import check_schema
+    from medsynth.fitting.schema_check import check_schema
 
-    found = check_schema(table, schema)
-    result({"schema": found.name, "meets": True}, f"{table} meets the schema {found.name!r}.", as_json=as_json)
+    found = check_schema(table, schema, encoding)
+    meets, name = not found.problems, found.schema.name
+    remarks = ["PRIVATE, exact counts of rows, not to be shared. A fit goes on in spite of:", *found.remarks]
+    lines = [f"{table} meets the schema {name!r}."] * meets + ["\n  - ".join(remarks)] * bool(found.remarks)
+    content = {"schema": name, "meets": meets, "problems": list(found.problems), "private": list(found.remarks)}
+    if lines or as_json:
+        result(content, translated("\n".join(lines)), as_json=as_json)
+    if not meets:
+        raise SchemaError("\n  - ".join([f"{table} does not meet the schema {name!r}:", *found.problems]))
 
 
 @app.command("list")
@@ -91,7 +107,9 @@ def show(
     from medsynth.schema import Schema, bundled
 
     known = bundled()
-    if name not in known and not Path(name).exists():
-        raise UsageError(f"There is no schema {name!r}. Bundled: {', '.join(known)}.")
+    if name not in known and not os.path.exists(name):
+        raise UsageError(
+            f"There is no schema {name[:80]!r}, bundled or in a file of that name.{did_you_mean(name[:80], known)}"
+        )
     found = known.get(name) or Schema.load(name)
     result(found.to_dict(), found.to_yaml().rstrip(), as_json=as_json)

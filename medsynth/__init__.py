@@ -2,7 +2,7 @@
 
 >>> import medsynth
 >>> sorted(medsynth.__all__)
-['MedsynthError', 'Model', 'Schema', 'fit', 'load', 'sample']
+['MedsynthError', 'Model', 'Schema', 'fit', 'load', 'plan', 'sample', 'verify']
 
 From a table to synthetic rows (here a simulated clinic; `fit` also takes the path of a CSV file):
 
@@ -17,6 +17,8 @@ From a table to synthetic rows (here a simulated clinic; `fit` also takes the pa
 True
 >>> sorted(synthetic["sex_at_birth"].unique())
 ['F', 'M']
+>>> model.sample(5, where={"sex_at_birth": "F", "age_years": (30, None)})["sex_at_birth"].unique().tolist()
+['F']
 """
 
 from __future__ import annotations
@@ -24,22 +26,49 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .artifact import Model, load
+    from pathlib import Path
+
+    from pandas import DataFrame
+
+    from .artifact import Model, load, verify
     from .errors import MedsynthError
-    from .fitting import fit
+    from .fitting import fit, plan
+    from .report.document import Report
     from .sampling import sample
     from .schema import Schema
 
 __version__ = "0.1.0"
-__all__ = ["MedsynthError", "Model", "Schema", "fit", "load", "sample"]
+__all__ = ["MedsynthError", "Model", "Schema", "fit", "load", "plan", "sample", "verify"]
 _HOMES = {
     "MedsynthError": "errors",
     "Model": "artifact",
     "Schema": "schema",
     "fit": "fitting",
     "load": "artifact",
+    "plan": "fitting",
     "sample": "sampling",
+    "verify": "artifact",
 }
+
+
+def __dir__() -> list[str]:
+    """The public names, before they are imported as well."""
+    return sorted([*__all__, "__version__"])
+
+
+def report_on(model: Model, real: DataFrame | Path | str, output: Path | str | None, *, force: bool) -> Report:
+    """What `Model.report` does: the report is built floors above the model."""
+    from pathlib import Path
+
+    from .report.build import build, save
+    from .report.data.tables import read
+    from .sampling import sample
+
+    rows = read(Path(real)) if isinstance(real, str | Path) else real
+    made = build(synthetic=sample(model), real=rows, model=model, drawn_by_model=True, title=model.name)
+    if output is not None:
+        save(made, Path(output), force=force)
+    return made
 
 
 def __getattr__(name: str) -> object:

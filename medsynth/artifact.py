@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import json
 import math
+import stat
 import struct
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .errors import ArtifactError, BudgetError, MedsynthError
 from .io.atomic import atomic_write
+from .privacy.accounting import accountant
 from .privacy.accounting.accountant import rounded_up, supports
 from .privacy.accounting.ledger import Ledger
 from .schema import Schema
+from .transforms.conditions import Where
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FORMAT = 4
 MAX_BYTES = 1 << 30  # a file beyond this is no model of ours
@@ -71,6 +78,33 @@ class Model:
         """Whether the artifact makes a privacy claim at all."""
         return self.epsilon is not None and self.ledger.claims
 
+    def __repr__(self) -> str:
+        return (
+            f"Model({self.name!r}, {self.method}, {len(self.schema.columns)} columns, {self.rows} rows: {claim(self)})"
+        )
+
+    def _repr_html_(self) -> str:
+        facts = {"method": self.method, "columns": len(self.schema.columns), "rows": self.rows, "claim": claim(self)}
+        rows = "".join(f"<tr><th>{key}</th><td>{html.escape(str(value))}</td></tr>" for key, value in facts.items())
+        return f"<table><caption>{html.escape(self.name)}</caption>{rows}</table>"
+
+    def sample(
+        self, n: int | None = None, seed: int | None = None, where: Where = (), balance: bool = False
+    ) -> pd.DataFrame:
+        """Synthetic rows, as `medsynth.sample` draws them."""
+        import medsynth  # the roof, which knows every verb
+
+        return medsynth.sample(self, n, seed, where, balance)
+
+    def report(self, real: pd.DataFrame | Path | str, output: Path | str | None = None, *, force: bool = False) -> Any:
+        """The report on rows sampled afresh, beside `real` rows that no fit has seen; saved where `output` is given.
+
+        Raises TableError or MedsynthError where the tables cannot be compared, OutputExists unless `force`.
+        """
+        import medsynth  # the roof, as above
+
+        return medsynth.report_on(self, real, output, force=force)
+
     def describe(self) -> dict[str, Any]:
         """All that the file holds beside its tensors, as plain data."""
         fields = {key: getattr(self, key) for key in FIELDS.keys() - {"format", "schema", "ledger"}}
@@ -110,10 +144,13 @@ def load(path: Path | str) -> Model:
     """
     path = Path(path)
     try:
-        if path.stat().st_size > MAX_BYTES:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise ArtifactError(f"{path} is no file. Name a model's file.")
+        if found.st_size > MAX_BYTES:
             raise ArtifactError(f"{path} is too large for a medsynth model.")
         content = path.read_bytes()
-    except OSError:
+    except (OSError, ValueError):
         raise ArtifactError(f"There is no readable model {path}. Fit a model first.") from None
     try:
         return _parse(content)
@@ -182,14 +219,33 @@ def unprintable(text: str) -> bool:
     return any(unicodedata.category(mark) in ("Cc", "Cf", "Zl", "Zp") for mark in text)
 
 
-def claim(model: Model) -> str:
-    """The claim in one sentence."""
+def verify(model: Model) -> dict[str, float]:
+    """Epsilon three ways: as `claimed`, by an independent accountant (`pld`), and by Renyi composition (`rdp`).
+
+    Raises MedsynthError where the claim is too small or there is none, and without the package dp-accounting.
+    """
+    if model.epsilon is None or not model.claims:
+        raise MedsynthError("This model makes no privacy claim, so there is nothing to verify.")
+    events, delta = model.ledger.composition(), model.ledger.delta
+    try:
+        pld = accountant.cross_check(events, delta)
+    except ImportError:
+        raise MedsynthError("To `verify` needs dp-accounting: pip install 'medsynth[verify]'.") from None
+    if pld > model.epsilon + max(0.005, 0.005 * model.epsilon):
+        raise MedsynthError(
+            f"The claim does not hold: {model.epsilon:.4f} is claimed, {pld:.4f} is due. Do not share this model."
+        )
+    return {"pld": pld, "claimed": model.epsilon, "rdp": accountant.epsilon(events, delta, "rdp")}
+
+
+def claim(model: Model, *, brief: bool = False) -> str:
+    """The claim in one sentence; `brief` without the relation of neighbouring tables, for one line of a terminal."""
     if model.epsilon is None:
         return "NOT DIFFERENTIALLY PRIVATE: fitted without noise (`no_dp`). Share neither this model nor its rows."
     if not model.claims:
         return "This model makes NO privacy claim: its noise did not come from the operating system."
+    relation = "" if brief else f"{model.ledger.relation}; "
     return (
         f"({rounded_up(model.epsilon)}, {model.ledger.delta:g})-differential privacy for {model.ledger.protects}; "
-        f"{model.ledger.relation}; "
-        f"accountant {model.ledger.accountant.upper()}."
+        f"{relation}accountant {model.ledger.accountant.upper()}."
     )

@@ -200,7 +200,9 @@ class Budget:
     def _read(self) -> bytes:
         """The whole lines on file."""
         try:
-            content = self.path.read_bytes() if self.path.exists() else b""
+            content = self.path.read_bytes()
+        except FileNotFoundError:
+            content = b""
         except OSError as error:
             raise ArtifactError(f"{self.path} cannot be read ({error.strerror}).") from None
         return content[: content.rfind(b"\n") + 1]
@@ -222,7 +224,7 @@ class Budget:
                     del fits[number]
                 else:
                     raise ValueError
-        except (ValueError, KeyError, TypeError, AttributeError, BudgetError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, BudgetError):
             raise ArtifactError(
                 f"{self.path} is damaged or was altered. Restore it from a copy: it is the only record of the total."
             ) from None

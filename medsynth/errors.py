@@ -13,6 +13,25 @@ A message says what is wrong, where, and the cure. It never contains a cell of a
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
+MOST_WORDS = 30  # words that a message lists
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A sentence that names the nearest of the known words, and some of them all where none is near.
+
+    >>> did_you_mean("diagnosys", ["age", "diagnosis"]), did_you_mean("x", ["age", "sex"])
+    (" Did you mean 'diagnosis'?", ' There are: age, sex.')
+    """
+    words = list(dict.fromkeys(map(str, known)))
+    folded = {other.lower(): other for other in reversed(words)}
+    if near := difflib.get_close_matches(word.lower(), folded, 1):
+        return f" Did you mean {folded[near[0]]!r}?"
+    more = f" and {len(words) - MOST_WORDS} more" if len(words) > MOST_WORDS else ""
+    return f" There are: {', '.join(words[:MOST_WORDS])}{more}." if words else ""
+
 
 class MedsynthError(Exception):
     """The root of the tree: catch this to catch all."""

@@ -191,6 +191,7 @@ def test_the_report_names_the_total(patients: Path) -> None:
     assert "so far: 1" in (patients.parent / "patients.report.html").read_text()
 
 
+@pytest.mark.nightly
 def test_fits_at_once_by_command_and_api_are_all_on_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight processes at once: eight fits on file, each settled, and the sum is that of all. The benchmark: fifty."""
     monkeypatch.syspath_prepend(Path(__file__).parent / "benchmarks")

@@ -4,7 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.nightly
 def test_whatever_is_mutated_is_read_or_refused() -> None:
     """1,500 cases of the 10,000 that the benchmark runs."""
     script = Path(__file__).parent / "benchmarks" / "fuzz.py"

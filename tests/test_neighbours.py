@@ -13,11 +13,11 @@ import pytest
 
 import medsynth
 from medsynth import rng
-from medsynth.io.table import CELL_KINDS
 from medsynth.methods.registry import CLAIMING
 from medsynth.privacy import noise, partition_selection, shards, vault
 from medsynth.sampling.pipeline import sample_csv
 from medsynth.schema import Schema
+from medsynth.schema.cells import CellKinds
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -51,11 +51,14 @@ def blind(monkeypatch: pytest.MonkeyPatch, fixed_entropy: None) -> None:
     )
 
 
+KINDS = CellKinds()
+
+
 def _same(values: Any) -> Any:
     """Zeros; for the kinds of a column's cells, whole numbers alone: a target without levels must be a number."""
     found = np.zeros_like(values)
-    if found.shape == (len(CELL_KINDS),):
-        found[CELL_KINDS.index("whole")] = 1e4
+    if found.shape == (len(KINDS.names),):
+        found[KINDS.names.index("whole")] = 1e4
     return found
 
 

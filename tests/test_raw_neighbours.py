@@ -37,6 +37,7 @@ from medsynth.methods import registry
 from medsynth.privacy.release import Release, Releases
 from medsynth.schema import Binary, Categorical, Schema, inference
 from medsynth.schema import schema as schemas
+from medsynth.schema.kinds import ColumnKind
 from medsynth.transforms.grid import grid
 from medsynth.transforms.table_codec import decode
 
@@ -44,17 +45,19 @@ pytestmark = pytest.mark.usefixtures("plain_method", "fixed_entropy")
 
 EPSILON, ROWS, ODD = 200.0, 40, 7  # a budget under which so few rows have kinds and levels; the row that differs
 MISSING: dict[str, Any] = {"missing": True, "unknown": "missing"}
+MINUTES = "%Y-%m-%d %H:%M"
 STRICT: dict[str, Any] = {
     "age": {"kind": "count", "bounds": [0, 120]},
     "dose": {"kind": "continuous", "bounds": [0, 9], "decimals": 2},
     "ward": {"kind": "categorical", "levels": ["north", "south", "Zürich"]},
     "seen": {"kind": "date", "bounds": ["2020-01-01", "2021-12-31"]},
+    "at": {"kind": "date", "bounds": ["2020-01-01", "2021-12-31"], "resolution": "minute", "format": MINUTES},
     "smokes": {"kind": "binary", "levels": [False, True]},
     "sick": {"kind": "binary", "levels": ["no", "yes"]},
 }
 UNKNOWN: dict[str, Any] = {
-    "age": MISSING, "dose": MISSING, "seen": MISSING, "smokes": {"unknown": False}, "sick": {"unknown": "no"},
-    "ward": {"unknown": "north"},
+    "age": MISSING, "dose": MISSING, "seen": MISSING, "at": MISSING, "smokes": {"unknown": False},
+    "sick": {"unknown": "no"}, "ward": {"unknown": "north"},
 }  # fmt: skip
 SCHEMAS = {
     "bare": None,
@@ -76,6 +79,10 @@ CELLS: dict[str, Any] = {
     "another case": "NORTH", "combining marks": "Zu\u0308rich", "a right-to-left mark": "\u202enorth",
     "a very long text": "x" * 100_000, "per cent": "8%", "scientific": "8e0", "hexadecimal": "0x8", "a yes": "yes",
     "a True": "True", "a list": [8, [5]], "bytes": b"8", "an underscore": "1_000", "a lone surrogate": "\\ud800",
+    "minus nine": -9, "a code of three nines": 999, "minus nine as a float": -9.0, "a dot": ".", "unknown": "unknown",
+    "None as a word": "None", "a timestamp": "2020-02-29 13:45:07", "a timestamp with a T": "2020-02-29T13:45",
+    "a day before a month": "29/02/2020", "a timestamp of pandas": pd.Timestamp("2020-02-29 13:45"),
+    "free text": "was seen at home and did not open the door", "many decimals": "8.123456789",
 }  # fmt: skip
 RAW: dict[str, bytes] = {
     "a byte that is no UTF-8": b"Z\xfcrich", "half a character": b"Z\xc3", "a mark of byte order": b"\xef\xbb\xbf8",
@@ -150,6 +157,7 @@ def rows() -> dict[str, list[Any]]:
         "dose": np.round(draw.uniform(0.1, 8, ROWS), 2).tolist(),
         "ward": draw.choice(["north", "south", "Zürich"], ROWS).tolist(),
         "seen": [f"2020-{k % 12 + 1:02}-{k % 28 + 1:02}" for k in range(ROWS)],
+        "at": [f"2020-{k % 12 + 1:02}-{k % 28 + 1:02} {k % 24:02}:{k % 60:02}" for k in range(1, ROWS + 1)],
         "smokes": draw.choice([False, True], ROWS).tolist(),
         "sick": draw.choice(["no", "yes"], ROWS).tolist(),
     }
@@ -299,11 +307,11 @@ def test_the_table_was_learned_and_not_given_up(fixed: FixedReleases, tmp_path: 
     """The matrix means something: the bare table has a kind of its own for every column, and dtypes come back."""
     model = medsynth.fit(pd.DataFrame(rows()), epsilon=EPSILON, target="sick", method="independent")
     kinds = {name: column.kind for name, column in model.schema.columns.items()}
-    assert kinds == {"age": "count", "dose": "continuous", "ward": "categorical", "seen": "date", "smokes": "binary",
-                     "sick": "binary"}  # fmt: skip
-    codes = np.zeros((3, 6), np.int32)
+    assert kinds == {"age": "count", "dose": "continuous", "ward": "categorical", "seen": "date", "at": "date",
+                     "smokes": "binary", "sick": "binary"}  # fmt: skip
+    codes = np.zeros((3, 7), np.int32)
     drawn = decode(codes, model.schema)
-    frame = pd.DataFrame(rows()).astype({"seen": "datetime64[ns]"})
+    frame = pd.DataFrame(rows()).astype({"seen": "datetime64[ns]", "at": "datetime64[ns]"})
     assert drawn.dtypes.to_dict() == frame.dtypes.to_dict() and not drawn.isna().any().any()
 
 
@@ -373,10 +381,10 @@ def test_what_a_hold_out_kept_is_not_counted(fixed: FixedReleases, tmp_path: Pat
 @pytest.mark.parametrize("names", [("b", "a"), ("a", "b")])
 def test_equally_frequent_levels_are_ordered_by_their_text(names: tuple[str, str]) -> None:
     """Neither exact counts nor the order of the rows decide which of them takes a stray value."""
-    word = inference.ColumnKind("word", False)
-    column = inference.levels(dict.fromkeys(names, 50.0), 0.0, 1.0, word, rows=100)
+    word = ColumnKind(cells="word")
+    column = inference.levels(dict.fromkeys(names, 50.0), {}, 0.0, 1.0, word, rows=100)
     assert isinstance(column, Binary) and column.levels == ("a", "b") and column.unknown == "a"
-    more = inference.levels({**dict.fromkeys(names, 50.0), "c": 50.0}, 0.0, 1.0, word, rows=150)
+    more = inference.levels({**dict.fromkeys(names, 50.0), "c": 50.0}, {}, 0.0, 1.0, word, rows=150)
     assert isinstance(more, Categorical) and more.unknown == "a"
 
 

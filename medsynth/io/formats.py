@@ -8,6 +8,7 @@ import gzip
 import io
 import lzma
 import re
+import stat
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from typing import BinaryIO, TextIO, cast
 from ..errors import TableError, UsageError
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".gz", ".bz2", ".xz", ".zip")  # of tables
+SUFFIXES = (".xlsx", ".csv", ".tsv", ".txt", ".parquet", ".pq", ".gz", ".bz2", ".xz", ".zip")  # of tables
 SUFFIXES_TRIED = (".csv", ".parquet", ".csv.gz")  # under which a table is looked for by its name
 PARQUET, WORKBOOK = b"PAR1", b"\xd0\xcf\x11\xe0"
 ESCAPED = re.compile(r"\\x[0-9a-f]{2}")  # how a byte that is no text is kept
@@ -55,12 +56,22 @@ def name_of(path: Path) -> str:
 
 def beside(path: Path, ending: str) -> Path:
     """The file beside a table that is named after it: visits.csv.gz and .schema.yaml give visits.schema.yaml."""
-    return path.with_name(name_of(path) + ending)
+    return path.parent / (name_of(path) + ending)
 
 
 def named(folder: Path, name: str) -> Path | None:
     """The table of that name in a folder, in any of the usual forms, or None."""
     return next((folder / (name + kind) for kind in SUFFIXES_TRIED if (folder / (name + kind)).exists()), None)
+
+
+def check_regular(path: Path) -> None:
+    """Raises TableError for a device or a pipe, which cannot be read twice. What is not there is not its business."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise TableError(f"{path} is a device or a pipe. Copy its content into a file, and name that.")
 
 
 def is_parquet(path: Path) -> bool:
@@ -73,7 +84,7 @@ def is_parquet(path: Path) -> bool:
 def unpacked(path: Path) -> Iterator[BinaryIO]:
     """The file's bytes, unpacked where it begins as gzip, bzip2, xz or a zip of one file does.
 
-    Raises TableError for workbooks and zips of several files.
+    Raises TableError for workbooks of old and zips of several files.
     """
     with path.open("rb") as file:
         start = file.read(6)
@@ -94,8 +105,6 @@ def unpacked(path: Path) -> Iterator[BinaryIO]:
 def _only_member(file: BinaryIO, path: Path) -> BinaryIO:
     archive = zipfile.ZipFile(file)
     names = [name for name in archive.namelist() if not name.endswith("/")]
-    if "[Content_Types].xml" in names:
-        raise TableError(f"{path} is a workbook. Save the sheet as 'CSV UTF-8'.")
     if len(names) != 1:
         raise TableError(f"{path} is an archive of {len(names)} files. Unpack it and name one table.")
     return cast(BinaryIO, archive.open(names[0]))
@@ -104,7 +113,7 @@ def _only_member(file: BinaryIO, path: Path) -> BinaryIO:
 def check_encoding(encoding: str | None) -> None:
     """Raises UsageError for an encoding that Python does not know."""
     try:
-        "".encode(encoding or "utf-8")
+        "x".encode("utf-8" if encoding is None else encoding)
     except (LookupError, ValueError):
         raise UsageError("`encoding` must be one that Python knows, such as utf-8, cp1252 or latin-1.") from None
 

@@ -30,8 +30,8 @@ def split(
     for output in (train, heldout):
         refuse_existing(output, force=force)
     out = _coins(table.cells[unit] if unit in table.header else None, len(table.cells), fraction)
+    check_rows(int((~out).sum()), f"What `holdout` leaves of {table.where} to train on")
     first, second = _part(table, ~out, train, force=force), _part(table, out, heldout, force=force)
-    check_rows(len(first.cells), str(train))
     return expecting(first, table, 1 - fraction), expecting(second, table, fraction)
 
 

@@ -7,7 +7,6 @@ import itertools
 import re
 from array import array
 from dataclasses import dataclass, field, replace
-from datetime import date
 from pathlib import Path
 from typing import Literal, TextIO
 
@@ -15,17 +14,15 @@ import numpy as np
 import pandas as pd
 
 from ..errors import TableError
-from . import formats
+from . import formats, workbook
 from .written import Written, WrittenParquet, WrittenText
 
 Kind = Literal["int", "float", "text"]
 MISSING_TOKENS = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA>"})
-CELL_KINDS = ("missing", "whole", "decimal", "boolean", "date", "word")  # what a cell of text may be
 _INT = re.compile(r"[-+]?[0-9]{1,15}$")
 _WHOLE = re.compile(r"[-+]?([0-9]{1,15})(?:\.0*)?$")
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?$")
 _DECIMAL_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+$")
-_DAY = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[ T]00:00(?::00(?:\.0+)?)?)?$")
 LARGEST_WHOLE = 2.0**53  # whole floats below it are written as whole numbers: all of them are exact
 
 
@@ -52,15 +49,19 @@ class Table:
 
 
 def read(path: Path | str, encoding: str | None = None) -> Table:
-    """The table at `path`: Parquet, or text with one header line, packed or not, in UTF-8 or the `encoding` given.
+    """The table at `path`: Parquet, a workbook of one sheet, or text with one header line, packed or not.
 
+    Text is UTF-8 or of the `encoding` given.
     The header line decides the delimiter; bytes that are no text are kept in their own cells, escaped. The file is
     read once. Raises TableError, naming the place and the cure and never a cell, for a file that is no such table,
     UsageError for an encoding that does not exist.
     """
     path = Path(path)
     formats.check_encoding(encoding)
+    formats.check_regular(path)
     try:
+        if workbook.is_workbook(path):
+            return _read_workbook(path)
         return _read_parquet(path) if formats.is_parquet(path) else _read_text(path, encoding)
     except FileNotFoundError:
         raise TableError(f"There is no file {path}. Check the name and the folder.") from None
@@ -72,17 +73,35 @@ def read(path: Path | str, encoding: str | None = None) -> Table:
         raise TableError(f"{path} is packed, and damaged. Copy it again, or pack it anew.") from None
     except OSError as error:
         raise TableError(f"{path} cannot be read ({error.strerror or 'damaged'}).") from None
+    except ValueError as error:
+        if "null" not in str(error):
+            raise
+        raise TableError("The table's name holds a null character. Name a file.") from None
 
 
 def _read_parquet(path: Path) -> Table:
     import pyarrow
+    import pyarrow.parquet
 
     try:
+        types = [field.type for field in pyarrow.parquet.read_schema(path)]
+        if nested := [k for k, kind in enumerate(types, 1) if pyarrow.types.is_nested(kind)]:
+            raise TableError(
+                f"{path}: column {nested[0]} holds lists or structures. Write them as columns of their own."
+            )
         frame = pd.read_parquet(path)
     except (pyarrow.ArrowException, ValueError, KeyError):
         raise TableError(f"{path} begins as a Parquet file and is damaged. Copy it again.") from None
     table = from_frame(frame.reset_index(drop=frame.index.names == [None]), str(path))
     return replace(table, written=WrittenParquet(frame))
+
+
+def _read_workbook(path: Path) -> Table:
+    head, *rows = workbook.cells_of(path)
+    header = _check_header(tuple("" if cell is None else _value_text(cell) for cell in head), str(path))
+    check_rows(len(rows), str(path))
+    table = from_frame(pd.DataFrame(rows, columns=list(header), dtype=object), str(path))
+    return replace(table, form="of a workbook", written=WrittenText(header, ","))
 
 
 def _read_text(path: Path, encoding: str | None) -> Table:
@@ -219,19 +238,9 @@ def _value_text(value: object) -> str:
     return str(value).strip()
 
 
-def cell_kind(text: str) -> int:
-    """The place of a cell's kind among CELL_KINDS, by its text alone.
-
-    >>> [CELL_KINDS[cell_kind(text)] for text in ("", "8", "8.0", "8.5", "true", "2020-02-29", "007", "x")]
-    ['missing', 'whole', 'whole', 'decimal', 'boolean', 'date', 'word', 'word']
-    """
-    if text in MISSING_TOKENS:
-        return 0
-    if text in ("true", "false"):
-        return 3
-    if _NUMBER.match(text) and not _padded(text):
-        return 1 if whole_text(text) is not None else 2
-    return 4 if (day := _DAY.match(text)) and _is_day(day.group(1)) else 5
+def is_number(text: str) -> bool:
+    """Whether a text is a decimal number, of any size; 007 is a name and no number."""
+    return bool(_NUMBER.match(text)) and not _padded(text)
 
 
 def whole_text(text: str) -> str | None:
@@ -242,14 +251,6 @@ def whole_text(text: str) -> str | None:
     """
     found = _WHOLE.match(text)
     return None if found is None or _padded(text) else str(int(text.partition(".")[0]))
-
-
-def _is_day(text: str) -> bool:
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
 
 
 def dtypes(table: Table) -> dict[str, Kind]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -16,13 +17,25 @@ from ..errors import UsageError
 if TYPE_CHECKING:
     import pyarrow
 
+WRITTEN = ("", ".csv", ".txt", ".gz", ".bz2", ".xz", ".parquet", ".pq")  # endings of tables that can be written
+NUMBER = re.compile(r"[-+]?[0-9]*[.,]?[0-9]*(?:[eE][-+]?[0-9]+)?")
 PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
 def check(path: Path) -> None:
-    """Raises UsageError for a name that ends as a table does that cannot be written, such as .zip."""
-    if path.suffix.lower() == ".zip":
-        raise UsageError(f"{path}: zip files cannot be written. Use .csv, .csv.gz, .csv.xz or .parquet.")
+    """Raises UsageError for a name whose ending is not one of a table that can be written, such as .xlsx."""
+    if (suffix := path.suffix.lower()) not in WRITTEN:
+        what = "Excel files" if suffix in (".xls", ".xlsx", ".xlsm", ".xlsb", ".ods") else f"{suffix} files"
+        raise UsageError(f"{path}: {what} cannot be written. Use .csv, .csv.gz, .csv.xz or .parquet.")
+
+
+def runs_as_formula(text: str) -> bool:
+    """Whether a spreadsheet that opens a CSV file would run a cell of this text as a formula.
+
+    >>> [runs_as_formula(text) for text in ("=cmd|' /C calc'!A0", "@SUM(1)", "+1+cmd", "-5.5", "yes", "")]
+    [True, True, True, False, False, False]
+    """
+    return text[:1] in ("=", "+", "-", "@", "\t", "\r") and not NUMBER.fullmatch(text)
 
 
 def write(file: BinaryIO, path: Path, frames: Iterable[pd.DataFrame], texts: Iterable[str]) -> None:

@@ -19,7 +19,7 @@ ROOMS = sorted({path.relative_to(ROOT).parts[0] for path in ROOT.rglob("*.py")})
 FLAG = re.compile(r"(^|[\s(`>'\"])--[a-z]|`medsynth \w")
 # Parameters that no command offers: the command line fills them in itself.
 PYTHON_ONLY = {"checkpoint", "notice", "progress", "columns", "title", "commands", "notes", "step"}
-PYTHON_ONLY |= {"budget_table", "model_name", "drawn_by_model"}
+PYTHON_ONLY |= {"budget_table", "model_name", "drawn_by_model", "phase", "disjoint", "fits"}
 
 
 def texts(room: str) -> Iterator[tuple[str, str, bool]]:

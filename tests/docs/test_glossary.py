@@ -65,16 +65,16 @@ def verdict_words(place: Any, name: Any) -> Any:
 
 
 def test_it_has_every_measure_of_a_verdict() -> None:
-    measures = verdict_words(1, "measure")
-    assert len(measures) >= 6
+    measures = verdict_words(2, "measure")
+    assert len(measures) >= 5
     for measure in measures:
         assert f"`{measure}`" in GLOSSARY, measure
 
 
 def test_the_reviewers_page_has_every_question_of_a_verdict() -> None:
     page = (ROOT / "docs" / "tutorials" / "reviewer.md").read_text()
-    questions = verdict_words(0, "question")
-    assert len(questions) >= 6
+    questions = verdict_words(1, "question")
+    assert len(questions) >= 5
     for question in questions:
         assert f"| {question} |" in page, question
 

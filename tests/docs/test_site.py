@@ -17,7 +17,7 @@ LINK = re.compile(r"!?\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 NAMED = re.compile(r"(?<![\w/.])(?:medsynth|cli|tests|schemas|sample_data)/[\w/.-]+\.(?:py|yaml|html|csv)(?![\w<])")
 OUTSIDE = re.compile(r"""<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=["']?(?:https?:)?//[^>]*>""")
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-WITH_FIGURES = [DOCS / "benchmarks.md", DOCS / "thyroid-study.md", DOCS / "methods" / "README.md"]
+WITH_FIGURES = [DOCS / name for name in ("benchmarks.md", "panel.md", "thyroid-study.md", "methods/README.md")]
 
 
 @pytest.fixture(scope="module")

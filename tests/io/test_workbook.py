@@ -1,0 +1,65 @@
+"""Workbooks of one sheet are read as the CSV file that they would be saved as; all others are refused with the cure."""
+
+import datetime
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from medsynth.errors import TableError
+from medsynth.io.split import split
+from medsynth.io.table import read
+
+openpyxl = pytest.importorskip("openpyxl")
+ROWS: list[list[Any]] = [
+    ["age", "dose", "seen", "ok", "note"],
+    [40, 1.5, datetime.datetime(2020, 1, 5), True, " a "],
+    [41.0, None, datetime.datetime(2020, 1, 6), False, "b,c"],
+    [42, 2, datetime.datetime(2020, 1, 7, 8, 30), True, "007"],
+]
+
+
+def saved(path: Path, *sheets: list[list[Any]]) -> Path:
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for k, rows in enumerate(sheets):
+        sheet = book.create_sheet(f"sheet {k}")
+        for row in rows:
+            sheet.append(row)
+    book.save(path)
+    return path
+
+
+def test_cells_are_what_a_csv_file_would_hold(tmp_path: Path) -> None:
+    table = read(saved(tmp_path / "t.xlsx", ROWS, []))
+    assert table.header == ("age", "dose", "seen", "ok", "note") and "workbook" in table.form
+    assert table.cells.to_numpy().tolist() == [
+        ["40", "1.5", "2020-01-05", "true", "a"],
+        ["41", "", "2020-01-06", "false", "b,c"],
+        ["42", "2", "2020-01-07 08:30:00", "true", "007"],
+    ]
+
+
+def test_a_split_of_a_workbook_is_text(tmp_path: Path) -> None:
+    path = saved(tmp_path / "t.xlsx", [["a", "y"], *[[k, k % 2] for k in range(60)]])
+    split(read(path), 0.5, tmp_path / "train.csv", tmp_path / "heldout.csv", force=False)
+    parts = [pd.read_csv(tmp_path / name) for name in ("train.csv", "heldout.csv")]
+    assert sorted(pd.concat(parts)["a"]) == list(range(60))
+
+
+@pytest.mark.parametrize(("sheets", "words"), [
+    ([ROWS, ROWS], "2 sheets"), ([[]], "0 sheets"), ([ROWS[:2]], "rows"),
+    ([[["a", None], [1, 2], [3, 4]]], "no header"),
+])  # fmt: skip
+def test_what_is_no_table_is_refused(tmp_path: Path, sheets: list[list[list[Any]]], words: str) -> None:
+    with pytest.raises(TableError, match=words):
+        read(saved(tmp_path / "t.xlsx", *sheets))
+
+
+def test_without_the_package_the_cure_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = saved(tmp_path / "t.xlsx", ROWS)
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(TableError, match=r"workbook.*CSV UTF-8.*medsynth\[excel\]"):
+        read(path)
