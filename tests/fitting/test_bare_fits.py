@@ -1,6 +1,7 @@
 """Fits without a schema: no cell is invented, codes and types come back, what cannot work is said before it costs."""
 
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -189,8 +190,9 @@ def test_names_of_keys() -> None:
 @pytest.mark.usefixtures("quick")
 def test_the_terminal_ends_with_the_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    pd.DataFrame({"x": ["n.d.", "7"] * 300, "y": ["a", "b", "b"] * 200}).to_csv("t.csv", index=False)
+    pd.DataFrame({"x": ["n.d.", "7", "7"] * 200, "y": ["a", "b", "b"] * 200}).to_csv("t.csv", index=False)
     words = ["fit", "t.csv", "--epsilon", "20", "--method", "independent", "--na-values", "n.d.,-5", "--force"]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.stderr
-    assert "What was learned, from noisy counts alone:" in done.stdout and "x (n.d. 50%)" in done.stdout
+    assert "What was learned, from noisy counts alone:" in done.stdout
+    assert re.search(r"x \(n\.d\. 3\d%\)", done.stdout)  # a third, by a noisy count
