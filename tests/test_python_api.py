@@ -85,11 +85,15 @@ def test_notices_go_to_the_log(cohort: pd.DataFrame, caplog: pytest.LogCaptureFi
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"epsilon": "much"}, {"epsilon": True}, {"delta": "small"}, {"rows": 300.5}, {"seed": "x"}, {"rows": 10**12}],
-)
+    [{"epsilon": "much"}, {"epsilon": True}, {"delta": "small"}, {"rows": 300.5}, {"rows": "300"}, {"seed": "x"},
+     {"rows": 10**12}],
+)  # fmt: skip
 def test_arguments_of_the_wrong_kind_name_the_parameter(cohort: pd.DataFrame, wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=f"`{next(iter(wrong))}`"):
         medsynth.fit(cohort, **{"epsilon": 1.0, **wrong})
+    if "seed" not in wrong:
+        with pytest.raises(UsageError, match=f"`{next(iter(wrong))}`"):
+            medsynth.plan(cohort, **{"epsilon": 1.0, **wrong})
 
 
 def test_progress_is_shown_on_standard_error_alone(cohort: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import UsageError
 from ..methods import registry
-from ..privacy.accounting.calibration import Plan, check_budget
+from ..privacy.accounting.calibration import Plan, check_budget, default_delta
 from ..schema import Schema
 from .environment import DEVICES
 from .private_table import Notice
@@ -84,6 +84,12 @@ def check_kinds(**numbers: object) -> None:
         kinds = int | np.integer if name in ("rows", "seed") else int | float | np.integer | np.floating
         if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
             raise UsageError(f"`{name}` must be a {'whole ' if name in ('rows', 'seed') else ''}number.")
+
+
+def settled_delta(delta: float | None, rows: int | None) -> float:
+    """The delta given, or that of so many declared rows. Raises UsageError where either is no number."""
+    check_kinds(delta=delta, rows=rows)
+    return default_delta(rows) if delta is None else delta
 
 
 def check_rows(rows: int | None) -> None:

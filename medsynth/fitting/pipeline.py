@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..artifact import Model
-from ..privacy.accounting.calibration import default_delta
 from ..schema import Schema
 from ..transforms.table_codec import encode
-from .options import FitOptions, Phase, Progress, declared, log_notice
+from .options import FitOptions, Phase, Progress, declared, log_notice, settled_delta
 from .preparation import announce, choose_method, open_releases, plan_measurements
 from .private_table import Notice, open_public, open_table, refuse_private_rows_as_public
 from .progress import progress_bar
@@ -74,11 +73,11 @@ def fit(
         if isinstance(progress, bool):
             progress, phase = bar.enter_context(progress_bar(progress))
         options = FitOptions(
-            epsilon=epsilon, no_dp=no_dp, delta=default_delta(rows) if delta is None else delta,
-            schema=declared(schema), target=target, method=method, preset=preset, microbatches=microbatches,
-            settings=settings, rows=rows, encoding=encoding, na_values=na_values, one_row_a_patient=one_row_a_patient,
-            public=public, device=device, seed=seed, checkpoint=checkpoint, resume=resume, budget_table=budget_table,
-            model_name=model_name, notice=notice, progress=progress, phase=phase,
+            epsilon=epsilon, no_dp=no_dp, delta=settled_delta(delta, rows), schema=declared(schema), target=target,
+            method=method, preset=preset, microbatches=microbatches, settings=settings, rows=rows, encoding=encoding,
+            na_values=na_values, one_row_a_patient=one_row_a_patient, public=public, device=device, seed=seed,
+            checkpoint=checkpoint, resume=resume, budget_table=budget_table, model_name=model_name, notice=notice,
+            progress=progress, phase=phase,
         )  # fmt: skip
         return fit_by(options, table)
 

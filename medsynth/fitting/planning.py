@@ -13,9 +13,9 @@ import pandas as pd
 from ..errors import UsageError
 from ..methods import registry
 from ..privacy.accounting.accountant import rounded_up
-from ..privacy.accounting.calibration import Plan, check_budget, default_delta, make_plan
+from ..privacy.accounting.calibration import Plan, check_budget, make_plan
 from ..schema import Schema
-from .options import check_rows, declared, method_settings
+from .options import check_kinds, check_rows, declared, method_settings, settled_delta
 from .private_table import open_table
 from .public_facts import check_enough_rows, public_facts
 
@@ -109,7 +109,8 @@ def plan_fit(
     A number of rows instead of a table plans for one of `columns` columns that has a schema. Raises what `fit` raises
     before its first measurement.
     """
-    delta = default_delta(int(table) if isinstance(table, int) else rows) if delta is None else delta
+    check_kinds(epsilon=epsilon, rows=rows)
+    delta = settled_delta(delta, table if isinstance(table, int) else rows)
     check_budget(epsilon, delta)
     check_rows(rows)
     method = registry.settle(method, preset)
