@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -85,14 +85,18 @@ def fit(
     if no_dp == (epsilon is not None):
         raise UsageError("Give exactly one of --epsilon and --no-dp.")
     quiet = quiet or as_json
-    files = _files(table, output, holdout, (schema, public), force=force, resume=resume)
+    show = sys.stderr.isatty() and not quiet
+    with starting(show):
+        files = _files(table, output, holdout, (schema, public), force=force, resume=resume)
+        from medsynth.fitting.pipeline import fit as run  # once the outputs can be written: it takes a second
+
     rows = rows if holdout is None else rows and max(2, round(rows * (1 - holdout)))
     with _sole_writers(files), _split(files, table, schema, encoding, holdout, resume, quiet) as (source, declared):
         model = _fitted(
-            source, files, quiet, epsilon=epsilon, no_dp=no_dp, delta=delta, schema=declared, target=target,
+            run, source, files, quiet, epsilon=epsilon, no_dp=no_dp, delta=delta, schema=declared, target=target,
             method=method, preset=preset, microbatches=microbatches, settings=parsed_settings(set_), rows=rows,
             encoding=encoding, na_values=_codes(na_values), one_row_a_patient=one_row_a_patient, public=public,
-            device=device, seed=seed, resume=resume, budget_table=table, model_name=files.model.name,
+            device=device, seed=seed, progress=show, resume=resume, budget_table=table, model_name=files.model.name,
         )  # fmt: skip
         model.save(files.model, force=force)
         if files.split is not None:
@@ -121,10 +125,8 @@ def _files(
 ) -> Files:
     """The files of a fit, all of which can be written. What can be refused is refused before anything is measured."""
     from medsynth.budget import Budget
-    from medsynth.fitting.holdout import HoldOut
     from medsynth.io.atomic import check_outputs, refuse_existing
     from medsynth.io.formats import SUFFIXES, beside, name_of
-    from medsynth.io.split import check_fraction
 
     model = output or Path(f"{name_of(table)}.medsynth")
     refuse_existing(model, force=True)  # its name, before others are made of it
@@ -134,6 +136,9 @@ def _files(
     checkpoint = model.with_name(f"{stem}.medsynth-checkpoint")
     split = None
     if holdout is not None:
+        from medsynth.fitting.holdout import HoldOut
+        from medsynth.io.split import check_fraction
+
         check_fraction(holdout)
         split = HoldOut.of(table, checkpoint)
     kept = [table, beside(table, ".schema.yaml"), Budget.of(table).path, *(path for path in read if path)]
@@ -183,14 +188,12 @@ def _split(
             files.split.drop()
 
 
-def _fitted(source: Path | Table, files: Files, quiet: bool, *, resume: bool, **options: Any) -> Model:
-    show = sys.stderr.isatty() and not quiet
-    with starting(show):
-        from medsynth.fitting.pipeline import fit as run
-
+def _fitted(
+    run: Callable[..., Model], source: Path | Table, files: Files, quiet: bool, *, resume: bool, **options: Any
+) -> Model:
     try:
         return run(
-            source, **options, progress=show, checkpoint=files.checkpoint, resume=resume,
+            source, **options, checkpoint=files.checkpoint, resume=resume,
             notice=lambda text: notify(text, quiet=quiet),
         )  # fmt: skip
     except KeyboardInterrupt:
