@@ -11,7 +11,7 @@ import typer
 
 from medsynth.errors import MedsynthError, UsageError
 
-from .console import audit_progress, guarded, result
+from .console import audit_progress, check_page, guarded, result
 from .options import Force, Json, Quiet
 
 if TYPE_CHECKING:
@@ -55,24 +55,22 @@ def audit(
     """
     if not 0.5 < confidence < 1:
         raise UsageError("--confidence must lie between 0.5 and 1.")
-    from medsynth.audit import run, save
-    from medsynth.io.atomic import check_outputs, refuse_existing
     from medsynth.methods.registry import METHODS, settle
     from medsynth.schema import Schema
 
+    chosen = METHODS[settle(method)]
+    declared = None if schema is None else Schema.load(schema)
     if output:
-        refuse_existing(output, force=force)
-        check_outputs(output, output.with_suffix(".json"), inputs=(schema,) if schema else (), force=force)
+        check_page(output, schema, force=force)
+    from medsynth.audit import run, save  # torch and all methods, once nothing is left to be refused
+
     with audit_progress(sys.stderr.isatty() and not (quiet or as_json)) as advance:
-        found = run(
-            None if schema is None else Schema.load(schema), method=method, quick=quick, confidence=confidence,
-            progress=advance,
-        )  # fmt: skip
+        found = run(declared, method=method, quick=quick, confidence=confidence, progress=advance)
     text = _table(found)
     if output:
         text += f"\nWrote {output} and {save(found, output, force=force)}."
     result(found.to_json(), text, as_json=as_json)
-    published = method is not None and not METHODS[settle(method)].makes_claim
+    published = method is not None and not chosen.makes_claim
     if refuted := [f.name for f in found.refuted if published or not f.published]:
         raise MedsynthError(f"Refuted: {', '.join(refuted)}. Do not rely on these claims.")
 

@@ -76,6 +76,14 @@ def _drop(stream: TextIO) -> None:
         os.close(handle)
 
 
+def check_page(output: Path, *read: Path | None, force: bool) -> None:
+    """Raises unless an HTML page and its JSON twin can be written, over none of the files that are `read`."""
+    from medsynth.io.atomic import check_outputs, refuse_existing
+
+    refuse_existing(output, force=force)  # its name, before the twin's is made of it
+    check_outputs(output, output.with_suffix(".json"), inputs=tuple(path for path in read if path), force=force)
+
+
 def guarded(command: Callable[P, None]) -> Callable[P, None]:
     """`command` with errors turned into messages and exit codes. None holds a cell: tracebacks can, and are not shown.
 

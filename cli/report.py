@@ -13,7 +13,7 @@ import typer
 from medsynth.errors import MedsynthError, UsageError
 from medsynth.io.formats import name_of, named
 
-from .console import guarded, newest_model, notify, report_progress, result
+from .console import check_page, guarded, newest_model, notify, report_progress, result
 from .options import Encoding, Force, Json, ModelOption, Quiet
 
 if TYPE_CHECKING:
@@ -81,8 +81,9 @@ def report(
     wanted = _wanted(fail_on)
     inputs = _inputs(model, synthetic, quiet)
     output = output or inputs.folder / f"{inputs.name}.report.html"
-    _refuse_existing(output, force)
     inputs = _with_real_rows(inputs, real, train, shareable)
+    read = (inputs.model, inputs.synthetic, inputs.real, inputs.train, review, thresholds)
+    check_page(output, *read, force=force)
 
     from medsynth.report import build as page
     from medsynth.report.data.review import Review, Thresholds, load
@@ -110,10 +111,12 @@ def report(
 
 def _wanted(fail_on: str | None) -> list[str]:
     """The words of --fail-on. Raises UsageError for one that is not known."""
+    if fail_on is None:
+        return []
     from medsynth.report.data.review import Thresholds
     from medsynth.report.data.verdict import check_failures
 
-    words = [word.strip() for word in (fail_on or "").split(",") if word.strip()]
+    words = [word.strip() for word in fail_on.split(",") if word.strip()]
     check_failures(words, list(Thresholds.model_fields))
     return words
 
@@ -149,13 +152,6 @@ def _with_real_rows(inputs: Inputs, real: Path | None, train: Path | None, share
     if not real.exists():
         raise MedsynthError(_cure(real, name))
     return inputs._replace(real=real, train=train or named(folder, f"{name}.train"))
-
-
-def _refuse_existing(output: Path, force: bool) -> None:
-    from medsynth.io.atomic import refuse_existing
-
-    for file in (output, output.with_suffix(".json")):
-        refuse_existing(file, force=force)
 
 
 class Rows(NamedTuple):
@@ -205,7 +201,9 @@ def _spent(inputs: Inputs) -> Spent | None:
 
 def _budget_note(inputs: Inputs, spent: Spent | None) -> list[str]:
     """The sum over all fits on the table."""
-    return [f"{spent.sentence()} ({inputs.name}.medsynth-ledger)"] if spent else []
+    from medsynth.budget import SUFFIX
+
+    return [f"{spent.sentence()} ({inputs.name}{SUFFIX})"] if spent else []
 
 
 def _command_line() -> list[str]:

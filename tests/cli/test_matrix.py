@@ -291,6 +291,10 @@ SAMPLED = {
 for name, (output, text) in SAMPLED.items():
     code = 2 if text in ("real rows", "cannot be written", "Excel", "zip", ".feather", ".tsv") else 1
     CASES[f"output: of a sample is {name}"] = Case(["sample", "-n", "5", "--force", "-o", output], code, text)
+REPORTED = {name: OUTPUTS[name] for name in ("the folder itself", "a folder", "a name of 300", "no folder")}
+for name, (output, text) in (REPORTED | {"the table": ("t.csv", "read by this command")}).items():
+    line = ["report", "--synthetic", "t.csv", "--real", "t.csv", "--force", "--output", output]
+    CASES[f"output: of a report is {name}"] = Case(line, 1, text)
 for command in ("ledger", "inspect", "sample --model"):
     for what in ("folder", "pipe", "t.csv", "nope", "link", "lost", "x" * 300, "/dev/null"):
         CASES[f"model: {command} of {what[:9]}"] = Case(f"{command} {what}", 1, "")
