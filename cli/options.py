@@ -28,8 +28,6 @@ MOST_DIGITS = 18
 
 def whole_number(text: str) -> int:
     """A whole number as people write it: 10000, 10_000 or 1e4. Raises BadParameter for another text."""
-    if isinstance(text, int):  # a default
-        return text
     number = Decimal(text.strip()) if WHOLE.fullmatch(text.strip()) else None
     if number is None:
         raise typer.BadParameter(f"{text[:40]!r} is no whole number, such as 10000, 10_000 or 1e4.")

@@ -24,10 +24,10 @@ class HoldOut:
     waiting: tuple[Path, Path]
 
     @classmethod
-    def of(cls, table: Path, checkpoint: Path, folder: Path = Path()) -> HoldOut:
-        """The files of a split of `table` in `folder`, and in the checkpoint's folder while the fit runs."""
+    def of(cls, table: Path, checkpoint: Path) -> HoldOut:
+        """The files of a split of `table` here, and in the checkpoint's folder while the fit runs."""
         ending = ".parquet" if table.is_file() and is_parquet(table) else ".csv"
-        train, heldout = (folder / f"{name_of(table)}.{part}{ending}" for part in ("train", "heldout"))
+        train, heldout = (Path(f"{name_of(table)}.{part}{ending}") for part in ("train", "heldout"))
         first, second = (checkpoint.with_name(f"{checkpoint.name}.{part}{ending}") for part in ("train", "heldout"))
         return cls(train=train, heldout=heldout, waiting=(first, second))
 

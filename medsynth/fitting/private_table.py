@@ -190,13 +190,6 @@ def patients(data: io_table.Table, unit: str) -> pd.Series:
     return data.cells[unit]
 
 
-def declared_schema(path: Path, schema: Path | None) -> Schema | None:
-    """The schema at a path, else the one in the file beside the table, else None."""
-    sibling = formats.beside(path, ".schema.yaml")
-    found = schema or (sibling if sibling.exists() else None)
-    return None if found is None else Schema.load(found)
-
-
 def choose_schema(
     data: io_table.Table, schema: Schema | Path | str | None, path: Path | None, notice: Notice
 ) -> Schema | None:

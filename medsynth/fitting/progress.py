@@ -10,7 +10,7 @@ from .options import Phase, Progress
 
 
 @contextmanager
-def progress_bar(show: bool, begin: str = "starting") -> Iterator[tuple[Progress, Phase]]:
+def progress_bar(show: bool) -> Iterator[tuple[Progress, Phase]]:
     """A bar with the phase, then the device, rows a second, epsilon so far and the time left; nothing unless `show`.
 
     Rows are expected rows: lot sizes as drawn are private. Epsilon is read from the plan's table.
@@ -23,7 +23,7 @@ def progress_bar(show: bool, begin: str = "starting") -> Iterator[tuple[Progress
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[detail]}"), TimeElapsedColumn())
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(begin, detail="", total=None)
+        task = bar.add_task("starting", detail="", total=None)
         table: list[tuple[int, float]] = []
 
         def advance(plan: Plan, device: str, done: int, total: int, lots: int) -> None:

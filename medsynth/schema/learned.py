@@ -21,7 +21,7 @@ class LearnedColumn:
     """A column from noisy counts; None for one that has no levels and is to be read as numbers.
 
     `kept` and `gaps`: noisy counts of its levels and of its codes of missing values; `rest`: of rows with neither;
-    `std`: the standard deviation of the noise of `rest`. `ranged`: whether the range of its numbers was seen.
+    `std`: the standard deviation of the noise of `rest`.
     """
 
     kind: ColumnKind
@@ -30,7 +30,6 @@ class LearnedColumn:
     gaps: Mapping[str, float] = field(default_factory=dict)
     rest: float = 0.0
     std: float = 0.0
-    ranged: bool = True
 
     @property
     def merged(self) -> bool:
@@ -41,7 +40,7 @@ class LearnedColumn:
     def lost(self) -> bool:
         """Whether nothing of the column's values came out."""
         found = self.column
-        return found is not None and ((found.categorical and len(found.levels) < 2) or not self.ranged)
+        return found is not None and found.categorical and len(found.levels) < 2
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ import pandas as pd
 from pydantic import Field, StrictFloat, StrictInt, model_validator
 
 from ..io.table import Kind
-from .column import (  # fmt: skip
+from .column import (
     MAX_CODES,
     UNREADABLE,
     Codes,
