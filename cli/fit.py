@@ -99,10 +99,7 @@ def fit(
             device=device, seed=seed, progress=show, resume=resume, budget_table=table, model_name=files.model.name,
         )  # fmt: skip
         model.save(files.model, force=force)
-        if files.split is not None:
-            files.split.publish()
-            notify(f"PRIVATE, real rows: {files.split.train} (training) and {files.split.heldout} (held out). "
-                   "Do not share them.", quiet=quiet)  # fmt: skip
+        _publish(files.split, quiet)
         files.checkpoint.unlink(missing_ok=True)
     _print(model, files.model, as_json)
 
@@ -200,6 +197,14 @@ def _fitted(
         if files.checkpoint.exists():
             notify("What was measured is on file and counts. The same command with --resume goes on.", quiet=quiet)
         raise
+
+
+def _publish(split: HoldOut | None, quiet: bool) -> None:
+    """Put the two parts of a table that was split where they belong."""
+    if split is not None:
+        split.publish()
+        notify(f"PRIVATE, real rows: {split.train} (training) and {split.heldout} (held out). Do not share them.",
+               quiet=quiet)  # fmt: skip
 
 
 def _print(model: Model, output: Path, as_json: bool) -> None:

@@ -44,6 +44,11 @@ class Inputs(NamedTuple):
     real: Path | None
     train: Path | None
 
+    @property
+    def files(self) -> tuple[Path | None, ...]:
+        """All of them."""
+        return self.model, self.synthetic, self.real, self.train
+
 
 @guarded
 def report(
@@ -82,8 +87,7 @@ def report(
     inputs = _inputs(model, synthetic, quiet)
     output = output or inputs.folder / f"{inputs.name}.report.html"
     inputs = _with_real_rows(inputs, real, train, shareable)
-    read = (inputs.model, inputs.synthetic, inputs.real, inputs.train, review, thresholds)
-    check_page(output, *read, force=force)
+    check_page(output, *inputs.files, review, thresholds, force=force)
 
     from medsynth.report import build as page
     from medsynth.report.data.review import Review, Thresholds, load
