@@ -23,7 +23,7 @@ from ..privacy.partition_selection import Learning
 from ..rng import Entropy
 from ..schema import Identifier, Schema, bundled_for
 from ..schema.cells import MISSING_WORDS
-from ..schema.header import doubtful, free_texts, person_keys, row_keys
+from ..schema.header import free_texts, keys, person_keys
 from ..transforms.categorical import Categorical, without_levels
 from ..transforms.table_codec import check_header, encode
 
@@ -173,9 +173,7 @@ def learning_of(header: Sequence[str], target: str | None, na_values: tuple[str,
             "Take the column out of the table; or draft a schema and declare what it is there (`kind: identifier` with "
             "`drop: true` leaves it out of the rows)."
         )
-    known = {*person_keys(header), *row_keys(header)} - {target}
-    keys = [name for name in header if name in known and not doubtful(name)]
-    return Learning(na_values=na_values, keys={name: Identifier() for name in keys})
+    return Learning(na_values=na_values, keys={name: Identifier() for name in keys(header) if name != target})
 
 
 def patients(data: io_table.Table, unit: str) -> pd.Series:

@@ -72,16 +72,15 @@ def check_enough_rows(private: PrivateTable, plan: Plan) -> list[str]:
     """
     if private.declared is not None:
         return []
-    columns = len(private.data.header) - len(private.learning.keys)
-    needed = max(CLEAR_STDS * plan.noise(selection.KINDS) * math.sqrt(columns),
-                 2 * smallest_level(plan, selection.TARGET, 1))  # fmt: skip
+    columns = private.columns
+    rare, level = (smallest_level(plan, selection.TARGET, 1), smallest_level(plan, selection.LEVELS, columns))
+    needed = max(CLEAR_STDS * plan.noise(selection.KINDS) * math.sqrt(columns), 2 * rare)
     if plan.rows < needed:
         raise BudgetError(
             f"{plan.rows} rows are too few to learn what {columns} columns are made of at this budget: about "
             f"{needed:.0f} would be needed, and nothing was spent. Draft a schema and declare it, which costs nothing; "
             "or give a larger `epsilon`, or a table of more rows or fewer columns."
         )
-    rare, level = (smallest_level(plan, selection.TARGET, 1), smallest_level(plan, selection.LEVELS, columns))
     notes = [
         f"By the planned noise, a class of {private.target!r} comes out for certain only if about {rare:.0f} rows have "
         f"it, and a level of another column if about {level:.0f} have it: {rare / plan.rows:.1%} and "

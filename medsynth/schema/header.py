@@ -6,7 +6,7 @@ A name counts in lower case, without blanks and signs: `Patient-Nr.` is `patient
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 
 def _words(text: str) -> frozenset[str]:
@@ -54,6 +54,12 @@ def person_keys(header: Iterable[str]) -> list[str]:
 def row_keys(header: Iterable[str]) -> list[str]:
     """The columns that read like the key of a row, a visit or a sample."""
     return [name for name in header if normalised(name) in ROW_KEYS]
+
+
+def keys(header: Collection[str]) -> list[str]:
+    """The columns that are keys of persons or of rows by their names, in order; doubtful ones are not."""
+    known = {*person_keys(header), *row_keys(header)}
+    return [name for name in header if name in known and not doubtful(name)]
 
 
 def doubtful(name: str) -> bool:

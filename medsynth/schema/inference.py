@@ -16,9 +16,9 @@ from ..transforms.column import Column, Level
 from ..transforms.date import Date
 from ..transforms.number import Continuous, Count
 from .cells import is_code_of_a_number
-from .kinds import CLEAR_STDS, ColumnKind
+from .kinds import CLEAR_STDS, ColumnKind, clear_stds
 from .learned import LearnedColumn
-from .magnitudes import believed, bounds, clear_stds, magnitude_cell, scale, typical
+from .magnitudes import believed, bounds, magnitude_cell, scale, typical
 
 Floats = NDArray[np.float64]
 MOST_DECIMALS, USUAL_DECIMALS = 8, 2  # digits after the point that are counted; kept where none of them is clear

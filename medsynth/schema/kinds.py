@@ -53,13 +53,18 @@ class ColumnKind:
         return replace(self, codes=tuple(dict.fromkeys((*self.codes, *found))))
 
 
+def clear_stds(tests: int, chance: float = 0.05) -> float:
+    """So many standard deviations noise passes in any of so many tests with a chance of at most `chance`."""
+    return math.sqrt(2 * math.log(tests / chance))
+
+
 def code_threshold(std: float, tests: int, *, target: bool) -> float:
     """The noisy count of cells from which on a code of missing values is believed.
 
     Noise alone passes it in any of so many `tests` with a chance below FALSE_CODES; in the target, whose labels
     are never invented, below FALSE_TARGET_CODES.
     """
-    return std * math.sqrt(2 * math.log(tests / (FALSE_TARGET_CODES if target else FALSE_CODES)))
+    return std * clear_stds(tests, FALSE_TARGET_CODES if target else FALSE_CODES)
 
 
 def clear_codes(counts: Floats, std: float, cells: CellKinds, columns: int, *, target: bool) -> list[str]:

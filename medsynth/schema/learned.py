@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ..transforms.categorical import level_text
 from ..transforms.column import Column
 from .kinds import CLEAR_STDS, ColumnKind
 
@@ -86,7 +87,7 @@ class Learned:
         learned, column = self.columns[name], self.schema.columns[name]
         if not column.categorical:
             return "numbers"
-        words = [str(level).lower() if isinstance(level, bool) else str(level) for level in column.levels]
+        words = map(level_text, column.levels)
         each = (f"{word} (about {_percent(learned.kept.get(word, learned.rest), rows)})" for word in words)
         return f"{len(column.levels)} classes, {_listed(each)}"
 

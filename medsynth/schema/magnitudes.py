@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .kinds import CLEAR_STDS
+from .kinds import CLEAR_STDS, clear_stds
 
 Floats = NDArray[np.float64]
 HALF_OCTAVES = np.arange(-40, 61)  # half octaves: magnitudes from 2^-20 to 2^30
@@ -64,11 +64,6 @@ def _likeliest(counts: Floats, std: float, mass: float) -> tuple[int, int, float
         best = max(best, (start, width, float(odds[start])), key=lambda found: found[2])
     first, width, _ = best
     return first, width, float(counts[first : first + width].sum()) / (std * math.sqrt(width))
-
-
-def clear_stds(cells: int) -> float:
-    """So many standard deviations noise passes in any of so many cells with a chance of at most 5 %."""
-    return math.sqrt(2 * math.log(cells / 0.05))
 
 
 def believed(counts: Floats, std: float, stds: float = CLEAR_STDS) -> Floats:

@@ -8,7 +8,7 @@ import yaml
 
 from ..io.table import Kind
 from ..transforms.registry import KINDS
-from .header import doubtful, person_keys, row_keys
+from .header import keys as keys_by_name
 
 _HEAD = """\
 # Drafted from column names and from what their cells are: confirm each kind, since the cells are private.
@@ -21,7 +21,7 @@ _KEY = '{kind: identifier, shape: "########"}  # rows that share a person: name 
 
 def draft(name: str, kinds: Mapping[str, Kind]) -> str:
     """YAML text of an unfinished schema. `kinds`: column name to "int", "float" or "text", in the table's order."""
-    known = [key for key in (*person_keys(kinds), *row_keys(kinds)) if not doubtful(key)]
+    known = keys_by_name(kinds)
     last = next((name for name in reversed(list(kinds)) if name not in known), list(kinds)[-1])
     target = yaml.safe_dump({"target": last}, allow_unicode=True).strip()
     keys = (yaml.safe_dump({key: None}, allow_unicode=True, width=10_000).rsplit(":", 1)[0] for key in kinds)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError, did_you_mean
+from .categorical import level_text
 from .column_set import ColumnSet
 
 Range = tuple[int, int]  # of codes, both ends included
@@ -35,7 +36,7 @@ def _text(value: object) -> str:
         return "..".join(_text(end) for end in value)
     if isinstance(value, list | tuple | set | frozenset):
         return ",".join(sorted(map(_text, value)) if isinstance(value, set | frozenset) else map(_text, value))
-    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return "" if value is None else level_text(value)
 
 
 def parse(where: Where, schema: ColumnSet) -> dict[str, tuple[Range, ...]]:
