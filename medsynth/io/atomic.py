@@ -49,8 +49,9 @@ def check_outputs(*outputs: Path, inputs: tuple[Path, ...] = (), force: bool) ->
     """
     places = {path: path.parent.resolve() / path.name for path in outputs}
     for k, path in enumerate(outputs):
-        refuse_existing(path, force=force or any(_same(path, other) for other in inputs))
-        if any(_same(path, other) for other in inputs):
+        is_read = any(_same(path, other) for other in inputs)
+        refuse_existing(path, force=force or is_read)
+        if is_read:
             raise MedsynthError(f"{path} is read by this command, and would be written over. Choose another `output`.")
         if places[path] in [places[other] for other in outputs[:k]]:
             raise MedsynthError(f"{path} would be written twice by this command. Choose another `output`.")

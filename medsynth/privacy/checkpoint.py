@@ -93,10 +93,11 @@ class Checkpoint:
         while place + RECORD_HEAD.size <= len(content):
             length, digest = RECORD_HEAD.unpack_from(content, place)
             body = content[place + RECORD_HEAD.size : place + RECORD_HEAD.size + min(length, MAX_RECORD_BYTES)]
-            if len(body) < length <= MAX_RECORD_BYTES or (place and hashlib.sha256(body).digest() != digest):
+            intact = hashlib.sha256(body).digest() == digest
+            if len(body) < length <= MAX_RECORD_BYTES or (place and not intact):
                 break  # half-written at a crash, and used by nobody
             try:
-                if hashlib.sha256(body).digest() != digest:
+                if not intact:
                     raise ValueError("the first record is none")
                 self._take(body, first=not place)
             except (LookupError, RecursionError, TypeError, ValueError, struct.error, SafetensorError):

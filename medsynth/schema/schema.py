@@ -103,12 +103,13 @@ class Schema(BaseModel):
     @property
     def core(self) -> Schema:
         """What a model learns: this schema without its rules, the columns that they define, and identifiers."""
-        defined = {rule.defines for rule in self.parsed_rules}
+        rules = self.parsed_rules
+        defined = {rule.defines for rule in rules}
         columns = {name: c for name, c in self.columns.items() if c.modelled and name not in defined}
         left = {"columns": columns, "rules": (), "unit": None, "max_rows": None, "constant": ()}
         core = self.model_copy(update=left)
         core._definitions = {}
-        for rule in self.parsed_rules:
+        for rule in rules:
             name, read = rule.defines, sorted(rule.columns)
             if not name or not rule.formula or not rule.columns <= set(columns):
                 continue

@@ -26,8 +26,8 @@ def missing_codes(column: pd.Series) -> frozenset[str]:
     if not is_number(column[~column.isin(gone | words)]):
         return frozenset(gone)
     gone |= words
-    values = pd.to_numeric(pd.Series([t for t in counts.index if t not in gone], dtype=object), errors="coerce")
     texts = [t for t in counts.index if t not in gone]
+    values = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce")
     known = values[~values.isin(NUMBERS)]
     if known.nunique() < 2:
         return frozenset(gone)

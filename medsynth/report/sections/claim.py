@@ -46,7 +46,7 @@ def privacy(model: Model) -> Claim | None:
     """The claim of `model`, or None where it makes none."""
     if model.epsilon is None or not model.claims:
         return None
-    ledger, delta = model.ledger, model.ledger.delta
+    ledger, delta, count = model.ledger, model.ledger.delta, units(model)
     pairs = _pairs(model)
     # The generic bound holds for whatever is (epsilon, delta)-private; the ledger's own curve is much tighter.
     generic = (math.exp(model.epsilon) + delta) / (1 + math.exp(model.epsilon))
@@ -54,8 +54,8 @@ def privacy(model: Model) -> Claim | None:
         sentence=claim(model),
         epsilon=model.epsilon,
         delta=delta,
-        delta_times_units=delta * units(model),
-        units=units(model),
+        delta_times_units=delta * count,
+        units=count,
         rows=model.rows,
         rows_declared=model.rows_declared,
         relation=ledger.relation,
