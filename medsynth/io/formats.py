@@ -65,11 +65,16 @@ def named(folder: Path, name: str) -> Path | None:
 
 
 def check_regular(path: Path) -> None:
-    """Raises TableError for a device or a pipe, which cannot be read twice. What is not there is not its business."""
+    """Raises TableError for a device or a pipe, which cannot be read twice, and for a name that no file can have.
+
+    What is not there is not its business.
+    """
     try:
         mode = path.stat().st_mode
-    except (OSError, ValueError):
+    except OSError:
         return
+    except ValueError:
+        raise TableError("The table's name holds a null character, or others of no file's name. Name a file.") from None
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise TableError(f"{path} is a device or a pipe. Copy its content into a file, and name that.")
 

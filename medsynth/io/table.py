@@ -73,10 +73,6 @@ def read(path: Path | str, encoding: str | None = None) -> Table:
         raise TableError(f"{path} is packed, and damaged. Copy it again, or pack it anew.") from None
     except OSError as error:
         raise TableError(f"{path} cannot be read ({error.strerror or 'damaged'}).") from None
-    except ValueError as error:
-        if "null" not in str(error):
-            raise
-        raise TableError("The table's name holds a null character. Name a file.") from None
 
 
 def _read_parquet(path: Path) -> Table:
