@@ -18,7 +18,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import venv
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ import pandas as pd
 import panel_bins
 import panel_data
 import resumable
+from environments import python_of
 
 DELTA = 1e-5
 FIELDS = ["table", "method", "epsilon", "seed", "mean", "best", "one_way", "two_way", "three_way", "one_way_quantile",
@@ -34,26 +34,10 @@ FIELDS = ["table", "method", "epsilon", "seed", "mean", "best", "one_way", "two_
           "state"]  # fmt: skip
 PRIVATE_PGM = "https://github.com/ryan112358/private-pgm"
 COMMIT = "41b5346afd0bbad2656bf505b1006508f5a232ec"  # 5 June 2024, the last that runs on NumPy alone
-PACKAGES = {
-    "pgm": ["numpy==1.26.4", "pandas==2.1.0", "scipy==1.13.1", "networkx==2.8.8"],
-    "dpmm": ["dpmm==0.1.9"],
-    "smartnoise": ["smartnoise-synth==1.0.8", "torch==2.13.0"],
-}
 TOOLS = ["pgm-aim", "pgm-mst", "dpmm-aim", "dpmm-mst", "dpmm-privbayes", "smartnoise-dpctgan", "smartnoise-patectgan"]
 QUANTILES = "-quantiles"  # the tool gets the training rows' quantiles as bins, at no charge
 METHODS = ["medsynth", "bootstrap", *TOOLS, *(tool + QUANTILES for tool in TOOLS)]
 SETTINGS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-
-
-def python_of(tool: str, folder: Path) -> Path:
-    """The interpreter of a tool's environment, made where it is missing."""
-    package = tool.split("-")[0]
-    place = folder / package
-    if not (place / "made").exists():
-        venv.create(place, with_pip=True)
-        subprocess.run([place / "bin" / "pip", "install", "--quiet", *PACKAGES[package]], check=True)
-        (place / "made").touch()
-    return place / "bin" / "python"
 
 
 def checkout(folder: Path) -> str:

@@ -16,30 +16,15 @@ import subprocess
 import sys
 import tempfile
 import time
-import venv
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import utility
+from environments import python_of
 
-PACKAGES = {
-    "dpmm": ["dpmm==0.1.9"],
-    "smartnoise": ["smartnoise-synth==1.0.8", "torch==2.13.0"],
-}
 PEERS = ["dpmm-mst", "dpmm-privbayes", "dpmm-aim", "smartnoise-mst", "smartnoise-dpctgan", "smartnoise-patectgan"]
-
-
-def python_of(peer: str, folder: Path) -> Path:
-    """The interpreter of a peer's environment, made where it is missing."""
-    package = peer.split("-")[0]
-    place = folder / package
-    if not (place / "made").exists():
-        venv.create(place, with_pip=True)
-        subprocess.run([place / "bin" / "pip", "install", "--quiet", *PACKAGES[package]], check=True)
-        (place / "made").touch()
-    return place / "bin" / "python"
 
 
 def domain(schema: Any, train: pd.DataFrame) -> dict[str, dict[str, Any]]:
