@@ -24,6 +24,14 @@ settings.register_profile("patient", deadline=None, suppress_health_check=[Healt
 settings.load_profile("patient")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the slow parameters that `nightly_for` names."""
+    for item in items:
+        slow = [name for marker in item.iter_markers("nightly_for") for name in marker.args]
+        if isinstance(item, pytest.Function) and slow and item.callspec.id in slow:
+            item.add_marker("nightly")
+
+
 @pytest.fixture(autouse=True, scope="session")
 def composed_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Compose the same events once in a session, for all tests and workers: plans of dp-gan take some ten seconds.

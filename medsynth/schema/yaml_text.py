@@ -10,11 +10,21 @@ import yaml
 from ..errors import SchemaError
 
 MAX_VALUES = 1_000_000  # of a text, aliases followed
+MAX_DEPTH = 100  # of brackets within brackets
 UNFINISHED = re.compile(r"\bTODO\b")
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader with YAML 1.2's plain words. Duplicate keys are errors, which PyYAML itself does not check."""
+    """SafeLoader with YAML 1.2's plain words. Duplicate keys are errors, which PyYAML itself does not check.
+
+    So is a text nested more than MAX_DEPTH deep: the scanner takes time by the square of the depth.
+    """
+
+    def fetch_flow_collection_start(self, token: Any) -> None:
+        """Take an opening bracket, if they are not too many."""
+        if self.flow_level >= MAX_DEPTH:
+            raise yaml.scanner.ScannerError(None, None, "nested too deeply", self.get_mark())
+        super().fetch_flow_collection_start(token)
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
 
@@ -81,7 +91,7 @@ def unfinished_lines(text: str) -> list[int]:
     if not UNFINISHED.search(text):
         return []  # a second pass over the text takes as long as the first
     try:
-        tokens = [token for token in yaml.scan(text) if isinstance(token, yaml.ScalarToken)]
+        tokens = [token for token in yaml.scan(text, Loader=_Loader) if isinstance(token, yaml.ScalarToken)]
     except yaml.YAMLError:
         return []  # parse_yaml names the place
     return list(dict.fromkeys(t.start_mark.line + 1 for t in tokens if t.plain and UNFINISHED.search(t.value)))

@@ -151,6 +151,7 @@ FAULTS: list[tuple[Callable[[Patch], None], list[str]]] = [
 ]
 
 
+@pytest.mark.nightly_for("halved_noise-kinds, levels and formats")
 @pytest.mark.parametrize(
     ("fault", "name"),
     [pytest.param(fault, name, id=f"{fault.__name__}-{name}") for fault, names in FAULTS for name in names],

@@ -46,6 +46,7 @@ def proven(trials: int) -> float:
     return found.proven_epsilon
 
 
+@pytest.mark.nightly
 @pytest.mark.statistical
 def test_lots_prove_most_of_their_claim_and_never_more() -> None:
     """The seed is fixed; the chance that the bound lies above the truth is 1e-3 by the confidence."""
@@ -66,6 +67,7 @@ def test_the_plans_own_curve_proves_the_plan() -> None:
     assert proven_epsilon(plan, errors, 1e-5) == pytest.approx(plan.epsilon, rel=0.05)
 
 
+@pytest.mark.nightly_for("dp-gan")
 @pytest.mark.parametrize("method", ["dp-cgan", "dp-gan"])
 def test_whole_fits_of_methods_that_sample_lots_are_watched(method: str) -> None:
     fits = WholeFits.of(method, EXAMPLE)

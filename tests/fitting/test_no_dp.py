@@ -20,6 +20,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 STAMP = "NOT DIFFERENTIALLY PRIVATE"
 
 
+@pytest.mark.nightly_for("dp-gan")
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_has_an_upper_bound_without_a_claim(
     method: Any, cohort: pd.DataFrame, clinic: Schema, tmp_path: Path

@@ -163,6 +163,7 @@ def test_a_vault_refuses_units_that_the_ledger_does_not_state() -> None:
 
 
 @pytest.mark.statistical
+@pytest.mark.nightly_for("dp-gan")
 @pytest.mark.parametrize("method", CLAIMING)
 def test_a_fit_per_patient(method: str, quick: None, seeded_entropy: None, tmp_path: Path) -> None:
     """The seed is fixed: it cannot fail by chance."""
@@ -274,6 +275,7 @@ def ward(rows: int = 3000) -> pd.DataFrame:
 
 
 @pytest.mark.statistical
+@pytest.mark.nightly_for("dp-cgan")
 @pytest.mark.parametrize("method", ["warm-dp-cgan", "dp-cgan"])
 def test_constant_columns_stay_over_a_patients_rows(method: str, seeded_entropy: None) -> None:
     """And the rest is drawn given them: the target depends on sex in first and in later rows alike.

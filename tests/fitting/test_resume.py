@@ -22,6 +22,7 @@ class Killed(BaseException):
     """Stands for the end of the process."""
 
 
+@pytest.mark.nightly_for("learned-dp-gan")
 @pytest.mark.parametrize("method", CLAIMING)
 @pytest.mark.parametrize("declared", [True, False], ids=["schema", "learned"])
 def test_a_resumed_fit_draws_no_release_twice_and_ends_in_the_same_model(

@@ -1,5 +1,6 @@
 """Conditional samples are those rows of unconditional ones that meet the condition."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import medsynth
 from medsynth import rng
 from medsynth.errors import UsageError
 from medsynth.methods.warm_dp_cgan import method as warm_dp_cgan
+from medsynth.methods.warm_dp_cgan.budget_rule import allocate
 from medsynth.schema import Schema
 from medsynth.transforms.conditions import parse
 
@@ -19,7 +21,7 @@ from medsynth.transforms.conditions import parse
 def model() -> Any:
     schema = Schema.from_yaml(simulate.schema_text())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(warm_dp_cgan, "STEPS_PER_ROUND", 50)
+        patch.setattr(warm_dp_cgan, "allocate", lambda *facts: replace(allocate(*facts), steps=150))
         patch.setattr(rng, "system_entropy", lambda: rng.SeededEntropy(0))
         return medsynth.fit(simulate.cohort(3000, 7), epsilon=20, schema=schema, rows=3000, seed=1)
 

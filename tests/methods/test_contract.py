@@ -125,6 +125,7 @@ def test_public_seeds_repeat_only_what_is_public(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.statistical
+@pytest.mark.nightly_for("dp-gan")
 @pytest.mark.parametrize("method", CLAIMING)
 def test_the_classes_are_learned(
     method: str, monkeypatch: pytest.MonkeyPatch, other_defaults: Any, seeded_entropy: None
