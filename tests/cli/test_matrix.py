@@ -186,7 +186,7 @@ YAML = {
         "  sex: {kind: categorical, unknown: o, hierarchy: {a: " + "[" * 300 + "]" * 300 + "}}",
         "YAML",
     ),
-    "deep codes": ("decimals: 1", "decimals: 1, missing: " + "[" * 200 + "]" * 200, "dose"),
+    "deep codes": ("decimals: 1", "decimals: 1, missing: " + "[" * 90 + "]" * 90, "dose"),
     "no number": ("name: small", "name: !!int zz", "YAML"),
     "no decimal": ("name: small", "name: !!float zz", "YAML"),
     "no truth": ("name: small", "name: !!bool zz", "YAML"),
