@@ -116,7 +116,7 @@ class _Fit:
         stream = torch_stream(self.seed, "critic")
         count = self.allocation.critic_features
         critic = Critic(start.bins, self.columns, self.given, self.schema.names, count, stream)
-        return critic.to(device).measure(self.vault, CRITIC_GRADIENTS, self.plan.noise(CRITIC_GRADIENTS))
+        return critic.measure(self.vault, CRITIC_GRADIENTS, self.plan.noise(CRITIC_GRADIENTS), device)
 
     def fit_in_rounds(
         self,

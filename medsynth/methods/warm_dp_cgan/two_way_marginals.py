@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,37 +73,111 @@ class TwoWayMarginal:
 
 
 class _ExpectedTables:
-    """Expected tables of pairs, as functions of the mixture's shares."""
+    """Expected tables of pairs, as functions of the shares of a mixture, which has their columns.
 
-    def __init__(self, pairs: list[ColumnPair], totals: Floats, device: torch.device) -> None:
-        self.pairs = pairs
-        self.totals = torch.tensor(totals, dtype=torch.float32, device=device)
+    Tables of one shape are computed at once: `groups` are the places of their pairs in the list.
+    """
+
+    def __init__(self, pairs: Sequence[ColumnPair], totals: Floats, mixture: MixtureOfProducts) -> None:
+        device = mixture.base.device
+        self._totals = torch.tensor(totals, dtype=torch.float32, device=device)[:, None, None]
         parts = {p.one: p.part_one for p in pairs} | {p.other: p.part_other for p in pairs}
-        self.hot = {
-            name: torch.nn.functional.one_hot(torch.from_numpy(part)).float().to(device) for name, part in parts.items()
-        }
+        sizes = {name: int(part.max()) + 1 for name, part in parts.items()}
+        first = dict(zip(sizes, np.cumsum([0, *sizes.values()]).tolist(), strict=False))
+        self._coarse_bins = sum(sizes.values())
+        place = np.full(mixture.base.shape[1], self._coarse_bins)  # of a column that is in no pair: in none
+        for name, part in parts.items():
+            place[mixture.spans[name]] = first[name] + part
+        self._place = torch.from_numpy(place).to(device)
+        shapes: dict[tuple[int, int], list[int]] = {}
+        for k, p in enumerate(pairs):
+            shapes.setdefault((sizes[p.one], sizes[p.other]), []).append(k)
+        self.groups = list(shapes.values())
+        self._rows = [
+            tuple(
+                torch.tensor([[first[name] + bin_ for bin_ in range(sizes[name])] for name in names], device=device)
+                for names in zip(*((pairs[k].one, pairs[k].other) for k in group), strict=True)
+            )
+            for group in self.groups
+        ]
 
-    def tables(self, shares: dict[str, Tensor]) -> list[Tensor]:
-        """(classes, bins, bins) of each pair: class totals times the mean over latent points of outer products."""
-        coarse = {name: shares[name] @ hot for name, hot in self.hot.items()}
-        made = []
-        for p in self.pairs:
-            mean = torch.einsum("zka,zkb->kab", coarse[p.one], coarse[p.other]) / len(coarse[p.one])
-            made.append(self.totals[:, None, None] * mean)
-        return made
+    def tables(self, shares: Tensor) -> list[Tensor]:
+        """(pairs, classes, bins, bins) of each group, from (all bins, classes, points): class totals times the mean
+        over latent points of outer products.
+        """
+        coarse = shares.new_zeros(self._coarse_bins + 1, *shares.shape[1:]).index_add(0, self._place, shares)
+        return [
+            self._totals / shares.shape[-1] * torch.einsum("nakz,nbkz->nkab", coarse[one], coarse[other])
+            for one, other in self._rows
+        ]
 
 
-def expected_tables(mixture: MixtureOfProducts, totals: Floats, pairs: list[ColumnPair]) -> dict[str, Floats]:
+def expected_tables(mixture: MixtureOfProducts, totals: Floats, pairs: Sequence[ColumnPair]) -> dict[str, Floats]:
     """What the generator expects of each pair's table."""
+    part = mixture.part({name for pair in pairs for name in (pair.one, pair.other)})
+    expected = _ExpectedTables(pairs, totals, part)
     with torch.no_grad():
-        tables = _ExpectedTables(pairs, totals, mixture.base.device).tables(mixture.shares(mixture.residual()))
-    return {p.key: t.double().cpu().numpy() for p, t in zip(pairs, tables, strict=True)}
+        groups = expected.tables(part.by_bin()[1])
+    found = {
+        k: table
+        for group, tables in zip(expected.groups, groups, strict=True)
+        for k, table in zip(group, tables.double().cpu().numpy(), strict=True)
+    }
+    return {pair.key: found[k] for k, pair in enumerate(pairs)}
+
+
+class _Loss:
+    """Squared errors of what the columns of a mixture expect, in variances of the noise of what was measured."""
+
+    def __init__(
+        self, mixture: MixtureOfProducts, start: ClassMarginals, measured: Sequence[TwoWayMarginal],
+        sums: FeatureSums | None, derived: ExpectedDerived,
+    ) -> None:  # fmt: skip
+        def tensor(values: Floats) -> Tensor:
+            return torch.tensor(values, dtype=torch.float32, device=mixture.base.device)
+
+        self._sizes, self._names, self._derived = mixture.sizes, mixture.names, derived
+        self._rows = tensor(start.totals)
+        self._features = (sums, sums.critic.expectation(mixture)) if sums else None
+        self._own = [self._marginals(start, self._names, tensor)]
+        self._own += [self._marginals(start, [name], tensor) for name in derived.inputs]
+        self._expected = _ExpectedTables([m.pair for m in measured], start.totals, mixture)
+        self._tables = [
+            (tensor(np.stack([measured[k].table for k in group])), tensor(np.array([measured[k].std for k in group])))
+            for group in self._expected.groups
+        ]
+
+    @staticmethod
+    def _marginals(
+        start: ClassMarginals, names: Sequence[str], tensor: Callable[[Floats], Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Of columns side by side: shares by class, (bins, classes), and the noise of a cell and of a bin."""
+        sizes = [start.base[name].shape[1] for name in names]
+        noise = [np.repeat([std[name] for name in names], sizes) for std in (start.std, start.whole_std)]
+        shares = np.exp(np.concatenate([start.base[name] for name in names], 1)).T
+        return tensor(shares), tensor(noise[0]), tensor(noise[1])
+
+    def of(self, shares: Tensor) -> Tensor:
+        """From p(bin | point, class), (all bins, classes, points)."""
+        each = dict(zip(self._names, shares.permute(2, 1, 0).split(self._sizes, -1), strict=True))
+        means = [shares.mean(-1), *(share.T for share in self._derived.shares(each).values())]
+        loss = shares.new_zeros(())
+        for mean, (before, std, whole_std) in zip(means, self._own, strict=True):
+            gap = self._rows * (mean - before)
+            loss = loss + ((gap / std[:, None]).square().sum() + (gap.sum(1) / whole_std).square().sum()) / 2
+        for guess, (table, std) in zip(self._expected.tables(shares), self._tables, strict=True):
+            loss = loss + ((table - guess) / std[:, None, None, None]).square().sum() / 2
+        if self._features:
+            sums, expected = self._features
+            gap = sums.totals - self._rows[:, None] * expected.of(shares)
+            loss = loss + gap.square().sum() / (2 * sums.std**2)
+        return loss
 
 
 def fit(
     mixture: MixtureOfProducts,
     start: ClassMarginals,
-    measured: list[TwoWayMarginal],
+    measured: Sequence[TwoWayMarginal],
     steps: int,
     sums: FeatureSums | None,
     derived: ExpectedDerived,
@@ -112,30 +186,19 @@ def fit(
     """Fit the residual to the noisy measurements, each weighted by its noise; columns keep their shares, by class too.
 
     A normal prior keeps residuals near zero, so that cells whose rows are few against the noise stay as they were.
+    Columns that are in no measurement but their own have no residual, and cost nothing.
     """
-    device = mixture.base.device
-    expected = _ExpectedTables([m.pair for m in measured], start.totals, device)
-    tables = [torch.tensor(m.table, dtype=torch.float32, device=device) for m in measured]
-    rows = torch.tensor(start.totals, dtype=torch.float32, device=device)[:, None]
-    shares_before = {name: torch.tensor(b, dtype=torch.float32, device=device).exp() for name, b in start.base.items()}
-    parameters = list(mixture.net.parameters())
-    adam = torch.optim.Adam(parameters, LEARNING_RATE, betas=(0.9, 0.99))
+    read = {name for m in measured for name in (m.pair.one, m.pair.other)}
+    read |= {name for inputs in derived.inputs.values() for name in inputs}
+    part = mixture.part(read | (sums.critic.columns_read if sums else set()))
+    loss = _Loss(part, start, measured, sums, derived)
+    adam = torch.optim.Adam(part.net.parameters(), LEARNING_RATE, betas=(0.9, 0.99))
     for step in range(steps):
         adam.param_groups[0]["lr"] = LEARNING_RATE * min(1.0, 1.5 * (1 - step / steps))
-        residual = mixture.residual()
-        shares = mixture.shares(residual)
-        loss = residual.square().mean(0).sum() / (2 * RESIDUAL_PRIOR_STD**2)
-        means = {name: share.mean(0) for name, share in shares.items()} | derived.shares(shares)
-        for name, share in means.items():
-            gap = rows * (share - shares_before[name])
-            loss = loss + gap.square().sum() / (2 * start.std[name] ** 2)
-            loss = loss + gap.sum(0).square().sum() / (2 * start.whole_std[name] ** 2)
-        for m, table, guess in zip(measured, tables, expected.tables(shares), strict=True):
-            loss = loss + (table - guess).square().sum() / (2 * m.std**2)
-        if sums:
-            gap = sums.totals - rows * sums.critic.expected(shares)
-            loss = loss + gap.square().sum() / (2 * sums.std**2)
+        residual, shares = part.by_bin()
+        total = loss.of(shares) + residual.square().mean(-1).sum() / (2 * RESIDUAL_PRIOR_STD**2)
         adam.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        total.backward()  # type: ignore[no-untyped-call]
         adam.step()
         progress(step + 1, steps)
+    mixture.take_back(part)
