@@ -127,8 +127,8 @@ class ExpectedFeatures:
     def of(self, shares: Tensor) -> Tensor:
         """Of each class, (classes, 2 * count), from p(bin | point, class), (all bins, classes, points)."""
         parts = torch.sparse.mm(self.matrix, shares.flatten(1)).reshape(2, -1, self.count, *shares.shape[1:])
-        real, imaginary = parts[0, 0], parts[1, 0]
-        for c, s in zip(parts[0, 1:], parts[1, 1:], strict=True):
+        (real, *cosines), (imaginary, *sines) = (part.unbind() for part in parts.unbind())
+        for c, s in zip(cosines, sines, strict=True):
             real, imaginary = real * c - imaginary * s, real * s + imaginary * c
         return torch.cat([real.mean(-1), imaginary.mean(-1)]).T / math.sqrt(self.count)
 

@@ -93,22 +93,22 @@ class _ExpectedTables:
         for k, p in enumerate(pairs):
             shapes.setdefault((sizes[p.one], sizes[p.other]), []).append(k)
         self.groups = list(shapes.values())
-        self._rows = [
-            tuple(
-                torch.tensor([[first[name] + bin_ for bin_ in range(sizes[name])] for name in names], device=device)
-                for names in zip(*((pairs[k].one, pairs[k].other) for k in group), strict=True)
-            )
-            for group in self.groups
-        ]
+        self._shapes = [(len(group), size) for shape, group in shapes.items() for size in shape]
+        sides = [name for group in self.groups for name in (*(pairs[k].one for k in group), *(pairs[k].other for k in group))]
+        rows = [np.arange(first[name], first[name] + sizes[name]) for name in sides]
+        self._rows = torch.from_numpy(np.concatenate(rows or [np.empty(0, np.int64)])).to(device)
 
     def tables(self, shares: Tensor) -> list[Tensor]:
         """(pairs, classes, bins, bins) of each group, from (all bins, classes, points): class totals times the mean
         over latent points of outer products.
         """
         coarse = shares.new_zeros(self._coarse_bins + 1, *shares.shape[1:]).index_add(0, self._place, shares)
+        parts = coarse.index_select(0, self._rows).split([count * size for count, size in self._shapes])
+        sides = [part.unflatten(0, shape) for part, shape in zip(parts, self._shapes, strict=True)]
+        scale = self._totals / shares.shape[-1]
         return [
-            self._totals / shares.shape[-1] * torch.einsum("nakz,nbkz->nkab", coarse[one], coarse[other])
-            for one, other in self._rows
+            scale * torch.einsum("nakz,nbkz->nkab", one, other)
+            for one, other in zip(sides[::2], sides[1::2], strict=True)
         ]
 
 
