@@ -92,7 +92,7 @@ class MixtureOfProducts:
 
     def shares(self, residual: Tensor) -> dict[str, Tensor]:
         """p(bin | latent point, class) of every column: (points, classes, bins)."""
-        logits = (self.base + residual).split(self.sizes, -1)  # slices would each have a gradient of full size
+        logits = torch.split(self.base + residual, self.sizes, -1)  # slices would each have a gradient of full size
         return {name: torch.softmax(part, -1) for name, part in zip(self.spans, logits, strict=True)}
 
     def part(self, names: Collection[str]) -> MixtureOfProducts:
@@ -118,7 +118,7 @@ class MixtureOfProducts:
             for whole, own in zip(self._last(), part._last(), strict=True):
                 whole[rows] = own
 
-    def _last(self) -> list[Tensor]:
+    def _last(self) -> list[nn.Parameter]:
         """The last layer's weight and bias, all bins first."""
         return list(self.net.parameters())[-2:]
 
@@ -130,12 +130,12 @@ class MixtureOfProducts:
     def by_bin(self) -> tuple[Tensor, Tensor]:
         """Residuals and shares with the bins first, (all bins, classes, points) each: quicker where columns are many."""
         points, (weight, bias) = len(self.latent), self._last()
-        hidden = self.net.hidden(self.inputs()).unflatten(0, (points, self.classes)).transpose(0, 1).flatten(0, 1)
-        residual = torch.addmm(bias[:, None], weight, hidden.T).unflatten(1, (self.classes, points))
+        hidden = self.net.hidden(self.inputs()).reshape(points, self.classes, -1).transpose(0, 1).flatten(0, 1)
+        residual = torch.addmm(bias[:, None], weight, hidden.T).reshape(-1, self.classes, points)
         runs = [(size, len(list(run))) for size, run in itertools.groupby(self.sizes)]
-        parts = (residual + self.base.T[:, :, None]).split([size * count for size, count in runs])
+        parts = torch.split(residual + self.base.T[:, :, None], [size * count for size, count in runs])
         shares = [
-            torch.softmax(part.unflatten(0, (count, size)), 1).flatten(0, 1)
+            torch.softmax(part.reshape(count, size, self.classes, points), 1).flatten(0, 1)
             for part, (size, count) in zip(parts, runs, strict=True)
         ]
         return residual, torch.cat(shares)

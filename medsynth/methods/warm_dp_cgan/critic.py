@@ -20,8 +20,8 @@ from ...privacy.networks import Mlp
 from ...privacy.vault import CellMap, Codes, Vault
 from ..shared.bins import Bins
 from ..shared.mixture import MixtureOfProducts
+from .budget_rule import COLUMNS_READ
 
-COLUMNS_READ = 3  # by a feature
 LARGEST_SCALE = 3.0  # standard deviation of the phases of the largest frequencies; the smallest have one over it
 TURN = 1 << 16  # phases are whole multiples of so small a part of a turn: their sums are exact, their cosines a table
 CLIPPING_NORM = 1.0  # features have norm one, so that clipping changes nothing
@@ -66,7 +66,7 @@ class Critic:
     @property
     def columns_read(self) -> set[str]:
         """The names of the columns that some frequency reads."""
-        return {self.names[j] for j in self.chosen.unique().tolist()}
+        return {self.names[j] for j in np.unique(self.chosen).tolist()}
 
     def features(self, codes: Codes) -> Tensor:
         """(rows, classes * 2 * count): the features in the place of the row's own class, zero elsewhere.
@@ -77,7 +77,7 @@ class Critic:
         column = codes[:, self.order.index(target) if target else 0]
         labels = torch.from_numpy(np.asarray(cells.cell_of(column), np.int64))
         places = torch.zeros(len(codes), len(self.names), dtype=torch.int64)
-        for j in self.chosen.unique().tolist():
+        for j in np.unique(self.chosen).tolist():
             column = codes[:, self.order.index(self.names[j])]
             places[:, j] = torch.from_numpy(self.bins[self.names[j]].cell_of(column) + int(self.starts[j]))
         turns = torch.zeros(len(codes), self.count, dtype=torch.int64)
