@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pandas as pd
+from pandas.api.types import infer_dtype
 
 from ..errors import UsageError
 
@@ -69,7 +70,8 @@ def _parquet(file: BinaryIO, parts: Iterable[pd.DataFrame]) -> None:
 
 def _storable(frame: pd.DataFrame) -> pd.DataFrame:
     """Columns of numbers beside codes that are words become words: Parquet's columns have one type."""
-    mixed = [name for name in frame if frame[name].dtype == object and frame[name].dropna().map(type).nunique() > 1]
+    words = [name for name in frame if frame[name].dtype == object]
+    mixed = [name for name in words if infer_dtype(frame[name], skipna=True).startswith("mixed")]
     return frame.assign(**{str(name): frame[name].map(str, na_action="ignore") for name in mixed})
 
 
