@@ -67,7 +67,7 @@ class Comparison:
 
     def truth(self, values: Values) -> Truth:
         """Of each row: (rows,)."""
-        one, other = np.broadcast_arrays(*(evaluate(side, values) for side in (self.left, self.right)))
+        one, other = (evaluate(side, values) for side in (self.left, self.right))
         if object in (one.dtype, other.dtype):
             one, other = (side if side.dtype == object else _texts(side) for side in (one, other))
             unknown = pd.isna(one) | pd.isna(other)

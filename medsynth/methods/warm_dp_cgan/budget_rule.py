@@ -11,7 +11,7 @@ CRITIC_NOISE = 0.01  # of a feature of the critic, as a share of the rows, beyon
 STEPS_PER_ROUND = 200  # of Adam, after each round but the last, or a third of the last one's where these are fewer
 FEWEST_POINTS, FEWEST_STEPS = 32, 300  # of a large table's generator
 MOST_CELLS = 1 << 22  # of the generator, points by classes by bins: beyond it memory and a step's time grow too large
-MOST_WORK = 3_000_000_000  # cells times steps, a minute or two: only tables of hundreds of columns come near it
+MOST_WORK = 6_000_000_000  # cells times steps, some two minutes: only tables of hundreds of columns come near it
 ASSUMED_CLASSES = 3  # where a schema is still to be learned, their number is not known
 
 
