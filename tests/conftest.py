@@ -99,7 +99,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, other_defaults: Callable[..., None]) 
 
     for name in registry.METHODS:  # a method that derives from another must not derive from the changed one for good
         registry.module(name, None)
-    monkeypatch.setattr(warm_dp_cgan, "STEPS_PER_ROUND", 5)
+    monkeypatch.setattr(budget_rule, "STEPS_PER_ROUND", 5)
     some = budget_rule.Allocation(count=3, steps=10, critic_share=0.1, critic_features=8)
     none = budget_rule.Allocation(count=0)
     monkeypatch.setattr(warm_dp_cgan, "allocate", lambda rows, columns, epsilon: some if columns > 3 else none)

@@ -6,9 +6,10 @@ import csv
 import itertools
 import re
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, TextIO
+from typing import Any, Literal, TextIO
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,7 @@ _INT = re.compile(r"[-+]?[0-9]{1,15}$")
 _WHOLE = re.compile(r"[-+]?([0-9]{1,15})(?:\.0*)?$")
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?$")
 _DECIMAL_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+$")
+BLOCK_ROWS = 256  # of a text file, whose fields are numbered at once
 LARGEST_WHOLE = 2.0**53  # whole floats below it are written as whole numbers: all of them are exact
 
 
@@ -126,32 +128,42 @@ def _parsed(file: TextIO, encoding: str, where: str) -> Table:
         raise TableError(f"{where}: the header is no text in {encoding}. Give the file's `encoding`, such as cp1252.")
     header = _check_header(tuple(name.strip() for name in first), where)
     columns = [_Column() for _ in header]
-    rows = 0
-    for record in reader:
-        if not record:
-            continue
-        rows += 1
-        if len(record) != len(header):
-            _check_text(record, where, reader.line_num)
-            raise TableError(
-                f"{where}, row {rows} (line {reader.line_num}): this row has "
-                f"{'fewer' if len(record) < len(header) else 'more'} fields than the header's {len(header)}. "
-                "Mend that line: a delimiter inside a value needs quotes around the value."
-            )
-        for column, field_ in zip(columns, record, strict=True):
-            if (code := column.index.get(field_)) is None:
-                _check_text([field_], where, reader.line_num)
-                code = column.index[field_] = len(column.index)
-            column.codes.append(code)
+    records, rows = _records(reader, len(header), where), 0
+    while block := list(itertools.islice(records, BLOCK_ROWS)):
+        rows += len(block)
+        for column, texts in zip(columns, zip(*block, strict=True), strict=True):
+            column.codes.extend(map(column.index.__getitem__, texts))
     check_rows(rows, where)
     return _table(columns, header, where, encoding, WrittenText(tuple(first), delimiter))
+
+
+def _records(reader: Any, fields: int, where: str) -> Iterator[list[str]]:
+    """The records that are left, each with so many fields, all of them text."""
+    for row, record in enumerate(filter(None, reader), 1):
+        if "\0" in "".join(record):
+            _check_text(record, where, reader.line_num)
+        if len(record) != fields:
+            raise TableError(
+                f"{where}, row {row} (line {reader.line_num}): this row has "
+                f"{'fewer' if len(record) < fields else 'more'} fields than the header's {fields}. "
+                "Mend that line: a delimiter inside a value needs quotes around the value."
+            )
+        yield record
+
+
+class _Numbers(dict[str, int]):
+    """The number of each distinct text: a new one gets the next."""
+
+    def __missing__(self, text: str) -> int:
+        self[text] = len(self)
+        return self[text]
 
 
 class _Column:
     """A column while it is read: each distinct field once, and the number of each row's field."""
 
     def __init__(self) -> None:
-        self.index: dict[str, int] = {}
+        self.index = _Numbers()
         self.codes = array("i")
 
     def of(self, texts: list[str]) -> pd.Series:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import bz2
+import csv
 import gzip
+import io
 import lzma
 import re
 from collections.abc import Callable, Iterable
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pandas as pd
+from pandas.api.types import infer_dtype
 
 from ..errors import UsageError
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
 WRITTEN = ("", ".csv", ".txt", ".gz", ".bz2", ".xz", ".parquet", ".pq")  # endings of tables that can be written
 NUMBER = re.compile(r"[-+]?[0-9]*[.,]?[0-9]*(?:[eE][-+]?[0-9]+)?")
+QUOTED = re.compile(r'[,"\r\n]')  # texts with one of these may need quotes
 PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
@@ -53,6 +57,30 @@ def write(file: BinaryIO, path: Path, frames: Iterable[pd.DataFrame], texts: Ite
         file.writelines(part.encode() for part in texts)
 
 
+def csv_text(cells: pd.DataFrame, *, header: bool) -> str:
+    """A table of texts as lines of a CSV file, as pandas and `csv` write them, in less than half of their time.
+
+    >>> csv_text(pd.DataFrame({"age": ["7", ""], "ward": ["A, B", "C"]}), header=True)
+    'age,ward\\n7,"A, B"\\n,C\\n'
+    """
+    alone = cells.shape[1] == 1
+    columns = [_quoted(cells.iloc[:, k].tolist(), alone) for k in range(cells.shape[1])]
+    names = [",".join(_quoted([str(name) for name in cells.columns], alone))] if header else []
+    return "".join(line + "\n" for line in (*names, *map(",".join, zip(*columns, strict=True))))
+
+
+def _quoted(texts: list[str], alone: bool) -> list[str]:
+    """Texts as `csv` writes them: most need no quotes. An empty text is quoted where it is `alone` in its line."""
+    if not alone and not QUOTED.search("".join(texts)):
+        return texts
+    known: dict[str, str] = {}
+    for text in dict.fromkeys(texts):
+        line = io.StringIO()
+        csv.writer(line, lineterminator="\n").writerow([text] if alone else [text, "-"])
+        known[text] = line.getvalue().removesuffix("\n" if alone else ",-\n")
+    return [known[text] for text in texts]
+
+
 def _parquet(file: BinaryIO, parts: Iterable[pd.DataFrame]) -> None:
     import pyarrow
     import pyarrow.parquet
@@ -69,7 +97,8 @@ def _parquet(file: BinaryIO, parts: Iterable[pd.DataFrame]) -> None:
 
 def _storable(frame: pd.DataFrame) -> pd.DataFrame:
     """Columns of numbers beside codes that are words become words: Parquet's columns have one type."""
-    mixed = [name for name in frame if frame[name].dtype == object and frame[name].dropna().map(type).nunique() > 1]
+    words = [name for name in frame if frame[name].dtype == object]
+    mixed = [name for name in words if infer_dtype(frame[name], skipna=True).startswith("mixed")]
     return frame.assign(**{str(name): frame[name].map(str, na_action="ignore") for name in mixed})
 
 

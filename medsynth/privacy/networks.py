@@ -56,9 +56,13 @@ class Mlp(nn.Module):
         """The pointwise activation."""
         return ACTIVATIONS[self.activation](x)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(rows, sizes[0]) to (rows, sizes[-1])."""
+    def hidden(self, x: Tensor) -> Tensor:
+        """What the last layer reads: (rows, sizes[0]) to (rows, sizes[-2])."""
         for layer in self.layers[:-1]:
             x = self.activate(layer(x))
-        result: Tensor = self.layers[-1](x)
+        return x
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(rows, sizes[0]) to (rows, sizes[-1])."""
+        result: Tensor = self.layers[-1](self.hidden(x))
         return result

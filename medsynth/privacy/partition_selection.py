@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -58,16 +58,25 @@ def queries() -> list[Query]:
     ]
 
 
+class Distinct(NamedTuple):
+    """The place of each row's text among a column's texts, (rows,); these, (texts,); and the place of each one's kind."""
+
+    place: NDArray[np.int32]
+    texts: NDArray[np.object_]
+    kinds: Integers
+
+
 class RawTable:
     """A table before it has a schema: its schema can be measured, and nothing else.
 
     `learning`: what is public of the measurements: codes of missing values, and columns that are keys by their name.
     """
 
-    __slots__ = ("__releases", "__table", "_keys", "_kinds", "_names", "_rows")
+    __slots__ = ("__read", "__releases", "__table", "_keys", "_kinds", "_names", "_rows")
 
     def __init__(self, table: Table, rows: int, releases: Releases, learning: Learning | None = None) -> None:
         self.__table, self.__releases = table, releases
+        self.__read: dict[str, Distinct] = {}
         learning = learning or Learning()
         self._names = tuple(name for name in table.header if name not in learning.keys)
         self._rows, self._kinds, self._keys = rows, CellKinds(learning.na_values), learning.keys
@@ -190,27 +199,29 @@ class RawTable:
     def _std(self, label: str, sensitivity: float) -> float:
         return self.__releases.event(label).multiplier * sensitivity
 
-    def __distinct(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.object_]]:
-        """The place of each row's text among the column's texts, and these."""
-        place, texts = pd.factorize(self.__table.cells[name], use_na_sentinel=False)
-        return place, np.asarray(texts, dtype=object)
+    def __distinct(self, name: str) -> Distinct:
+        """A column's texts, each with its kind, and the place of each row's text among them. Kept, for it is slow."""
+        if name not in self.__read:
+            place, found = pd.factorize(self.__table.cells[name], use_na_sentinel=False)
+            texts = np.asarray(found, dtype=object)
+            self.__read[name] = Distinct(place.astype(np.int32), texts, self._kinds.places(texts))
+        return self.__read[name]
 
     def __kinds(self, name: str) -> Integers:
         """Exact counts of the kinds of a column's cells."""
-        place, texts = self.__distinct(name)
-        kinds = self._kinds.places(texts)[place]
-        return np.bincount(kinds, minlength=len(self._kinds.names))
+        place, _, kinds = self.__distinct(name)
+        return np.bincount(kinds[place], minlength=len(self._kinds.names))
 
     def __level_counts(self, name: str, kind: ColumnKind) -> tuple[pd.Series, Integers]:
         """Exact counts of a column's levels, in the order of their texts, and of codes of missing values.
 
         Codes that are numbers count as levels. Of a column of numbers that has words, these alone are levels.
         """
-        place, texts = self.__distinct(name)
-        kinds = self._kinds.places(texts)
+        place, texts, kinds = self.__distinct(name)
         own = self._kinds.codes
-        coded = np.array([k < len(own) and not is_code_of_a_number(own[k]) for k in kinds], np.bool_)
-        words = np.array([self._kinds.names[k] in WORDS for k in kinds], np.bool_)
+        named = [code not in own or is_code_of_a_number(code) for code in self._kinds.names]
+        coded = ~np.array(named, np.bool_)[kinds]
+        words = np.array([kind in WORDS for kind in self._kinds.names], np.bool_)[kinds]
         levels = ~coded & (words | kind.may_have_levels)
         written = np.array([level_of(text, kind.cells) for text in texts], dtype=object)
         known = pd.Series(written[place][levels[place]], dtype=object)
@@ -219,8 +230,7 @@ class RawTable:
 
     def __magnitudes(self, name: str, kind: ColumnKind) -> Integers:
         """Exact counts of each magnitude of a column of numbers, then of codes of missing values."""
-        place, texts = self.__distinct(name)
-        codes = self._kinds.places(texts)
+        place, texts, codes = self.__distinct(name)
         cells = np.where(
             codes < len(self._kinds.codes), magnitudes.MAGNITUDES + codes, magnitudes.magnitude_cell(numbers_of(texts))
         )
@@ -228,7 +238,7 @@ class RawTable:
 
     def __decimals(self, name: str, kind: ColumnKind) -> Integers:
         """Exact counts of numbers with none, one, two, ... digits after the point, zeros at the end left out."""
-        place, texts = self.__distinct(name)
+        place, texts, _ = self.__distinct(name)
         numbers, most = numbers_of(texts), inference.MOST_DECIMALS
         digits = np.array([min(len(text.partition(".")[2].rstrip("0")), most) for text in texts], np.int64)
         known = np.isfinite(numbers)
@@ -237,8 +247,7 @@ class RawTable:
 
     def __years(self, name: str, kind: ColumnKind) -> Integers:
         """Exact counts of the years of a column of dates, then of codes of missing values."""
-        place, texts = self.__distinct(name)
-        codes = self._kinds.places(texts)
+        place, texts, codes = self.__distinct(name)
         years = inference.year_cell(np.array([ordinal(text, kind.form) for text in texts], np.float64))
         cells = np.where(codes < len(self._kinds.codes), inference.YEARS + codes, years)
         return np.bincount(cells[place], minlength=inference.YEARS + len(self._kinds.codes))

@@ -42,7 +42,7 @@ class CellMap(Protocol):
         """The cell of each row."""
 
 
-CHUNK_ROWS = 8192  # rows whose gradients are summed at once
+CHUNK_NUMBERS = 1 << 21  # features of rows whose gradients are summed at once: sums of whole numbers know no chunks
 DISTANCE_UNIT = 2.0**-20  # guesses of tables are rounded to it, so that distances are whole multiples of it
 LARGEST_GUESS = 2.0**40  # of rows in a table
 # The axes of a contingency table: a column, or several, and the map from their codes to cells; "" is any column.
@@ -132,7 +132,8 @@ class Vault:
         def draw(event: Event) -> Release:
             lot, total = self.__lot(event), list[LongSum]()
             # Microbatches need the lot at once; a sum over rows is one over chunks, so that memory is bounded.
-            size = CHUNK_ROWS if microbatches is None else max(len(lot), 1)
+            wide = sum(parameter.shape[-1] for parameter in critic.parameters())
+            size = max(1, CHUNK_NUMBERS // wide) if microbatches is None else max(len(lot), 1)
             grouped = () if microbatches is None else (self.__groups(len(lot), microbatches), microbatches)
             for k in range(0, max(len(lot), 1), size):
                 found = clipped_gradient_sum(critic, loss, features(lot[k : k + size]), bound, *grouped)

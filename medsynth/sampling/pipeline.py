@@ -14,6 +14,7 @@ from ..artifact import Model, load
 from ..errors import ArtifactError, MedsynthError, UsageError
 from ..methods import registry
 from ..methods.settings import restored_settings
+from ..io.writer import csv_text
 from ..rng import numpy_stream, stream_seed
 from ..transforms.conditions import Range, Where, hull, met, parse
 from ..transforms.table_codec import csv_cells, decode
@@ -144,8 +145,7 @@ def csv_chunks(
 ) -> Iterator[str]:
     """That text in chunks, so that any number of rows is sampled in constant memory."""
     for k, codes in enumerate(_chunks(model, n, seed, where, balance)):
-        text: str = csv_cells(codes, model.schema).to_csv(index=False, header=k == 0, lineterminator="\n")
-        yield text
+        yield csv_text(csv_cells(codes, model.schema), header=k == 0)
 
 
 def frames(

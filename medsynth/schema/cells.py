@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,13 +55,13 @@ class CellKinds:
 
     more: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def codes(self) -> tuple[str, ...]:
         """The codes of missing values; whole numbers as they are written without a point."""
         added = tuple(whole_text(code) or code for code in self.more)
         return tuple(dict.fromkeys((*MISSING_WORDS, *MISSING_NUMBERS, *added)))
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """All kinds, in the order in which they are counted."""
         return (*self.codes, *NUMBERS, *BOOLEANS, *MOMENTS, *WORDS)

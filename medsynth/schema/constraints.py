@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 Values = Mapping[str, NDArray[np.float64] | NDArray[np.object_]]  # numbers with NaN, or levels as text with None
@@ -66,10 +67,10 @@ class Comparison:
 
     def truth(self, values: Values) -> Truth:
         """Of each row: (rows,)."""
-        one, other = np.broadcast_arrays(*(evaluate(side, values) for side in (self.left, self.right)))
+        one, other = (evaluate(side, values) for side in (self.left, self.right))
         if object in (one.dtype, other.dtype):
             one, other = (side if side.dtype == object else _texts(side) for side in (one, other))
-            unknown = np.array([a is None or b is None for a, b in zip(one, other, strict=True)], np.bool_)
+            unknown = pd.isna(one) | pd.isna(other)
         else:
             unknown = np.isnan(one) | np.isnan(other)
         with np.errstate(invalid="ignore"):

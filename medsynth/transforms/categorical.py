@@ -76,12 +76,16 @@ class Levels(Column):
     def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
         """The levels: booleans bool (boolean where some may be missing), whole numbers int64 (Int64), words object."""
         missing = codes >= self.size
-        levels = pd.Series([self.levels[k] for k in np.where(missing, 0, codes)], dtype=object)
+        place = np.where(missing, len(self.levels), codes)
         if all(isinstance(level, bool) for level in self.levels):
-            return levels.astype("boolean").mask(missing) if self.missing else levels.astype(bool)
+            truth = np.array([*self.levels, False], np.bool_)[place]
+            return pd.Series(pd.array(truth, "boolean")).mask(missing) if self.missing else pd.Series(truth)
         if all(isinstance(level, int) and not isinstance(level, bool) for level in self.levels):
-            return levels.astype("Int64").mask(missing) if self.missing else levels.astype("int64")
-        return levels.mask(missing, None) if self.missing else levels
+            whole = np.array([*self.levels, 0], np.int64)[place]
+            return pd.Series(pd.array(whole, "Int64")).mask(missing) if self.missing else pd.Series(whole)
+        words = np.empty(len(self.levels) + 1, dtype=object)  # the last is None, for a missing one
+        words[:-1] = self.levels
+        return pd.Series(words[place], dtype=object)
 
     def value_text(self, code: int) -> str:
         """The level as text, booleans as they are spelled."""

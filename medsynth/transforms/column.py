@@ -214,7 +214,7 @@ class Column(BaseModel, ABC):
 
     def csv_cells(self, codes: Codes, related: Mapping[str, Values]) -> pd.Series:
         """Codes, (rows,), as the texts of a CSV file."""
-        distinct, place = np.unique(codes, return_inverse=True)
+        place, distinct = pd.factorize(codes)
         return pd.Series(np.array([self.text(int(code)) for code in distinct], dtype=object)[place])
 
     def text(self, code: int) -> str:

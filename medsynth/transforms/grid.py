@@ -29,7 +29,10 @@ class Grid:
 
     def cell_of(self, codes: NDArray[np.int32]) -> NDArray[np.int64]:
         """The cell of each code; codes past all values are missing."""
-        return np.searchsorted(self.ends[:-1], codes, side="right") - 1
+        ends = self.ends
+        if ends[0] == 0 and len(codes) > ends[-1]:  # a table of all codes is quicker than a search for each row
+            return np.repeat(np.arange(self.cells), np.diff(ends)).take(codes, mode="clip")
+        return np.searchsorted(ends[:-1], codes, side="right") - 1
 
 
 def grid(column: Column, cells: int) -> Grid:

@@ -246,11 +246,9 @@ class Continuous(Quantity):
     def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
         """Measurements: float64."""
         missing, scale = codes >= self.size, 10**self.places
-        distinct, place = np.unique(np.where(missing, 0, codes), return_inverse=True)
+        whole = self._settled(np.where(missing, 0, codes.astype(np.int64)))
         # Division by a power of ten rounds to the nearest float: the one that the decimal text reads as.
-        whole = self._settled(distinct.astype(np.int64))
-        numbers = np.array([(int(code) + self.units[0]) / scale for code in whole])[place]
-        return pd.Series(np.where(missing, np.nan, numbers))
+        return pd.Series(np.where(missing, np.nan, (whole + self.units[0]) / float(scale)))
 
 
 class Count(Quantity):

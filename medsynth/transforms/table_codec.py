@@ -79,7 +79,7 @@ def decode(codes: Codes, schema: ColumnSet) -> pd.DataFrame:
         if not column.written:
             continue
         made[name] = column.decode(codes[:, k], related_values(codes, schema, name))
-    return pd.DataFrame(made)
+    return pd.DataFrame(made, copy=False)
 
 
 def csv_cells(codes: Codes, schema: ColumnSet) -> pd.DataFrame:

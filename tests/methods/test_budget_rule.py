@@ -55,7 +55,7 @@ def critic() -> Any:
     }
     condition = Condition.of(schema.model_copy(update={"target": None}), {})
     names = [name for name in schema.names if name != schema.target]
-    made = Critic(bins, names, ("", condition), schema.names, 64, torch_stream(0, "critic")).to("cpu")
+    made = Critic(bins, names, ("", condition), schema.names, 64, torch_stream(0, "critic"))
     return made, codes, bins, names
 
 
@@ -79,7 +79,7 @@ def test_expected_features_are_the_means_of_drawn_rows(critic: Any) -> None:
     with torch.no_grad():
         for parameter in mixture.net.parameters():
             parameter.add_(0.3 * torch.randn(parameter.shape, generator=torch_stream(2, "shift")))
-        expected = made.expected(mixture.shares(mixture.residual()))[0]
+        expected = made.expectation(mixture).of(mixture.by_bin()[1])[0]
     rows = 200_000
     drawn = mixture.draw(np.zeros(rows, np.int64), stream, np.ones((4, 1)), {})
     first = {name: np.searchsorted(bins[name].place, np.arange(bins[name].cells)) for name in names}

@@ -34,6 +34,12 @@ def grids(schema: Schema, most: int) -> dict[str, Grid]:
     }
 
 
+def planned_bins(schema: Schema, most: int) -> list[int]:
+    """Bins of each column beside the target, by the schema alone: at most so many of a number."""
+    columns = [column for name, column in schema.columns.items() if name != schema.target]
+    return [column.gaps + (column.size if column.categorical else min(column.size, most)) for column in columns]
+
+
 def _equal_mass(mass: Floats, parts: int) -> NDArray[np.int64]:
     """The part of each cell when cells are cut into parts of even mass.
 
@@ -169,11 +175,13 @@ class Bins:
         """A fine cell for each row's bin and class, by the weights `inside` of the class."""
         starts = np.searchsorted(self.place, np.arange(self.cells + 1))
         order, ranks = strata(classes * self.cells + bins, rng)
-        fine, ends = np.zeros(len(bins), np.int64), np.cumsum(np.bincount(classes))
-        for k, mine in enumerate(np.split(np.arange(len(bins)), ends[:-1])):
+        ends, ordered = np.cumsum(np.bincount(classes))[:-1], bins[order]
+        found = []
+        for k, (own, rank) in enumerate(zip(np.split(ordered, ends), np.split(ranks, ends), strict=True)):
             mass = np.concatenate([[0.0], np.cumsum(inside[k])])
-            own = bins[order[mine]]
             first, last = starts[own], starts[own + 1]
-            at = mass[first] + ranks[mine] * (mass[last] - mass[first])
-            fine[order[mine]] = np.clip(np.searchsorted(mass, at, side="right") - 1, first, last - 1)
+            at = mass[first] + rank * (mass[last] - mass[first])
+            found.append(np.clip(np.searchsorted(mass, at, side="right") - 1, first, last - 1))
+        fine = np.empty(len(bins), np.int64)
+        fine[order] = np.concatenate(found)
         return fine

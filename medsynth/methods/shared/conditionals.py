@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -85,6 +84,12 @@ def posterior_mode(measured: Sequence[Counts], total: float, base: Floats, preci
         else:
             damping *= 4
     return np.asarray(log_softmax(base + tilt))
+
+
+def log_softmax(x: Floats) -> Floats:
+    """Logarithms of the softmax of `x`, (cells,): scipy's has checks that take longer than so few numbers."""
+    above = x - x.max()
+    return np.asarray(above - np.log(np.exp(above).sum()))
 
 
 def _difference_precision(cells: int, ordered: int, order: int, spread: float) -> Floats:

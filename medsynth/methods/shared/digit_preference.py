@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from ...rng import Stream
@@ -95,8 +96,10 @@ def draw_numbers(first: Whole, last: Whole, weights: Floats, rng: Stream) -> Who
 
     Ranges that begin at one number are one range.
     """
-    starts, at, of = np.unique(first, return_index=True, return_inverse=True)
-    members = count_kinds(starts, last[at])
+    of, starts = pd.factorize(first, sort=True)
+    ends = np.empty_like(starts)
+    ends[of] = last
+    members = count_kinds(starts, ends)
     kind = choose((members * (weights[:, None] + 1e-12)).T, of, rng)
     modulus, residue = MODULUS[kind, 0], RESIDUE[kind, 0]
     lowest = first + (residue - first) % modulus

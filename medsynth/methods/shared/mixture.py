@@ -7,13 +7,15 @@ adds to the logarithm of the class's noisy column shares and begins at zero, so 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+import itertools
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...privacy.networks import Mlp
 from ...rng import Stream, torch_stream
@@ -40,16 +42,19 @@ class MixtureOfProducts:
     """
 
     def __init__(self, base: dict[str, Floats], size: GeneratorSize, stream: torch.Generator) -> None:
-        self.names = list(base)
-        stops = np.cumsum([b.shape[1] for b in base.values()]).tolist()
-        self.spans = {n: slice(a, b) for n, a, b in zip(self.names, [0, *stops], stops, strict=False)}
+        self._lay_out({name: b.shape[1] for name, b in base.items()})
         self.base = torch.tensor(np.concatenate(list(base.values()), 1), dtype=torch.float32)
         self.classes = len(self.base)
         self.latent = torch.randn(size.points, size.latent, generator=stream)
-        self.net = Mlp([size.latent + self.classes, size.width, size.width, stops[-1]], "leaky_relu", stream)
+        self.net = Mlp([size.latent + self.classes, size.width, size.width, sum(self.sizes)], "leaky_relu", stream)
         with torch.no_grad():
             for parameter in list(self.net.parameters())[-2:]:
                 parameter.zero_()
+
+    def _lay_out(self, sizes: dict[str, int]) -> None:
+        stops = np.cumsum(list(sizes.values())).tolist()
+        self.names, self.sizes = list(sizes), list(sizes.values())
+        self.spans = {n: slice(a, b) for n, a, b in zip(sizes, [0, *stops], stops, strict=False)}
 
     def to(self, device: str) -> MixtureOfProducts:
         """This mixture on another device."""
@@ -87,8 +92,53 @@ class MixtureOfProducts:
 
     def shares(self, residual: Tensor) -> dict[str, Tensor]:
         """p(bin | latent point, class) of every column: (points, classes, bins)."""
-        logits = self.base + residual
-        return {name: torch.softmax(logits[..., span], -1) for name, span in self.spans.items()}
+        logits = torch.split(self.base + residual, self.sizes, -1)  # slices would each have a gradient of full size
+        return {name: torch.softmax(part, -1) for name, part in zip(self.spans, logits, strict=True)}
+
+    def part(self, names: Collection[str]) -> MixtureOfProducts:
+        """The mixture of the columns `names`, those with as many bins side by side.
+
+        The network's hidden layers are shared with this mixture, its last one is a copy for `take_back`.
+        """
+        part, widths = copy.copy(self), dict(zip(self.names, self.sizes, strict=True))
+        part._lay_out({name: widths[name] for name in sorted(names, key=lambda name: (widths[name], name))})
+        rows, last = self._rows(part), self.net.layers[-1:]
+        part.base = self.base[:, rows]
+        part.net = Mlp([], self.net.activation)
+        part.net.layers.extend([*self.net.layers[:-1], *copy.deepcopy(last)])
+        for layer in part.net.layers[-1:]:
+            for name, whole in list(layer.named_parameters()):
+                setattr(layer, name, nn.Parameter(whole.detach()[rows]))
+        return part
+
+    def take_back(self, part: MixtureOfProducts) -> None:
+        """Make the weights of a part's last layer those of its columns here."""
+        rows = self._rows(part)
+        with torch.no_grad():
+            for whole, own in zip(self._last(), part._last(), strict=True):
+                whole[rows] = own
+
+    def _last(self) -> list[nn.Parameter]:
+        """The last layer's weight and bias, all bins first."""
+        return list(self.net.parameters())[-2:]
+
+    def _rows(self, part: MixtureOfProducts) -> Tensor:
+        """The places of a part's bins among all bins."""
+        places = [np.arange(self.spans[name].start, self.spans[name].stop) for name in part.names]
+        return torch.from_numpy(np.concatenate(places)).to(self.base.device)
+
+    def by_bin(self) -> tuple[Tensor, Tensor]:
+        """Residuals and shares with the bins first, (all bins, classes, points) each: quicker where columns are many."""
+        points, (weight, bias) = len(self.latent), self._last()
+        hidden = self.net.hidden(self.inputs()).reshape(points, self.classes, -1).transpose(0, 1).flatten(0, 1)
+        residual = torch.addmm(bias[:, None], weight, hidden.T).reshape(-1, self.classes, points)
+        runs = [(size, len(list(run))) for size, run in itertools.groupby(self.sizes)]
+        parts = torch.split(residual + self.base.T[:, :, None], [size * count for size, count in runs])
+        shares = [
+            torch.softmax(part.reshape(count, size, self.classes, points), 1).flatten(0, 1)
+            for part, (size, count) in zip(parts, runs, strict=True)
+        ]
+        return residual, torch.cat(shares)
 
     def draw(self, labels: Whole, rng: Stream, weights: Floats, allowed: dict[str, Floats]) -> BinsByColumn:
         """Bins for rows of the classes `labels`, (rows,) a column: a latent point by its weight, then each column.

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+COLUMNS_READ = 3  # by a feature of the critic
 CRITIC_NOISE = 0.01  # of a feature of the critic, as a share of the rows, beyond which it is not worth its budget
+STEPS_PER_ROUND = 200  # of Adam, after each round but the last, or a third of the last one's where these are fewer
+FEWEST_POINTS, FEWEST_STEPS = 32, 300  # of a large table's generator
+MOST_CELLS = 1 << 22  # of the generator, points by classes by bins: beyond it memory and a step's time grow too large
+MOST_WORK = 6_000_000_000  # cells times steps, some two minutes: only tables of hundreds of columns come near it
 ASSUMED_CLASSES = 3  # where a schema is still to be learned, their number is not known
 
 
@@ -25,6 +31,26 @@ class Allocation:
     column_bins: int = 20  # of a number column by itself
     latent_points: int = 128  # of the generator
     steps: int = 900  # of the last fit
+
+    @property
+    def steps_per_round(self) -> int:
+        """Steps of the fit after each round but the last."""
+        return min(STEPS_PER_ROUND, self.steps // 3)
+
+    def columns_read(self, columns: int) -> int:
+        """The most of so many columns beside the target that two-way marginals and the critic read."""
+        return min(columns, 2 * self.count + COLUMNS_READ * self.critic_features * bool(self.critic_share))
+
+    def within_reach(self, classes: int, cells: Sequence[int]) -> Allocation:
+        """With fewer latent points and steps where columns and classes are many, so that a fit ends in minutes.
+
+        `cells`: of each column beside the target, by the schema. Work grows by points, classes, bins of the columns
+        that are read, and steps. What is measured, and its privacy, stay the same.
+        """
+        planned = max(1, classes * sum(cells) * self.columns_read(len(cells)) // max(len(cells), 1))
+        points = min(self.latent_points, max(FEWEST_POINTS, MOST_CELLS // planned))
+        steps = min(self.steps, max(FEWEST_STEPS, MOST_WORK // (points * planned)))
+        return replace(self, latent_points=points, steps=steps)
 
     def affordable(self, rows: int, epsilon: float, noise: float) -> int:
         """How many two-way marginals keep the L1 noise of each below `noise` of the rows.

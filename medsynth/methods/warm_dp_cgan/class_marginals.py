@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,4 +115,6 @@ class ClassMarginals:
             precision = pieces * noise**2 / (pieces * noise**2 + std[name] ** 2)
             tables[name] = new + (precision * (tables[name] - sums) / pieces)[:, parent]
             std[name] = noise * math.sqrt(1 - (precision / pieces)[parent].mean())
-        return ClassMarginals.of(bins, tables, std, self.totals, self.numbers)
+        some = ClassMarginals.of(bins, {n: tables[n] for n in chosen}, std, self.totals, self.numbers)
+        base, whole_std = self.base | some.base, self.whole_std | some.whole_std
+        return replace(some, tables=tables, base=base, whole_std=whole_std)

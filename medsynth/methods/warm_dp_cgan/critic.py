@@ -19,8 +19,9 @@ from torch import Tensor
 from ...privacy.networks import Mlp
 from ...privacy.vault import CellMap, Codes, Vault
 from ..shared.bins import Bins
+from ..shared.mixture import MixtureOfProducts
+from .budget_rule import COLUMNS_READ
 
-COLUMNS_READ = 3  # by a feature
 LARGEST_SCALE = 3.0  # standard deviation of the phases of the largest frequencies; the smallest have one over it
 TURN = 1 << 16  # phases are whole multiples of so small a part of a turn: their sums are exact, their cosines a table
 CLIPPING_NORM = 1.0  # features have norm one, so that clipping changes nothing
@@ -46,32 +47,26 @@ class Critic:
         sizes = [bins[name].cells for name in names]
         self.starts = np.cumsum([0, *sizes])
         reads = min(COLUMNS_READ, len(names))
-        chosen = torch.rand(count, len(names), generator=stream).argsort(1)[:, :reads]
+        self.chosen = torch.rand(count, len(names), generator=stream).argsort(1)[:, :reads]
         wide = LARGEST_SCALE ** (1 - 2 * torch.rand(count, generator=stream))
-        # (columns read, all bins, frequencies): the phase of each bin, and whether the frequency reads its column.
-        self.phases = torch.zeros(reads, int(self.starts[-1]), count)
-        self.reads = torch.zeros_like(self.phases)
+        # (all bins, frequencies): the phase of each bin of a column that the frequency reads, in parts of a turn.
+        self._turns = torch.zeros(int(self.starts[-1]), count, dtype=torch.int32)
         for j, name in enumerate(names):
-            span = slice(int(self.starts[j]), int(self.starts[j + 1]))
             phases = torch.randn(sizes[j], count, generator=stream) * wide
             if few := bins[
                 name
             ].ordered:  # neighbours in value have like phases: a frequency times the bin's normal score
                 phases[:few] = torch.special.ndtri((torch.arange(few) + 0.5) / few)[:, None] * phases[:1]
-            for slot in range(reads):
-                here = chosen[:, slot] == j
-                self.phases[slot, span, here] = phases[:, here]
-                self.reads[slot, span, here] = 1.0
-        turns = (self.phases.double() * (TURN / math.tau)).round()
-        self.phases = (turns * (math.tau / TURN)).float()
-        self._turns = turns.sum(0).long()  # of each bin, over the frequencies that read its column
+            here = (self.chosen == j).any(1)
+            turns = (phases[:, here].double() * (TURN / math.tau)).round()
+            self._turns[int(self.starts[j]) : int(self.starts[j + 1]), here] = turns.int()
         circle = torch.arange(TURN, dtype=torch.float64) * (math.tau / TURN)
         self._circle = (torch.stack([circle.cos(), circle.sin()]) / math.sqrt(count)).float()
 
-    def to(self, device: str) -> Critic:
-        """This critic on another device; rows are read on the CPU."""
-        self._cos, self._sin = ((f(self.phases) * self.reads).to(device) for f in (torch.cos, torch.sin))
-        return self
+    @property
+    def columns_read(self) -> set[str]:
+        """The names of the columns that some frequency reads."""
+        return {self.names[j] for j in np.unique(self.chosen).tolist()}
 
     def features(self, codes: Codes) -> Tensor:
         """(rows, classes * 2 * count): the features in the place of the row's own class, zero elsewhere.
@@ -81,29 +76,61 @@ class Critic:
         target, cells = self.given
         column = codes[:, self.order.index(target) if target else 0]
         labels = torch.from_numpy(np.asarray(cells.cell_of(column), np.int64))
+        places = torch.zeros(len(codes), len(self.names), dtype=torch.int64)
+        for j in np.unique(self.chosen).tolist():
+            column = codes[:, self.order.index(self.names[j])]
+            places[:, j] = torch.from_numpy(self.bins[self.names[j]].cell_of(column) + int(self.starts[j]))
         turns = torch.zeros(len(codes), self.count, dtype=torch.int64)
-        for start, name in zip(self.starts, self.names, strict=False):
-            place = self.bins[name].cell_of(codes[:, self.order.index(name)]) + int(start)
-            turns += self._turns[torch.from_numpy(place)]
+        for column_read in self.chosen.T:
+            turns += self._turns[places[:, column_read], torch.arange(self.count)]
         both = torch.cat(list(self._circle[:, turns & (TURN - 1)]), 1)
         hot = torch.nn.functional.one_hot(labels, cells.cells).float()
         return (hot[:, :, None] * both[:, None, :]).reshape(len(codes), -1)
 
-    def expected(self, shares: dict[str, Tensor]) -> Tensor:
-        """The mean features of generated rows of each class, (classes, 2 * count), from p(bin | point, class)."""
-        side = torch.cat([shares[name] for name in self.names], -1)
-        real, imaginary = torch.ones_like(side[..., :1]), torch.zeros_like(side[..., :1])
-        for cos, sin in zip(self._cos, self._sin, strict=True):
-            c, s = side @ cos, side @ sin
-            real, imaginary = real * c - imaginary * s, real * s + imaginary * c
-        return torch.cat([real.mean(0), imaginary.mean(0)], -1) / math.sqrt(self.count)
+    def expectation(self, mixture: MixtureOfProducts) -> ExpectedFeatures:
+        """The mean features as a function of the shares of a mixture, which has all columns that are read."""
+        entries, device = [], mixture.base.device
+        for slot, columns in enumerate(self.chosen.T.tolist()):
+            for frequency, j in enumerate(columns):
+                own = torch.arange(int(self.starts[j]), int(self.starts[j + 1]))
+                bins = own - int(self.starts[j]) + mixture.spans[self.names[j]].start
+                row = torch.full_like(own, slot * self.count + frequency)
+                entries.append(torch.stack([row, bins, self._turns[own, frequency].long()]))
+        rows, bins, turns = torch.cat(entries, 1)
+        size = self.chosen.numel()
+        phases = turns * (math.tau / TURN)
+        matrix = torch.sparse_coo_tensor(
+            torch.stack([torch.cat([rows, rows + size]), bins.repeat(2)]),
+            torch.cat([phases.cos(), phases.sin()]),
+            (2 * size, mixture.base.shape[1]),
+            check_invariants=True,
+        )
+        return ExpectedFeatures(matrix.coalesce().to(device), self.count)
 
-    def measure(self, vault: Vault, label: str, noise: float) -> FeatureSums:
+    def measure(self, vault: Vault, label: str, noise: float, device: str) -> FeatureSums:
         """Measure the gradient sum of a linear critic on real rows: minus it is the sum of their features."""
         classes = self.given[1].cells
         linear = Mlp([classes * 2 * self.count, 1], bias=False)
         (total,) = vault.measure_gradient_sum(label, linear, lambda out: -out[:, 0], self.features, CLIPPING_NORM)
-        return FeatureSums(self, -total.reshape(classes, -1).to(self._cos.device), noise * CLIPPING_NORM)
+        return FeatureSums(self, -total.reshape(classes, -1).to(device), noise * CLIPPING_NORM)
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedFeatures:
+    """The critic's mean features of generated rows. `matrix`, (2 * columns read * frequencies, all bins), sparse: the
+    cosine, then the sine, of the phase of each bin that a frequency reads.
+    """
+
+    matrix: Tensor
+    count: int
+
+    def of(self, shares: Tensor) -> Tensor:
+        """Of each class, (classes, 2 * count), from p(bin | point, class), (all bins, classes, points)."""
+        parts = torch.sparse.mm(self.matrix, shares.flatten(1)).reshape(2, -1, self.count, *shares.shape[1:])
+        (real, *cosines), (imaginary, *sines) = (part.unbind() for part in parts.unbind())
+        for c, s in zip(cosines, sines, strict=True):
+            real, imaginary = real * c - imaginary * s, real * s + imaginary * c
+        return torch.cat([real.mean(-1), imaginary.mean(-1)]).T / math.sqrt(self.count)
 
 
 @dataclass(frozen=True, eq=False)

@@ -95,7 +95,7 @@ class ExpectedDerived:
     def __init__(
         self, columns: Mapping[str, DerivedColumn], bins: Mapping[str, Bins], rng: Stream, device: torch.device
     ) -> None:
-        self._inputs = {name: column.inputs for name, column in columns.items()}
+        self.inputs = {name: column.inputs for name, column in columns.items()}
         self._maps = {
             name: torch.tensor(column.of_inputs(bins, rng), dtype=torch.float32, device=device)
             for name, column in columns.items()
@@ -104,7 +104,7 @@ class ExpectedDerived:
     def shares(self, shares: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """p(bin | class) of each, (classes, bins), from p(bin | latent point, class) of the inputs."""
         found = {}
-        for name, (one, other) in self._inputs.items():
+        for name, (one, other) in self.inputs.items():
             joint = torch.einsum("zka,zkb->kab", shares[one], shares[other]) / len(shares[one])
             found[name] = torch.einsum("kab,abc->kc", joint, self._maps[name])
         return found

@@ -7,7 +7,6 @@ column separates the classes, are where the generator starts. 3. A critic's nois
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass, field, replace
 
@@ -21,6 +20,7 @@ from ...rng import numpy_stream, torch_stream
 from ...schema import Schema
 from ..protocol import Arrays, Progress
 from ..settings import Count, MethodConfig, Share, ShareByRule, ShareOrNone
+from ..shared.bins import planned_bins
 from ..shared.decoder import decoder, decoder_tensors, grid_tensors
 from ..shared.labels import CRITIC_GRADIENTS, ONE_WAY
 from ..shared.mixture import GeneratorSize, MixtureOfProducts
@@ -30,8 +30,9 @@ from .budget_rule import Allocation, allocate
 from .class_marginals import BY_CLASS, REMEASURED, ClassMarginals
 from .critic import Critic, FeatureSums
 from .derived_columns import ExpectedDerived, derived_columns
+from .generator_fit import fit
 from .one_way_marginals import OneWayMarginals
-from .two_way_marginals import STEPS_PER_ROUND, ColumnPair, TwoWayMarginal, expected_tables, fit
+from .two_way_marginals import ColumnPair, TwoWayMarginal, expected_tables
 
 SELECTION, TWO_WAY = "two-way selection", "two-way marginals"
 Floats = NDArray[np.float64]
@@ -116,7 +117,7 @@ class _Fit:
         stream = torch_stream(self.seed, "critic")
         count = self.allocation.critic_features
         critic = Critic(start.bins, self.columns, self.given, self.schema.names, count, stream)
-        return critic.to(device).measure(self.vault, CRITIC_GRADIENTS, self.plan.noise(CRITIC_GRADIENTS))
+        return critic.measure(self.vault, CRITIC_GRADIENTS, self.plan.noise(CRITIC_GRADIENTS), device)
 
     def fit_in_rounds(
         self,
@@ -134,13 +135,18 @@ class _Fit:
         public = numpy_stream(self.seed, "candidates")
         mass = {name: start.totals @ np.exp(start.base[name]) for name in self.columns}
         coarse = {name: start.bins[name].merged(self.allocation.bins, mass[name]) for name in self.columns}
-        pairs = [ColumnPair(a, b, coarse[a], coarse[b]) for a, b in itertools.combinations(self.columns, 2)]
+        ones, others = np.triu_indices(len(self.columns), 1)
+        known = np.zeros(len(ones), np.bool_)
         for number in range(rounds):
-            left = [pair for pair in pairs if pair not in [m.pair for m in measured]] or pairs
+            left = np.flatnonzero(~known) if not known.all() else np.arange(len(known))
             most = max(self.config.candidates, 2 * self.allocation.count // rounds)
-            candidates = [left[k] for k in public.permutation(len(left))[:most]]
-            measured += self.select_and_measure(mixture, start, candidates)
-            steps = self.allocation.steps if number == rounds - 1 else STEPS_PER_ROUND
+            drawn = left[public.permutation(len(left))[:most]]
+            names = [(self.columns[ones[k]], self.columns[others[k]]) for k in drawn]
+            candidates = [ColumnPair(a, b, coarse[a], coarse[b]) for a, b in names]
+            found = self.select_and_measure(mixture, start, candidates)
+            known[[drawn[candidates.index(m.pair)] for m in found]] = True
+            measured += found
+            steps = self.allocation.steps if number == rounds - 1 else self.allocation.steps_per_round
 
             def step_done(done: int, of: int, number: int = number) -> None:
                 progress(number * of + done, rounds * of)
@@ -177,7 +183,8 @@ def train(
     run.given = (schema.target or "", condition)
     derived = derived_columns(schema, bins, allocation.column_bins, numpy_stream(seed, "derived"))
     start = ClassMarginals.measure(vault, plan, schema, run.given, bins, derived, numbers, allocation.column_bins)
-    size = GeneratorSize(points=allocation.latent_points)
+    run.allocation = allocation.within_reach(condition.cells, planned_bins(schema, allocation.column_bins))
+    size = GeneratorSize(points=run.allocation.latent_points)
     base = {name: start.base[name] for name in run.columns}
     mixture = MixtureOfProducts(base, size, torch_stream(seed, "init")).to(device)
     if allocation.count or allocation.critic_share:

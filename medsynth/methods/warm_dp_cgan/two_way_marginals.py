@@ -1,8 +1,8 @@
-"""Two-way marginals by class: what the generator expects of them, and fitting it to their noisy tables."""
+"""Two-way marginals by class: their axes, and what the generator expects of their tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,14 +13,8 @@ from torch import Tensor
 from ...privacy.vault import Axes, CellMap, Codes
 from ..shared.bins import Bins
 from ..shared.mixture import MixtureOfProducts
-from .class_marginals import ClassMarginals
-from .critic import FeatureSums
-from .derived_columns import ExpectedDerived
 
 Floats = NDArray[np.float64]
-STEPS_PER_ROUND = 200  # of Adam, after each round but the last
-LEARNING_RATE = 4e-3
-RESIDUAL_PRIOR_STD = 1.0
 
 
 @dataclass(frozen=True)
@@ -72,70 +66,55 @@ class TwoWayMarginal:
     std: float
 
 
-class _ExpectedTables:
-    """Expected tables of pairs, as functions of the mixture's shares."""
+class ExpectedTables:
+    """Expected tables of pairs, as functions of the shares of a mixture, which has their columns.
 
-    def __init__(self, pairs: list[ColumnPair], totals: Floats, device: torch.device) -> None:
-        self.pairs = pairs
-        self.totals = torch.tensor(totals, dtype=torch.float32, device=device)
-        parts = {p.one: p.part_one for p in pairs} | {p.other: p.part_other for p in pairs}
-        self.hot = {
-            name: torch.nn.functional.one_hot(torch.from_numpy(part)).float().to(device) for name, part in parts.items()
-        }
-
-    def tables(self, shares: dict[str, Tensor]) -> list[Tensor]:
-        """(classes, bins, bins) of each pair: class totals times the mean over latent points of outer products."""
-        coarse = {name: shares[name] @ hot for name, hot in self.hot.items()}
-        made = []
-        for p in self.pairs:
-            mean = torch.einsum("zka,zkb->kab", coarse[p.one], coarse[p.other]) / len(coarse[p.one])
-            made.append(self.totals[:, None, None] * mean)
-        return made
-
-
-def expected_tables(mixture: MixtureOfProducts, totals: Floats, pairs: list[ColumnPair]) -> dict[str, Floats]:
-    """What the generator expects of each pair's table."""
-    with torch.no_grad():
-        tables = _ExpectedTables(pairs, totals, mixture.base.device).tables(mixture.shares(mixture.residual()))
-    return {p.key: t.double().cpu().numpy() for p, t in zip(pairs, tables, strict=True)}
-
-
-def fit(
-    mixture: MixtureOfProducts,
-    start: ClassMarginals,
-    measured: list[TwoWayMarginal],
-    steps: int,
-    sums: FeatureSums | None,
-    derived: ExpectedDerived,
-    progress: Callable[[int, int], None],
-) -> None:
-    """Fit the residual to the noisy measurements, each weighted by its noise; columns keep their shares, by class too.
-
-    A normal prior keeps residuals near zero, so that cells whose rows are few against the noise stay as they were.
+    Tables of one shape are computed at once: `groups` are the places of their pairs in the list.
     """
-    device = mixture.base.device
-    expected = _ExpectedTables([m.pair for m in measured], start.totals, device)
-    tables = [torch.tensor(m.table, dtype=torch.float32, device=device) for m in measured]
-    rows = torch.tensor(start.totals, dtype=torch.float32, device=device)[:, None]
-    shares_before = {name: torch.tensor(b, dtype=torch.float32, device=device).exp() for name, b in start.base.items()}
-    parameters = list(mixture.net.parameters())
-    adam = torch.optim.Adam(parameters, LEARNING_RATE, betas=(0.9, 0.99))
-    for step in range(steps):
-        adam.param_groups[0]["lr"] = LEARNING_RATE * min(1.0, 1.5 * (1 - step / steps))
-        residual = mixture.residual()
-        shares = mixture.shares(residual)
-        loss = residual.square().mean(0).sum() / (2 * RESIDUAL_PRIOR_STD**2)
-        means = {name: share.mean(0) for name, share in shares.items()} | derived.shares(shares)
-        for name, share in means.items():
-            gap = rows * (share - shares_before[name])
-            loss = loss + gap.square().sum() / (2 * start.std[name] ** 2)
-            loss = loss + gap.sum(0).square().sum() / (2 * start.whole_std[name] ** 2)
-        for m, table, guess in zip(measured, tables, expected.tables(shares), strict=True):
-            loss = loss + (table - guess).square().sum() / (2 * m.std**2)
-        if sums:
-            gap = sums.totals - rows * sums.critic.expected(shares)
-            loss = loss + gap.square().sum() / (2 * sums.std**2)
-        adam.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        adam.step()
-        progress(step + 1, steps)
+
+    def __init__(self, pairs: Sequence[ColumnPair], totals: Floats, mixture: MixtureOfProducts) -> None:
+        device = mixture.base.device
+        self._totals = torch.tensor(totals, dtype=torch.float32, device=device)[:, None, None]
+        parts = {p.one: p.part_one for p in pairs} | {p.other: p.part_other for p in pairs}
+        sizes = {name: int(part.max()) + 1 for name, part in parts.items()}
+        first = dict(zip(sizes, np.cumsum([0, *sizes.values()]).tolist(), strict=False))
+        self._coarse_bins = sum(sizes.values())
+        place = np.full(mixture.base.shape[1], self._coarse_bins)  # of a column that is in no pair: in none
+        for name, part in parts.items():
+            place[mixture.spans[name]] = first[name] + part
+        self._place = torch.from_numpy(place).to(device)
+        shapes: dict[tuple[int, int], list[int]] = {}
+        for k, p in enumerate(pairs):
+            shapes.setdefault((sizes[p.one], sizes[p.other]), []).append(k)
+        self.groups = list(shapes.values())
+        self._shapes = [(len(group), size) for shape, group in shapes.items() for size in shape]
+        sides = [name for group in self.groups for name in (*(pairs[k].one for k in group), *(pairs[k].other for k in group))]
+        rows = [np.arange(first[name], first[name] + sizes[name]) for name in sides]
+        self._rows = torch.from_numpy(np.concatenate(rows or [np.empty(0, np.int64)])).to(device)
+
+    def tables(self, shares: Tensor) -> list[Tensor]:
+        """(pairs, classes, bins, bins) of each group, from (all bins, classes, points): class totals times the mean
+        over latent points of outer products.
+        """
+        coarse = shares.new_zeros(self._coarse_bins + 1, *shares.shape[1:]).index_add(0, self._place, shares)
+        parts = torch.split(coarse.index_select(0, self._rows), [count * size for count, size in self._shapes])
+        sides = [part.reshape(*shape, *shares.shape[1:]) for part, shape in zip(parts, self._shapes, strict=True)]
+        scale = self._totals / shares.shape[-1]
+        return [
+            scale * torch.einsum("nakz,nbkz->nkab", one, other)
+            for one, other in zip(sides[::2], sides[1::2], strict=True)
+        ]
+
+
+def expected_tables(mixture: MixtureOfProducts, totals: Floats, pairs: Sequence[ColumnPair]) -> dict[str, Floats]:
+    """What the generator expects of each pair's table."""
+    part = mixture.part({name for pair in pairs for name in (pair.one, pair.other)})
+    expected = ExpectedTables(pairs, totals, part)
+    with torch.no_grad():
+        groups = expected.tables(part.by_bin()[1])
+    found = {
+        k: table
+        for group, tables in zip(expected.groups, groups, strict=True)
+        for k, table in zip(group, tables.double().cpu().numpy(), strict=True)
+    }
+    return {pair.key: found[k] for k, pair in enumerate(pairs)}

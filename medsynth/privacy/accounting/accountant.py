@@ -22,6 +22,7 @@ from scipy.special import log_ndtr, ndtr
 from ...errors import BudgetError
 from . import shard_sampling, without_replacement
 from .events import Event, PublicOrderGaussian, ShardSampledGaussian, SubsampledGaussian, Thresholded
+from .opacus_accountants import accountants
 
 Accountant = Literal["prv", "rdp"]
 Composition = Iterable[tuple[Event, int]]
@@ -154,8 +155,7 @@ def profile(events: Composition, deltas: Iterable[float], accountant: Accountant
 
 def _rdp(history: History, delta: float, *, reach: bool = False) -> float:
     """Epsilon by Renyi DP; or how far a sum of losses may `reach`, by the sampled pair's own divergences."""
-    from opacus.accountants.analysis import rdp
-
+    rdp = accountants().analysis.rdp
     total = np.zeros(len(ORDERS))
     for multiplier, rate, count in history[0]:
         total += rdp.compute_rdp(q=rate, noise_multiplier=multiplier, steps=count, orders=ORDERS)
@@ -166,23 +166,20 @@ def _rdp(history: History, delta: float, *, reach: bool = False) -> float:
 
 
 def _prv(history: History, delta: float, error: float | None = None) -> float:
-    from opacus.accountants import PRVAccountant
-
     # The mesh must be fine against epsilon itself: at a fixed 0.01 a true 0.008 is reported as 0.018.
     if error is None:
         above = min(_rdp(history, delta, reach=True), 300.0 if history[1] else 20.0)
         error = max(1e-5, above * (RELATIVE_ERROR if above > SMALL_EPSILON else SMALL_EPSILON_ERROR))
     if history[1]:
         return _prv_with_shards(history, delta, error)
-    ledger = PRVAccountant()
+    ledger = accountants().PRVAccountant()
     ledger.history = history[0]
     return float(ledger.get_epsilon(delta, eps_error=error, delta_error=delta / 1000))
 
 
 def _prv_with_shards(history: History, delta: float, error: float) -> float:
     """As Opacus' PRVAccountant goes about it, with the loss of sampled shards among the others."""
-    from opacus.accountants.analysis import prv
-
+    prv = accountants().analysis.prv
     slack = delta / 1000
     losses = [prv.PoissonSubsampledGaussianPRV(rate, z) for z, rate, _ in history[0]]
     losses += [shard_sampling.ShardSamplingLoss(event.multiplier, event.rate) for event, _ in history[1]]

@@ -22,7 +22,7 @@ WORD = 32  # bits of the lower word of a long sum
 
 def on_grid(x: Tensor, bits: int, most: int) -> Tensor:
     """`x` in units of 2^-bits, each to the nearest whole number between -most and most."""
-    return (x * 2.0**bits).round().clamp(-most, most)
+    return (x * 2.0**bits).round_().clamp_(-most, most)
 
 
 def sums_scale(weights: Tensor) -> Tensor:

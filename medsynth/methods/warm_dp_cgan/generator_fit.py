@@ -1,0 +1,98 @@
+"""Fitting the generator to the noisy measurements: of the columns that some measurement reads beside others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..shared.mixture import MixtureOfProducts
+from .class_marginals import ClassMarginals
+from .critic import FeatureSums
+from .derived_columns import ExpectedDerived
+from .two_way_marginals import ExpectedTables, TwoWayMarginal
+
+Floats = NDArray[np.float64]
+LEARNING_RATE = 4e-3
+RESIDUAL_PRIOR_STD = 1.0
+
+
+class _Loss:
+    """Squared errors of what the columns of a mixture expect, in variances of the noise of what was measured."""
+
+    def __init__(
+        self, mixture: MixtureOfProducts, start: ClassMarginals, measured: Sequence[TwoWayMarginal],
+        sums: FeatureSums | None, derived: ExpectedDerived,
+    ) -> None:  # fmt: skip
+        def tensor(values: Floats) -> Tensor:
+            return torch.tensor(values, dtype=torch.float32, device=mixture.base.device)
+
+        self._sizes, self._names, self._derived = mixture.sizes, mixture.names, derived
+        self._rows = tensor(start.totals)
+        self._features = (sums, sums.critic.expectation(mixture)) if sums else None
+        self._own = [self._marginals(start, self._names, tensor)]
+        self._own += [self._marginals(start, [name], tensor) for name in derived.inputs]
+        self._expected = ExpectedTables([m.pair for m in measured], start.totals, mixture)
+        self._tables = [
+            (tensor(np.stack([measured[k].table for k in group])), tensor(np.array([measured[k].std for k in group])))
+            for group in self._expected.groups
+        ]
+
+    @staticmethod
+    def _marginals(
+        start: ClassMarginals, names: Sequence[str], tensor: Callable[[Floats], Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Of columns side by side: shares by class, (bins, classes), and the noise of a cell and of a bin."""
+        sizes = [start.base[name].shape[1] for name in names]
+        noise = [np.repeat([std[name] for name in names], sizes) for std in (start.std, start.whole_std)]
+        shares = np.exp(np.concatenate([start.base[name] for name in names], 1)).T
+        return tensor(shares), tensor(noise[0]), tensor(noise[1])
+
+    def of(self, shares: Tensor) -> Tensor:
+        """From p(bin | point, class), (all bins, classes, points)."""
+        each = dict(zip(self._names, torch.split(shares.permute(2, 1, 0), self._sizes, -1), strict=True))
+        means = [shares.mean(-1), *(share.T for share in self._derived.shares(each).values())]
+        loss = shares.new_zeros(())
+        for mean, (before, std, whole_std) in zip(means, self._own, strict=True):
+            gap = self._rows * (mean - before)
+            loss = loss + ((gap / std[:, None]).square().sum() + (gap.sum(1) / whole_std).square().sum()) / 2
+        for guess, (table, std) in zip(self._expected.tables(shares), self._tables, strict=True):
+            loss = loss + ((table - guess) / std[:, None, None, None]).square().sum() / 2
+        if self._features:
+            sums, expected = self._features
+            gap = sums.totals - self._rows[:, None] * expected.of(shares)
+            loss = loss + gap.square().sum() / (2 * sums.std**2)
+        return loss
+
+
+def fit(
+    mixture: MixtureOfProducts,
+    start: ClassMarginals,
+    measured: Sequence[TwoWayMarginal],
+    steps: int,
+    sums: FeatureSums | None,
+    derived: ExpectedDerived,
+    progress: Callable[[int, int], None],
+) -> None:
+    """Fit the residual to the noisy measurements, each weighted by its noise; columns keep their shares, by class too.
+
+    A normal prior keeps residuals near zero, so that cells whose rows are few against the noise stay as they were.
+    Columns that are in no measurement but their own have no residual, and cost nothing.
+    """
+    read = {name for m in measured for name in (m.pair.one, m.pair.other)}
+    read |= {name for inputs in derived.inputs.values() for name in inputs}
+    part = mixture.part(read | (sums.critic.columns_read if sums else set()))
+    loss = _Loss(part, start, measured, sums, derived)
+    adam = torch.optim.Adam(part.net.parameters(), LEARNING_RATE, betas=(0.9, 0.99))
+    for step in range(steps):
+        adam.param_groups[0]["lr"] = LEARNING_RATE * min(1.0, 1.5 * (1 - step / steps))
+        residual, shares = part.by_bin()
+        total = loss.of(shares) + residual.square().mean(-1).sum() / (2 * RESIDUAL_PRIOR_STD**2)
+        adam.zero_grad()
+        total.backward()  # type: ignore[no-untyped-call]
+        adam.step()
+        progress(step + 1, steps)
+    mixture.take_back(part)
