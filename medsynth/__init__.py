@@ -2,7 +2,7 @@
 
 >>> import medsynth
 >>> sorted(medsynth.__all__)
-['MedsynthError', 'Model', 'Schema', 'fit', 'load', 'plan', 'sample', 'verify']
+['MedsynthError', 'MedsynthWarning', 'Model', 'Schema', 'fit', 'load', 'plan', 'sample', 'verify']
 
 From a table to synthetic rows (here a simulated clinic; `fit` also takes the path of a CSV file):
 
@@ -31,16 +31,17 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from .artifact import Model, load, verify
-    from .errors import MedsynthError
+    from .errors import MedsynthError, MedsynthWarning
     from .fitting import fit, plan
     from .report.document import Report
     from .sampling import sample
     from .schema import Schema
 
 __version__ = "0.1.0"
-__all__ = ["MedsynthError", "Model", "Schema", "fit", "load", "plan", "sample", "verify"]
+__all__ = ["MedsynthError", "MedsynthWarning", "Model", "Schema", "fit", "load", "plan", "sample", "verify"]
 _HOMES = {
     "MedsynthError": "errors",
+    "MedsynthWarning": "errors",
     "Model": "artifact",
     "Schema": "schema",
     "fit": "fitting",

@@ -1,8 +1,9 @@
 """What all fits on one table have spent together: a file beside the table, reserved before the first measurement.
 
 Each fit appends two lines: `reserved`, with all that its plan may release, before anything is measured; and `settled`,
-once its model stands. A fit that dies in between stays on file in full, and a resumed fit has the same number, so that
-it is counted once. Epsilon is never stored: it is computed from the events. No cell of the table is in the file.
+once its model stands. A fit that is killed in between stays on file in full; one that ends in an error is `ended`, with
+what it was charged until then. A resumed fit has the same number, so that it is counted once: it is reserved in full
+again. Epsilon is never stored: it is computed from the events. No cell of the table is in the file.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import json
 import math
 import os
 import secrets
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,7 +36,8 @@ LARGEST_DELTA = 0.999
 class Fit:
     """One fit on file. `max_rows`: rows of a patient where the patient is the privacy unit; None for single rows.
 
-    `noise`: whether privacy noise was added. `model`: the model file's name, None until the fit is settled.
+    `noise`: whether privacy noise was added. `model`: the model file's name, None until the fit is settled. `ended`:
+    whether it ended in an error, so that `events` are what it was charged and not its whole plan.
     """
 
     number: str
@@ -45,6 +49,7 @@ class Fit:
     accountant: accountant.Accountant
     events: tuple[tuple[Event, int], ...]
     model: str | None = None
+    ended: bool = False
 
     @property
     def epsilon(self) -> float | None:
@@ -54,7 +59,7 @@ class Fit:
     def describe(self) -> dict[str, object]:
         """The fit as plain data, for people and JSON."""
         return {
-            "model": self.model or "(unfinished)",
+            "model": self.model or ("(ended in an error)" if self.ended else "(unfinished)"),
             "started": self.started,
             "method": self.method,
             "epsilon": self.epsilon,
@@ -84,8 +89,8 @@ class Spent:
 
     @property
     def unfinished(self) -> int:
-        """How many fits were reserved and never settled. They count in full."""
-        return sum(fit.model is None for fit in self.fits)
+        """How many fits were reserved and neither settled nor ended. They count in full."""
+        return sum(fit.model is None and not fit.ended for fit in self.fits)
 
     def row(self) -> Total:
         """The total for one row. A fit that protects whole patients protects each of their rows as well."""
@@ -106,8 +111,10 @@ class Spent:
 
     def sentence(self, running: str | None = None) -> str:
         """The totals in words. `running`: the number of a fit that has just begun, which is no unfinished one."""
-        left = sum(fit.model is None and fit.number != running for fit in self.fits)
+        left = sum(fit.model is None and not fit.ended and fit.number != running for fit in self.fits)
+        ended = sum(fit.ended for fit in self.fits)
         facts = [f"{left} unfinished, counted in full"] if left else []
+        facts += [f"{ended} ended in an error, counted by what was measured"] if ended else []
         facts += ["with this one"] if running else []
         more = f" ({', '.join(facts)})" if facts else ""
         head = f"Fits on this table so far: {len(self.fits)}{more}."
@@ -142,7 +149,8 @@ class Budget:
     def reserve(self, plan: Plan, *, method: str, noise: bool, number: str | None = None) -> str:
         """Put all that `plan` may release on file, before anything is measured. Returns the fit's number.
 
-        A resumed fit gives its `number`: a reservation that stands already is not made twice.
+        A resumed fit gives its `number`: a reservation that stands already is not made twice, but where the fit ended
+        in an error the whole plan is put on file again.
         """
         found = number or secrets.token_hex(8)
         line = {
@@ -167,6 +175,14 @@ class Budget:
         """Take a reservation back of which nothing was measured. Call it only while the fit's ledger is empty."""
         self._append({"fit": number, "state": "cancelled"})
 
+    def end(self, number: str, charged: Sequence[tuple[Event, int]]) -> None:
+        """Count a reserved fit that ended in an error by what it was `charged`, and no longer by its whole plan.
+
+        Call it only once the fit can measure nothing more, and where it has measured all that it ever has in this
+        process: charges come before draws, so that no less is on file than was released.
+        """
+        self._append({"fit": number, "state": "ended", "events": [[to_json(event), times] for event, times in charged]})
+
     def spent(self) -> Spent:
         """All fits on file. Raises MedsynthError where there is none."""
         if not self.path.exists():
@@ -181,7 +197,7 @@ class Budget:
         try:
             with FileLock(self.path.with_name(self.path.name + ".lock"), timeout=LOCK_SECONDS, mode=0o600):
                 content = self._read()
-                if once and any(fit.number == line["fit"] for fit in self._fits(content)):
+                if once and any(fit.number == line["fit"] and not fit.ended for fit in self._fits(content)):
                     return
                 self._fits(content + added)  # a line that contradicts the file is refused before it is written
                 with os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
@@ -216,11 +232,13 @@ class Budget:
                 if "fit" not in line and "ledger" in line:
                     raise ArtifactError(f"{self.path} was written by another version of medsynth. Keep it as a record.")
                 number, state = str(line["fit"]), line["state"]
-                if state == "reserved" and number not in fits:
+                if state == "reserved" and (number not in fits or fits[number].ended):
                     fits[number] = _reserved(number, line)
-                elif state == "settled" and number in fits:
+                elif state == "ended" and number in fits and not fits[number].ended and fits[number].model is None:
+                    fits[number] = replace(fits[number], events=_part(fits[number], line), ended=True)
+                elif state == "settled" and number in fits and not fits[number].ended:
                     fits[number] = replace(fits[number], model=str(line["model"]))
-                elif state == "cancelled" and number in fits and fits[number].model is None:
+                elif state == "cancelled" and number in fits and fits[number].model is None and not fits[number].ended:
                     del fits[number]
                 else:
                     raise ValueError
@@ -231,13 +249,30 @@ class Budget:
         return list(fits.values())
 
 
+def _events(line: dict[str, Any]) -> tuple[tuple[Event, int], ...]:
+    """The events of a line. Raises ValueError, KeyError, TypeError or BudgetError where it holds none."""
+    events = tuple((from_json(event), times) for event, times in line["events"])
+    if not events or not all(type(times) is int and times > 0 for _, times in events):
+        raise ValueError
+    return events
+
+
+def _part(fit: Fit, line: dict[str, Any]) -> tuple[tuple[Event, int], ...]:
+    """The events of an ending line, which are a part of those reserved. Raises as `_events` does."""
+    charged, planned = Counter[Event](), Counter[Event]()
+    for counts, events in ((charged, _events(line)), (planned, fit.events)):
+        for event, times in events:
+            counts[event] += times
+    if not charged <= planned:
+        raise ValueError
+    return _events(line)
+
+
 def _reserved(number: str, line: dict[str, Any]) -> Fit:
     """The fit of a reserving line. Raises ValueError, KeyError, TypeError or BudgetError where it is none."""
-    events = tuple((from_json(event), times) for event, times in line["events"])
     max_rows, delta, noise = line["max_rows"], line["delta"], line["noise"]
-    whole = all(type(times) is int and times > 0 for _, times in events)
     known = line["accountant"] in ("prv", "rdp") and type(noise) is bool and isinstance(delta, float) and 0 < delta < 1
-    if not (events and whole and known and (max_rows is None or (type(max_rows) is int and max_rows > 0))):
+    if not (known and (max_rows is None or (type(max_rows) is int and max_rows > 0))):
         raise ValueError
     return Fit(
         number=number,
@@ -247,5 +282,5 @@ def _reserved(number: str, line: dict[str, Any]) -> Fit:
         noise=noise,
         delta=delta,
         accountant=line["accountant"],
-        events=events,
+        events=_events(line),
     )

@@ -67,3 +67,10 @@ class SchemaError(MedsynthError):
     """A schema that is not valid, or a table that does not meet it."""
 
     exit_code = 4
+
+
+class MedsynthWarning(UserWarning):
+    """What a person must know before a result is used: a person's key among the columns, classes that may be lost.
+
+    It is given where a notice of such weight has no other taker. Like an error it contains no cell of a table.
+    """

@@ -98,12 +98,27 @@ def failing(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     monkeypatch.setattr(Releases, "release", release)
 
 
+def test_a_fit_that_ends_in_an_error_counts_by_what_was_charged(patients: Path) -> None:
+    """Neither its whole plan nor less than what it measured, the measurement that failed among it."""
+    with pytest.MonkeyPatch.context() as patch:
+        failing(patch, 1)
+        run("fit", "patients.csv", "--epsilon", "1", "--method", "independent")
+    assert len(spent(patients).fits) == 1
+    one = spent(patients).row().epsilon
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Releases, "_on_file", lambda *arguments: (_ for _ in ()).throw(MedsynthError("the disk is full")))
+        run("fit", "patients.csv", "--epsilon", "1", "--method", "independent", "--force")
+    assert one is not None and 0 < one < 0.9 and epsilons(patients) == pytest.approx([one, one])
+    shown = run("ledger", "--table", "patients.csv").stdout
+    assert "2 ended in an error, counted by what was measured" in shown and "unfinished" not in shown
+
+
 def test_a_fit_that_dies_stays_and_resumed_it_is_counted_once(patients: Path) -> None:
     words = ["fit", "patients.csv", "--epsilon", "1", "--method", "independent"]
     with pytest.MonkeyPatch.context() as patch:
         failing(patch, 1)
         assert run(*words).exit_code == 1
-    assert spent(patients).unfinished == 1 and spent(patients).row().epsilon == pytest.approx(1, rel=0.01)
+    assert len(spent(patients).fits) == 1 and 0 < (spent(patients).row().epsilon or 0) < 0.9
     done = run(*words, "--resume")
     assert done.exit_code == 0 and "Resuming" in done.stderr
     assert [fit.model for fit in spent(patients).fits] == ["patients.medsynth"]
@@ -117,8 +132,20 @@ def test_a_resumed_fit_that_fails_at_once_still_counts(patients: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:
             failing(patch, after)
             assert run(*words, *more).exit_code == 1
-        assert len(spent(patients).fits) == 1 and spent(patients).row().epsilon == pytest.approx(1, rel=0.01)
+        assert len(spent(patients).fits) == 1
+    # A resumed fit was reserved in full again, and its own ledger does not hold what was released before.
+    assert spent(patients).row().epsilon == pytest.approx(1, rel=0.01)
     assert run(*words, "--resume").exit_code == 0 and len(spent(patients).fits) == 1
+
+
+def test_a_resumed_fit_that_fails_late_stays_in_full(patients: Path) -> None:
+    """Two releases before an error, one after the resumption: the last process charged one, and three are out."""
+    words = ["fit", "patients.csv", "--epsilon", "1", "--method", "independent"]
+    for after, more in ((2, []), (1, ["--resume"])):
+        with pytest.MonkeyPatch.context() as patch:
+            failing(patch, after)
+            assert run(*words, *more).exit_code == 1
+    assert spent(patients).unfinished == 1 and spent(patients).row().epsilon == pytest.approx(1, rel=0.01)
 
 
 def test_a_fit_that_measured_nothing_costs_nothing(patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,6 +59,30 @@ def test_a_cancelled_reservation_costs_nothing(budget: Budget) -> None:
     assert len(budget.spent().fits) == 1
 
 
+def test_an_ended_fit_counts_by_its_charges_until_it_is_resumed(budget: Budget) -> None:
+    plan = make_plan([Query(label="m", weight=1.0, times=4)], epsilon=1.0, delta=1e-5, rows=1000)
+    ((event, times),) = plan.events.values()
+    number = budget.reserve(plan, method="independent", noise=True)
+    whole = budget.spent().row().epsilon
+    budget.end(number, [(event, times - 2), (event, 1)])
+    part, sentence = budget.spent().row().epsilon, budget.spent().sentence()
+    assert part is not None and whole is not None and part < whole and budget.spent().unfinished == 0
+    assert part == pytest.approx(accountant.epsilon([(event, times - 1)], 1e-5, plan.accountant))
+    assert "1 ended in an error" in sentence and "unfinished" not in sentence
+    for call in (budget.cancel, lambda n: budget.settle(n, "m"), lambda n: budget.end(n, [(event, 1)])):
+        with pytest.raises(ArtifactError):
+            call(number)
+    assert budget.reserve(plan, method="independent", noise=True, number=number) == number
+    assert budget.spent().row().epsilon == whole and len(budget.spent().fits) == 1
+    for charged in ([], [(event, times + 1)]):  # nothing, or more than was planned
+        with pytest.raises(ArtifactError):
+            budget.end(number, charged)
+    budget.settle(number, "m")
+    with pytest.raises(ArtifactError):
+        budget.end(number, [(event, 1)])
+    assert [fit.model for fit in budget.spent().fits] == ["m"]
+
+
 def test_totals_add_up_and_many_fits_compose_more_tightly(budget: Budget) -> None:
     for _ in range(12):
         budget.settle(budget.reserve(planned(0.5), method="independent", noise=True), "m")

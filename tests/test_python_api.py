@@ -83,6 +83,20 @@ def test_notices_go_to_the_log(cohort: pd.DataFrame, caplog: pytest.LogCaptureFi
     assert any("Public by declaration" in record.message for record in caplog.records)
 
 
+def test_what_nobody_should_miss_is_a_warning() -> None:
+    """A person's key, few rows, and keys that no name tells; notices alone where somebody takes them."""
+    frame = pd.DataFrame({"patient_nbr": range(400), "x": [1, 2] * 200, "y": ["a"] * 360 + ["b"] * 40})
+    frame.insert(0, "keys", [f"w{k}" for k in range(400)])
+    with pytest.warns(medsynth.MedsynthWarning) as told:
+        medsynth.fit(frame, epsilon=3.7, method="independent")
+    texts = [str(one.message) for one in told]
+    assert any("reads like a person's key" in text for text in texts) and any("FEW ROWS" in text for text in texts)
+    assert any("LOST: keys" in text for text in texts)
+    notices: list[str] = []
+    medsynth.fit(frame, epsilon=3.7, method="independent", notice=notices.append)  # a warning would be an error here
+    assert {text[:8] for text in texts} <= {text[:8] for text in notices}
+
+
 @pytest.mark.parametrize(
     "wrong",
     [{"epsilon": "much"}, {"epsilon": True}, {"delta": "small"}, {"rows": 300.5}, {"rows": "300"}, {"seed": "x"},

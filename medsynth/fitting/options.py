@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from ..errors import UsageError
+from ..errors import MedsynthWarning, UsageError
 from ..methods import registry
 from ..privacy.accounting.calibration import Plan, check_budget, default_delta
 from ..schema import Schema
+from ..schema.learned import LOST
 from .environment import DEVICES
 from .private_table import Notice
 
 MOST_ROWS = 10**11  # of a table
 NO_DP_BUDGET = 300.0  # sets the schedule of a fit without noise, which makes no claim
+URGENT = ("WARNING: ", "FEW ROWS: ", LOST)  # how notices begin that nobody should miss
 Phase = Callable[[str], None]  # what a fit is doing, in a word or two
 Progress = Callable[[Plan, str, int, int, int], None]  # plan, device, steps done, steps in all, lots measured so far
 
@@ -74,8 +77,14 @@ def declared(schema: Schema | Mapping[str, object] | Path | str | None) -> Schem
 
 
 def log_notice(text: str) -> None:
-    """A message for a person, where nobody takes it: to the logger "medsynth", which shows it at level INFO."""
-    logging.getLogger("medsynth").info(text)
+    """A message for a person, where nobody takes it: to the logger "medsynth", which shows it at level INFO.
+
+    One of URGENT weight is a MedsynthWarning: that is shown where nobody has configured a logger.
+    """
+    if text.startswith(URGENT):
+        warnings.warn(text, MedsynthWarning, stacklevel=2)
+    else:
+        logging.getLogger("medsynth").info(text)
 
 
 def check_kinds(**numbers: object) -> None:

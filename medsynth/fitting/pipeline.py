@@ -51,7 +51,8 @@ def fit(
     `rows` declares the public row count (else the table's own is taken as public and a notice says so). `seed`
     repeats initial weights and latent draws only: noise and lots come from the operating system. Messages for
     a person go to `notice`, else to the logger "medsynth" at INFO: what is taken as public comes first, before
-    anything is measured. `progress=True` shows a bar, in notebooks as well.
+    anything is measured; what nobody should miss is a MedsynthWarning there. `progress=True` shows a bar, in
+    notebooks as well.
 
     `encoding` is that of a text file, UTF-8 if not given; bytes that are no text in it are kept, escaped, in their
     own cells. `settings` change the method's own, by name (docs/methods/).

@@ -25,7 +25,9 @@ def reserved_budget(planned: PlannedFit, budget: Budget | None, out: WayOut) -> 
     """Reserve all that the plan may release, and settle it once the fit has ended.
 
     A resumed fit has its number from its checkpoint, so that it is counted once. A fit that ends in an error stays on
-    file, but for one that has measured nothing, neither now nor before it was killed.
+    file with what it was charged, and not at all where that is nothing. One that is resumed stays in full: its ledger
+    does not hold what was released before. So does one that is interrupted: a person decided when, who may have seen
+    more than the ledger says.
     """
     notice, epsilon = planned.options.notice, planned.options.epsilon
     if budget is None:
@@ -39,6 +41,8 @@ def reserved_budget(planned: PlannedFit, budget: Budget | None, out: WayOut) -> 
     except BaseException as error:
         if not (planned.ledger.entries or out.resumed):
             budget.cancel(number)
+        elif isinstance(error, Exception) and not out.resumed:
+            budget.end(number, planned.ledger.composition())
         if out.resumed and isinstance(error, ArithmeticError | LookupError | TypeError | ValueError):
             raise MedsynthError(
                 f"The records of {planned.options.checkpoint} do not fit this table: it was altered, or is of another "

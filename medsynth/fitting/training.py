@@ -14,7 +14,7 @@ from ..privacy.partition_selection import RawTable
 from ..privacy.release import Releases
 from ..sampling.patients import ROWS_PER_PATIENT
 from ..schema import Schema
-from ..schema.learned import LEARNED
+from ..schema.learned import LEARNED, LOST
 from ..transforms.table_codec import encode, hierarchy_positions
 from .environment import one_thread, versions
 from .preparation import PlannedFit
@@ -40,7 +40,10 @@ def declared_or_measured_schema(private: PrivateTable, planned: PlannedFit, rele
         schema = learned.schema
         notice(f"Target: {private.target!r}. `target` names another.")
         notice(f"Learned from noisy counts:\n{schema.to_yaml()}")
-        planned.ledger.notes.extend(LEARNED + text for text in learned.summary(planned.plan.rows))
+        summary = learned.summary(planned.plan.rows)
+        planned.ledger.notes.extend(LEARNED + text for text in summary)
+        for lost in (text for text in summary if text.startswith(LOST)):
+            notice(lost)
     check_target(schema)
     return schema
 

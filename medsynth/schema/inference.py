@@ -32,14 +32,18 @@ YEARS_OF_SECONDS = 60  # so many years have fewer seconds than codes
 BANDS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)  # sizes of numbers, counted with their digits
 FEW_DECIMALS = 0.05  # of the numbers above a band that may have decimals, noise included, where all are read as whole
 APART = 2.0  # how many times farther from zero than the values a code of missing values lies, to be believed
+HALF_OCTAVE, HIDDEN_SHARE = 2**0.5, 0.03  # a cell of magnitudes; noise of one, as a part of the rows, that hides some
 OTHER = "other"  # the level of values that are no level
 
 
-def _widened(low: float, high: float, kind: str) -> tuple[float, float]:
+def _widened(low: float, high: float, kind: str, *, unsure: bool) -> tuple[float, float]:
     """Bounds with room for tails too thin to rise above the noise; the column's own histogram finds where rows are.
 
-    A positive column starts at zero unless it lies far from it, as years do.
+    A positive column starts at zero unless it lies far from it, as years do: it then gets room, one cell at both ends,
+    where a cell's noise hides a part of the rows.
     """
+    if 0 < high / 2 <= low and unsure:
+        return low / HALF_OCTAVE, min(high * HALF_OCTAVE, LARGEST_BOUND)
     room = 16.0 if kind == "log" else 1.5
     low = 0.0 if 0 < low < high / 2 else low
     wide = (low * room if low < 0 else low), (high * room if high > 0 and low < high / 2 else high)
@@ -86,7 +90,8 @@ def number(
     if kind.words and not gaps:
         gaps[""] = 0.0
     missing, found = missing_of(gaps), scale(counts, std)
-    low, high = _without_codes(_widened(*bounds(counts, std, mass), found), [*filter(is_code_of_a_number, gaps)])
+    wide = _widened(*bounds(counts, std, mass), found, unsure=std > HIDDEN_SHARE * mass)
+    low, high = _without_codes(wide, [*filter(is_code_of_a_number, gaps)])
     form: Literal["linear", "log"] = found if low >= 0 else "linear"
     dtype = "float64" if kind.pointed else None
     if decimals is None:

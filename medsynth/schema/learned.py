@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .schema import Schema
 
 LEARNED = "Learned: "  # how notes begin in a ledger that say what was learned, lost and merged
+LOST = "LOST: "  # how the note begins that names columns of which nothing was learned
 NAMES_IN_SENTENCE, LARGE_NUMBER = 12, 1_000_000
 
 
@@ -72,7 +73,7 @@ class Learned:
             found.append(f"Rare values were merged in {_listed(shares)}: too few rows share each to tell it apart.")
         if lost := [name for name, column in self.columns.items() if column.lost]:
             found.append(
-                f"LOST: {_listed(lost)}. No value of these columns is shared by enough rows: they read like keys or "
+                f"{LOST}{_listed(lost)}. No value of these columns is shared by enough rows: they read like keys or "
                 "free text, or have too many levels. Nothing of them is in the rows. Declare identifiers or a "
                 "hierarchy, or take them out."
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Literal
 
@@ -37,10 +38,10 @@ def bounds(counts: Floats, std: float, mass: float) -> tuple[float, float]:
     cells pass it: the likeliest range for so many rows, `mass`, is within the bounds too, if it stands out at all.
     """
     found, last = np.nonzero(counts[:-1] > std * clear_stds(MAGNITUDES))[0].tolist(), MAGNITUDES - 2
-    first, width, score = _likeliest(counts[:-1], std, max(mass, std))
+    cells, score = _likeliest(counts[:-1], std, max(mass, std))
     if score >= CLEAR_STDS:
-        unsure = std * math.sqrt(width) > UNSURE_SHARE * mass
-        found += [max(first - OCTAVE * unsure, 0), min(first + width - 1 + OCTAVE * unsure, last)]
+        more = OCTAVE * (std * math.sqrt(len(cells)) > UNSURE_SHARE * mass)
+        found += [max(int(cells[0]) - more, 0), min(int(cells[-1]) + more, last)]
     if not found:
         return 0.0, 1.0
     low, high = min(found), max(found)
@@ -51,19 +52,25 @@ def bounds(counts: Floats, std: float, mass: float) -> tuple[float, float]:
     return _edge(low, upper=False), _edge(high, upper=True)
 
 
-def _likeliest(counts: Floats, std: float, mass: float) -> tuple[int, int, float]:
-    """The first cell and the width of the likeliest range of cells over which so many rows are spread evenly, and by
-    how many standard deviations of its noise its count rises above none.
+def _likeliest(counts: Floats, std: float, mass: float) -> tuple[NDArray[np.int64], float]:
+    """The cells of the likeliest range over which so many rows are spread evenly, ascending, and by how many standard
+    deviations of its noise their count rises above none.
+
+    A range of magnitudes is that of positive numbers, of negative ones, or of both: of a change, say, whose cells lie
+    on both sides of the many near zero.
     """
-    best = (0, 1, -math.inf)
-    for width in RANGES:
-        sums = np.convolve(counts, np.ones(width), "valid")
-        odds = (2 * sums - mass) * mass / width / (2 * std**2)  # their logarithms
-        odds[: len(HALF_OCTAVES)] -= NEGATIVE_ODDS
+    middle, best, cells = len(HALF_OCTAVES), -math.inf, np.zeros(1, np.int64)
+    both = counts[middle + 1 :] + counts[middle - 1 :: -1]
+    for width, sides in itertools.product(RANGES, (1, 2)):
+        sums = np.convolve(counts if sides == 1 else both, np.ones(width), "valid")
+        odds = (2 * sums - mass) * mass / (sides * width) / (2 * std**2)  # their logarithms
+        odds[: middle if sides == 1 else None] -= NEGATIVE_ODDS
         start = int(odds.argmax())
-        best = max(best, (start, width, float(odds[start])), key=lambda found: found[2])
-    first, width, _ = best
-    return first, width, float(counts[first : first + width].sum()) / (std * math.sqrt(width))
+        if odds[start] > best:
+            best, cells = float(odds[start]), start + np.arange(width)
+            if sides == 2:
+                cells = np.concatenate([middle - 1 - cells[::-1], middle + 1 + cells])
+    return cells, float(counts[cells].sum()) / (std * math.sqrt(len(cells)))
 
 
 def believed(counts: Floats, std: float, stds: float = CLEAR_STDS) -> Floats:

@@ -120,6 +120,25 @@ def test_bounds_of_a_small_table_come_from_a_range_of_magnitudes() -> None:
     assert magnitudes.bounds(counts, 1000.0, 400) == (0.0, 1.0) and magnitudes.bounds(counts, 1.0, 400) == (4.0, 16.0)
 
 
+def test_bounds_of_a_change_hold_both_signs() -> None:
+    """Half of the rows lie on either side of the many empty cells around zero, and no single cell is clear."""
+    values = np.random.default_rng(3).normal(0, 3, 1000)
+    counts = np.bincount(magnitudes.magnitude_cell(values), minlength=magnitudes.MAGNITUDES).astype(np.float64)
+    for seed in range(20):
+        noisy = counts + np.random.default_rng(seed).normal(0, 20, counts.shape)
+        low, high = magnitudes.bounds(noisy, 20.0, 1000)
+        assert (values < low).mean() < 0.05 and (values > high).mean() < 0.05 and high - low < 60
+
+
+@pytest.mark.parametrize(("std", "holds"), [(2.0, False), (20.0, True)])
+def test_a_narrow_range_far_from_zero_gets_room_where_noise_hides_a_tail(std: float, holds: bool) -> None:
+    """400 rows from 4 to 8, and a few beyond either end."""
+    counts = np.bincount(magnitudes.magnitude_cell(np.linspace(4, 7.9, 400)), minlength=magnitudes.MAGNITUDES)
+    column: Any = inference.number(counts.astype(np.float64), std, None, ColumnKind(cells="whole"), {}, rows=400)
+    low, high = column.bounds
+    assert (low < 4 and high > 8) is holds
+
+
 def test_years_of_dates() -> None:
     days = [datetime.date.fromisoformat(day).toordinal() for day in ("2019-03-01", "2020-03-01", "1066-10-14")]
     cells = inference.year_cell(np.array([*days, np.nan]))

@@ -24,7 +24,11 @@ COARSE_CELLS, FINE_CELLS = 32, 64
 MOST_VALUES = 1 << 22  # of all columns together in which frequent values are looked for
 MOST_FREQUENT = 20
 FREQUENT_CHANCE = 0.01  # that noise alone makes some value of a column look frequent
-TAIL_STDS = 3.0  # of its noise, which a tail of coarse cells must exceed to be kept
+TAIL_STDS = 3.0  # of its noise, which a coarse cell at an end must exceed to be clear
+TAIL_SHARE, TAIL_PARTS = (
+    0.01,
+    (1.0, 0.5, 0.25),
+)  # of the rows that may be cut off; where a tail begins, beside its level
 CURVATURE_STD = 1.0  # prior standard deviation of the second difference of the log density between fine cells
 
 
@@ -73,7 +77,7 @@ class Survey:
         precision = pieces * std**2 / (pieces * std**2 + self.std**2)  # of the coarse count, as its pieces' sum
         # The noise of a coarse cell that is one fine cell, as those of tails are, by both measurements.
         alone = std * self.std / math.hypot(std, self.std)
-        shares = np.where(self._kept(sums + precision * (self.counts - sums), alone)[parent], shares, 0.0)
+        shares = np.where(self._kept(sums + precision * (self.counts - sums), alone, rows)[parent], shares, 0.0)
         return np.asarray(shares / shares.sum())
 
     def _widths(self, fine: Grid) -> Floats:
@@ -86,14 +90,36 @@ class Survey:
         curvature[:, smooth] = np.diff(np.eye(len(smooth)), 2, axis=0)
         return np.asarray(1e-3 * np.eye(fine.cells) + curvature.T @ curvature / CURVATURE_STD**2)
 
-    def _kept(self, counts: Floats, std: float) -> NDArray[np.bool_]:
-        """The coarse cells that lie in no tail of noise, by their noisy `counts`: (cells,)."""
+    def _kept(self, counts: Floats, std: float, rows: int) -> NDArray[np.bool_]:
+        """The coarse cells that lie in no tail of noise, by their noisy `counts`: (cells,).
+
+        The outermost cells that are clear at either end, and beyond them as many as may hold more than TAIL_SHARE of
+        the rows: what is cut off holds no more than that, as far as the noise shows.
+        """
         kept, limit = np.ones(len(counts), np.bool_), TAIL_STDS * std
         for order in (np.arange(self.values), np.arange(self.values)[::-1]):
             rises = counts[order] > limit
             rises |= np.cumsum(counts[order]) > limit * np.sqrt(np.arange(1, self.values + 1))
-            kept[order[: int(rises.argmax())]] = False
+            first = int(rises.argmax())
+            beyond = expected_beyond(counts[order[:first]][::-1], float(counts[order[first : first + 2]].mean()), std)
+            kept[order[: first - int((beyond > TAIL_SHARE * rows).sum())]] = False
         return kept if kept[: self.values].any() else np.ones_like(kept)  # where nothing stands out there is no tail
+
+
+def expected_beyond(counts: Floats, level: float, std: float) -> Floats:
+    """Rows that are expected in each cell of a tail and all cells beyond it, by noisy `counts` outwards: (cells,).
+
+    `level`: of the cells before the tail. A tail that falls evenly from a part of it to none, over a number of cells
+    that is as likely as any other before the noisy counts are seen; the mean over what they leave likely.
+    """
+    if not len(counts):
+        return np.zeros(0)
+    places, lengths = np.arange(1, len(counts) + 1), np.arange(len(counts) + 1)
+    shapes = np.maximum(1 - places / (lengths[:, None] + 1), 0) * max(level, 0.0)
+    tails = np.concatenate([part * shapes for part in TAIL_PARTS])
+    odds = (tails @ counts - (tails**2).sum(1) / 2) / std**2  # their logarithms
+    likely = np.exp(odds - odds.max())
+    return np.asarray(np.cumsum((likely / likely.sum() @ tails)[::-1])[::-1])
 
 
 class _EveryValue:

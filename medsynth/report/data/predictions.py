@@ -8,11 +8,11 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
-from sklearn.model_selection import KFold, StratifiedKFold
 
 from ...rng import numpy_stream
 from . import protocol
 from .protocol import LABELS, Predictions
+from .statistics import Patients, folds
 from .tables import Tables
 
 FOLDS = 5
@@ -57,7 +57,7 @@ class TaskPredictions:
     def _after_real(self) -> dict[str, Predictions]:
         real, train = self.tables.baseline
         if train is None:
-            return _cross_validated(real, self.tables.target)
+            return _cross_validated(real, self.tables.target, self.tables.patients.get("real"))
         return protocol.predict(_some(train), real, self.tables.target)
 
 
@@ -69,16 +69,14 @@ def _some(train: pd.DataFrame) -> pd.DataFrame:
     return train.iloc[rows].reset_index(drop=True)
 
 
-def _cross_validated(real: pd.DataFrame, target: str) -> dict[str, Predictions]:
+def _cross_validated(real: pd.DataFrame, target: str, patients: Patients | None) -> dict[str, Predictions]:
     """Predictions for each fold of `real` by classifiers trained on the other folds."""
     truth = real[target].astype(str).to_numpy()
-    classes, counts = np.unique(truth, return_counts=True)
-    enough = counts.min() >= FOLDS
-    folds = (StratifiedKFold if enough else KFold)(FOLDS, shuffle=True, random_state=0)
+    classes = np.unique(truth)
     probabilities = {name: np.full((len(real), len(classes)), 0.5) for name in LABELS}
     labels = {name: truth.copy() for name in LABELS}
     known = dict.fromkeys(LABELS, frozenset[str]())
-    for inside, outside in folds.split(real, truth):
+    for inside, outside in folds(truth, FOLDS, patients):
         fold = real.iloc[outside].reset_index(drop=True)
         places = np.searchsorted(classes, np.unique(truth[outside]))
         for name, made in protocol.predict(real.iloc[inside].reset_index(drop=True), fold, target).items():

@@ -1,31 +1,53 @@
-"""Ranks and resamples: AuROC and its bootstrap intervals, for many scores at once."""
+"""Ranks, folds and resamples: AuROC and its bootstrap intervals, for many scores at once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
 from ...rng import Stream
 from .records import Estimate
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+Whole = NDArray[np.int64]
+Patients = Whole  # the number of each row's patient, (rows,)
 DRAWS = 500  # resamples
 BLOCK = 2_000_000  # weights in memory at once
 LEVEL = 0.95
 EXACT_ROWS = 5_000  # up to which each resample's AuROC is counted out
 
 
-def resamples(rows: int, rng: Stream) -> Iterator[Floats]:
+def resamples(rows: int, rng: Stream, patients: Patients | None = None) -> Iterator[Floats]:
     """Weights of `DRAWS` bootstrap resamples in blocks (draws, rows): each row's weight is Poisson of mean one.
 
-    The Poisson bootstrap equals the usual one up to the resample's size, and needs no sorting of draws.
+    The Poisson bootstrap equals the usual one up to the resample's size, and needs no sorting of draws. With the
+    `patients` of the rows, (rows,), whole patients are drawn: their rows are no independent observations.
     """
-    at_once = max(1, BLOCK // rows)
+    place = None if patients is None else np.unique(patients, return_inverse=True)[1]
+    drawn, at_once = rows if place is None else int(place.max()) + 1, max(1, BLOCK // rows)
     for start in range(0, DRAWS, at_once):
-        yield rng.poisson(1.0, (min(at_once, DRAWS - start), rows)).astype(np.float64)
+        weights = rng.poisson(1.0, (min(at_once, DRAWS - start), drawn)).astype(np.float64)
+        yield weights if place is None else weights[:, place]
+
+
+def folds(truth: NDArray[Any], count: int, patients: Patients | None = None) -> list[tuple[Whole, Whole]]:
+    """`count` folds as (rows to learn from, rows to predict), classes as even as they can be.
+
+    With the `patients` of the rows, (rows,), those of one patient stay together: what is learned from a patient's
+    other rows is no prediction. Where there are fewer patients than folds, rows are divided one by one.
+    """
+    enough = np.unique(truth, return_counts=True)[1].min() >= count
+    if patients is None or len(np.unique(patients)) < count:
+        rows = (StratifiedKFold if enough else KFold)(count, shuffle=True, random_state=0)
+        return list(rows.split(truth, truth))
+    if enough:
+        return list(StratifiedGroupKFold(count, shuffle=True, random_state=0).split(truth, truth, patients))
+    return list(GroupKFold(count, shuffle=True, random_state=0).split(truth, truth, patients))
 
 
 def auroc(truth: Flags, score: Floats, weights: Floats | None = None) -> Floats:
@@ -111,9 +133,19 @@ def simultaneous(value: Floats, draws: Floats) -> list[Estimate]:
     return [Estimate(value=v, low=v - r, high=v + r) for v, r in zip(value, reach, strict=True)]
 
 
-def resampled(rows: int, rng: Stream, measure: Callable[[Floats], Floats]) -> Floats:
+def halves(rows: int, rng: Stream, patients: Patients | None = None) -> tuple[Whole, Whole]:
+    """The places of two random halves of the rows; with `patients`, (rows,), of those of two halves of the patients."""
+    if patients is None:
+        order = rng.permutation(rows)
+        return order[::2], order[1::2]
+    place = np.unique(patients, return_inverse=True)[1]
+    first = rng.permutation(int(place.max()) + 1)[place] % 2 == 0
+    return np.flatnonzero(first), np.flatnonzero(~first)
+
+
+def resampled(rows: int, rng: Stream, measure: Callable[[Floats], Floats], patients: Patients | None = None) -> Floats:
     """`measure` of every resample: from weights (draws, rows) to (draws, ...), all draws together."""
-    return np.concatenate([measure(weights) for weights in resamples(rows, rng)])
+    return np.concatenate([measure(weights) for weights in resamples(rows, rng, patients)])
 
 
 def roc_points(truth: Flags, score: Floats, points: int = 60) -> list[tuple[float, float]]:

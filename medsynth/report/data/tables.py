@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from ...rng import Stream
 from ...schema import Schema
 from .columns import comparable, number_columns, undeclared_codes, without_codes
 from .plain import plain
+from .statistics import Patients, Whole
 
 MOST_ROWS = 50_000  # a larger table is represented by so many of its rows, drawn uniformly
 FEW_NUMBERS = 20  # a whole-number target with more values than this is predicted as a number
@@ -27,6 +28,7 @@ class Tables:
 
     All hold the columns `names`, the target among them; `numbers` are those compared as numbers, the rest as words.
     `plain_real` and `plain_train` are the same real rows as a plain reader of their files has them (see `plain.py`).
+    `patients`: where patients are the privacy unit, the number of each row's patient, by the table's field; else empty.
     """
 
     real: pd.DataFrame
@@ -37,6 +39,11 @@ class Tables:
     notes: list[str] = field(default_factory=list)
     plain_real: pd.DataFrame | None = None
     plain_train: pd.DataFrame | None = None
+    patients: Mapping[str, Patients] = field(default_factory=dict)
+
+    def patients_of(self, rows: pd.DataFrame, part: str) -> Patients | None:
+        """The patients of some `rows` of the table `part`, (rows,), where patients are the privacy unit."""
+        return self.patients[part][rows.index] if self.patients else None
 
     @property
     def baseline(self) -> tuple[pd.DataFrame, pd.DataFrame | None]:
@@ -76,12 +83,14 @@ def gather(
     """The tables, given as cells of text, in one form: common columns, rows of `real` taken out of `train`, capped.
 
     `learned`: whether the schema was measured and not declared. `disjoint`: whether `real` and `train` are known to
-    hold different rows, as the two parts of a split do; then rows that merely share values stay in both.
+    hold different rows, as the two parts of a split do; then rows that merely share values stay in both. Where patients
+    are the privacy unit, rows of `train` whose patient is in `real` are left out in any case.
 
     What had to be mended stands in `notes`. Raises SchemaError or TableError where nothing can be compared.
     """
     notes: list[str] = []
     cells = [real] if train is None else [real, train]
+    patients = _patients([*cells, synthetic], schema)
     real, synthetic, train, numbers = _compared(real, synthetic, train, target, schema, notes)
     compared = [real] if train is None else [real, train]
     plains = plain(cells, compared, target, schema, learned=learned)
@@ -90,6 +99,8 @@ def gather(
         raise TableError("`real` has too few rows with a target to measure anything. Hold out more rows.")
     if train is not None:
         kept.append(np.arange(len(train)) if disjoint else _without(train, real.iloc[kept[0]], notes))
+        if patients:
+            kept[1] = _of_others(kept[1], patients[1], patients[0][kept[0]], notes)
     kept = [_capped(rows, where, rng, notes) for rows, where in zip(kept, ("real", "train"), strict=False)]
     rows = _capped(np.arange(len(synthetic)), "synthetic", rng, notes)
     synthetic = synthetic.iloc[rows].reset_index(drop=True)
@@ -99,8 +110,40 @@ def gather(
     frames = [frame.iloc[rows].reset_index(drop=True) for frame, rows in zip(frames, kept * 2, strict=True)]
     if target not in numbers:  # classes are texts: a number's text would depend on whether another row has none
         frames, synthetic = [_classed(frame, target) for frame in frames], _classed(synthetic, target)
+    own = dict(zip(("real", "train"), (p[k] for p, k in zip(patients, kept, strict=False)), strict=False))
+    own |= {"synthetic": patients[-1][rows]} if patients else {}
     held, fitted = frames[:: len(kept)], frames[1::2] if train is not None else [None, None]
-    return Tables(held[0], synthetic, fitted[0], target, numbers, notes, held[1], fitted[1])
+    return Tables(held[0], synthetic, fitted[0], target, numbers, notes, held[1], fitted[1], own)
+
+
+def _patients(cells: Sequence[pd.DataFrame], schema: Schema | None) -> list[Patients]:
+    """The number of each row's patient in each table, [] where patients are not the unit or a real table lacks them.
+
+    Real tables share their numbers, the last table, synthetic rows, has its own. A row without a patient is one alone.
+    """
+    *real, synthetic = cells
+    if schema is None or schema.unit is None or any(schema.unit not in table for table in real):
+        return []
+    made = [(table[schema.unit] if schema.unit in table else pd.Series("", table.index)) for table in cells]
+    # A mark apart: equal keys of synthetic and of real rows are of different patients.
+    marked = [keys + mark for keys, mark in zip(made, [*("r" for _ in real), "s"], strict=True)]
+    texts, known = pd.concat(marked, ignore_index=True), pd.concat(made, ignore_index=True) != ""
+    place = pd.factorize(texts)[0].astype(np.int64)
+    place = np.where(known, place, len(place) + np.arange(len(place)))
+    return np.split(place, np.cumsum([len(table) for table in cells])[:-1])
+
+
+def _of_others(rows: Whole, patients: Patients, held: Patients, notes: list[str]) -> Whole:
+    """Those `rows` of the training table whose patient, by `patients` of all its rows, is none of those `held` out."""
+    others = ~np.isin(patients[rows], held)
+    if not others.all():
+        notes.append(
+            f"{int((~others).sum())} rows of the training table are of patients who are also in the real table, and "
+            "were left out there: what a model learned of a patient's other visits is no test of it."
+        )
+    if others.sum() < 5:
+        raise TableError("`train` and `real` are of the same patients. Give rows of patients not fitted to as `real`.")
+    return rows[others]
 
 
 def _compared(

@@ -7,13 +7,12 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from sklearn.model_selection import KFold
 
 from ...rng import Stream
 from ..data.predictions import FOLDS, TaskPredictions
 from ..data.protocol import LABELS, Floats, features, regressors
 from ..data.records import Estimate, Record
-from ..data.statistics import compared, resampled
+from ..data.statistics import compared, folds, resampled
 from ..data.tables import Tables
 
 
@@ -57,7 +56,7 @@ def numeric_utility(predictions: TaskPredictions, rng: Stream) -> NumericUtility
         squares = np.einsum("dn,skn->dsk", weights, errors**2) / total[:, None, None]
         return np.asarray(1 - squares / spread[:, None, None])
 
-    value, draws = r2(np.ones((1, len(truth))))[0], resampled(len(truth), rng, r2)
+    value, draws = r2(np.ones((1, len(truth))))[0], resampled(len(truth), rng, r2, tables.patients.get("real"))
     best = value.argmax(1)
     absolute = np.abs(errors).mean(2)
     mean = compared(value.mean(1), draws.mean(2))
@@ -87,7 +86,7 @@ def _after_real(tables: Tables) -> dict[str, Floats]:
     if train is not None:
         return _predict(train, real, tables.target)
     found = {name: np.zeros(len(real)) for name in LABELS}
-    for inside, outside in KFold(FOLDS, shuffle=True, random_state=0).split(real):
+    for inside, outside in folds(np.zeros(len(real)), FOLDS, tables.patients.get("real")):
         fold = _predict(real.iloc[inside], real.iloc[outside], tables.target)
         for name, predicted in fold.items():
             found[name][outside] = predicted

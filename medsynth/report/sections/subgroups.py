@@ -131,7 +131,8 @@ def _aurocs(predictions: TaskPredictions, inside: NDArray[np.bool_], rng: Stream
         sides = np.ma.masked_invalid(values.reshape(len(values), 2, -1))
         return np.asarray(sides.mean(2).filled(np.nan))
 
-    return compared(macro(areas.value[None])[0], macro(resampled(len(truth), rng, areas)))
+    own = patients[inside] if (patients := tables.patients.get("real")) is not None else None
+    return compared(macro(areas.value[None])[0], macro(resampled(len(truth), rng, areas, own)))
 
 
 def _compute(context: Context) -> Subgroups | None:

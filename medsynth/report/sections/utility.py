@@ -16,7 +16,7 @@ from ..data.predictions import TaskPredictions
 from ..data.protocol import LABELS, Floats, Predictions
 from ..data.records import Estimate, Record
 from ..data.review import Thresholds
-from ..data.statistics import Areas, compared, resampled, roc_points
+from ..data.statistics import Areas, Patients, compared, resampled, roc_points
 from ..data.verdict import Outcome, Verdict, decide
 from .numeric_utility import NumericUtility, numeric_utility
 from .registry import Section
@@ -87,7 +87,7 @@ def utility(predictions: TaskPredictions, rng: Stream) -> Utility:
     tables, sides = predictions.tables, (predictions.real, predictions.synthetic)
     truth, classes = tables.real[tables.target].astype(str).to_numpy(), tables.classes()
     once = _once(truth, classes)
-    value, draws = _aurocs(truth, classes, sides, rng)
+    value, draws = _aurocs(truth, classes, sides, rng, tables.patients.get("real"))
     names = list(LABELS)
     best = value.mean(2).argmax(1)
     mean = compared(value.mean((1, 2)), draws.mean((2, 3)))
@@ -129,15 +129,16 @@ def _once(truth: NDArray[Any], classes: NDArray[Any]) -> list[int]:
 
 
 def _aurocs(
-    truth: NDArray[Any], classes: NDArray[Any], sides: Sequence[dict[str, Predictions]], rng: Stream
-) -> tuple[Floats, Floats]:
+    truth: NDArray[Any], classes: NDArray[Any], sides: Sequence[dict[str, Predictions]], rng: Stream,
+    patients: Patients | None,
+) -> tuple[Floats, Floats]:  # fmt: skip
     """AuROC (2, classifiers, classes) of every class against the rest, and its resampled values (draws, ...)."""
     scores = np.stack([[s[n].probabilities[:, k] for n in LABELS for k in range(len(classes))] for s in sides])
     hits = np.stack([truth == c for _ in LABELS for c in classes])
 
     areas = Areas(np.concatenate([hits, hits]), np.concatenate(scores))
     shape = (2, len(LABELS), len(classes))
-    return areas.value.reshape(shape), resampled(len(truth), rng, areas).reshape(-1, *shape)
+    return areas.value.reshape(shape), resampled(len(truth), rng, areas, patients).reshape(-1, *shape)
 
 
 def _classifier(

@@ -42,7 +42,8 @@ def attribute(
     *truth, values = (_values(frame, column, tables) for frame in frames)
     right = [attack.guess(rows, synthetic, values) == v for rows, v in zip(candidates, truth, strict=True)]
     members, controls = (float(r.mean()) for r in right)
-    draws = [resampled(len(r), rng, partial(_share, r)) for r in right]
+    own = [tables.patients_of(frame, part) for frame, part in zip(frames, ("train", "real"), strict=False)]
+    draws = [resampled(len(r), rng, partial(_share, r), p) for r, p in zip(right, own, strict=True)]
     return Attribute(
         attack=attack.name,
         how=attack.how,

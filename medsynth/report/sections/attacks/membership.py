@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.model_selection import cross_val_predict
 
 from ....rng import Stream
 from ...data.records import Estimate, Record
-from ...data.statistics import Areas, interval, resampled, simultaneous
+from ...data.statistics import Areas, Patients, folds, interval, resampled, simultaneous
 from .registry import MembershipAttack, Points
 
 Flags = NDArray[np.bool_]
@@ -33,11 +33,11 @@ class Membership(Record):
 
 
 def memberships(
-    scored: Sequence[tuple[MembershipAttack, Points]], member: Flags, rng: Stream
+    scored: Sequence[tuple[MembershipAttack, Points]], member: Flags, rng: Stream, patients: Patients | None = None
 ) -> tuple[str, list[Membership]]:
     """The name of the attack with the largest advantage, and the figures of all, from their scores, (rows,)."""
     measured = Areas(np.stack([member] * len(scored)), np.stack([score for _, score in scored]))
-    areas, draws = measured.value, resampled(len(member), rng, measured)
+    areas, draws = measured.value, resampled(len(member), rng, measured, patients)
     advantages = simultaneous(2 * areas - 1, 2 * draws - 1)
     found = [
         Membership(
@@ -45,24 +45,27 @@ def memberships(
             how=attack.how,
             auroc=interval(areas[k], draws[:, k]),
             advantage=advantages[k],
-            at_one_percent=_rate(member, score, 0.01, rng),
-            at_one_per_mille=_rate(member, score, 0.001, rng),
+            at_one_percent=_rate(member, score, 0.01, rng, patients),
+            at_one_per_mille=_rate(member, score, 0.001, rng, patients),
         )
         for k, (attack, score) in enumerate(scored)
     ]
     return scored[int(areas.argmax())][0].name, found
 
 
-def blind_baseline(candidates: Points, member: Flags, rng: Stream) -> Estimate:
-    """AuROC of boosted trees that separate members from controls, out of fold (Das, Zhang, Tramer 2024)."""
+def blind_baseline(candidates: Points, member: Flags, rng: Stream, patients: Patients | None = None) -> Estimate:
+    """AuROC of boosted trees that separate members from controls, out of fold (Das, Zhang, Tramer 2024).
+
+    Folds hold whole patients: another row of the same patient would tell which side a row is on.
+    """
     model = HistGradientBoostingClassifier(random_state=0, max_iter=60)
-    folds = StratifiedKFold(3, shuffle=True, random_state=0)
-    score = cross_val_predict(model, candidates, member, cv=folds, method="predict_proba")[:, 1]
+    cut = folds(member, 3, patients)
+    score = cross_val_predict(model, candidates, member, cv=cut, method="predict_proba")[:, 1]
     areas = Areas(member[None], score[None])
-    return interval(areas.value[0], resampled(len(member), rng, areas)[:, 0])
+    return interval(areas.value[0], resampled(len(member), rng, areas, patients)[:, 0])
 
 
-def _rate(member: Flags, score: Points, false: float, rng: Stream) -> Estimate:
+def _rate(member: Flags, score: Points, false: float, rng: Stream, patients: Patients | None) -> Estimate:
     """True-positive rate at a false-positive rate of at most `false`. None with fewer than 1/false controls."""
     if (~member).sum() * false < 1:
         return Estimate(value=None)
@@ -76,4 +79,4 @@ def _rate(member: Flags, score: Points, false: float, rng: Stream) -> Estimate:
             found.append((w * member[order])[:over].sum() / max((w * member[order]).sum(), 1))
         return np.array(found)
 
-    return interval(float(rate(np.ones((1, len(member))))[0]), resampled(len(member), rng, rate))
+    return interval(float(rate(np.ones((1, len(member))))[0]), resampled(len(member), rng, rate, patients))

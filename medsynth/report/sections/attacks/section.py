@@ -12,6 +12,7 @@ from ...data.cells import points
 from ...data.context import Context
 from ...data.records import Estimate, Record
 from ...data.review import Thresholds
+from ...data.statistics import Patients, halves
 from ...data.tables import Tables, keys
 from ...data.verdict import Outcome, Verdict, decide
 from ..registry import Section
@@ -49,18 +50,22 @@ class Attacks(Record):
 def attacks(tables: Tables, sensitive: list[str], rng: Stream) -> Attacks | None:
     """Every figure of the section, or None without a training table or with too few rows.
 
-    Controls are held-out rows. Half of them are the attacker's reference rows, half are candidates beside the members.
+    Controls are held-out rows. Half of them are the attacker's reference rows, half are candidates beside the members;
+    where patients are the unit, half of the patients.
     """
     if tables.train is None or min(len(tables.train), len(tables.real)) < 2 * FEWEST:
         return None
-    reference, controls = _halves(tables.real, rng)
+    split = halves(len(tables.real), rng, tables.patients.get("real"))
+    reference, controls = (tables.real.iloc[rows] for rows in split)
     controls, members = _some(controls, MOST, rng), _some(tables.train, MOST, rng)
     synthetic = _some(tables.synthetic, POOL, rng)
     coded = points(tables, [members, controls, reference, synthetic])
     candidates = np.concatenate(coded[:2])
     member = np.repeat([True, False], [len(members), len(controls)])
-    worst, found = _memberships(candidates, member, coded[2], coded[3], rng)
-    blind = blind_baseline(candidates, member, rng)
+    own = [tables.patients_of(frame, part) for frame, part in ((members, "train"), (controls, "real"))]
+    patients = np.concatenate([numbers for numbers in own if numbers is not None]) if tables.patients else None
+    worst, found = _memberships(candidates, member, coded[2], coded[3], rng, patients)
+    blind = blind_baseline(candidates, member, rng, patients)
     unique = [_unique(frame) for frame in (tables.train, tables.real)]
     made = set(keys(tables.synthetic))
     return Attacks(
@@ -84,16 +89,12 @@ def attacks(tables: Tables, sensitive: list[str], rng: Stream) -> Attacks | None
 
 
 def _memberships(
-    candidates: Points, member: Flags, reference: Points, synthetic: Points, rng: Stream
-) -> tuple[str, list[Membership]]:
+    candidates: Points, member: Flags, reference: Points, synthetic: Points, rng: Stream,
+    patients: Patients | None = None,
+) -> tuple[str, list[Membership]]:  # fmt: skip
     """The worst attack's name and the figures of all."""
     scored = [(attack, attack.score(candidates, reference, synthetic)) for attack in membership_attacks()]
-    return memberships(scored, member, rng)
-
-
-def _halves(frame: pd.DataFrame, rng: Stream) -> tuple[pd.DataFrame, pd.DataFrame]:
-    order = rng.permutation(len(frame))
-    return frame.iloc[order[::2]], frame.iloc[order[1::2]]
+    return memberships(scored, member, rng, patients)
 
 
 def _some(frame: pd.DataFrame, most: int, rng: Stream) -> pd.DataFrame:

@@ -12,7 +12,7 @@ import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -20,7 +20,7 @@ from ....rng import Stream
 from ...data.cells import matrices
 from ...data.protocol import features
 from ...data.records import Estimate
-from ...data.statistics import Areas, interval, resampled
+from ...data.statistics import Areas, Patients, folds, interval, resampled
 from ...data.tables import Tables
 
 ROWS = 10_000  # of each table
@@ -30,21 +30,28 @@ MOST_COLUMNS = 8
 
 
 def propensity_auroc(
-    real: pd.DataFrame, other: pd.DataFrame, tables: Tables, rng: Stream
-) -> tuple[Estimate, list[tuple[str, float]]]:
-    """AuROC of boosted trees that separate two tables, out of fold, and the AuROC lost as a column is permuted."""
+    real: pd.DataFrame, other: pd.DataFrame, tables: Tables, rng: Stream,
+    patients: tuple[Patients | None, Patients | None] = (None, None),
+) -> tuple[Estimate, list[tuple[str, float]]]:  # fmt: skip
+    """AuROC of boosted trees that separate two tables, out of fold, and the AuROC lost as a column is permuted.
+
+    `patients`: of each table's rows, where patients are the unit: the rows of one stay in one fold.
+    """
     size = min(len(real), len(other), ROWS)
     if size < FEWEST:
         return Estimate(value=None), []
-    sample = [frame.iloc[rng.choice(len(frame), size, replace=False)] for frame in (real, other)]
+    drawn = [rng.choice(len(frame), size, replace=False) for frame in (real, other)]
+    sample = [frame.iloc[rows] for frame, rows in zip((real, other), drawn, strict=True)]
+    known = [numbers[rows] for numbers, rows in zip(patients, drawn, strict=True) if numbers is not None]
+    own = np.concatenate(known) if len(known) == 2 else None
     x = np.concatenate(matrices(tables.names, tables.numbers, sample))
     y = np.repeat([False, True], size)
-    folds = StratifiedKFold(3, shuffle=True, random_state=0)
+    cut = folds(y, 3, own)
     model = HistGradientBoostingClassifier(random_state=0)
-    score = cross_val_predict(model, x, y, cv=folds, method="predict_proba")[:, 1]
+    score = cross_val_predict(model, x, y, cv=cut, method="predict_proba")[:, 1]
     areas = Areas(y[None], score[None])
-    value = interval(areas.value[0], resampled(2 * size, rng, areas)[:, 0])
-    inside, outside = next(folds.split(x, y))
+    value = interval(areas.value[0], resampled(2 * size, rng, areas, own)[:, 0])
+    inside, outside = cut[0]
     model.fit(x[inside], y[inside])
     found = permutation_importance(model, x[outside], y[outside], scoring="roc_auc", n_repeats=REPEATS, random_state=0)
     lost = [(name, round(float(v), 4)) for name, v in zip(tables.names, found.importances_mean, strict=True)]

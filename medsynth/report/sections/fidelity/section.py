@@ -12,6 +12,7 @@ from ...data.cells import Cells
 from ...data.context import Context
 from ...data.records import Estimate, Record
 from ...data.review import Thresholds
+from ...data.statistics import halves
 from ...data.tables import Tables
 from ...data.verdict import Verdict, decide
 from ..registry import Section
@@ -84,7 +85,9 @@ def fidelity(tables: Tables, rng: Stream) -> Fidelity:
     counts = [cells.count(name) for name in tables.names]
     columns = [_column(tables, name, k, (real, twin, made), counts[k]) for k, name in enumerate(tables.names)]
     associations = [association(x, counts) for x in (real, made)]
-    separated, relied_on = propensity_auroc(first, other, tables, rng)
+    patients = tables.patients_of(first, "real"), tables.patients_of(other, "synthetic")
+    separated, relied_on = propensity_auroc(first, other, tables, rng, patients)
+    twins = patients[0], tables.patients_of(second, "real" if tables.train is None else "train")
     return Fidelity(
         rows_compared=size,
         one_way=float(np.mean([c.similarity for c in columns])),
@@ -92,7 +95,7 @@ def fidelity(tables: Tables, rng: Stream) -> Fidelity:
         two_way=two_way(real, made, counts),
         two_way_ceiling=two_way(real, twin, counts),
         propensity_auroc=separated,
-        propensity_ceiling=propensity_auroc(first, second, tables, rng)[0],
+        propensity_ceiling=propensity_auroc(first, second, tables, rng, twins)[0],
         propensity_columns=relied_on,
         pmse_ratio=pmse_ratio(first, other),
         columns=columns,
@@ -111,9 +114,8 @@ def fidelity(tables: Tables, rng: Stream) -> Fidelity:
 def _two_real_samples(tables: Tables, rng: Stream) -> tuple[pd.DataFrame, pd.DataFrame]:
     if tables.train is not None:
         return tables.real, tables.train
-    order = rng.permutation(len(tables.real))
-    half = len(order) // 2
-    return tables.real.iloc[order[:half]], tables.real.iloc[order[half:]]
+    first, second = halves(len(tables.real), rng, tables.patients.get("real"))
+    return tables.real.iloc[first], tables.real.iloc[second]
 
 
 def _column(tables: Tables, name: str, k: int, coded: tuple[Codes, Codes, Codes], cells: int) -> ColumnFidelity:
