@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 COLUMNS_READ = 3  # by a feature of the critic
 CRITIC_NOISE = 0.01  # of a feature of the critic, as a share of the rows, beyond which it is not worth its budget
@@ -19,13 +20,16 @@ ASSUMED_CLASSES = 3  # where a schema is still to be learned, their number is no
 class Allocation:
     """What a fit does about two-way marginals: `count` tables of `bins` by `bins`, for `share` of the privacy loss.
 
-    `critic_share`: for a gradient sum over so many random `critic_features`.
+    `by_class`: whether each class has a table of its own. `critic_share`: for the gradient sum of a critic that reads
+    all pairs of columns, or random triples with so many `critic_features`.
     """
 
     count: int
     rounds: int = 3  # of selection; one where all pairs of columns are measured and none is selected
     bins: int = 8
     share: float = 0.25
+    by_class: bool = True
+    critic: Literal["pairs", "triples"] = "triples"
     critic_share: float = 0.0
     critic_features: int = 256
     column_bins: int = 20  # of a number column by itself
@@ -58,7 +62,7 @@ class Allocation:
         A lone Gaussian measurement at this epsilon and delta 1e-5 has a multiplier of about 3.9 / epsilon + 0.12.
         """
         multiplier = (3.9 / epsilon + 0.12) / math.sqrt(self.share)
-        cells = ASSUMED_CLASSES * self.bins**2
+        cells = (ASSUMED_CLASSES if self.by_class else 1) * self.bins**2
         return int((noise * rows / (math.sqrt(2 / math.pi) * multiplier * cells)) ** 2)
 
     def critic_noise(self, rows: int, epsilon: float) -> float:
@@ -83,7 +87,14 @@ def allocate(rows: int, columns: int, epsilon: float, *, few: int = 30, most: in
             return replace(wide, count=every, rounds=1)
         if precise >= (most if bins > 12 else 2 * few):
             return replace(wide, count=precise // wide.rounds * wide.rounds)
-    coarse = Allocation(count=0)
+    import os
+
+    coarse = Allocation(
+        count=0,
+        share=float(os.environ.get("TS", "0.1")),
+        by_class=False,
+        critic="pairs",
+        critic_share=float(os.environ.get("CS", "0.15")),
+    )
     count = min(coarse.affordable(rows, epsilon, 0.4), few, every) // coarse.rounds * coarse.rounds
-    critic = replace(coarse, critic_share=0.1)
-    return replace(critic if count and critic.critic_noise(rows, epsilon) < CRITIC_NOISE else coarse, count=count)
+    return replace(coarse, count=count)

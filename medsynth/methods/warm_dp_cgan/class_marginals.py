@@ -44,6 +44,11 @@ class ClassMarginals:
     base: dict[str, Floats]
     whole_std: dict[str, float]
 
+    @property
+    def mass(self) -> dict[str, Floats]:
+        """Rows of each bin by these shares, (bins,) a column."""
+        return {name: self.totals @ np.exp(shares) for name, shares in self.base.items()}
+
     @classmethod
     def of(
         cls, bins: dict[str, Bins], tables: dict[str, Floats], std: dict[str, float], totals: Floats,

@@ -10,10 +10,12 @@ features of Rahimi and Recht 2007, and measured once as in DP-MERF, Harder et al
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ...privacy.networks import Mlp
@@ -21,7 +23,9 @@ from ...privacy.vault import CellMap, Codes, Vault
 from ..shared.bins import Bins
 from ..shared.mixture import MixtureOfProducts
 from .budget_rule import COLUMNS_READ
+from .shrinkage import shrunk
 
+Floats = NDArray[np.float64]
 LARGEST_SCALE = 3.0  # standard deviation of the phases of the largest frequencies; the smallest have one over it
 TURN = 1 << 16  # phases are whole multiples of so small a part of a turn: their sums are exact, their cosines a table
 CLIPPING_NORM = 1.0  # features have norm one, so that clipping changes nothing
@@ -62,6 +66,11 @@ class Critic:
             self._turns[int(self.starts[j]) : int(self.starts[j + 1]), here] = turns.int()
         circle = torch.arange(TURN, dtype=torch.float64) * (math.tau / TURN)
         self._circle = (torch.stack([circle.cos(), circle.sin()]) / math.sqrt(count)).float()
+
+    @property
+    def width(self) -> int:
+        """Features of a class."""
+        return 2 * self.count
 
     @property
     def columns_read(self) -> set[str]:
@@ -107,13 +116,6 @@ class Critic:
         )
         return ExpectedFeatures(matrix.coalesce().to(device), self.count)
 
-    def measure(self, vault: Vault, label: str, noise: float, device: str) -> FeatureSums:
-        """Measure the gradient sum of a linear critic on real rows: minus it is the sum of their features."""
-        classes = self.given[1].cells
-        linear = Mlp([classes * 2 * self.count, 1], bias=False)
-        (total,) = vault.measure_gradient_sum(label, linear, lambda out: -out[:, 0], self.features, CLIPPING_NORM)
-        return FeatureSums(self, -total.reshape(classes, -1).to(device), noise * CLIPPING_NORM)
-
 
 @dataclass(frozen=True, eq=False)
 class ExpectedFeatures:
@@ -133,10 +135,55 @@ class ExpectedFeatures:
         return torch.cat([real.mean(-1), imaginary.mean(-1)]).T / math.sqrt(self.count)
 
 
+class Expected(Protocol):
+    """A critic's mean features of generated rows."""
+
+    def of(self, shares: Tensor) -> Tensor:
+        """Of each class, (classes, features), from p(bin | point, class), (all bins, classes, points)."""
+
+
+class LinearCritic(Protocol):
+    """A critic that is linear in fixed features of a row, in the place of the row's class, of norm one at most."""
+
+    given: tuple[str, CellMap]
+
+    @property
+    def width(self) -> int:
+        """Features of a class."""
+
+    @property
+    def columns_read(self) -> set[str]:
+        """The names of the columns that some feature reads."""
+
+    def features(self, codes: Codes) -> Tensor:
+        """(rows, classes * width), each row's own, whatever rows stand beside it."""
+
+    def expectation(self, mixture: MixtureOfProducts) -> Expected:
+        """The mean features as a function of the shares of a mixture, which has all columns that are read."""
+
+
 @dataclass(frozen=True, eq=False)
 class FeatureSums:
-    """Noisy sums of a critic's features over real rows, (classes, 2 * count), and their noise's standard deviation."""
+    """Noisy sums of a critic's features over real rows, (classes, width), and their noise's standard deviation."""
 
-    critic: Critic
+    critic: LinearCritic
     totals: Tensor
     std: float
+
+    def shrunk(self, mixture: MixtureOfProducts, rows: Floats) -> FeatureSums:
+        """With what they say beyond a mixture's expectation freed from noise, class by class. `rows`: (classes,)."""
+        part = mixture.part(self.critic.columns_read)
+        with torch.no_grad():
+            means = self.critic.expectation(part).of(part.by_bin()[1]).double().cpu().numpy()
+        expected = rows[:, None] * means
+        beyond = self.totals.double().cpu().numpy() - expected
+        found = expected + np.stack([shrunk(one, self.std) for one in beyond])
+        return replace(self, totals=torch.tensor(found, dtype=torch.float32))
+
+
+def measure_features(critic: LinearCritic, vault: Vault, label: str, noise: float) -> FeatureSums:
+    """Measure the gradient sum of a linear critic on real rows: minus it is the sum of their features."""
+    classes = critic.given[1].cells
+    linear = Mlp([classes * critic.width, 1], bias=False)
+    (total,) = vault.measure_gradient_sum(label, linear, lambda out: -out[:, 0], critic.features, CLIPPING_NORM)
+    return FeatureSums(critic, -total.reshape(classes, -1), noise * CLIPPING_NORM)

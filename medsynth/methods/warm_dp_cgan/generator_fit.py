@@ -63,7 +63,7 @@ class _Loss:
             loss = loss + ((table - guess) / std[:, None, None, None]).square().sum() / 2
         if self._features:
             sums, expected = self._features
-            gap = sums.totals - self._rows[:, None] * expected.of(shares)
+            gap = sums.totals.to(shares.device) - self._rows[:, None] * expected.of(shares)
             loss = loss + gap.square().sum() / (2 * sums.std**2)
         return loss
 

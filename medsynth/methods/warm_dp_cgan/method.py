@@ -28,11 +28,13 @@ from ..shared.sampler import generate as generate
 from .adaptive_grids import COARSE, VALUES
 from .budget_rule import Allocation, allocate
 from .class_marginals import BY_CLASS, REMEASURED, ClassMarginals
-from .critic import Critic, FeatureSums
+from .critic import Critic, FeatureSums, measure_features
 from .derived_columns import ExpectedDerived, derived_columns
 from .generator_fit import fit
 from .one_way_marginals import OneWayMarginals
-from .two_way_marginals import ColumnPair, TwoWayMarginal, expected_tables
+from .pair_critic import PairCritic
+from .shrinkage import shrunk_table
+from .two_way_marginals import Candidates, ColumnPair, TwoWayMarginal, expected_tables
 
 SELECTION, TWO_WAY = "two-way selection", "two-way marginals"
 Floats = NDArray[np.float64]
@@ -110,14 +112,17 @@ class _Fit:
         """The columns beside the target."""
         return [name for name in self.schema.names if name != self.schema.target]
 
-    def measure_features(self, start: ClassMarginals, device: str) -> FeatureSums | None:
+    def measure_features(self, mixture: MixtureOfProducts, start: ClassMarginals) -> FeatureSums | None:
         """The critic's gradient sum, if it has a share."""
         if CRITIC_GRADIENTS not in self.plan.events:
             return None
-        stream = torch_stream(self.seed, "critic")
-        count = self.allocation.critic_features
-        critic = Critic(start.bins, self.columns, self.given, self.schema.names, count, stream)
-        return critic.measure(self.vault, CRITIC_GRADIENTS, self.plan.noise(CRITIC_GRADIENTS), device)
+        stream, noise = torch_stream(self.seed, "critic"), self.plan.noise(CRITIC_GRADIENTS)
+        if self.allocation.critic == "triples":
+            count = self.allocation.critic_features
+            triples = Critic(start.bins, self.columns, self.given, self.schema.names, count, stream)
+            return measure_features(triples, self.vault, CRITIC_GRADIENTS, noise)
+        pairs = PairCritic(start.bins, start.mass, self.columns, self.given, self.schema.names, stream)
+        return measure_features(pairs, self.vault, CRITIC_GRADIENTS, noise).shrunk(mixture, start.totals)
 
     def fit_in_rounds(
         self,
@@ -133,18 +138,12 @@ class _Fit:
             return fit(mixture, start, measured, self.allocation.steps, sums, derived, progress)
         rounds = self.allocation.rounds
         public = numpy_stream(self.seed, "candidates")
-        mass = {name: start.totals @ np.exp(start.base[name]) for name in self.columns}
-        coarse = {name: start.bins[name].merged(self.allocation.bins, mass[name]) for name in self.columns}
-        ones, others = np.triu_indices(len(self.columns), 1)
-        known = np.zeros(len(ones), np.bool_)
+        coarse = {n: start.bins[n].merged(self.allocation.bins, start.mass[n]) for n in self.columns}
+        left = Candidates(coarse, public, by_class=self.allocation.by_class)
         for number in range(rounds):
-            left = np.flatnonzero(~known) if not known.all() else np.arange(len(known))
             most = max(self.config.candidates, 2 * self.allocation.count // rounds)
-            drawn = left[public.permutation(len(left))[:most]]
-            names = [(self.columns[ones[k]], self.columns[others[k]]) for k in drawn]
-            candidates = [ColumnPair(a, b, coarse[a], coarse[b]) for a, b in names]
-            found = self.select_and_measure(mixture, start, candidates)
-            known[[drawn[candidates.index(m.pair)] for m in found]] = True
+            found = self.select_and_measure(mixture, start, left.drawn(most))
+            left.leave_out([m.pair for m in found])
             measured += found
             steps = self.allocation.steps if number == rounds - 1 else self.allocation.steps_per_round
 
@@ -161,15 +160,21 @@ class _Fit:
         each = self.allocation.count // self.allocation.rounds
         axes = {pair.key: pair.axes(self.given, start.bins) for pair in candidates}
         std = self.plan.noise(TWO_WAY) * math.sqrt(each)
+        expected = expected_tables(mixture, start.totals, candidates)
         if SELECTION in self.plan.events:
-            expected = expected_tables(mixture, start.totals, candidates)
-            errors = self.vault.measure_distances(SELECTION, axes, expected)
+            tables = {p.key: expected[p.key] if p.by_class else expected[p.key][0] for p in candidates}
+            errors = self.vault.measure_distances(SELECTION, axes, tables)
             # A large table has a large error by its noise alone (AIM, equation 1): its error must exceed that.
             excess = {p: math.sqrt(2 / math.pi) * std * expected[p.key].size - errors[p.key] for p in candidates}
             candidates = sorted(candidates, key=excess.__getitem__)
         selected = (candidates * each)[:each]
         noisy = self.vault.measure_marginals(TWO_WAY, {p.key: axes[p.key] for p in selected})
-        return [TwoWayMarginal(p, noisy[p.key], std) for p in selected]
+        found = []
+        for pair in selected:
+            before = expected[pair.key]
+            beyond = shrunk_table(noisy[pair.key].reshape(before.shape) - before, std, pair.ordered(start.bins))
+            found.append(TwoWayMarginal(pair, before + beyond, std))
+        return found
 
 
 def train(
@@ -189,7 +194,7 @@ def train(
     mixture = MixtureOfProducts(base, size, torch_stream(seed, "init")).to(device)
     if allocation.count or allocation.critic_share:
         expected = ExpectedDerived(derived, start.bins, numpy_stream(seed, "derived"), mixture.base.device)
-        run.fit_in_rounds(mixture, start, run.measure_features(start, device), expected, progress)
+        run.fit_in_rounds(mixture, start, run.measure_features(mixture, start), expected, progress)
     progress(1, 1)
     prior = (start.totals / start.totals.sum()).astype(np.float32)
     shares = numbers.shares | {name: start.bins[name].shares for name in numbers.grids if name != schema.target}

@@ -1,4 +1,4 @@
-"""Two-way marginals by class: their axes, and what the generator expects of their tables."""
+"""Two-way marginals, by class or of all rows: their axes, and what the generator expects of their tables."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...privacy.vault import Axes, CellMap, Codes
+from ...rng import Stream
 from ..shared.bins import Bins
 from ..shared.mixture import MixtureOfProducts
 
@@ -36,12 +37,13 @@ class MergedBins:
 
 @dataclass(frozen=True, eq=False)
 class ColumnPair:
-    """Two columns, and the coarse bin of each of their bins."""
+    """Two columns, the coarse bin of each of their bins, and whether their table is one for each class."""
 
     one: str
     other: str
     part_one: NDArray[np.int64]
     part_other: NDArray[np.int64]
+    by_class: bool
 
     @property
     def key(self) -> str:
@@ -49,17 +51,48 @@ class ColumnPair:
         return f"{self.one} x {self.other}"
 
     def axes(self, given: tuple[str, CellMap], bins: dict[str, Bins]) -> Axes:
-        """The axes of its table: class, coarse bin of the one, coarse bin of the other."""
-        return [
-            given,
+        """The axes of its table: class, if it is by class; coarse bin of the one, coarse bin of the other."""
+        columns: Axes = [
             (self.one, MergedBins(bins[self.one], self.part_one)),
             (self.other, MergedBins(bins[self.other], self.part_other)),
         ]
+        return [given, *columns] if self.by_class else columns
+
+    def ordered(self, bins: dict[str, Bins]) -> tuple[int, int]:
+        """How many first coarse bins of each column are neighbours in value."""
+        one, other = bins[self.one].ordered, bins[self.other].ordered
+        return int(self.part_one[:one].max(initial=-1)) + 1, int(self.part_other[:other].max(initial=-1)) + 1
+
+
+class Candidates:
+    """The pairs of columns that were not measured yet; once all were, all pairs.
+
+    `coarse`: the coarse bin of each bin of each column; `public`: the stream by which candidates are drawn.
+    """
+
+    def __init__(self, coarse: dict[str, NDArray[np.int64]], public: Stream, *, by_class: bool) -> None:
+        self._coarse, self._public, self._by_class = coarse, public, by_class
+        self._ones, self._others = np.triu_indices(len(coarse), 1)
+        self._left, self._drawn = np.arange(len(self._ones)), dict[str, int]()
+
+    def drawn(self, most: int) -> list[ColumnPair]:
+        """At most so many of them, in a random order."""
+        names, some = list(self._coarse), self._left if len(self._left) else np.arange(len(self._ones))
+        drawn, pairs = self._public.permutation(some)[:most], list[ColumnPair]()
+        for k in drawn.tolist():
+            one, other = names[self._ones[k]], names[self._others[k]]
+            pairs.append(ColumnPair(one, other, self._coarse[one], self._coarse[other], self._by_class))
+        self._drawn = {pair.key: k for pair, k in zip(pairs, drawn.tolist(), strict=True)}
+        return pairs
+
+    def leave_out(self, measured: Sequence[ColumnPair]) -> None:
+        """Take out pairs that were drawn last and measured."""
+        self._left = np.setdiff1d(self._left, [self._drawn[pair.key] for pair in measured])
 
 
 @dataclass(frozen=True, eq=False)
 class TwoWayMarginal:
-    """A pair's noisy table, (classes, coarse bins, coarse bins), and its noise's standard deviation."""
+    """A pair's noisy table, (classes or 1, coarse bins, coarse bins), and its noise's standard deviation."""
 
     pair: ColumnPair
     table: Floats
@@ -83,27 +116,30 @@ class ExpectedTables:
         for name, part in parts.items():
             place[mixture.spans[name]] = first[name] + part
         self._place = torch.from_numpy(place).to(device)
-        shapes: dict[tuple[int, int], list[int]] = {}
+        shapes: dict[tuple[int, int, bool], list[int]] = {}
         for k, p in enumerate(pairs):
-            shapes.setdefault((sizes[p.one], sizes[p.other]), []).append(k)
-        self.groups = list(shapes.values())
-        self._shapes = [(len(group), size) for shape, group in shapes.items() for size in shape]
-        sides = [name for group in self.groups for name in (*(pairs[k].one for k in group), *(pairs[k].other for k in group))]
+            shapes.setdefault((sizes[p.one], sizes[p.other], p.by_class), []).append(k)
+        self.groups, self._by_class = list(shapes.values()), [by_class for _, _, by_class in shapes]
+        self._shapes = [(len(group), size) for (*shape, _), group in shapes.items() for size in shape]
+        sides = [
+            name for group in self.groups for name in (*(pairs[k].one for k in group), *(pairs[k].other for k in group))
+        ]
         rows = [np.arange(first[name], first[name] + sizes[name]) for name in sides]
         self._rows = torch.from_numpy(np.concatenate(rows or [np.empty(0, np.int64)])).to(device)
 
     def tables(self, shares: Tensor) -> list[Tensor]:
-        """(pairs, classes, bins, bins) of each group, from (all bins, classes, points): class totals times the mean
-        over latent points of outer products.
+        """(pairs, classes or 1, bins, bins) of each group, from (all bins, classes, points): class totals times the
+        mean over latent points of outer products.
         """
         coarse = shares.new_zeros(self._coarse_bins + 1, *shares.shape[1:]).index_add(0, self._place, shares)
         parts = torch.split(coarse.index_select(0, self._rows), [count * size for count, size in self._shapes])
         sides = [part.reshape(*shape, *shares.shape[1:]) for part, shape in zip(parts, self._shapes, strict=True)]
         scale = self._totals / shares.shape[-1]
-        return [
-            scale * torch.einsum("nakz,nbkz->nkab", one, other)
-            for one, other in zip(sides[::2], sides[1::2], strict=True)
-        ]
+        found = []
+        for one, other, by_class in zip(sides[::2], sides[1::2], self._by_class, strict=True):
+            tables = scale * torch.einsum("nakz,nbkz->nkab", one, other)
+            found.append(tables if by_class else tables.sum(1, keepdim=True))
+        return found
 
 
 def expected_tables(mixture: MixtureOfProducts, totals: Floats, pairs: Sequence[ColumnPair]) -> dict[str, Floats]:

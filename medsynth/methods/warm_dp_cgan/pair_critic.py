@@ -1,0 +1,131 @@
+"""A critic of pairs of columns: one noisy sum tells how every two columns rise and fall together, and by class.
+
+A column's features have norm one at most: of a number, cosines and sines of the rank of its bin, low frequencies alone;
+of a level, its place among the frequent levels. The critic is linear in the products of two columns' features. A row's
+products over all pairs have norm sqrt(pairs), whatever the row: nothing is clipped, and the noise of a product does not
+grow by bins, as that of the cells of a table does. (Sums of products as in private covariance, Dwork, Talwar, Thakurta
+and Zhang 2014; the linear critic as in DP-MERF, Harder et al. 2021.) Given a latent point columns are independent, so
+the generator's expected products are products of means, exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...privacy.vault import CellMap, Codes
+from ..shared.bins import Bins
+from ..shared.mixture import MixtureOfProducts
+
+Floats = NDArray[np.float64]
+FREQUENCIES = 2  # of a number's rank, each as cosine and sine
+MOST_LEVELS = 8  # of a column that have features, the most frequent ones
+MOST_PRODUCTS = 30_000  # by class: of wider tables a random part of the columns is read
+
+
+def column_features(bins: Bins, mass: Floats) -> Floats:
+    """The features of each bin, (bins, features), each of norm one or, of a rare level, zero. `mass`: (bins,)."""
+    values = bins.ordered
+    if values < 3 and bins.cells == 2:
+        return np.array([[-1.0], [1.0]])
+    if values < 3:
+        return np.eye(bins.cells)[:, np.argsort(-mass, kind="stable")[:MOST_LEVELS]]
+    rank = (np.cumsum(mass[:values]) - mass[:values] / 2) / mass[:values].sum()
+    turns = math.pi * rank[:, None] * np.arange(1, FREQUENCIES + 1)
+    waves = np.concatenate([np.cos(turns), np.sin(turns)], 1) / math.sqrt(FREQUENCIES)
+    features = np.zeros((bins.cells, 2 * FREQUENCIES + bins.cells - values))
+    features[:values, : 2 * FREQUENCIES] = waves
+    features[values:, 2 * FREQUENCIES :] = np.eye(bins.cells - values)
+    return features
+
+
+class PairCritic:
+    """Products of the features of two columns, within the row's class.
+
+    `bins`: every column's; `mass`: (bins,) shares of the rows; `names`: the columns to read, of which those are left
+    out that come last in a random order, where products are too many; `given`: the target's name and the map from its
+    codes to classes; `order`: the names of the codes' columns.
+    """
+
+    def __init__(
+        self, bins: Mapping[str, Bins], mass: Mapping[str, Floats], names: Sequence[str], given: tuple[str, CellMap],
+        order: Sequence[str], stream: torch.Generator,
+    ) -> None:  # fmt: skip
+        self.bins, self.given, self.order = bins, given, tuple(order)
+        tables = {name: column_features(bins[name], mass[name]) for name in names}
+        self.names = _within(tables, MOST_PRODUCTS // given[1].cells, torch.randperm(len(names), generator=stream))
+        self._tables = {name: torch.tensor(tables[name], dtype=torch.float32) for name in self.names}
+        column = np.repeat(np.arange(len(self.names)), [self._tables[name].shape[1] for name in self.names])
+        ones, others = np.triu_indices(len(column), 1)
+        apart = column[ones] != column[others]
+        self._ones, self._others = torch.from_numpy(ones[apart]), torch.from_numpy(others[apart])
+        self._scale = max(1, len(self.names) * (len(self.names) - 1) // 2) ** -0.5
+
+    @property
+    def columns_read(self) -> set[str]:
+        """The names of the columns of its products."""
+        return set(self.names)
+
+    @property
+    def width(self) -> int:
+        """How many products a row has, in its class's place."""
+        return len(self._ones)
+
+    def features(self, codes: Codes) -> Tensor:
+        """(rows, classes * width): the products in the place of the row's own class, zero elsewhere.
+
+        By tables, and one multiplication a number: no row's features depend on the rows beside it.
+        """
+        target, cells = self.given
+        labels = torch.from_numpy(
+            np.asarray(cells.cell_of(codes[:, self.order.index(target) if target else 0]), np.int64)
+        )
+        places = {name: np.asarray(self.bins[name].cell_of(codes[:, self.order.index(name)])) for name in self.names}
+        each = torch.cat([self._tables[name][torch.from_numpy(place)] for name, place in places.items()], 1)
+        found = torch.zeros(len(codes), cells.cells, self.width)
+        found[torch.arange(len(codes)), labels] = each[:, self._ones] * each[:, self._others] * self._scale
+        return found.reshape(len(codes), -1)
+
+    def expectation(self, mixture: MixtureOfProducts) -> ExpectedProducts:
+        """The mean products as a function of the shares of a mixture, which has all columns that are read."""
+        device = mixture.base.device
+        matrix = torch.zeros(sum(table.shape[1] for table in self._tables.values()), mixture.base.shape[1])
+        first = 0
+        for name, table in self._tables.items():
+            matrix[first : first + table.shape[1], mixture.spans[name]] = table.T
+            first += table.shape[1]
+        return ExpectedProducts(matrix.to(device), self._ones.to(device), self._others.to(device), self._scale)
+
+
+def _within(tables: Mapping[str, Floats], most: int, order: Tensor) -> list[str]:
+    """As many first columns of a random `order` as keep their products at `most`; in the order of `tables`."""
+    names, kept, products, features = list(tables), set[str](), 0, 0
+    for k in order.tolist():
+        wide = tables[names[k]].shape[1]
+        products, features = products + wide * features, features + wide
+        if products > most:
+            break
+        kept.add(names[k])
+    return [name for name in names if name in kept]
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedProducts:
+    """Mean products of generated rows. `matrix`, (features, all bins): each bin's features."""
+
+    matrix: Tensor
+    ones: Tensor
+    others: Tensor
+    scale: float
+
+    def of(self, shares: Tensor) -> Tensor:
+        """Of each class, (classes, width), from p(bin | point, class), (all bins, classes, points)."""
+        means = (self.matrix @ shares.flatten(1)).reshape(-1, *shares.shape[1:]).transpose(0, 1)
+        products = means @ means.transpose(1, 2) / shares.shape[-1]
+        return products[:, self.ones, self.others] * self.scale

@@ -1,0 +1,152 @@
+"""The critic of pairs of columns: features of norm one, exact expectations, and what is left once noise is taken out."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medsynth.methods.shared.bins import Bins
+from medsynth.methods.shared.mixture import GeneratorSize, MixtureOfProducts
+from medsynth.methods.warm_dp_cgan.critic import FeatureSums
+from medsynth.methods.warm_dp_cgan.pair_critic import MOST_LEVELS, MOST_PRODUCTS, PairCritic, column_features
+from medsynth.methods.warm_dp_cgan.shrinkage import shrunk, shrunk_table
+from medsynth.rng import torch_stream
+from medsynth.schema import Schema
+
+COLUMNS: dict[str, dict[str, Any]] = {
+    "age": {"kind": "count", "bounds": [0, 120], "missing": True},
+    "sick": {"kind": "binary", "levels": ["no", "yes"]},
+    "site": {"kind": "categorical", "levels": [*"abcdefghijkl"]},
+    "y": {"kind": "categorical", "levels": ["a", "b", "c"]},
+}
+SCHEMA = Schema.from_dict({"name": "t", "target": "y", "columns": COLUMNS})
+NAMES = ["age", "sick", "site"]
+SIZES = (122, 2, 12, 3)
+
+
+class Classes:
+    """The target's codes are its classes."""
+
+    cells = 3
+
+    def cell_of(self, codes: Any) -> Any:
+        return np.asarray(codes, np.int64)
+
+
+def bins() -> dict[str, Bins]:
+    found = {}
+    for name in NAMES:
+        shares = np.ones(122) if name == "age" else None
+        found[name] = Bins.of(SCHEMA.columns[name], shares, None, 10)
+    return found
+
+
+def critic(names: list[str] = NAMES) -> PairCritic:
+    mass = {name: np.arange(1.0, some.cells + 1) for name, some in bins().items()}
+    return PairCritic(bins(), mass, names, ("y", Classes()), SCHEMA.names, torch_stream(0, "critic"))
+
+
+def codes(rows: int, seed: int = 0) -> Any:
+    rng = np.random.default_rng(seed)
+    return np.stack([rng.integers(0, size, rows) for size in SIZES], 1).astype(np.int32)
+
+
+def test_a_row_has_products_of_norm_one_at_most_in_the_place_of_its_class() -> None:
+    rows = codes(500)
+    found = critic().features(rows).reshape(500, 3, -1).double()
+    norms = found.square().sum(2).sqrt()
+    own = torch.from_numpy(rows[:, 3].astype(np.int64))
+    assert (norms.sum(1) <= 1 + 1e-6).all() and (norms.gather(1, own[:, None])[:, 0] == norms.sum(1)).all()
+    rare = rows[:, 2] < 12 - MOST_LEVELS  # levels without features of their own
+    assert norms.sum(1)[torch.from_numpy(~rare)] == pytest.approx(1.0, abs=1e-6)
+
+
+def test_features_of_a_row_do_not_depend_on_the_rows_beside() -> None:
+    some, rows = critic(), codes(137)
+    together = some.features(rows)
+    assert torch.equal(some.features(rows[::-1].copy()).flip(0), together)
+    assert all(torch.equal(some.features(rows[k : k + 1])[0], together[k]) for k in (0, 1, 70, 136))
+
+
+def test_the_features_of_a_column_have_norm_one_or_zero() -> None:
+    for name, some in bins().items():
+        norms = np.square(column_features(some, np.arange(1.0, some.cells + 1))).sum(1)
+        assert np.allclose(norms[norms > 0], 1) and (norms == 0).sum() == (12 - MOST_LEVELS if name == "site" else 0)
+
+
+def mixture() -> MixtureOfProducts:
+    rng = np.random.default_rng(1)
+    base = {name: np.log(rng.dirichlet(np.ones(some.cells), 3)) for name, some in bins().items()}
+    found = MixtureOfProducts(base, GeneratorSize(points=5), torch_stream(0, "init"))
+    with torch.no_grad():
+        for parameter in found.net.parameters():
+            parameter.normal_(0, 0.5, generator=torch.Generator().manual_seed(0))
+    return found
+
+
+def test_expected_products_are_those_of_the_joint_tables() -> None:
+    """By the whole joint table of two columns, point by point, for every pair: no product of means is used."""
+    some, model = critic(), mixture()
+    part = model.part(some.columns_read)
+    with torch.no_grad():
+        expected = some.expectation(part).of(part.by_bin()[1])
+        shares = {n: s.double() for n, s in model.shares(model.residual()).items()}
+    tables = {name: torch.tensor(column_features(b, np.arange(1.0, b.cells + 1))) for name, b in bins().items()}
+    parts = []
+    for k, one in enumerate(NAMES):
+        for feature in range(tables[one].shape[1]):
+            for other in NAMES[k + 1 :]:
+                joint = torch.einsum("zka,zkb->kab", shares[one], shares[other]) / 5
+                weight = tables[one][:, feature][:, None, None] * tables[other][None]
+                parts.append(torch.einsum("kab,abf->kf", joint, weight))
+    assert torch.allclose(torch.cat(parts, 1) / 3**0.5, expected.double(), atol=1e-6)
+
+
+def test_a_wide_table_has_no_more_products_than_planned() -> None:
+    columns = {f"c{k}": COLUMNS["sick"] for k in range(200)} | {"y": COLUMNS["y"]}
+    schema = Schema.from_dict({"name": "t", "target": "y", "columns": columns})
+    made = {name: Bins.of(column, None, None, 10) for name, column in schema.columns.items() if name != "y"}
+    mass = dict.fromkeys(made, np.ones(2))
+    some = PairCritic(made, mass, list(made), ("y", Classes()), schema.names, torch_stream(0, "critic"))
+    assert 100 < len(some.columns_read) < 200 and some.width * 3 <= MOST_PRODUCTS
+    assert some.width == len(some.names) * (len(some.names) - 1) // 2
+
+
+def test_sums_that_say_what_was_expected_stay_and_a_clear_deviation_is_kept() -> None:
+    some, model, rows = critic(), mixture(), np.array([500.0, 300.0, 200.0])
+    part = model.part(some.columns_read)
+    with torch.no_grad():
+        expected = torch.tensor(rows)[:, None] * some.expectation(part).of(part.by_bin()[1])
+    assert torch.allclose(FeatureSums(some, expected.float(), 2.0).shrunk(model, rows).totals.double(), expected, atol=1e-2)
+    moved = expected.clone()
+    moved[1, 4] += 1000
+    found = FeatureSums(some, moved.float(), 2.0).shrunk(model, rows).totals.double()
+    assert 990 < found[1, 4] - expected[1, 4] <= 1000.01
+
+
+@given(st.lists(st.floats(-1e4, 1e4), min_size=1, max_size=60), st.floats(0.1, 100))
+def test_shrinking_only_brings_nearer_to_zero(deviations: list[float], std: float) -> None:
+    values = np.array(deviations)
+    found = shrunk(values, std)
+    assert np.isfinite(found).all() and (np.abs(found) <= np.abs(values) * (1 + 1e-9)).all()
+    assert (found * values >= 0).all()
+
+
+@pytest.mark.statistical
+def test_noise_alone_leaves_next_to_nothing_and_a_smooth_relation_loses_half_of_its_noise() -> None:
+    """The seed is fixed: it cannot fail by chance."""
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(3, 8, 8))
+    assert np.abs(shrunk_table(noise, 1.0, (8, 7))).mean() < 0.1 * np.abs(noise).mean()
+    wave = np.cos(np.pi * (np.arange(8) + 0.5) / 8)
+    relation = 20 * np.multiply.outer(wave, wave)[None]
+    found = shrunk_table(relation + noise[:1], 1.0, (8, 8))
+    assert np.abs(found - relation).mean() < 0.5 * np.abs(noise[:1]).mean()
+
+
+def test_a_large_deviation_passes_whole() -> None:
+    table = np.random.default_rng(0).normal(size=(2, 5, 6)) * 1e4
+    assert np.allclose(shrunk_table(table, 1.0, (0, 4)), table, rtol=1e-3, atol=0.5)
