@@ -88,7 +88,9 @@ class ExpectedTables:
             shapes.setdefault((sizes[p.one], sizes[p.other]), []).append(k)
         self.groups = list(shapes.values())
         self._shapes = [(len(group), size) for shape, group in shapes.items() for size in shape]
-        sides = [name for group in self.groups for name in (*(pairs[k].one for k in group), *(pairs[k].other for k in group))]
+        sides = [
+            name for group in self.groups for name in (*(pairs[k].one for k in group), *(pairs[k].other for k in group))
+        ]
         rows = [np.arange(first[name], first[name] + sizes[name]) for name in sides]
         self._rows = torch.from_numpy(np.concatenate(rows or [np.empty(0, np.int64)])).to(device)
 
