@@ -58,10 +58,10 @@ def write(file: BinaryIO, path: Path, frames: Iterable[pd.DataFrame], texts: Ite
 
 
 def csv_text(cells: pd.DataFrame, *, header: bool) -> str:
-    """A table of texts as lines of a CSV file, as pandas and `csv` write them, in less than half of their time.
+    r"""A table of texts as lines of a CSV file, as pandas and `csv` write them, in less than half of their time.
 
     >>> csv_text(pd.DataFrame({"age": ["7", ""], "ward": ["A, B", "C"]}), header=True)
-    'age,ward\\n7,"A, B"\\n,C\\n'
+    'age,ward\n7,"A, B"\n,C\n'
     """
     alone = cells.shape[1] == 1
     columns = [_quoted(cells.iloc[:, k].tolist(), alone) for k in range(cells.shape[1])]

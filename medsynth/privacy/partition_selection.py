@@ -59,7 +59,7 @@ def queries() -> list[Query]:
 
 
 class Distinct(NamedTuple):
-    """The place of each row's text among a column's texts, (rows,); these, (texts,); and the place of each one's kind."""
+    """The place of each row's text among a column's texts, (rows,); these, (texts,); and the place of each kind."""
 
     place: NDArray[np.int32]
     texts: NDArray[np.object_]

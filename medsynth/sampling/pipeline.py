@@ -12,9 +12,9 @@ import pandas as pd
 
 from ..artifact import Model, load
 from ..errors import ArtifactError, MedsynthError, UsageError
+from ..io.writer import csv_text
 from ..methods import registry
 from ..methods.settings import restored_settings
-from ..io.writer import csv_text
 from ..rng import numpy_stream, stream_seed
 from ..transforms.conditions import Range, Where, hull, met, parse
 from ..transforms.table_codec import csv_cells, decode

@@ -69,7 +69,7 @@ class Comparison:
         """Of each row: (rows,)."""
         one, other = (evaluate(side, values) for side in (self.left, self.right))
         if object in (one.dtype, other.dtype):
-            one, other = (side if side.dtype == object else _texts(side) for side in (one, other))
+            one, other = _texts(one), _texts(other)
             unknown = pd.isna(one) | pd.isna(other)
         else:
             unknown = np.isnan(one) | np.isnan(other)
@@ -121,8 +121,11 @@ def evaluate(part: Expression, values: Values) -> NDArray[np.float64] | NDArray[
         return np.asarray(ARITHMETIC[part.sign](*sides), np.float64)
 
 
-def _texts(numbers: NDArray[np.float64]) -> NDArray[np.object_]:
-    return np.array([None if np.isnan(v) else f"{v:.12g}" for v in numbers], dtype=object)
+def _texts(side: NDArray[np.float64] | NDArray[np.object_]) -> NDArray[np.object_]:
+    """Numbers as texts, None for NaN; texts as they are."""
+    if side.dtype == object:
+        return np.asarray(side, dtype=object)
+    return np.array([None if np.isnan(v) else f"{v:.12g}" for v in side], dtype=object)
 
 
 class _Parser:

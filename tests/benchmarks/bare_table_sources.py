@@ -17,7 +17,8 @@ STAYS = 20_000  # rows of diabetes130 that are used: a stay for each patient
 Source = Callable[[], tuple[pd.DataFrame, str]]
 
 
-def _shared(name: str) -> Path:
+def shared(name: str) -> Path:
+    """The folder of a real table."""
     return Path(os.environ.get("MEDSYNTH_DATA", ROOT.parent / "shared" / "data")) / name
 
 
@@ -33,24 +34,28 @@ def _falling(count: int, last: float) -> Any:
 
 def thyroid() -> tuple[pd.DataFrame, str]:
     """UCI ann-thyroid, under names that no bundled schema has."""
-    rows = np.loadtxt(_shared("thyroid") / "ann-train.data"), np.loadtxt(_shared("thyroid") / "ann-test.data")
+    rows = np.loadtxt(shared("thyroid") / "ann-train.data"), np.loadtxt(shared("thyroid") / "ann-test.data")
     frame = pd.DataFrame(np.concatenate(rows), columns=[f"v{k}" for k in range(1, 22)] + ["class"])
     whole = [f"v{k}" for k in range(2, 17)] + ["class"]
     return frame.astype(dict.fromkeys(whole, int)), "class"
 
 
-def diabetes130() -> tuple[pd.DataFrame, str]:
-    """The first stay of some patients, as published: `?` for missing, `None` for a test that was not done."""
-    with zipfile.ZipFile(_shared("diabetes130") / "diabetic_data.zip") as archive:
+def all_stays() -> pd.DataFrame:
+    """The table as published: `?` for missing, `None` for a test that was not done."""
+    with zipfile.ZipFile(shared("diabetes130") / "diabetic_data.zip") as archive:
         name = next(name for name in archive.namelist() if name.endswith("diabetic_data.csv"))
-        frame = pd.read_csv(archive.open(name), dtype=str, keep_default_na=False)
-    first = frame.drop_duplicates("patient_nbr")
+        return pd.read_csv(archive.open(name), dtype=str, keep_default_na=False)
+
+
+def diabetes130() -> tuple[pd.DataFrame, str]:
+    """The first stay of some patients."""
+    first = all_stays().drop_duplicates("patient_nbr")
     return first.sample(STAYS, random_state=0).reset_index(drop=True), "readmitted"
 
 
 def pbc() -> tuple[pd.DataFrame, str]:
     """The visits of the PBC trial, each by itself; holes in cholesterol and platelets."""
-    frame = pd.read_csv(_shared("pbc") / "pbc2.csv.gz", dtype=str, keep_default_na=False)
+    frame = pd.read_csv(shared("pbc") / "pbc2.csv.gz", dtype=str, keep_default_na=False)
     return frame.drop(columns=[name for name in frame.columns if name in ("", "Unnamed: 0", "rownames")]), "status2"
 
 

@@ -32,9 +32,9 @@ def test_more_rows_and_a_larger_epsilon_never_give_fewer_pairs() -> None:
 def test_small_tables_get_none_and_large_ones_all() -> None:
     assert allocate(400, 31, 1.0).count == 0 and allocate(400, 31, 1.0).critic_share == 0
     thyroid = allocate(3_772, 22, 3.7)
-    assert 0 < thyroid.count <= 30 and thyroid.critic_share == 0
+    assert 0 < thyroid.count <= 30 and thyroid.critic == "pairs" and thyroid.critic_share > 0
     large = allocate(50_000, 22, 3.7)
-    assert large.count > 150 and large.critic_share > 0
+    assert large.count > 150 and large.critic == "triples" and large.critic_share > 0
     assert allocate(250_000, 22, 3.7).rounds == 1  # all of them: nothing to choose
 
 

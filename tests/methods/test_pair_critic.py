@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from medsynth.methods.shared.bins import Bins
 from medsynth.methods.shared.mixture import GeneratorSize, MixtureOfProducts
+from medsynth.methods.warm_dp_cgan.budget_rule import MOST_PRODUCTS
 from medsynth.methods.warm_dp_cgan.critic import FeatureSums
-from medsynth.methods.warm_dp_cgan.pair_critic import MOST_LEVELS, MOST_PRODUCTS, PairCritic, column_features
+from medsynth.methods.warm_dp_cgan.pair_critic import MOST_LEVELS, PairCritic, column_features
 from medsynth.methods.warm_dp_cgan.shrinkage import shrunk, shrunk_table
 from medsynth.rng import torch_stream
 from medsynth.schema import Schema

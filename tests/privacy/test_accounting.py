@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -290,3 +292,20 @@ def test_other_claims_are_checked_by_their_accountant() -> None:
     assert accountant.supports(events, 1e-5, due, "rdp") and not accountant.supports(events, 1e-5, due * 0.98, "rdp")
     with pytest.raises(BudgetError):
         accountant.supports([(Thresholded(multiplier=3.0, delta=1e-5), 1)], 1e-5, 1.0, "rdp")
+
+
+def test_opacus_engine_is_not_imported_and_its_accountants_are_its_own() -> None:
+    """A process of its own: epsilon without the training engine, then Opacus as a whole with the same accountants."""
+    code = """
+import sys
+from medsynth.privacy.accounting.accountant import epsilon
+from medsynth.privacy.accounting.events import SubsampledGaussian
+print(epsilon([(SubsampledGaussian(multiplier=1.0, rate=0.01), 100)], 1e-5))
+assert not {"torch", "opacus", "opacus.optimizers"} & set(sys.modules)
+ours = sys.modules["opacus.accountants"].PRVAccountant
+import opacus
+from opacus.accountants import PRVAccountant
+assert PRVAccountant is ours and opacus.PrivacyEngine
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert float(done.stdout) == accountant.epsilon([(SubsampledGaussian(multiplier=1.0, rate=0.01), 100)], 1e-5)

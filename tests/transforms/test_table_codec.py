@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from medsynth.errors import SchemaError
 from medsynth.io.table import Table, from_frame
 from medsynth.schema import Binary, Categorical, Continuous, Count, Schema
-from medsynth.transforms.grid import grid
+from medsynth.transforms.grid import Grid, grid
 from medsynth.transforms.table_codec import csv_cells, decode, encode
 
 words = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1, max_size=6)
@@ -134,3 +134,13 @@ def test_clipping_is_silent_and_unknown_levels_have_a_code() -> None:
 def test_whole_floats_read_as_integer_levels() -> None:
     schema = one_column(Binary(levels=(0, 1)))
     assert encode(text_table(["0.0", "1.00"]), schema)[:, 0].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("rows", [3, 500])
+@pytest.mark.parametrize("gaps", [0, 2])
+def test_cells_are_found_alike_in_few_rows_and_in_many(rows: int, gaps: int) -> None:
+    """By a search and by a table: the cell whose edges the code lies between."""
+    cells = Grid(np.array([0, 3, 7, 20]), gaps)
+    codes = np.random.default_rng(rows).integers(0, 20 + gaps, rows).astype(np.int32)
+    expected = [next(k for k in range(cells.cells) if cells.ends[k] <= c < cells.ends[k + 1]) for c in codes]
+    assert cells.cell_of(codes).tolist() == expected

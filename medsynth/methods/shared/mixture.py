@@ -128,7 +128,7 @@ class MixtureOfProducts:
         return torch.from_numpy(np.concatenate(places)).to(self.base.device)
 
     def by_bin(self) -> tuple[Tensor, Tensor]:
-        """Residuals and shares with the bins first, (all bins, classes, points) each: quicker where columns are many."""
+        """Residuals and shares with the bins first, (all bins, classes, points) each: quick with many columns."""
         points, (weight, bias) = len(self.latent), self._last()
         hidden = self.net.hidden(self.inputs()).reshape(points, self.classes, -1).transpose(0, 1).flatten(0, 1)
         residual = torch.addmm(bias[:, None], weight, hidden.T).reshape(-1, self.classes, points)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-COLUMNS_READ = 3  # by a feature of the critic
-CRITIC_NOISE = 0.01  # of a feature of the critic, as a share of the rows, beyond which it is not worth its budget
+COLUMNS_READ = 3  # by a feature of the critic of triples
+MOST_PRODUCTS = 30_000  # by class, of the critic of pairs: of wider tables a random part of the columns is read
+CRITIC_NOISE = 0.05  # of a product of the critic of pairs, as a share of the rows, beyond which it gets no budget
 STEPS_PER_ROUND = 200  # of Adam, after each round but the last, or a third of the last one's where these are fewer
 FEWEST_POINTS, FEWEST_STEPS = 32, 300  # of a large table's generator
 MOST_CELLS = 1 << 22  # of the generator, points by classes by bins: beyond it memory and a step's time grow too large
@@ -43,7 +44,8 @@ class Allocation:
 
     def columns_read(self, columns: int) -> int:
         """The most of so many columns beside the target that two-way marginals and the critic read."""
-        return min(columns, 2 * self.count + COLUMNS_READ * self.critic_features * bool(self.critic_share))
+        critic = {"pairs": math.isqrt(2 * MOST_PRODUCTS) + 1, "triples": COLUMNS_READ * self.critic_features}
+        return min(columns, 2 * self.count + critic[self.critic] * bool(self.critic_share))
 
     def within_reach(self, classes: int, cells: Sequence[int]) -> Allocation:
         """With fewer latent points and steps where columns and classes are many, so that a fit ends in minutes.
@@ -65,9 +67,10 @@ class Allocation:
         cells = (ASSUMED_CLASSES if self.by_class else 1) * self.bins**2
         return int((noise * rows / (math.sqrt(2 / math.pi) * multiplier * cells)) ** 2)
 
-    def critic_noise(self, rows: int, epsilon: float) -> float:
-        """The noise of one feature in the critic's gradient sum, as a share of what all rows could add to it."""
-        return (3.9 / epsilon + 0.12) / math.sqrt(self.critic_share) * math.sqrt(self.critic_features) / rows
+    def critic_noise(self, rows: int, columns: int, epsilon: float) -> float:
+        """The noise of one product in the gradient sum of a critic of pairs, as a share of what all rows could add."""
+        pairs = min((columns - 1) * (columns - 2) // 2, MOST_PRODUCTS)
+        return (3.9 / epsilon + 0.12) / math.sqrt(self.critic_share) * math.sqrt(pairs) / rows
 
 
 def allocate(rows: int, columns: int, epsilon: float, *, few: int = 30, most: int = 300) -> Allocation:
@@ -87,14 +90,7 @@ def allocate(rows: int, columns: int, epsilon: float, *, few: int = 30, most: in
             return replace(wide, count=every, rounds=1)
         if precise >= (most if bins > 12 else 2 * few):
             return replace(wide, count=precise // wide.rounds * wide.rounds)
-    import os
-
-    coarse = Allocation(
-        count=0,
-        share=float(os.environ.get("TS", "0.1")),
-        by_class=False,
-        critic="pairs",
-        critic_share=float(os.environ.get("CS", "0.15")),
-    )
+    coarse = Allocation(count=0, share=0.1, by_class=False, critic="pairs", critic_share=0.2)
     count = min(coarse.affordable(rows, epsilon, 0.4), few, every) // coarse.rounds * coarse.rounds
-    return replace(coarse, count=count)
+    worth = every and coarse.critic_noise(rows, columns, epsilon) < CRITIC_NOISE
+    return replace(coarse, count=count, critic_share=coarse.critic_share if worth else 0.0)

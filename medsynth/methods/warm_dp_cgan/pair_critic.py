@@ -22,11 +22,11 @@ from torch import Tensor
 from ...privacy.vault import CellMap, Codes
 from ..shared.bins import Bins
 from ..shared.mixture import MixtureOfProducts
+from .budget_rule import MOST_PRODUCTS
 
 Floats = NDArray[np.float64]
 FREQUENCIES = 2  # of a number's rank, each as cosine and sine
 MOST_LEVELS = 8  # of a column that have features, the most frequent ones
-MOST_PRODUCTS = 30_000  # by class: of wider tables a random part of the columns is read
 
 
 def column_features(bins: Bins, mass: Floats) -> Floats:
