@@ -164,7 +164,9 @@ def fair() -> tuple[pd.DataFrame, str]:
 
 
 def randhie() -> tuple[pd.DataFrame, str]:
-    """The RAND health insurance experiment (statsmodels): skewed counts. No setting was tuned on it."""
+    """The RAND health insurance experiment (statsmodels): skewed counts, several years of each family. No setting was
+    tuned on it.
+    """
     from statsmodels.datasets import randhie as source
 
     frame = source.load_pandas().data
@@ -183,4 +185,5 @@ SOURCES: dict[str, Source] = {
     for made in (thyroid, diabetes130, pbc, cancer, clinic, emergency, survey, admissions, registry, fair, randhie,
                  anes96)
 }  # fmt: skip
+REPEATED = ("randhie",)  # tables of several rows a person, who have no key
 UNTUNED = ("fair", "randhie", "anes96")
