@@ -39,7 +39,7 @@ def moved(mixture: MixtureOfProducts) -> MixtureOfProducts:
 
 
 def _pair(one: str, other: str) -> ColumnPair:
-    return ColumnPair(one, other, PARTS[one], PARTS[other])
+    return ColumnPair(one, other, PARTS[one], PARTS[other], by_class=True)
 
 
 def test_a_part_has_the_shares_of_its_columns(moved: MixtureOfProducts) -> None:

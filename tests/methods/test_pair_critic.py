@@ -1,4 +1,4 @@
-"""The critic of pairs of columns: features of norm one, exact expectations, and what is left once noise is taken out."""
+"""The critic of pairs of columns: features of norm one, exact expectations, and what is left without the noise."""
 
 from typing import Any
 
@@ -121,7 +121,9 @@ def test_sums_that_say_what_was_expected_stay_and_a_clear_deviation_is_kept() ->
     part = model.part(some.columns_read)
     with torch.no_grad():
         expected = torch.tensor(rows)[:, None] * some.expectation(part).of(part.by_bin()[1])
-    assert torch.allclose(FeatureSums(some, expected.float(), 2.0).shrunk(model, rows).totals.double(), expected, atol=1e-2)
+    assert torch.allclose(
+        FeatureSums(some, expected.float(), 2.0).shrunk(model, rows).totals.double(), expected, atol=1e-2
+    )
     moved = expected.clone()
     moved[1, 4] += 1000
     found = FeatureSums(some, moved.float(), 2.0).shrunk(model, rows).totals.double()

@@ -9,7 +9,7 @@ from typing import Literal
 
 COLUMNS_READ = 3  # by a feature of the critic of triples
 MOST_PRODUCTS = 30_000  # by class, of the critic of pairs: of wider tables a random part of the columns is read
-CRITIC_NOISE = 0.05  # of a product of the critic of pairs, as a share of the rows, beyond which it gets no budget
+CRITIC_NOISE = 0.08  # of a product of the critic of pairs, as a share of the rows, beyond which it gets no budget
 STEPS_PER_ROUND = 200  # of Adam, after each round but the last, or a third of the last one's where these are fewer
 FEWEST_POINTS, FEWEST_STEPS = 32, 300  # of a large table's generator
 MOST_CELLS = 1 << 22  # of the generator, points by classes by bins: beyond it memory and a step's time grow too large

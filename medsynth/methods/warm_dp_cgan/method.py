@@ -133,13 +133,11 @@ class _Fit:
         progress: Progress,
     ) -> None:
         """Select and measure two-way marginals and fit the mixture to all that was measured, in rounds."""
-        measured: list[TwoWayMarginal] = []
         if not self.allocation.count:
-            return fit(mixture, start, measured, self.allocation.steps, sums, derived, progress)
-        rounds = self.allocation.rounds
-        public = numpy_stream(self.seed, "candidates")
+            return fit(mixture, start, [], self.allocation.steps, sums, derived, progress)
+        rounds, public = self.allocation.rounds, numpy_stream(self.seed, "candidates")
         coarse = {n: start.bins[n].merged(self.allocation.bins, start.mass[n]) for n in self.columns}
-        left = Candidates(coarse, public, by_class=self.allocation.by_class)
+        measured, left = list[TwoWayMarginal](), Candidates(coarse, public, by_class=self.allocation.by_class)
         for number in range(rounds):
             most = max(self.config.candidates, 2 * self.allocation.count // rounds)
             found = self.select_and_measure(mixture, start, left.drawn(most))
