@@ -32,7 +32,9 @@ class _Loss:
 
         self._sizes, self._names, self._derived = mixture.sizes, mixture.names, derived
         self._rows = tensor(start.totals)
-        self._features = (sums, sums.critic.expectation(mixture)) if sums else None
+        self._features = None
+        if sums:
+            self._features = sums.totals.to(mixture.base.device), sums.std, sums.critic.expectation(mixture)
         self._own = [self._marginals(start, self._names, tensor)]
         self._own += [self._marginals(start, [name], tensor) for name in derived.inputs]
         self._expected = ExpectedTables([m.pair for m in measured], start.totals, mixture)
@@ -62,9 +64,9 @@ class _Loss:
         for guess, (table, std) in zip(self._expected.tables(shares), self._tables, strict=True):
             loss = loss + ((table - guess) / std[:, None, None, None]).square().sum() / 2
         if self._features:
-            sums, expected = self._features
-            gap = sums.totals.to(shares.device) - self._rows[:, None] * expected.of(shares)
-            loss = loss + gap.square().sum() / (2 * sums.std**2)
+            totals, noise, expected = self._features
+            gap = totals - self._rows[:, None] * expected.of(shares)
+            loss = loss + gap.square().sum() / (2 * noise**2)
         return loss
 
 

@@ -1,8 +1,8 @@
 """The default: a conditional generator started at noisy marginals, then fitted to two-way marginals and by a critic.
 
 1. Noisy histograms give bins, and values inside a bin. 2. Noisy class-by-bin marginals, re-measured more finely where a
-column separates the classes, are where the generator starts. 3. A critic's noisy gradient sum over triples of columns.
-4. Noisy L1 errors select two-way marginals in rounds (after AIM, McKenna et al. 2022, and GEM, Liu et al. 2021).
+column separates the classes, are where the generator starts. 3. A critic's noisy gradient sum over all pairs of columns
+(large tables: over triples). 4. Noisy L1 errors select two-way marginals in rounds (after AIM, McKenna et al. 2022).
 """
 
 from __future__ import annotations
