@@ -107,7 +107,7 @@ def test_epsilon_is_printed_rounded_up(epsilon: float) -> None:
     model: Any = SimpleNamespace(epsilon=epsilon, claims=True, ledger=ledger)
     printed = [claim(model), str(number(epsilon, 2, up=True)).split(">")[1].join("(<")]
     fit: Any = SimpleNamespace(
-        model="m", noise=True, max_rows=None, delta=DELTA, epsilon=epsilon, events=(), number="1"
+        model="m", ended=False, noise=True, max_rows=None, delta=DELTA, epsilon=epsilon, events=(), number="1"
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(accountant, "epsilon", lambda events, delta, by: 1e9)
