@@ -62,6 +62,7 @@ def test_it_holds_only_what_may_leave(content: Any) -> None:
         "one-way marginals",
         "class-by-bin marginals",
         "re-measured class marginals",
+        "critic gradient sum",
     }
 
 

@@ -170,6 +170,7 @@ WORDS_OF = {"tag": 3, "icd": 1, "visits": 1}  # how many rows hold a word, by co
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.filterwarnings("ignore::medsynth.errors.MedsynthWarning")  # few rows, on purpose
 def test_a_learned_schema_holds_no_word_of_few(quick: None, folder: Path, seed: int) -> None:
     """A word of m rows is released with chance Phi((m - threshold) / std): false-alarm rate, for all words, below 1e-4.
 

@@ -305,7 +305,9 @@ def test_an_object_without_a_text_is_refused(tmp_path: Path) -> None:
 
 def test_the_table_was_learned_and_not_given_up(fixed: FixedReleases, tmp_path: Path) -> None:
     """The matrix means something: the bare table has a kind of its own for every column, and dtypes come back."""
-    model = medsynth.fit(pd.DataFrame(rows()), epsilon=EPSILON, target="sick", method="independent")
+    model = medsynth.fit(
+        pd.DataFrame(rows()), epsilon=EPSILON, target="sick", method="independent", notice=list[str]().append
+    )
     kinds = {name: column.kind for name, column in model.schema.columns.items()}
     assert kinds == {"age": "count", "dose": "continuous", "ward": "categorical", "seen": "date", "at": "date",
                      "smokes": "binary", "sick": "binary"}  # fmt: skip

@@ -25,6 +25,7 @@ class Killed(BaseException):
 @pytest.mark.nightly_for("learned-dp-gan")
 @pytest.mark.parametrize("method", CLAIMING)
 @pytest.mark.parametrize("declared", [True, False], ids=["schema", "learned"])
+@pytest.mark.filterwarnings("ignore::medsynth.errors.MedsynthWarning")  # few rows, on purpose
 def test_a_resumed_fit_draws_no_release_twice_and_ends_in_the_same_model(
     method: Any,
     declared: bool,

@@ -33,19 +33,20 @@ addEventListener("load", () => document.body.dataset.found = JSON.stringify(
 """
 
 
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed to render the page in")
+
+
 @pytest.fixture(scope="module")
 def html(report: Any) -> str:
     return page(report)
 
 
 def chromium(folder: Path, *words: str) -> str:
-    """What a headless Chromium prints, its profile in `folder`; the test is skipped where there is none."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
-        pytest.skip("no chromium is installed to render the page in")
+    """What a headless Chromium prints, its profile in `folder`."""
     still = ["--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
              "--disable-sync", "--allow-file-access-from-files", f"--user-data-dir={folder / 'profile'}"]  # fmt: skip
-    command = [found, "--headless", "--no-sandbox", "--disable-gpu", *still, *words]
+    command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", *still, *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=600, check=True).stdout
 
 
