@@ -14,7 +14,7 @@ from medsynth.methods.warm_dp_cgan.budget_rule import (
     STEPS_PER_ROUND,
     allocate,
 )
-from medsynth.methods.warm_dp_cgan.generator_fit import fit
+from medsynth.methods.warm_dp_cgan.generator_fit import _Adam, fit
 from medsynth.methods.warm_dp_cgan.two_way_marginals import ColumnPair, TwoWayMarginal, expected_tables
 from medsynth.rng import torch_stream
 
@@ -98,3 +98,17 @@ def test_work_is_bounded_by_public_numbers(classes: int, columns: int) -> None:
     assert (found.count, found.rounds, found.share, found.bins) == (
         planned.count, planned.rounds, planned.share, planned.bins,
     )  # fmt: skip
+
+
+def test_the_steps_are_those_of_adam() -> None:
+    """PyTorch's own is the oracle, but for where its small number stands."""
+    ours, theirs = (torch.nn.Parameter(torch.tensor([1.0, -2.0, 3.0])) for _ in range(2))
+    own, other = _Adam([ours]), torch.optim.Adam([theirs], betas=(0.9, 0.99))
+    for step in range(50):
+        rate = 0.1 / (1 + step)
+        own.step((ours**4).sum() + ours[0] * ours[1], rate)
+        other.param_groups[0]["lr"] = rate
+        other.zero_grad()
+        torch.autograd.backward((theirs**4).sum() + theirs[0] * theirs[1])
+        other.step()
+    assert torch.allclose(ours, theirs, atol=1e-5)
