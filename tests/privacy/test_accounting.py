@@ -1,5 +1,7 @@
 """Epsilon against closed forms and independent accountants; plans and ledgers that cannot overspend."""
 
+import importlib
+import importlib.util
 import json
 import math
 import subprocess
@@ -13,7 +15,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from medsynth.errors import ArtifactError, BudgetError, UsageError
-from medsynth.privacy.accounting import accountant, calibration, events
+from medsynth.privacy.accounting import accountant, calibration, events, opacus_accountants
 from medsynth.privacy.accounting.calibration import Query, make_plan
 from medsynth.privacy.accounting.events import Event, Gaussian, SubsampledGaussian, Thresholded
 from medsynth.privacy.accounting.ledger import Ledger
@@ -309,3 +311,13 @@ assert PRVAccountant is ours and opacus.PrivacyEngine
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert float(done.stdout) == accountant.epsilon([(SubsampledGaussian(multiplier=1.0, rate=0.01), 100)], 1e-5)
+
+
+def test_where_opacus_is_imported_already_it_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = importlib.util.find_spec("opacus")
+    assert found is not None
+    monkeypatch.setitem(sys.modules, "opacus", importlib.util.module_from_spec(found))
+    monkeypatch.delitem(sys.modules, opacus_accountants.ACCOUNTANTS, raising=False)
+    monkeypatch.setattr(importlib, "import_module", lambda name: f"imported {name}")
+    before = dict(sys.modules)
+    assert opacus_accountants.accountants() == "imported opacus.accountants" and sys.modules == before
