@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from ...privacy.accounting.calibration import Plan
 from ...privacy.vault import Axes, Vault
-from ...schema import Column, Schema
+from ...schema import Column
+from ...schema.kinds import clear_stds
 from ...transforms.grid import Grid, grid
 from ..shared.conditionals import Counts, posterior_mode
 from ..shared.marginals import Condition
@@ -132,7 +133,7 @@ class _EveryValue:
         return codes.astype(np.int64)
 
 
-def surveys(vault: Vault, schema: Schema, plan: Plan, columns: dict[str, Column]) -> dict[str, Survey]:
+def surveys(vault: Vault, plan: Plan, columns: dict[str, Column]) -> dict[str, Survey]:
     """What the coarse measurements say of number `columns`."""
     coarse = {name: grid(column, COARSE_CELLS) for name, column in columns.items()}
     counts, std = _measured(vault, COARSE, plan, {name: [(name, cells)] for name, cells in coarse.items()})
@@ -167,5 +168,5 @@ def _measured(vault: Vault, label: str, plan: Plan, axes: dict[str, Axes]) -> tu
 
 def _frequent(counts: Floats, std: float) -> Whole:
     """The values whose noisy counts noise alone would hardly reach in any of them, the most frequent ones."""
-    clear = np.flatnonzero(counts > std * math.sqrt(2 * math.log(len(counts) / FREQUENT_CHANCE)))
+    clear = np.flatnonzero(counts > std * clear_stds(len(counts), FREQUENT_CHANCE))
     return np.sort(clear[np.argsort(-counts[clear], kind="stable")][:MOST_FREQUENT])

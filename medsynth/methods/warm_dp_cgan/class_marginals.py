@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +45,7 @@ class ClassMarginals:
     base: dict[str, Floats]
     whole_std: dict[str, float]
 
-    @property
+    @cached_property
     def mass(self) -> dict[str, Floats]:
         """Rows of each bin by these shares, (bins,) a column."""
         return {name: self.totals @ np.exp(shares) for name, shares in self.base.items()}

@@ -52,7 +52,7 @@ class OneWayMarginals:
         A row adds its weight to one cell of each table: sensitivity the root of the sum of squared weights.
         """
         numbers = grids(schema, bins)
-        found = surveys(vault, schema, plan, {name: schema.columns[name] for name in numbers})
+        found = surveys(vault, plan, {name: schema.columns[name] for name in numbers})
         fine = {name: survey.fine_grid() for name, survey in found.items()}
         few = {name: column for name, column in schema.columns.items() if name not in fine}
         axes: dict[str, Axes] = {LEVELS_OF + name: [(name, fine_grid(column))] for name, column in few.items()}
