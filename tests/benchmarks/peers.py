@@ -9,7 +9,7 @@ under methods named like dpmm-mst. A fit that passes --cap seconds counts as a t
 from __future__ import annotations
 
 import argparse
-import csv
+import itertools
 import json
 import os
 import subprocess
@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import resumable
 import utility
 from environments import python_of
 
@@ -85,25 +86,20 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("results/utility.csv"))
     parser.add_argument("--environments", type=Path, default=Path("results/peers"))
     given = parser.parse_args()
-    runs = utility.read_results(given.output)
-    done = utility.keys(runs)
-    stop, left = time.monotonic() + 60 * given.minutes, []
-    for seed in range(given.seeds):
-        for table in given.tables:
-            for peer in given.peers:
-                for epsilon in given.epsilons:
-                    if (table, peer, epsilon, seed) in done:
-                        continue
-                    if time.monotonic() > stop:
-                        left.append(f"{table} {peer} epsilon {epsilon:g} seed {seed}")
-                        continue
-                    found = one(peer, table, epsilon, given.data, given.cap, given.environments.absolute())
-                    runs.append({"table": table, "method": peer, "epsilon": epsilon, "seed": seed, **found})
-                    with given.output.open("a", newline="") as file:
-                        csv.DictWriter(file, utility.FIELDS).writerow(runs[-1])
+
+    def fitted(table: str, peer: str, epsilon: float, seed: int) -> dict[str, Any]:
+        return one(peer, table, epsilon, given.data, given.cap, given.environments.absolute())
+
+    wanted = [
+        (table, peer, epsilon, seed)
+        for seed, table, peer, epsilon in itertools.product(
+            range(given.seeds), given.tables, given.peers, given.epsilons
+        )
+    ]
+    runs, left = resumable.run(wanted, fitted, given.output, utility.FIELDS, given.minutes)
     print(utility.summary(runs))
     if left:
-        print("\nNot run: " + "; ".join(left))
+        print("\nNot run: " + left)
 
 
 if __name__ == "__main__":

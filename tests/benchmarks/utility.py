@@ -13,7 +13,6 @@ on real held-out rows; fidelity beside a second real sample's; a fresh process a
 from __future__ import annotations
 
 import argparse
-import csv
 import itertools
 import json
 import os
@@ -27,6 +26,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import resumable
 
 TABLES = ("thyroid", "cancer", "clinic-4k", "clinic-10k", "clinic-50k")
 FIELDS = ["table", "method", "epsilon", "seed", "mean", "best", "lr", "mlp", "rf", "hgb", "one_way", "one_way_ceiling",
@@ -107,20 +107,6 @@ def figures(drawn: Any, train: Any, test: Any, schema: Any, target: Any) -> dict
     }
 
 
-def read_results(output: Path) -> list[dict[str, Any]]:
-    """The results so far, in a file that is made where it is missing."""
-    output.parent.mkdir(parents=True, exist_ok=True)
-    if not output.exists():
-        output.write_text(",".join(FIELDS) + "\n")
-    with output.open() as file:
-        return list(csv.DictReader(file))
-
-
-def keys(runs: list[dict[str, Any]]) -> set[tuple[str, str, float, int]]:
-    """What was run."""
-    return {(run["table"], run["method"], float(run["epsilon"]), int(run["seed"])) for run in runs}
-
-
 def summary(runs: list[dict[str, Any]]) -> str:
     """A markdown table of medians and ranges."""
     head = [
@@ -177,29 +163,24 @@ def main() -> None:
         table, method, epsilon = given.one
         print(json.dumps(one(table, method, float(epsilon), given.data)))
         return
-    runs = read_results(given.output)
-    done = keys(runs)
-    wanted = itertools.product(range(given.seeds), given.tables, given.methods, given.epsilons)
-    left = [(t, m, e, s) for s, t, m, e in wanted if (t, m, e, s) not in done]
-    stop = time.monotonic() + 60 * given.minutes
-    while left and time.monotonic() < stop:
-        table, method, epsilon, seed = left.pop(0)
-        words = [
-            sys.executable,
-            __file__,
-            "--one",
-            table,
-            method,
-            str(epsilon),
-            *(["--data", given.data] * bool(given.data)),
-        ]
-        output = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
-        runs.append({"table": table, "method": method, "epsilon": epsilon, "seed": seed, **json.loads(output)})
-        with given.output.open("a", newline="") as file:
-            csv.DictWriter(file, FIELDS).writerow(runs[-1])
+
+    def fitted(table: str, method: str, epsilon: float, seed: int) -> dict[str, Any]:
+        words = [sys.executable, __file__, "--one", table, method, str(epsilon)]
+        words += ["--data", given.data] * bool(given.data)
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return found
+
+    wanted = [
+        (table, method, epsilon, seed)
+        for seed, table, method, epsilon in itertools.product(
+            range(given.seeds), given.tables, given.methods, given.epsilons
+        )
+    ]
+    runs, left = resumable.run(wanted, fitted, given.output, FIELDS, given.minutes)
     print(summary(runs))
     if left:
-        print("\nNot run: " + "; ".join(f"{t} {m} epsilon {e:g} seed {s}" for t, m, e, s in left))
+        print("\nNot run: " + left)
 
 
 if __name__ == "__main__":
