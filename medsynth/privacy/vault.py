@@ -19,7 +19,7 @@ from ..errors import BudgetError
 from ..rng import coins
 from .accounting.events import Event, SubsampledGaussian
 from .clipping import PRODUCT_BITS, SUM_BITS, Loss, clipped_gradient_sum, units
-from .contribution import PrivacyUnits
+from .contribution import PrivacyUnits, check_units
 from .exact.sums import LongSum
 from .networks import Mlp
 from .noise import noised
@@ -61,9 +61,7 @@ class Vault:
     def __init__(
         self, codes: Codes, names: tuple[str, ...], releases: Releases, units: PrivacyUnits | None = None
     ) -> None:
-        bounded = units is None or len(codes) == 0 or np.bincount(units.of_row).max() <= units.max_rows
-        if (units.max_rows if units else None) != releases.max_rows or not bounded:
-            raise BudgetError("The rows of patients differ from what the ledger says of them.")
+        check_units(units, len(codes), releases.max_rows)
         self.__codes, self.__units, self.__releases = codes, units, releases
         self._max_rows = units.max_rows if units else 1
         self._names = names
