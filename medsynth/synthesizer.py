@@ -50,14 +50,14 @@ class Synthesizer:
     def fit(self, frame: pd.DataFrame, y: None = None) -> Self:
         """Fit a model to the frame, target included: `y` is there for scikit-learn alone. Raises what `fit` raises."""
         if y is not None:
-            raise UsageError("`y` must be left out: the target is a column of the frame, which `target` names.")
+            raise UsageError("Leave the labels out: they are a column of the frame, which `target` names.")
         self.model_ = fit(frame, **self.get_params())
         return self
 
     def sample(self, n: int | None = None, *, seed: int | None = None, where: Where = ()) -> pd.DataFrame:
         """`n` synthetic rows, as `medsynth.sample` draws them. Raises UsageError before `fit`."""
         if not hasattr(self, "model_"):
-            raise UsageError("This synthesizer has no model yet: call its `fit` first.")
+            raise UsageError("This synthesizer has no model yet: fit it first.")
         return sample(self.model_, n, seed, where)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
