@@ -92,6 +92,7 @@ def _fit_and_sample(files: Files, rows: int, seed: int | None, force: bool, show
 
 
 def _report(files: Files, model: Model, force: bool, show: bool) -> None:
+    from medsynth.budget import Budget
     from medsynth.report.build import build, save
     from medsynth.report.data.tables import read
     from medsynth.sampling.provenance import drawn_by
@@ -101,7 +102,7 @@ def _report(files: Files, model: Model, force: bool, show: bool) -> None:
         made = build(
             synthetic=read(files.synthetic), real=read(files.heldout), train=read(files.table), model=model,
             drawn_by_model=drawn_by(model, files.synthetic), disjoint=True, title="Simulated thyroid clinic",
-            commands=["medsynth demo"], step=step,
+            commands=["medsynth demo"], fits=len(Budget.of(files.table).spent().fits), step=step,
         )  # fmt: skip
         save(made, files.report, force=force)
 

@@ -19,6 +19,7 @@ from .options import (
     Encoding,
     Force,
     Json,
+    MaxRows,
     Method,
     Microbatches,
     NaValues,
@@ -31,6 +32,7 @@ from .options import (
     SchemaFile,
     Settings,
     Target,
+    Unit,
     parsed_settings,
 )
 
@@ -56,6 +58,8 @@ def fit(
     encoding: Encoding = None,
     na_values: NaValues = None,
     one_row_a_patient: OneRowAPatient = False,
+    unit: Unit = None,
+    max_rows: MaxRows = None,
     public: Public = None,
     holdout: Annotated[float | None, typer.Option(help="Keep each row out of training with this chance.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
@@ -76,7 +80,7 @@ def fit(
 
         medsynth fit patients.csv --epsilon 3.7
 
-        medsynth fit patients.csv --epsilon 1 --rows 3772 --holdout 0.25 --target diagnosis
+        medsynth fit visits.csv --epsilon 1 --rows 3772 --holdout 0.25 --unit patient_id --max-rows 3
 
         medsynth fit patients.csv --epsilon 3.7 --resume
 
@@ -85,23 +89,26 @@ def fit(
     if no_dp == (epsilon is not None):
         raise UsageError("Give exactly one of --epsilon and --no-dp.")
     quiet = quiet or as_json
-    show = sys.stderr.isatty() and not quiet
-    with starting(show):
+    with starting(show := sys.stderr.isatty() and not quiet):
         files = _files(table, output, holdout, (schema, public), force=force, resume=resume)
         from medsynth.fitting.pipeline import fit as run  # once the outputs can be written: it takes a second
 
-    rows = rows if holdout is None else rows and max(2, round(rows * (1 - holdout)))
-    with _sole_writers(files), _split(files, table, schema, encoding, holdout, resume, quiet) as (source, declared):
+    with _split(files, table, schema, encoding, holdout, unit, resume, quiet) as (source, declared):
         model = _fitted(
             run, source, files, quiet, epsilon=epsilon, no_dp=no_dp, delta=delta, schema=declared, target=target,
-            method=method, preset=preset, microbatches=microbatches, settings=parsed_settings(set_), rows=rows,
-            encoding=encoding, na_values=_codes(na_values), one_row_a_patient=one_row_a_patient, public=public,
-            device=device, seed=seed, progress=show, resume=resume, budget_table=table, model_name=files.model.name,
+            method=method, preset=preset, microbatches=microbatches, settings=parsed_settings(set_),
+            rows=_rows_to_train_on(rows, holdout), encoding=encoding, na_values=_codes(na_values),
+            one_row_a_patient=one_row_a_patient, unit=unit, max_rows=max_rows, public=public, device=device, seed=seed,
+            progress=show, resume=resume, budget_table=table, model_name=files.model.name,
         )  # fmt: skip
         model.save(files.model, force=force)
-        _publish(files.split, quiet)
-        files.checkpoint.unlink(missing_ok=True)
+        _publish(files, quiet)
     _print(model, files.model, as_json)
+
+
+def _rows_to_train_on(rows: int | None, holdout: float | None) -> int | None:
+    """The declared number of rows, less those that a hold-out is expected to take."""
+    return rows if holdout is None else rows and max(2, round(rows * (1 - holdout)))
 
 
 def _codes(words: list[str] | None) -> tuple[str, ...]:
@@ -163,26 +170,28 @@ def _sole_writers(files: Files) -> Iterator[None]:
 
 @contextmanager
 def _split(
-    files: Files, table: Path, schema: Path | None, encoding: str | None, fraction: float | None, resume: bool,
-    quiet: bool,
+    files: Files, table: Path, schema: Path | None, encoding: str | None, fraction: float | None, unit: str | None,
+    resume: bool, quiet: bool,
 ) -> Iterator[tuple[Path | Table, Path | Schema | None]]:  # fmt: skip
     """The table and its schema or, with hold-out, the training rows and the whole table's schema.
 
-    The parts of a table wait beside the checkpoint. Where a fit leaves no checkpoint they are gone at the end.
+    The parts of a table wait beside the checkpoint. Where a fit leaves no checkpoint they are gone at the end. No other
+    run writes the same files meanwhile.
     """
-    if files.split is None or fraction is None:
-        yield table, schema
-        return
-    from medsynth.fitting.holdout import hold_out
+    with _sole_writers(files):
+        if files.split is None or fraction is None:
+            yield table, schema
+            return
+        from medsynth.fitting.holdout import hold_out
 
-    try:
-        yield hold_out(
-            table, files.split, fraction, schema, encoding, resume=resume and files.checkpoint.exists(),
-            notice=lambda text: notify(text, quiet=quiet),
-        )  # fmt: skip
-    finally:
-        if not files.checkpoint.exists():
-            files.split.drop()
+        try:
+            yield hold_out(
+                table, files.split, fraction, schema, encoding, resume=resume and files.checkpoint.exists(),
+                notice=lambda text: notify(text, quiet=quiet), unit=unit,
+            )  # fmt: skip
+        finally:
+            if not files.checkpoint.exists():
+                files.split.drop()
 
 
 def _fitted(
@@ -199,12 +208,13 @@ def _fitted(
         raise
 
 
-def _publish(split: HoldOut | None, quiet: bool) -> None:
-    """Put the two parts of a table that was split where they belong."""
-    if split is not None:
+def _publish(files: Files, quiet: bool) -> None:
+    """Put the two parts of a table that was split where they belong, and drop the checkpoint: the model stands."""
+    if (split := files.split) is not None:
         split.publish()
         notify(f"PRIVATE, real rows: {split.train} (training) and {split.heldout} (held out). Do not share them.",
                quiet=quiet)  # fmt: skip
+    files.checkpoint.unlink(missing_ok=True)
 
 
 def _print(model: Model, output: Path, as_json: bool) -> None:

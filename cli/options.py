@@ -58,6 +58,14 @@ Encoding = Annotated[
 ]
 Public = Annotated[Path | None, typer.Option(help=f"A table of rows that you declare public: {PUBLIC_ROWS}.")]
 OneRowAPatient = Annotated[bool, typer.Option("--one-row-a-patient", help="Declare that no two rows share a person.")]
+Unit = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="The column that names the patient of each row: the claim is for one patient."),
+]
+MaxRows = Annotated[
+    int | None,
+    typer.Option(parser=whole_number, metavar="K", help="With --unit: rows that a patient counts with [default: 1]."),
+]
 NaValues = Annotated[
     list[str] | None,
     typer.Option("--na-values", help="Codes of missing values beside the usual ones, such as n.d.,-5; for no schema."),

@@ -16,6 +16,7 @@ from .options import (
     Delta,
     Encoding,
     Json,
+    MaxRows,
     Method,
     Microbatches,
     Preset,
@@ -23,6 +24,7 @@ from .options import (
     SchemaFile,
     Settings,
     Target,
+    Unit,
     parsed_settings,
     whole_number,
 )
@@ -42,6 +44,8 @@ def plan(
     target: Target = None,
     set_: Settings = None,
     rows: Rows = None,
+    unit: Unit = None,
+    max_rows: MaxRows = None,
     encoding: Encoding = None,
     microbatches: Microbatches = None,
     public: Annotated[bool, typer.Option("--public", help=f"Rows will be declared public, for {PUBLIC_ROWS}.")] = False,
@@ -62,11 +66,11 @@ def plan(
     from medsynth.privacy.accounting.accountant import rounded_up
 
     source = whole_number(table) if WHOLE.fullmatch(table) else Path(table)
-    made, seconds, notes = plan_fit(
+    made, notes = plan_fit(
         source, epsilon=epsilon, delta=delta, schema=schema, target=target, method=method, preset=preset,
-        microbatches=microbatches, settings=parsed_settings(set_), rows=rows, encoding=encoding, public=public,
+        microbatches=microbatches, settings=parsed_settings(set_), rows=rows, unit=unit, max_rows=max_rows,
+        encoding=encoding, public=public,
     )  # fmt: skip
-    measurements = _measurements(made)
     content = {
         "epsilon": made.epsilon,
         "epsilon_asked": epsilon,
@@ -76,20 +80,18 @@ def plan(
         "preset": preset,
         "accountant": made.accountant,
         "steps": made.events[made.most_frequent][1],
-        "seconds": round(seconds, 1),
         "notes": notes,
-        "measurements": measurements,
+        "measurements": _measurements(made),
     }
     lines = [
         f"A fit would use epsilon {rounded_up(made.epsilon)} of {epsilon:g}, at delta {made.delta:g}, for {made.rows} "
         f"rows (accountant {made.accountant.upper()}).",
         "",
-        *_table(measurements),
+        *_table(_measurements(made)),
         "",
         *map(translated, notes),
         "Noise multiplier: the noise's standard deviation over the most that one row can change. Share: about what "
         "part of the budget a measurement uses (of the first-order privacy loss).",
-        f"About {seconds:.0f} s on a laptop's CPU.",
     ]
     result(content, "\n".join(lines), as_json=as_json)
 

@@ -2,7 +2,7 @@
 
 >>> import medsynth
 >>> sorted(medsynth.__all__)
-['MedsynthError', 'MedsynthWarning', 'Model', 'Schema', 'fit', 'load', 'plan', 'sample', 'verify']
+['MedsynthError', 'MedsynthWarning', 'Model', 'Schema', 'Synthesizer', 'fit', 'load', 'plan', 'sample', 'verify']
 
 From a table to synthetic rows (here a simulated clinic; `fit` also takes the path of a CSV file):
 
@@ -36,14 +36,27 @@ if TYPE_CHECKING:
     from .report.document import Report
     from .sampling import sample
     from .schema import Schema
+    from .synthesizer import Synthesizer
 
 __version__ = "0.1.0"
-__all__ = ["MedsynthError", "MedsynthWarning", "Model", "Schema", "fit", "load", "plan", "sample", "verify"]
+__all__ = [
+    "MedsynthError",
+    "MedsynthWarning",
+    "Model",
+    "Schema",
+    "Synthesizer",
+    "fit",
+    "load",
+    "plan",
+    "sample",
+    "verify",
+]
 _HOMES = {
     "MedsynthError": "errors",
     "MedsynthWarning": "errors",
     "Model": "artifact",
     "Schema": "schema",
+    "Synthesizer": "synthesizer",
     "fit": "fitting",
     "load": "artifact",
     "plan": "fitting",

@@ -25,7 +25,7 @@ from .errors import ArtifactError, BudgetError, MedsynthError
 from .io.formats import beside
 from .privacy.accounting import accountant
 from .privacy.accounting.calibration import Plan
-from .privacy.accounting.events import Event, from_json, to_json
+from .privacy.accounting.events import Event, from_json, rows_of, to_json
 
 SUFFIX = ".medsynth-ledger"
 LOCK_SECONDS = 60.0  # how long a fit waits for others that write to the same file
@@ -64,7 +64,7 @@ class Fit:
             "method": self.method,
             "epsilon": self.epsilon,
             "delta": self.delta,
-            "unit": "row" if self.max_rows is None else f"patient, up to {self.max_rows} rows",
+            "unit": "row" if self.max_rows is None else f"patient, up to {rows_of(self.max_rows)}",
         }
 
 

@@ -192,19 +192,20 @@ def as_csv(table: dict[str, list[Any]]) -> bytes:
     return content
 
 
-def released(source: Any, schema: Any, folder: Path) -> dict[str, Any]:
+def released(source: Any, schema: Any, folder: Path, **unit: Any) -> dict[str, Any]:
     """All that a fit gives away. Rows that are sampled follow from the model file, by a public seed."""
     for file in folder.glob("*.medsynth*"):
         file.unlink()
     notices: list[str] = []
     model = medsynth.fit(
-        source, epsilon=EPSILON, schema=schema, target="sick", method="independent", seed=1, notice=notices.append
-    )
+        source, epsilon=EPSILON, schema=schema, target="sick", method="independent", seed=1, notice=notices.append,
+        **unit,
+    )  # fmt: skip
     found: dict[str, Any] = {"model": model.save(folder / "m.medsynth").read_bytes(), "notices": notices}
     if isinstance(source, Path):
         lines = [json.loads(line) for line in source.with_suffix(".medsynth-ledger").read_text().splitlines()]
         found["budget"] = [{k: v for k, v in line.items() if k not in ("fit", "started")} for line in lines]
-        plan, _, notes = plan_fit(source, epsilon=EPSILON, schema=schema, target="sick", method="independent")
+        plan, notes = plan_fit(source, epsilon=EPSILON, schema=schema, target="sick", method="independent")
         found["plan"] = plan.to_json(), plan.rows, notes
     return found
 
@@ -361,6 +362,23 @@ def test_the_rows_that_patients_keep_are_counted_with_noise(fixed: FixedReleases
     assert found[0] == found[1]
     model = medsynth.load(tmp_path / "m.medsynth")
     assert model.rows != ROWS  # a noisy count; the plan's own is the table's
+
+
+@pytest.mark.parametrize("cell", ["a word", "a missing cell", "a number of decimals", "infinity", "a new level"])
+def test_an_odd_patient_of_a_bare_table_changes_nothing_but_measurements(
+    cell: str, fixed: FixedReleases, tmp_path: Path
+) -> None:
+    """Neighbours: a patient of six rows, of whom two stay, or six with an odd cell in every column; no schema."""
+    frame = pd.DataFrame({"who": [f"p{k // 2}" for k in range(ROWS)], **rows()}).astype(object)
+    frame.loc[:5, "who"] = "p0"
+    other, found = frame.copy(), []
+    for name in rows():
+        other.loc[:5, name] = pd.Series([CELLS[cell]] * 6, dtype=object)
+    for table in (frame, other):
+        found.append(released(table, None, tmp_path, unit="who", max_rows=2))
+        fixed.again()
+    assert found[0] == found[1]
+    assert medsynth.load(tmp_path / "m.medsynth").schema.unit == "who"
 
 
 @pytest.mark.statistical

@@ -49,12 +49,13 @@ class HoldOut:
 
 def hold_out(
     path: Path, files: HoldOut, fraction: float, schema: Path | None, encoding: str | None, *, resume: bool,
-    notice: Notice,
+    notice: Notice, unit: str | None = None,
 ) -> tuple[Table, Schema | None]:  # fmt: skip
     """Split the table at `path`, once all of its cells have met its schema; or, to `resume`, take the split that waits.
 
     Returns the training rows and the schema that the whole table has. How many rows the secret draws kept is no public
-    number: the table that is returned states how many were expected. Raises UsageError, TableError or SchemaError.
+    number: the table that is returned states how many were expected. All rows of a patient stay together, where the
+    schema or, without one, `unit` names their column. Raises UsageError, TableError or SchemaError.
     """
     check_fraction(fraction)
     read = read_table(path, encoding)
@@ -66,5 +67,5 @@ def hold_out(
     train, heldout = files.waiting
     if resume and train.exists() and heldout.exists():
         return expecting(read_table(train), read, 1 - fraction), declared  # a fit that is resumed keeps its split
-    rows, _ = split(read, fraction, train, heldout, force=True, unit=declared.unit if declared else None)
+    rows, _ = split(read, fraction, train, heldout, force=True, unit=declared.unit if declared else unit)
     return rows, declared

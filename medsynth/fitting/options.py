@@ -15,6 +15,7 @@ from ..methods import registry
 from ..privacy.accounting.calibration import Plan, check_budget, default_delta
 from ..schema import Schema
 from ..schema.learned import LOST
+from ..schema.schema import MAX_ROWS_PER_PATIENT
 from .environment import DEVICES
 from .private_table import Notice
 
@@ -42,6 +43,8 @@ class FitOptions:
     encoding: str | None
     na_values: Sequence[str]
     one_row_a_patient: bool
+    unit: str | None
+    max_rows: int | None
     public: Path | str | None
     device: str
     seed: int | None
@@ -55,6 +58,9 @@ class FitOptions:
 
     def __post_init__(self) -> None:
         check_kinds(epsilon=self.epsilon, delta=self.delta, rows=self.rows, seed=self.seed)
+        check_unit(self.unit, self.max_rows)
+        if self.unit is not None and self.one_row_a_patient:
+            raise UsageError("Give one of `unit` and `one_row_a_patient`: rows share patients, or none do.")
         if self.no_dp == (self.epsilon is not None):
             raise UsageError("Give exactly one of `epsilon` and `no_dp`.")
         check_budget(self.budget, self.delta)
@@ -90,9 +96,10 @@ def log_notice(text: str) -> None:
 def check_kinds(**numbers: object) -> None:
     """Raises UsageError for a parameter that should be a number and is none."""
     for name, value in numbers.items():
-        kinds = int | np.integer if name in ("rows", "seed") else int | float | np.integer | np.floating
+        whole = name in ("rows", "seed", "max_rows")
+        kinds = int | np.integer if whole else int | float | np.integer | np.floating
         if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
-            raise UsageError(f"`{name}` must be a {'whole ' if name in ('rows', 'seed') else ''}number.")
+            raise UsageError(f"`{name}` must be a {'whole ' if whole else ''}number.")
 
 
 def settled_delta(delta: float | None, rows: int | None) -> float:
@@ -107,6 +114,15 @@ def check_rows(rows: int | None) -> None:
         raise UsageError("`rows` must be two or more.")
     if rows is not None and rows > MOST_ROWS:
         raise UsageError(f"`rows` must be at most {MOST_ROWS}.")
+
+
+def check_unit(unit: str | None, max_rows: int | None) -> None:
+    """Raises UsageError for a number of rows a patient without the column of patients, or out of range."""
+    check_kinds(max_rows=max_rows)
+    if max_rows is not None and unit is None:
+        raise UsageError("`max_rows` is the most rows of a patient: name the column of patients as `unit` too.")
+    if max_rows is not None and not 1 <= max_rows <= MAX_ROWS_PER_PATIENT:
+        raise UsageError(f"`max_rows` must lie between 1 and {MAX_ROWS_PER_PATIENT}.")
 
 
 def method_settings(

@@ -36,12 +36,13 @@ def fit(
     schema: Schema | Mapping[str, object] | Path | str | None = None, target: str | None = None,
     method: str | None = None, preset: str | None = None, microbatches: int | None = None,
     settings: Mapping[str, object] | None = None, rows: int | None = None, encoding: str | None = None,
-    na_values: Sequence[str] = (), one_row_a_patient: bool = False, public: Path | str | None = None,
+    na_values: Sequence[str] = (), one_row_a_patient: bool = False, unit: str | None = None,
+    max_rows: int | None = None, public: Path | str | None = None,
     device: str = "auto", seed: int | None = None, checkpoint: Path | None = None, resume: bool = False,
     budget_table: Path | str | None = None, model_name: str | None = None, notice: Notice = log_notice,
     progress: Progress | bool = False, phase: Phase = lambda name: None,
 ) -> Model:  # fmt: skip
-    """Fit a generator to `table` under (epsilon, delta)-differential privacy for one of its rows.
+    """Fit a generator to `table` under (epsilon, delta)-differential privacy for one of its rows or patients.
 
     Exactly one of `epsilon` and `no_dp` is given. The latter adds no noise: an upper bound of what a method can do, a
     model that makes no claim.
@@ -58,7 +59,9 @@ def fit(
     own cells. `settings` change the method's own, by name (docs/methods/).
 
     Without a schema the usual codes of missing values are recognised (docs/schema.md); `na_values` adds to them.
-    `one_row_a_patient` declares that no two rows share a person, where a column's name reads like a person's key.
+    Where rows share patients, `unit` names their column, without a schema too: the claim is then for one patient,
+    who counts with at most `max_rows` rows (1 if not given; noise grows with it). Else `one_row_a_patient` declares
+    that no two rows share a person, where a column's name reads like a person's key.
     `public` is a table of the same columns whose rows you declare public: no claim covers them. dp-gan begins there.
 
     A `checkpoint` stores every release before it is used; with `resume` those of a fit that was killed are used
@@ -76,9 +79,9 @@ def fit(
         options = FitOptions(
             epsilon=epsilon, no_dp=no_dp, delta=settled_delta(delta, rows), schema=declared(schema), target=target,
             method=method, preset=preset, microbatches=microbatches, settings=settings, rows=rows, encoding=encoding,
-            na_values=na_values, one_row_a_patient=one_row_a_patient, public=public, device=device, seed=seed,
-            checkpoint=checkpoint, resume=resume, budget_table=budget_table, model_name=model_name, notice=notice,
-            progress=progress, phase=phase,
+            na_values=na_values, one_row_a_patient=one_row_a_patient, unit=unit, max_rows=max_rows, public=public,
+            device=device, seed=seed, checkpoint=checkpoint, resume=resume, budget_table=budget_table,
+            model_name=model_name, notice=notice, progress=progress, phase=phase,
         )  # fmt: skip
         return fit_by(options, table)
 
@@ -86,7 +89,10 @@ def fit(
 def fit_by(options: FitOptions, table: Path | str | pd.DataFrame | Table) -> Model:
     """The phases of a fit, one a line."""
     options.phase("reading the table")
-    private = open_table(table, options.schema, options.target, options.notice, options.encoding, options.na_values)
+    private = open_table(
+        table, options.schema, options.target, options.notice, options.encoding, options.na_values, options.unit,
+        options.max_rows,
+    )  # fmt: skip
     # A cell that the schema does not allow is reported before torch is loaded.
     codes = encode(private.data, private.declared.core) if private.declared else None
     options.phase("planning the noise")
@@ -102,10 +108,10 @@ def fit_by(options: FitOptions, table: Path | str | pd.DataFrame | Table) -> Mod
     out = open_releases(private, planned, public_rows)
     with reserved_budget(planned, budget_of(table, options.budget_table), out):
         options.phase("measuring")
-        schema = declared_or_measured_schema(private, planned, out.releases)
+        rows, sizes = rows_in_use(planned, out.releases)
+        schema = declared_or_measured_schema(private, planned, out.releases, rows)
         schema = with_hierarchy_levels(private, planned, out.releases, schema)
         vault = encode_into_vault(private, planned, out.releases, schema, codes)
         del private, codes  # the memory of the raw table
-        rows, sizes = rows_in_use(planned, vault)
         tensors = train(planned, rows, vault, schema, out.seed, public_rows)
         return seal(planned, rows, schema, {**tensors, **sizes})

@@ -15,7 +15,7 @@ from ..methods import registry
 from ..privacy.accounting.accountant import rounded_up
 from ..privacy.accounting.calibration import Plan, check_budget, make_plan
 from ..schema import Schema
-from .options import check_kinds, check_rows, declared, method_settings, settled_delta
+from .options import check_kinds, check_rows, check_unit, declared, method_settings, settled_delta
 from .private_table import open_table
 from .public_facts import check_enough_rows, public_facts
 
@@ -25,7 +25,7 @@ class FitPlan:
     """What a fit would measure: its `epsilon` at `delta`, every measurement with its noise, and notes for a person.
 
     `measurements`: one row each, with the mechanism, how often it runs, its noise multiplier and its share of the
-    first-order privacy loss. `seconds`: an estimate for a laptop.
+    first-order privacy loss.
     """
 
     epsilon: float
@@ -33,10 +33,9 @@ class FitPlan:
     rows: int
     measurements: pd.DataFrame
     notes: list[str]
-    seconds: float
 
     def __str__(self) -> str:
-        head = f"epsilon {rounded_up(self.epsilon)} at delta {self.delta:g}, {self.rows} rows, {self.seconds:.0f} s"
+        head = f"epsilon {rounded_up(self.epsilon)} at delta {self.delta:g}, {self.rows} rows"
         return "\n".join([head, self.measurements.to_string(index=False), *self.notes])
 
     __repr__ = __str__
@@ -58,6 +57,8 @@ def plan(
     preset: str | None = None,
     settings: Mapping[str, object] | None = None,
     rows: int | None = None,
+    unit: str | None = None,
+    max_rows: int | None = None,
 ) -> FitPlan:
     """What `fit` would measure on a table, or on so many rows of twenty columns. Nothing is measured and nothing spent.
 
@@ -67,9 +68,9 @@ def plan(
     >>> 3.5 < found.epsilon <= 3.7, "one-way marginals" in list(found.measurements["measurement"])
     (True, True)
     """
-    made, seconds, notes = plan_fit(
+    made, notes = plan_fit(
         table, epsilon=epsilon, delta=delta, schema=declared(schema), target=target, method=method, preset=preset,
-        settings=settings, rows=rows,
+        settings=settings, rows=rows, unit=unit, max_rows=max_rows,
     )  # fmt: skip
     shares = made.shares()
     lines = [
@@ -83,9 +84,8 @@ def plan(
         for label, (event, times) in made.events.items()
     ]
     return FitPlan(
-        epsilon=made.epsilon, delta=made.delta, rows=made.rows, measurements=pd.DataFrame(lines), notes=notes,
-        seconds=seconds,
-    )  # fmt: skip
+        epsilon=made.epsilon, delta=made.delta, rows=made.rows, measurements=pd.DataFrame(lines), notes=notes
+    )
 
 
 def plan_fit(
@@ -102,9 +102,11 @@ def plan_fit(
     rows: int | None = None,
     encoding: str | None = None,
     public: bool = False,
+    unit: str | None = None,
+    max_rows: int | None = None,
     columns: int = 20,
-) -> tuple[Plan, float, list[str]]:
-    """The plan that `fit` would follow on `table`, an estimate of its seconds, and notes. No row is measured.
+) -> tuple[Plan, list[str]]:
+    """The plan that `fit` would follow on `table`, and notes. No row is measured.
 
     A number of rows instead of a table plans for one of `columns` columns that has a schema. Raises what `fit` raises
     before its first measurement.
@@ -113,9 +115,14 @@ def plan_fit(
     delta = settled_delta(delta, table if isinstance(table, int) else rows)
     check_budget(epsilon, delta)
     check_rows(rows)
+    check_unit(unit, max_rows)
+    if unit is not None and isinstance(table, int):
+        raise UsageError("`unit` names a column of a table: give the table, not a number of rows.")
     method = registry.settle(method, preset)
     registry.check_claim(method)
-    private = None if isinstance(table, int) else open_table(table, schema, target, lambda text: None, encoding)
+    private = None
+    if not isinstance(table, int):
+        private = open_table(table, schema, target, lambda text: None, encoding, unit=unit, max_rows=max_rows)
     module = registry.module(method, preset)
     config = registry.configured(method, module, method_settings(settings, microbatches, public=public))
     if private is None:
@@ -133,4 +140,4 @@ def plan_fit(
     notes = [f"Public by declaration: {'; '.join(facts)}."] if private else []
     notes += check_enough_rows(private, plan) if private else []
     notes += module.notes(config, plan.equivalent_rows, columns, epsilon)
-    return plan, module.seconds(config, count), notes
+    return plan, notes

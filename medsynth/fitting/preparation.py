@@ -12,6 +12,7 @@ from .. import rng
 from ..methods import registry
 from ..methods.protocol import MethodModule
 from ..privacy.accounting.calibration import Plan, make_plan
+from ..privacy.accounting.events import rows_of
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.checkpoint import Checkpoint
 from ..privacy.contribution import PrivacyUnits
@@ -96,8 +97,8 @@ def announce(private: PrivateTable, planned: PlannedFit, public_rows: PublicRows
             "No schema: kinds, levels and bounds are learned privately, for part of the budget. A declared schema does "
             "better."
         )
-    if private.learning.keys:
-        names = ", ".join(private.learning.keys)
+    if private.keys_by_name:
+        names = ", ".join(private.keys_by_name)
         notice(f"Keys, by their names: {names}. They are never modelled; sampled rows get fresh ones.")
     if private.shared_keys and not options.one_row_a_patient:
         warning = (
@@ -106,8 +107,13 @@ def announce(private: PrivateTable, planned: PlannedFit, public_rows: PublicRows
         )
         note(warning)
         notice(
-            f"WARNING: {warning} If rows may share a person, stop here, draft a schema and declare `unit` and "
-            "`max_rows` in it; if no two rows do, say so by `one_row_a_patient`."
+            f"WARNING: {warning} If rows may share a person, stop here and name the column as `unit`, or in a schema; "
+            "if no two rows do, say so by `one_row_a_patient`."
+        )
+    if options.unit is not None:
+        notice(
+            f"{options.unit!r} names the patients: the claim is for one of them, who counts with at most "
+            f"{rows_of(plan.max_rows or 1)}, drawn at random. `max_rows` keeps more, for so many times the noise."
         )
     if public_rows is not None:
         note(public_rows.note)

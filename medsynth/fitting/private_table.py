@@ -31,6 +31,8 @@ Notice = Callable[[str], None]
 BINS_OF_A_NUMBER, LATENT_POINTS, STEP_COPIES = 60, 128, 10  # roughly: a generator step's arrays in memory
 MUCH_MEMORY_GIB = 2.0  # of which a person is warned
 ROWS_PER_PATIENT_LABEL, ROWS_PER_PATIENT_SHARE = "rows per patient", 0.02
+# Noise grows with `max_rows`, and the rows that patients keep grow less, whatever the table is: one row has the least.
+DEFAULT_MAX_ROWS = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,21 +56,29 @@ class PrivateTable:
 
         Raises SchemaError for a row without a patient.
         """
-        if self.declared is None or not (self.declared.unit and self.declared.max_rows):
+        if not (self.unit and self.max_rows):
             return np.arange(len(self.data.cells)), None
-        return bound_contributions(patients(self.data, self.declared.unit), self.declared.max_rows, entropy)
+        return bound_contributions(patients(self.data, self.unit), self.max_rows, entropy)
 
     def facts(self) -> dict[str, object]:
         """What identifies this table and schema: for the private checkpoint alone."""
         digest = hashlib.sha256("\x1f".join(self.data.header).encode())
         digest.update(pd.util.hash_pandas_object(self.data.cells, index=False).to_numpy().tobytes())
         declared = self.declared.to_dict() if self.declared else None
-        return {"table": digest.hexdigest(), "schema": declared, "na_values": list(self.learning.na_values)}
+        return {
+            "table": digest.hexdigest(), "schema": declared, "na_values": list(self.learning.na_values),
+            "unit": self.unit, "max_rows": self.max_rows,
+        }  # fmt: skip
+
+    @property
+    def unit(self) -> str | None:
+        """The column of patients, where the patient is the privacy unit."""
+        return (self.declared or self.learning).unit
 
     @property
     def max_rows(self) -> int | None:
         """The most rows of a patient, where the patient is the privacy unit."""
-        return self.declared.max_rows if self.declared else None
+        return (self.declared or self.learning).max_rows
 
     @property
     def columns_without_levels(self) -> dict[str, Categorical]:
@@ -79,6 +89,11 @@ class PrivateTable:
     def columns(self) -> int:
         """How many columns a model learns."""
         return len(self.declared.core.columns if self.declared else self.data.header) - len(self.learning.keys)
+
+    @property
+    def keys_by_name(self) -> list[str]:
+        """The columns that no schema declares keys, and that are none of patients: their names say so."""
+        return [name for name in self.learning.keys if name != self.unit]
 
     @property
     def shared_keys(self) -> list[str]:
@@ -134,11 +149,14 @@ def open_table(
     notice: Notice,
     encoding: str | None = None,
     na_values: Sequence[str] = (),
+    unit: str | None = None,
+    max_rows: int | None = None,
 ) -> PrivateTable:
     """A table at a path, in a frame or read before, with the schema that a fit of it takes.
 
-    `na_values`: codes of missing values to look for beside the usual ones, where no schema is declared. Raises
-    TableError or SchemaError, UsageError for an encoding that does not exist, or for `na_values` beside a schema.
+    `na_values`: codes of missing values to look for beside the usual ones, `unit` and `max_rows`: the column of
+    patients and their most rows, where no schema is declared. Raises TableError or SchemaError, UsageError for an
+    encoding that does not exist, or for any of these beside a schema.
     """
     path = Path(table) if isinstance(table, str | Path) else None
     if isinstance(table, io_table.Table):
@@ -154,18 +172,32 @@ def open_table(
             patients(data, declared.unit)  # a row without one is found before anything else is done
         if na_values:
             raise UsageError("`na_values` are for tables without a schema. Name the codes in the schema's `missing`.")
+        if unit is not None:
+            raise UsageError(
+                '`unit` is for tables without a schema. Declare it in the schema, with the key "max_rows".'
+            )
         return PrivateTable(data=data, declared=declared, target=declared.target or declared.names[-1])
     if target is not None and target not in data.header:
         raise SchemaError(f"The target {target!r} is no column.{did_you_mean(target, data.header)}")
-    learning = learning_of(data.header, target, tuple(code.strip() for code in na_values))
+    learning = learning_of(data.header, target, tuple(code.strip() for code in na_values), unit, max_rows)
+    if unit is not None:
+        patients(data, unit)
     names = [name for name in data.header if name not in learning.keys]
     if len(names) < 2:
         raise SchemaError("The table has no column beside its target.")
     return PrivateTable(data=data, declared=None, target=target or names[-1], learning=learning)
 
 
-def learning_of(header: Sequence[str], target: str | None, na_values: tuple[str, ...]) -> Learning:
-    """What is public of the measurements that learn a schema. Raises SchemaError for a column of free text."""
+def learning_of(
+    header: Sequence[str], target: str | None, na_values: tuple[str, ...], unit: str | None, max_rows: int | None
+) -> Learning:
+    """What is public of the measurements that learn a schema. Raises SchemaError for a column of free text.
+
+    Where the column `unit` names patients, each counts with at most `max_rows` rows, DEFAULT_MAX_ROWS if not given.
+    """
+    if unit is not None and (unit not in header or unit == target):
+        wrong = "is the target" if unit == target else f"is no column.{did_you_mean(unit, header)}"
+        raise SchemaError(f"`unit` names the column of patients: {unit!r} {wrong}")
     texts = [name for name in free_texts(header) if name != target]
     if texts:
         raise SchemaError(
@@ -173,7 +205,9 @@ def learning_of(header: Sequence[str], target: str | None, na_values: tuple[str,
             "Take the column out of the table; or draft a schema and declare what it is there (`kind: identifier` with "
             "`drop: true` leaves it out of the rows)."
         )
-    return Learning(na_values=na_values, keys={name: Identifier() for name in keys(header) if name != target})
+    known = [name for name in header if name == unit or (name in keys(header) and name != target)]
+    most = None if unit is None else max_rows or DEFAULT_MAX_ROWS
+    return Learning(na_values=na_values, keys={name: Identifier() for name in known}, unit=unit, max_rows=most)
 
 
 def patients(data: io_table.Table, unit: str) -> pd.Series:

@@ -9,7 +9,7 @@ import math
 from ..errors import BudgetError
 from ..privacy import partition_selection as selection
 from ..privacy.accounting.calibration import Plan
-from ..privacy.accounting.events import Thresholded
+from ..privacy.accounting.events import Thresholded, rows_of
 from ..privacy.noise import rarely_exceeded
 from ..schema.kinds import CLEAR_STDS
 from .private_table import PrivateTable, PublicRows
@@ -44,13 +44,16 @@ def public_facts(
         facts.append("that no schema is declared: kinds, levels and bounds are measured, and charged")
         if private.learning.na_values:
             facts.append(f"codes of missing values that `na_values` adds: {', '.join(private.learning.na_values)}")
-        if private.learning.keys:
-            facts.append(f"that these columns are keys, by their names: {', '.join(private.learning.keys)}")
+        if private.keys_by_name:
+            facts.append(f"that these columns are keys, by their names: {', '.join(private.keys_by_name)}")
     else:
         facts.append(f"the schema {schema.name!r} with all that it declares, and that the table meets it")
     facts.append(f"the target, {private.target!r}")
     if private.max_rows is not None:
-        facts.append(f"that a patient counts with at most {private.max_rows} rows, whichever they are")
+        facts.append(
+            f"that {private.unit!r} names the patient of each row, and that a patient counts with at most "
+            f"{rows_of(private.max_rows)}, whichever they are"
+        )
     if one_row_a_patient:
         facts.append("that no two rows share a patient, as `one_row_a_patient` declares")
     if public_rows is not None:
@@ -60,9 +63,9 @@ def public_facts(
 
 def smallest_level(plan: Plan, label: str, columns: int) -> float:
     """The number of rows that a level needs to come out of a measurement in 95 of 100 fits: public, by the plan."""
-    event, std = plan.events[label][0], plan.noise(label) * math.sqrt(columns)
+    event, std, most = plan.events[label][0], plan.noise(label) * math.sqrt(columns), plan.max_rows or 1
     delta = event.delta if isinstance(event, Thresholded) else 0.5
-    return 1 + rarely_exceeded(std, delta / columns) + SURELY_STDS * std
+    return most + rarely_exceeded(std, delta / (columns * most)) + SURELY_STDS * std
 
 
 def check_enough_rows(private: PrivateTable, plan: Plan) -> list[str]:
@@ -80,6 +83,7 @@ def check_enough_rows(private: PrivateTable, plan: Plan) -> list[str]:
             f"{plan.rows} rows are too few to learn what {columns} columns are made of at this budget: about "
             f"{needed:.0f} would be needed, and nothing was spent. Draft a schema and declare it, which costs nothing; "
             "or give a larger `epsilon`, or a table of more rows or fewer columns."
+            + (" A smaller `max_rows` has less noise." if (plan.max_rows or 1) > 1 else "")
         )
     notes = [
         f"By the planned noise, a class of {private.target!r} comes out for certain only if about {rare:.0f} rows have "

@@ -20,6 +20,9 @@ def budget_of(table: object, declared: Path | str | None) -> Budget | None:
     return None if path is None else Budget.of(Path(path))
 
 
+UNFIT = (ArithmeticError, LookupError, StopIteration, ValueError)  # what altered records provoke, at once or later
+
+
 @contextmanager
 def reserved_budget(planned: PlannedFit, budget: Budget | None, out: WayOut) -> Iterator[None]:
     """Reserve all that the plan may release, and settle it once the fit has ended.
@@ -43,7 +46,8 @@ def reserved_budget(planned: PlannedFit, budget: Budget | None, out: WayOut) -> 
             budget.cancel(number)
         elif isinstance(error, Exception) and not out.resumed:
             budget.end(number, planned.ledger.composition())
-        if out.resumed and isinstance(error, ArithmeticError | LookupError | TypeError | ValueError):
+        # An array of another shape provokes a TypeError where it is used, and nowhere later.
+        if out.resumed and isinstance(error, (*UNFIT, TypeError) if out.releases.replaying else UNFIT):
             raise MedsynthError(
                 f"The records of {planned.options.checkpoint} do not fit this table: it was altered, or is of another "
                 "version. Start anew without `resume`."

@@ -50,7 +50,7 @@ def check_schema(path: Path, schema: Path | None, encoding: str | None = None) -
         remarks += _broken_rules(data, found)
     if found.unit is None and (keys := person_keys(data.header)):
         remarks.append(
-            f"column {keys[0]!r} reads like a person's key: if rows share persons, declare `unit`, `max_rows`"
+            f"column {keys[0]!r} reads like a person's key: if rows share persons, declare the keys unit and max_rows"
         )
     return SchemaCheck(schema=found, problems=tuple(problems), remarks=tuple(remarks))
 

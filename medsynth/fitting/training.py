@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,16 +32,24 @@ if TYPE_CHECKING:
     from ..privacy.vault import Codes, Vault
 
 
-def declared_or_measured_schema(private: PrivateTable, planned: PlannedFit, releases: Releases) -> Schema:
-    """The declared schema, or one learned from noisy measurements. Raises SchemaError for a target of one class."""
+def declared_or_measured_schema(private: PrivateTable, planned: PlannedFit, releases: Releases, rows: int) -> Schema:
+    """The declared schema, or one learned from noisy measurements of the `rows` that stay.
+
+    Raises SchemaError for a target of one class.
+    """
     schema, notice = private.declared, planned.options.notice
     if schema is None:
-        raw = RawTable(private.data, planned.plan.rows, releases, private.learning)
+        data, units, std = private.data, planned.units, 0.0
+        if units is not None:
+            data = replace(data, cells=data.cells.iloc[planned.stay].reset_index(drop=True))
+            sizes = np.arange(1, units.max_rows + 1)
+            std = planned.plan.events[ROWS_PER_PATIENT_LABEL][0].multiplier * float(np.linalg.norm(sizes))
+        raw = RawTable(data, rows, releases, private.learning, units, std)
         learned = raw.measure_schema("learned", private.target)
         schema = learned.schema
         notice(f"Target: {private.target!r}. `target` names another.")
         notice(f"Learned from noisy counts:\n{schema.to_yaml()}")
-        summary = learned.summary(planned.plan.rows)
+        summary = learned.summary(rows)
         planned.ledger.notes.extend(LEARNED + text for text in summary)
         for lost in (text for text in summary if text.startswith(LOST)):
             notice(lost)
@@ -79,7 +88,7 @@ def encode_into_vault(
     return Vault(codes[planned.stay], core.names, releases, planned.units)
 
 
-def rows_in_use(planned: PlannedFit, vault: Vault) -> tuple[int, Arrays]:
+def rows_in_use(planned: PlannedFit, releases: Releases) -> tuple[int, Arrays]:
     """How many rows the method weighs its measurements by, and of patients the shares of those with 1, 2, ... rows.
 
     Where patients are the unit, how many rows stay when each keeps at most so many depends on them: it is added up
@@ -88,7 +97,10 @@ def rows_in_use(planned: PlannedFit, vault: Vault) -> tuple[int, Arrays]:
     plan = planned.plan
     if planned.units is None:
         return plan.rows, {}
-    counts = vault.measure_rows_per_patient(ROWS_PER_PATIENT_LABEL)
+    from ..privacy.vault import Vault
+
+    patients = Vault(np.empty((len(planned.stay), 0), np.int32), (), releases, planned.units)  # and no column
+    counts = patients.measure_rows_per_patient(ROWS_PER_PATIENT_LABEL)
     total = counts.clip(min=0).sum()
     shares = cleaned(counts, total)
     rows = round(float(total * shares @ np.arange(1, len(shares) + 1)))

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..errors import BudgetError
 from ..rng import Entropy
 
 
@@ -22,6 +23,14 @@ class PrivacyUnits:
     def count(self) -> int:
         """How many patients there are."""
         return int(self.of_row.max()) + 1 if len(self.of_row) else 0
+
+
+def check_units(units: PrivacyUnits | None, rows: int, max_rows: int | None) -> None:
+    """Raises BudgetError unless these are the units of so many rows, as a ledger with `max_rows` states them."""
+    given = units.max_rows if units else None
+    bounded = units is None or (len(units.of_row) == rows and (not rows or np.bincount(units.of_row).max() <= given))
+    if given != max_rows or not bounded:
+        raise BudgetError("The rows of patients differ from what the ledger says of them.")
 
 
 def bound_contributions(keys: pd.Series, max_rows: int, entropy: Entropy) -> tuple[NDArray[np.int64], PrivacyUnits]:

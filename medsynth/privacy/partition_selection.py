@@ -27,6 +27,7 @@ from ..transforms.date import ordinal
 from ..transforms.dtypes import numbers_of
 from .accounting.calibration import Query
 from .accounting.events import Event, Thresholded
+from .contribution import PrivacyUnits, check_units
 from .noise import Floats, Integers, noised, rarely_exceeded
 from .release import Release, Releases
 
@@ -37,10 +38,15 @@ KINDS_SHARE, LOSS_SHARE = 0.03, 0.075  # of the privacy loss: the kinds, and eac
 
 @dataclass(frozen=True, kw_only=True)
 class Learning:
-    """What is public of the measurements: codes of missing values to add, and columns that are keys by their name."""
+    """What is public of the measurements: codes of missing values to add, and columns that are keys by their name.
+
+    `unit`: the key of patients, with at most `max_rows` rows each, where the patient is the unit of privacy.
+    """
 
     na_values: tuple[str, ...] = ()
     keys: Mapping[str, Column] = field(default_factory=dict)
+    unit: str | None = None
+    max_rows: int | None = None
 
 
 def queries() -> list[Query]:
@@ -69,17 +75,31 @@ class Distinct(NamedTuple):
 class RawTable:
     """A table before it has a schema: its schema can be measured, and nothing else.
 
-    `learning`: what is public of the measurements: codes of missing values, and columns that are keys by their name.
+    `rows`: how many there are, as a public number or a noisy one with errors of `rows_std`. `learning`: what is public
+    of the measurements. With `units` the patient is the unit of privacy: of each row of the table its patient, who has
+    at most `max_rows`. What one row changes in a count, these change at most so many times over, in the norm too, for
+    all may hold the same cells: sensitivities are those of a row times `max_rows`. Raises BudgetError where the ledger
+    states other units.
     """
 
-    __slots__ = ("__read", "__releases", "__table", "_keys", "_kinds", "_names", "_rows")
+    __slots__ = ("__read", "__releases", "__table", "_kinds", "_learning", "_max_rows", "_names", "_rows", "_rows_std")
 
-    def __init__(self, table: Table, rows: int, releases: Releases, learning: Learning | None = None) -> None:
+    def __init__(
+        self,
+        table: Table,
+        rows: int,
+        releases: Releases,
+        learning: Learning | None = None,
+        units: PrivacyUnits | None = None,
+        rows_std: float = 0.0,
+    ) -> None:
+        check_units(units, len(table.cells), releases.max_rows)
         self.__table, self.__releases = table, releases
         self.__read: dict[str, Distinct] = {}
-        learning = learning or Learning()
-        self._names = tuple(name for name in table.header if name not in learning.keys)
-        self._rows, self._kinds, self._keys = rows, CellKinds(learning.na_values), learning.keys
+        self._learning = learning or Learning()
+        self._names = tuple(name for name in table.header if name not in self._learning.keys)
+        self._rows, self._rows_std, self._kinds = rows, rows_std, CellKinds(self._learning.na_values)
+        self._max_rows = units.max_rows if units else 1
 
     def measure_schema(self, name: str, target: str) -> Learned:
         """The table's schema by noisy measurements; every column has a value for each cell, every bound clips.
@@ -96,16 +116,19 @@ class RawTable:
         texts = {n: inference.free_text(kinds[n]) for n in self._names if kinds[n].cells == "text"}
         rest = [n for n in self._names if n not in settled and n not in texts] or list(self._names)
         columns = self._measure_formats(rest, kinds, levels, target) | settled | texts
-        made = {n: self._keys[n] if n in self._keys else columns[n].column for n in self.__table.header}
+        keys, public = self._learning.keys, self._learning
+        made = {n: keys[n] if n in keys else columns[n].column for n in self.__table.header}
         made |= {n: Identifier() for n in self._names if doubtful(n) and n not in settled and n != target}
-        return Learned(schema=Schema(name=name, target=target, columns=made), columns=columns)
+        schema = Schema(name=name, target=target, columns=made, unit=public.unit, max_rows=public.max_rows)
+        return Learned(schema=schema, columns=columns)
 
     def _measure_kinds(self, target: str) -> dict[str, ColumnKind]:
         """What the cells of each column are, in one release.
 
-        A row adds one to one of the counts of each of the k columns: L2 sensitivity sqrt(k).
+        A row adds one to one of the counts of each of the k columns: L2 sensitivity sqrt(k), times the most rows of a
+        patient, whose cells may all be of one kind.
         """
-        sensitivity = math.sqrt(len(self._names))
+        sensitivity = self._max_rows * math.sqrt(len(self._names))
 
         def draw(event: Event) -> Release:
             std = event.multiplier * sensitivity
@@ -122,18 +145,20 @@ class RawTable:
         """Levels of the columns `names` whose noisy count passes a threshold, in one release.
 
         A row adds one to one level of each of the k columns, or to one of the public codes of missing values: L2
-        sensitivity sqrt(k). Noise is drawn for levels that occur, and for every code. A level of one row alone has
-        count one; it is released only if its noise exceeds threshold - 1 = std * Phi^-1(1 - delta/k), which has
-        probability delta/k, and by the union over the row's k levels at most delta: what Thresholded charges beside
-        its Gaussian.
+        sensitivity sqrt(k), times the most rows R of a patient, whose rows may all hold one level. Noise is drawn for
+        levels that occur, and for every code. A level of one patient alone has a count of at most R; it is released
+        only if its noise exceeds threshold - R = std * Phi^-1(1 - delta/(k R)), which has probability delta/(k R), and
+        by the union over the patient's at most k R levels at most delta: what Thresholded charges beside its Gaussian.
+        Where a row is the unit R is one.
         """
-        sensitivity = math.sqrt(len(names))
+        most = self._max_rows
+        sensitivity = most * math.sqrt(len(names))
 
         def draw(event: Event) -> Release:
             if not isinstance(event, Thresholded):
                 raise BudgetError("Names of levels are released by partition selection alone.")
             std, arrays, words = event.multiplier * sensitivity, list[Floats](), list[str]()
-            threshold = 1 + rarely_exceeded(std, event.delta / len(names))
+            threshold = most + rarely_exceeded(std, event.delta / (len(names) * most))
             for name in names:
                 exact, codes = self.__level_counts(name, kinds[name])
                 noisy = noised(exact.to_numpy(np.int64), std, self.__releases.entropy)
@@ -149,7 +174,8 @@ class RawTable:
             kept, target = {next(words): float(count) for count in counts}, label == TARGET
             gaps = self._gaps(kinds[name].codes, codes, std, len(names), target=target)
             gaps = {code: count for code, count in gaps.items() if not is_code_of_a_number(code)}
-            rest, spread = self._rows - sum(kept.values()) - sum(gaps.values()), std * math.sqrt(1 + len(kept | gaps))
+            rest = self._rows - sum(kept.values()) - sum(gaps.values())
+            spread = float(np.hypot(std * math.sqrt(1 + len(kept | gaps)), self._rows_std))
             column = inference.levels(kept, gaps, rest, spread, kinds[name], rows=self._rows, target=target)
             columns[name] = LearnedColumn(kind=kinds[name], column=column, kept=kept, gaps=gaps, rest=rest, std=spread)
         return columns
@@ -165,14 +191,14 @@ class RawTable:
         """Magnitudes of numbers, and their decimals where columns have some; years of dates; codes of missing values;
         in one release.
 
-        A row adds one to one cell of each of k histograms: L2 sensitivity sqrt(k).
+        A row adds one to one cell of each of k histograms: L2 sensitivity sqrt(k), times the most rows of a patient.
         """
         dates = [name for name in names if kinds[name].cells == "date"]
         decimal = [name for name in names if kinds[name].cells == "decimal"]
         numbers = [name for name in names if name not in dates]
         parts: list[tuple[Callable[[str, ColumnKind], Integers], list[str]]]
         parts = [(self.__magnitudes, numbers), (self.__decimals, decimal), (self.__years, dates)]
-        sensitivity = math.sqrt(sum(len(some) for _, some in parts))
+        sensitivity = self._max_rows * math.sqrt(sum(len(some) for _, some in parts))
 
         def draw(event: Event) -> Release:
             std = event.multiplier * sensitivity

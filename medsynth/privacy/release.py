@@ -31,11 +31,12 @@ class Releases:
     A checkpoint stores every release before it is used, and replays those of a fit that was killed.
     """
 
-    __slots__ = ("__checkpoint", "__ledger", "entropy")
+    __slots__ = ("__checkpoint", "__ledger", "entropy", "replaying")
 
     def __init__(self, ledger: Ledger, entropy: Entropy, checkpoint: Checkpoint | None = None) -> None:
         self.__ledger, self.__checkpoint = ledger, checkpoint
         self.entropy = entropy
+        self.replaying = False  # whether the latest outcome is from the checkpoint
 
     @property
     def max_rows(self) -> int | None:
@@ -66,6 +67,7 @@ class Releases:
         if self.__checkpoint is None:
             return draw()
         stored = self.__checkpoint.replay(label)
+        self.replaying = stored is not None
         if stored is not None:
             return Release(*stored)
         drawn = draw()

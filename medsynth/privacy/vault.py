@@ -19,7 +19,7 @@ from ..errors import BudgetError
 from ..rng import coins
 from .accounting.events import Event, SubsampledGaussian
 from .clipping import PRODUCT_BITS, SUM_BITS, Loss, clipped_gradient_sum, units
-from .contribution import PrivacyUnits
+from .contribution import PrivacyUnits, check_units
 from .exact.sums import LongSum
 from .networks import Mlp
 from .noise import noised
@@ -49,6 +49,13 @@ LARGEST_GUESS = 2.0**40  # of rows in a table
 Axes = Sequence[tuple[str | tuple[str, ...], CellMap]]
 
 
+def column_of(codes: Codes, names: tuple[str, ...], name: str | tuple[str, ...]) -> Codes:
+    """The codes of one column, (rows,), or of several, (rows, columns), of those called `names`; "" is any column."""
+    if isinstance(name, tuple):
+        return codes[:, [names.index(one) for one in name]]
+    return codes[:, names.index(name) if name else 0]
+
+
 class Vault:
     """Coded rows, (rows, columns), of columns called `names`; nothing else is known of the rows outside.
 
@@ -61,9 +68,7 @@ class Vault:
     def __init__(
         self, codes: Codes, names: tuple[str, ...], releases: Releases, units: PrivacyUnits | None = None
     ) -> None:
-        bounded = units is None or len(codes) == 0 or np.bincount(units.of_row).max() <= units.max_rows
-        if (units.max_rows if units else None) != releases.max_rows or not bounded:
-            raise BudgetError("The rows of patients differ from what the ledger says of them.")
+        check_units(units, len(codes), releases.max_rows)
         self.__codes, self.__units, self.__releases = codes, units, releases
         self._max_rows = units.max_rows if units else 1
         self._names = names
@@ -254,15 +259,10 @@ class Vault:
         mix = torch.from_numpy((draws[:, 1] >> np.uint64(11)).astype(np.float64) * 2.0**-53).to(pool)
         return features(lot).to(pool), pool[partner], mix
 
-    def __column(self, name: str | tuple[str, ...]) -> Codes:
-        if isinstance(name, tuple):
-            return self.__codes[:, [self._names.index(one) for one in name]]
-        return self.__codes[:, self._names.index(name) if name else 0]
-
     def __counts(self, axes: Axes) -> NDArray[np.int64]:
         """The exact contingency table of some columns, (cells of the first, cells of the second, ...)."""
         shape = tuple(cells.cells for _, cells in axes)
-        places = [cells.cell_of(self.__column(name)) for name, cells in axes]
+        places = [cells.cell_of(column_of(self.__codes, self._names, name)) for name, cells in axes]
         flat = np.ravel_multi_index(places, shape)
         return np.bincount(flat, minlength=math.prod(shape)).reshape(shape)
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ..errors import UsageError
 from ..rng import Stream, numpy_stream
 from ..schema import Schema
-from .rejection import REJECTION_ROUNDS, Codes, Sampler, broken, complete
+from .rejection import REJECTION_ROUNDS, Codes, Sampler, broken, complete, sample_again
 
 Floats = NDArray[np.float64]
 ROWS_PER_PATIENT = "patients.sizes"  # the tensor that holds the shares of patients with one, two, ... rows
@@ -42,14 +42,15 @@ def resample_given_constants(codes: Codes, patients: Codes, sampler: Sampler, sc
     rest = [k for k, column in enumerate(schema.columns.values()) if column.modelled]
     firsts = codes[starts[patients - 1]]
     codes[left[:, None], rest] = firsts[left][:, rest]
-    for _ in range(REJECTION_ROUNDS):
-        if not len(left):
-            break
-        fixed = {name: firsts[left, schema.names.index(name)] for name in schema.constant}
-        again = complete(sampler(len(left), int(stream.integers(2**62)), fixed), schema)
-        good = ~broken(again, schema)
-        codes[left[good][:, None], rest] = again[good][:, rest]
-        left = left[~good]
+
+    def again(places: NDArray[np.int64]) -> Codes:
+        fixed = {name: firsts[places, schema.names.index(name)] for name in schema.constant}
+        rows = complete(sampler(len(places), int(stream.integers(2**62)), fixed), schema)
+        found = codes[places]
+        found[:, rest] = rows[:, rest]
+        return found
+
+    sample_again(codes, left, again, lambda rows: broken(rows, schema), REJECTION_ROUNDS)
 
 
 def assign_patients(

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from ..artifact import Model, load
 from ..errors import ArtifactError, MedsynthError, UsageError
@@ -20,7 +21,7 @@ from ..transforms.conditions import Range, Where, hull, met, parse
 from ..transforms.table_codec import csv_cells, decode
 from .balance import balanced, halvings
 from .patients import ROWS_PER_PATIENT, assign_patients, fresh_columns
-from .rejection import Codes, Sampler, rejection_sample
+from .rejection import Codes, Sampler, rejection_sample, sample_again
 
 RANGE_ROUNDS = 2_000  # of drawing anew the rows that lie between the ranges of a condition
 CHUNK_ROWS = 100_000  # rows in memory at once while a file is written
@@ -92,13 +93,18 @@ def _method_sampler(model: Model, conditions: dict[str, Any], apart: dict[str, t
 
     def sampler(rows: int, seed: int | None, fixed: dict[str, Codes] | None = None) -> Codes:
         codes, stream = drawn(rows, seed, fixed), numpy_stream(seed, "ranges")
-        for _ in range(RANGE_ROUNDS):
-            bad = ~np.all([met(codes[:, core.names.index(n)], some) for n, some in apart.items()], axis=0)
-            if not bad.any():
-                return codes
-            again = {name: own[bad] for name, own in (fixed or {}).items()}
-            codes[bad] = drawn(int(bad.sum()), int(stream.integers(2**62)), again or None)
-        raise UsageError("Hardly a row meets these conditions together. Leave one out or widen a range.")
+
+        def again(places: NDArray[np.int64]) -> Codes:
+            given = {name: own[places] for name, own in (fixed or {}).items()}
+            return drawn(len(places), int(stream.integers(2**62)), given or None)
+
+        if len(sample_again(codes, np.flatnonzero(between(codes)), again, between, RANGE_ROUNDS)):
+            raise UsageError("Hardly a row meets these conditions together. Leave one out or widen a range.")
+        return codes
+
+    def between(codes: Codes) -> NDArray[np.bool_]:
+        found: NDArray[np.bool_] = ~np.all([met(codes[:, core.names.index(n)], r) for n, r in apart.items()], axis=0)
+        return found
 
     return sampler if apart else drawn
 

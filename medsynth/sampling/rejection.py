@@ -53,6 +53,27 @@ def broken(codes: Codes, schema: Schema) -> NDArray[np.bool_]:
     return found
 
 
+def sample_again(
+    codes: Codes,
+    left: NDArray[np.int64],
+    draw: Callable[[NDArray[np.int64]], Codes],
+    bad: Callable[[Codes], NDArray[np.bool_]],
+    rounds: int,
+) -> NDArray[np.int64]:
+    """Sample the rows at the places `left` again, each for its own place, until none is `bad`; in place.
+
+    `draw` takes places and returns a row for each. Returns the places whose rows were bad in all of the `rounds`.
+    """
+    for _ in range(rounds):
+        if not len(left):
+            break
+        again = draw(left)
+        good = ~bad(again)
+        codes[left[good]] = again[good]
+        left = left[~good]
+    return left
+
+
 def rejection_sample(sampler: Sampler, schema: Schema, count: int, seed: int | None) -> Codes:
     """`count` rows of `sampler(count, seed)`, codes of `schema.core`, completed, none of which breaks a constraint.
 

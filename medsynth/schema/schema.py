@@ -64,7 +64,9 @@ class Schema(BaseModel):
         if self.unit is not None and (self.unit not in self.columns or self.columns[self.unit].modelled):
             raise ValueError('the schema key "unit" must name a column of kind identifier')
         if self.constant and self.unit is None:
-            raise ValueError("`constant` names columns that stay the same over a patient's rows: it needs `unit`")
+            raise ValueError(
+                '`constant` names columns that stay the same over a patient\'s rows: it needs the key "unit"'
+            )
         if lost := [name for name in self.constant if name not in self.core.columns]:
             raise ValueError(f"`constant` names {lost[0]!r}, which is no column, a key or one that a rule defines")
         settled: set[str] = set()

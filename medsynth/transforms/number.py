@@ -156,14 +156,14 @@ class Quantity(Column):
         units = np.where(np.isfinite(number), number, 0.0) * 10.0**self.places
         finer = np.abs(units - np.round(units)) > 1e-6 * (1 + np.abs(units))
         known = cells.notna().to_numpy(np.bool_)
-        places = f"at most {self.places} decimals" if self.places else "a whole number"
+        places = f"at most {self.places} decimal{'s' * (self.places > 1)}" if self.places else "a whole number"
         return {f"within {self._ends()}": known & outside, places: known & finer, **undeclared_gaps(self, cells)}
 
     def describe(self) -> Description:
         """The bounds, their unit and the scale."""
         unit = getattr(self, "unit", None)
         domain = f"{self._ends()}{f' {unit}' if unit else ''}, {self.scale} scale"
-        precision = f"{self.places} decimals" if self.places else "whole numbers"
+        precision = f"{self.places} decimal{'s' * (self.places > 1)}" if self.places else "whole numbers"
         return Description(domain, self.describe_missing(), precision)
 
     def _ends(self) -> str:

@@ -98,6 +98,26 @@ def test_records_of_another_shape_are_one_error(patients: Path, monkeypatch: pyt
     assert done.exit_code == 1 and "do not fit" in done.stderr and OWN_FAULT not in done.stderr
 
 
+@pytest.mark.parametrize(("at", "told"), [(0, "do not fit"), (1, OWN_FAULT)])
+def test_a_fault_of_a_resumed_fit_is_the_records_only_where_they_are_used(
+    at: int, told: str, patients: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A TypeError right after a record was used, or after a measurement that was drawn anew."""
+    stopped(monkeypatch, KeyboardInterrupt(), 1, *FIT)
+    true, calls = Releases.release, list[str]()
+
+    def release(self: Releases, *arguments: Any) -> Any:
+        found = true(self, *arguments)
+        calls.append("")
+        if len(calls) > at:
+            raise TypeError("17 patients")
+        return found
+
+    monkeypatch.setattr(Releases, "release", release)
+    done = run(*FIT, "--resume")
+    assert done.exit_code != 0 and told in done.stderr and "17 patients" not in done.stderr
+
+
 def test_two_runs_on_one_output_are_one_error(patients: Path) -> None:
     with sole_writer(Path("patients.medsynth")):
         second = run(*FIT)

@@ -18,7 +18,7 @@ GLOSSARY = (ROOT / "docs" / "reference" / "glossary.md").read_text()
 
 def labels(*arguments: Any, **settings: Any) -> Any:
     """The labels of what a fit would measure."""
-    plan, _, _ = plan_fit(*arguments, epsilon=3.7, **settings)
+    plan, _ = plan_fit(*arguments, epsilon=3.7, **settings)
     return set(plan.events)
 
 

@@ -150,7 +150,7 @@ def test_a_table_too_small_is_refused_before_anything_is_spent(tmp_path: Path) -
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
     small = pd.DataFrame({"a": range(200), "b": [0] * 172 + [1] * 28})
     small.to_csv(tmp_path / "t.csv", index=False)
-    notes = "\n".join(plan_fit(tmp_path / "t.csv", epsilon=3.7, method="independent")[2])
+    notes = "\n".join(plan_fit(tmp_path / "t.csv", epsilon=3.7, method="independent")[1])
     assert "FEW ROWS: classes of 'b' that are rarer than" in notes
 
 

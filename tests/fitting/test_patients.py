@@ -304,5 +304,5 @@ def test_constant_columns_stay_over_a_patients_rows(method: str, seeded_entropy:
 def test_what_cannot_be_constant(constant: str) -> None:
     with pytest.raises(SchemaError, match="constant"):
         Schema.from_yaml(CONSTANT.replace("[born, sex]", constant))
-    with pytest.raises(SchemaError, match="needs `unit`"):
+    with pytest.raises(SchemaError, match='needs the key "unit"'):
         Schema.from_yaml(CONSTANT.replace("unit: who\nmax_rows: 4\n", ""))

@@ -19,7 +19,7 @@ from ...privacy.accounting.events import SubsampledGaussian
 from ...privacy.clipping import Loss, factors
 from ...privacy.networks import Mlp
 from ...privacy.pair_clipping import Groups, PairLoss, pair_gradients
-from ...privacy.vault import Axes, Codes, Vault
+from ...privacy.vault import Axes, Codes, Vault, column_of
 from ...rng import Entropy
 from ..recorder import Recorder
 from .watched import Done
@@ -56,16 +56,11 @@ class CanaryVault:
         each, cells, scale = weights or dict.fromkeys(tables, 1.0), [], []
         for key, axes in tables.items():
             shape = tuple(cells.cells for _, cells in axes)
-            places = [cells.cell_of(self._codes_of(name)) for name, cells in axes]
+            places = [cells.cell_of(column_of(self.codes, self.names, name)) for name, cells in axes]
             cells.append(each[key] * np.eye(int(np.prod(shape)))[np.ravel_multi_index(places, shape)])
             scale.append(np.full(int(np.prod(shape)), 1 / each[key]))
         self._learn(label, np.concatenate(cells, 1), np.concatenate(scale))
         return found
-
-    def _codes_of(self, name: str | tuple[str, ...]) -> Codes:
-        if isinstance(name, tuple):
-            return self.codes[:, [self.names.index(one) for one in name]]
-        return self.codes[:, self.names.index(name) if name else 0]
 
     def measure_gradient_sum(
         self,

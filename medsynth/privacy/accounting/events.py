@@ -14,6 +14,15 @@ from ...errors import BudgetError
 RELATION = "zero-out: one row's record is replaced by an empty one that contributes nothing"
 
 
+def rows_of(count: int) -> str:
+    """So many rows in words.
+
+    >>> rows_of(1), rows_of(3)
+    ('1 row', '3 rows')
+    """
+    return "1 row" if count == 1 else f"{count} rows"
+
+
 def relation(max_rows: int | None) -> str:
     """The neighbouring relation in words: of a row, or of a patient with at most `max_rows` rows."""
     if max_rows is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...errors import ArtifactError, BudgetError
 from . import accountant
-from .events import Event, from_json, relation, to_json
+from .events import Event, from_json, relation, rows_of, to_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class Ledger:
     @property
     def protects(self) -> str:
         """Whom one change of neighbouring tables is about."""
-        return "one row" if self.max_rows is None else f"one patient with up to {self.max_rows} rows"
+        return "one row" if self.max_rows is None else f"one patient with up to {rows_of(self.max_rows)}"
 
     @property
     def entries(self) -> tuple[Entry, ...]:

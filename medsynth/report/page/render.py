@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from importlib import resources
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from ..data.records import Estimate
 from ..document import Report
@@ -14,6 +15,7 @@ from ..sections.registry import Section
 from . import charts
 from .svg import Drawing
 
+QUOTED = re.compile(r"`(\w+)`")
 TEMPLATES = resources.files(__package__) / "templates"
 KEY = Markup(
     '<div class="key"><span><i></i>real rows</span><span><i class="s"></i>synthetic rows</span></div>'
@@ -31,7 +33,14 @@ def page(report: Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"num": number, "est": estimate, "pct": percent, "draw": _Charts(), "key": KEY}
+    environment.globals |= {
+        "num": number,
+        "est": estimate,
+        "pct": percent,
+        "words": words,
+        "draw": _Charts(),
+        "key": KEY,
+    }
 
     def body(section: Section) -> Markup:
         """The section's fragment, filled in from its record."""
@@ -84,6 +93,15 @@ def estimate(found: Estimate, digits: int = 3, none: str = "not measured") -> Ma
         return number(found.value, digits, none)
     ends = Markup(" to ").join([number(found.low, digits), number(found.high, digits)])
     return Markup('{}<span class="ci"> ({})</span>').format(number(found.value, digits), ends)
+
+
+def words(text: str) -> Markup:
+    """A sentence of the library, the names in its backquotes as code.
+
+    >>> words("at most `rows` of <100")
+    Markup('at most <code>rows</code> of &lt;100')
+    """
+    return Markup(QUOTED.sub(r"<code>\1</code>", str(escape(text))))
 
 
 class _Charts:

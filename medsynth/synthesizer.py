@@ -1,0 +1,73 @@
+"""A fit and its rows as one object, by the conventions of scikit-learn: the learned model is `model_`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from .artifact import Model
+from .errors import UsageError
+from .fitting import fit
+from .sampling import sample
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .schema import Schema
+    from .transforms.conditions import Where
+
+
+@dataclass(kw_only=True)
+class Synthesizer:
+    """An estimator of synthetic rows: its parameters are those of `medsynth.fit`. `sklearn.base.clone` copies it.
+
+    Every `fit` is a fit of its own and spends its epsilon anew: a grid search over synthesizers spends one for each.
+
+    >>> import pandas as pd
+    >>> visits = pd.DataFrame({"ward": ["a", "b"] * 300, "age": range(600), "sick": ["no", "yes", "no"] * 200})
+    >>> synthesizer = Synthesizer(epsilon=20.0, method="independent").fit(visits)
+    >>> synthesizer.sample(5).shape, synthesizer.model_.epsilon <= 20
+    ((5, 3), True)
+    """
+
+    epsilon: float
+    delta: float | None = None
+    schema: Schema | Mapping[str, object] | Path | str | None = None
+    target: str | None = None
+    method: str | None = None
+    preset: str | None = None
+    settings: Mapping[str, object] | None = None
+    rows: int | None = None
+    na_values: Sequence[str] = ()
+    one_row_a_patient: bool = False
+    unit: str | None = None
+    max_rows: int | None = None
+    seed: int | None = None
+    model_: Model = field(init=False, repr=False, compare=False)
+
+    def fit(self, frame: pd.DataFrame, y: None = None) -> Self:
+        """Fit a model to the frame, target included: `y` is there for scikit-learn alone. Raises what `fit` raises."""
+        if y is not None:
+            raise UsageError("Leave the labels out: they are a column of the frame, which `target` names.")
+        self.model_ = fit(frame, **self.get_params())
+        return self
+
+    def sample(self, n: int | None = None, *, seed: int | None = None, where: Where = ()) -> pd.DataFrame:
+        """`n` synthetic rows, as `medsynth.sample` draws them. Raises UsageError before `fit`."""
+        if not hasattr(self, "model_"):
+            raise UsageError("This synthesizer has no model yet: fit it first.")
+        return sample(self.model_, n, seed, where)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name; `deep` changes nothing, for none is an estimator."""
+        return {parameter.name: getattr(self, parameter.name) for parameter in fields(self) if parameter.init}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change some parameters. Raises UsageError for a name that is none."""
+        for name, value in params.items():
+            if name not in self.get_params():
+                raise UsageError(f"A Synthesizer has no parameter {name!r}.")
+            setattr(self, name, value)
+        return self
