@@ -54,3 +54,15 @@ def grid(column: Column, cells: int) -> Grid:
         edges = np.geomspace(start, high + 1, cells + (low > 0)) - low
         edges = np.concatenate([[0], edges]) if low == 0 else edges
     return Grid(np.unique(np.round(edges).astype(np.int64)), column.gaps)
+
+
+def scale_edges(column: Column, cells: Grid) -> NDArray[np.float64]:
+    """Where the edges of cells of values lie on a number column's scale: (cells of values + 1,)."""
+    units = (cells.edges + column.units[0]).astype(np.float64)
+    return units if column.scale == "linear" else np.log(np.maximum(units, 0.5))  # zero lies half a unit above itself
+
+
+def scale_middles(column: Column, cells: Grid) -> NDArray[np.float64]:
+    """Where the middle value of each cell of values lies on a number column's scale: (cells of values,)."""
+    units = (cells.edges[:-1] + cells.edges[1:] - 1) / 2 + column.units[0]
+    return np.asarray(units if column.scale == "linear" else np.log(np.maximum(units, 0.5)))

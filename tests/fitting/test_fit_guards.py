@@ -100,7 +100,7 @@ def test_a_ledger_that_is_not_the_plan_is_never_sealed(
     cohort: pd.DataFrame, clinic: Schema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A method that measures less than it planned is a bug: its model is not made."""
-    from medsynth.methods.shared.bins import grids
+    from medsynth.methods.shared.cuts import grids
     from medsynth.methods.shared.decoder import decoder_axes
 
     def careless(config: Any, schema: Any, vault: Any, *rest: Any) -> Any:

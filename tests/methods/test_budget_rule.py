@@ -8,11 +8,13 @@ import torch
 from medsynth_sample_data import simulate
 
 from medsynth.io.table import from_frame
-from medsynth.methods.shared.bins import Bins, grids
+from medsynth.methods.shared.bins import Bins
+from medsynth.methods.shared.cuts import grids
 from medsynth.methods.shared.marginals import Condition
-from medsynth.methods.shared.mixture import GeneratorSize, MixtureOfProducts
+from medsynth.methods.shared.mixture import Mixture, mixture_tensors
 from medsynth.methods.warm_dp_cgan.budget_rule import allocate
-from medsynth.methods.warm_dp_cgan.critic import Critic
+from medsynth.methods.warm_dp_cgan.critics.triples import TripleCritic
+from medsynth.methods.warm_dp_cgan.generator import Generator, smooth_functions
 from medsynth.rng import torch_stream
 from medsynth.schema import Schema
 from medsynth.transforms.table_codec import encode
@@ -55,7 +57,7 @@ def critic() -> Any:
     }
     condition = Condition.of(schema.model_copy(update={"target": None}), {})
     names = [name for name in schema.names if name != schema.target]
-    made = Critic(bins, names, ("", condition), schema.names, 64, torch_stream(0, "critic"))
+    made = TripleCritic(bins, names, ("", condition), schema.names, 64, torch_stream(0, "critic"))
     return made, codes, bins, names
 
 
@@ -75,11 +77,11 @@ def test_expected_features_are_the_means_of_drawn_rows(critic: Any) -> None:
     made, codes, bins, names = critic
     stream = np.random.default_rng(0)
     base = {name: np.log(stream.dirichlet(np.ones(bins[name].cells)))[None] for name in names}
-    mixture = MixtureOfProducts(base, GeneratorSize(points=4), torch_stream(1, "init"))
-    with torch.no_grad():
-        for parameter in mixture.net.parameters():
-            parameter.add_(0.3 * torch.randn(parameter.shape, generator=torch_stream(2, "shift")))
-        expected = made.expectation(mixture).of(mixture.by_bin()[1])[0]
+    functions = {name: smooth_functions(bins[name].middles(0.0), bins[name].cells, 4) for name in names}
+    generator = Generator(base, functions, 4, torch_stream(1, "init"))
+    generator.common += torch.randn(generator.common.shape, generator=torch_stream(2, "shift"))
+    expected = made.expectation(generator).of(generator.by_bin())[0]
+    mixture = Mixture.of(mixture_tensors(base, generator.residuals()), names)
     rows = 200_000
     drawn = mixture.draw(np.zeros(rows, np.int64), stream, np.ones((4, 1)), {})
     first = {name: np.searchsorted(bins[name].place, np.arange(bins[name].cells)) for name in names}

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 import medsynth
-from medsynth.methods.shared.bins import Bins, fine_grid
+from medsynth.methods.shared.bins import Bins
+from medsynth.methods.shared.cuts import fine_grid
 from medsynth.methods.warm_dp_cgan import method as warm_dp_cgan
 from medsynth.methods.warm_dp_cgan.budget_rule import Allocation
 from medsynth.methods.warm_dp_cgan.derived_columns import ExpectedDerived, derived_columns

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from medsynth.methods.shared.mixture import GeneratorSize, MixtureOfProducts
+from medsynth.methods.shared.mixture import Mixture, mixture_tensors
 from medsynth.methods.warm_dp_cgan.budget_rule import (
     MOST_CELLS,
     MOST_WORK,
     STEPS_PER_ROUND,
     allocate,
 )
+from medsynth.methods.warm_dp_cgan.generator import Generator, smooth_functions
 from medsynth.methods.warm_dp_cgan.generator_fit import _Adam, fit
 from medsynth.methods.warm_dp_cgan.two_way_marginals import ColumnPair, TwoWayMarginal, expected_tables
 from medsynth.rng import torch_stream
@@ -23,60 +24,85 @@ TOTALS = np.array([60.0, 40.0])
 PARTS = {name: np.minimum(np.arange(size), 2) for name, size in SIZES.items()}
 
 
+MIDDLES = {"a": np.linspace(0.1, 0.9, 5), "e": np.linspace(0.1, 0.9, 5)}  # of the columns whose bins have an order
+
+
 @pytest.fixture
-def mixture() -> MixtureOfProducts:
+def generator() -> Generator:
     draw = np.random.default_rng(0)
     base = {name: np.log(draw.dirichlet(np.ones(size), 2)) for name, size in SIZES.items()}
-    return MixtureOfProducts(base, GeneratorSize(points=6), torch_stream(1, "init"))
+    functions = {name: smooth_functions(MIDDLES.get(name, np.empty(0)), size, 4) for name, size in SIZES.items()}
+    return Generator(base, functions, 6, torch_stream(1, "init"))
 
 
 @pytest.fixture
-def moved(mixture: MixtureOfProducts) -> MixtureOfProducts:
-    with torch.no_grad():
-        for parameter in mixture.net.parameters():
-            parameter.add_(0.3 * torch.randn(parameter.shape, generator=torch_stream(2, "shift")))
-    return mixture
+def moved(generator: Generator) -> Generator:
+    for coefficients in (generator.common, generator.own):
+        coefficients += torch.randn(coefficients.shape, generator=torch_stream(2, "shift"))
+    return generator
+
+
+def shares_of(generator: Generator) -> dict[str, Any]:
+    """p(bin | point, class) of each column by the tensors that a model keeps: (points, classes, bins)."""
+    base = {name: generator.base[:, span].double().numpy() for name, span in generator.spans.items()}
+    return Mixture.of(mixture_tensors(base, generator.residuals()), generator.names).shares
 
 
 def _pair(one: str, other: str) -> ColumnPair:
     return ColumnPair(one, other, PARTS[one], PARTS[other], by_class=True)
 
 
-def test_a_part_has_the_shares_of_its_columns(moved: MixtureOfProducts) -> None:
-    with torch.no_grad():
-        whole, part = moved.shares(moved.residual()), moved.part({"e", "d", "a"})
-        shares = part.by_bin()[1]
+def test_a_part_has_the_shares_that_a_model_is_drawn_from(moved: Generator) -> None:
+    whole, part = shares_of(moved), moved.part({"e", "d", "a"})
+    shares = part.by_bin()
     for name, span in part.spans.items():
-        assert torch.allclose(shares[span].permute(2, 1, 0), whole[name], atol=1e-6)
+        np.testing.assert_allclose(shares[span].permute(2, 1, 0), whole[name], atol=1e-6)
     assert list(part.spans) == ["d", "a", "e"]  # as many bins, side by side
 
 
-def test_expected_tables_are_those_of_each_pair_by_itself(moved: MixtureOfProducts) -> None:
+def test_expected_tables_are_those_of_each_pair_by_itself(moved: Generator) -> None:
     pairs = [_pair("a", "b"), _pair("c", "a"), _pair("d", "b"), _pair("e", "b")]
-    found = expected_tables(moved, TOTALS, pairs)
-    shares = {name: s.detach().double().numpy() for name, s in moved.shares(moved.residual()).items()}
+    found, shares = expected_tables(moved, TOTALS, pairs), shares_of(moved)
     for pair in pairs:
         hot = [np.eye(int(part.max()) + 1)[part] for part in (pair.part_one, pair.part_other)]
-        table = np.einsum("zka,zkb,am,bn->kmn", shares[pair.one], shares[pair.other], *hot) / len(moved.latent)
+        table = np.einsum("zka,zkb,am,bn->kmn", shares[pair.one], shares[pair.other], *hot) / 6
         np.testing.assert_allclose(found[pair.key], TOTALS[:, None, None] * table, rtol=1e-5)
 
 
-def test_only_columns_that_are_measured_together_leave_their_shares(mixture: MixtureOfProducts) -> None:
-    """The others' residual is zero to the last bit; the pair's table comes nearer to what was measured."""
-    base = {name: mixture.base[:, span].double().numpy() for name, span in mixture.spans.items()}
+def test_only_columns_that_are_measured_together_leave_their_shares(generator: Generator) -> None:
+    """The others keep theirs to the last bit; the pair's table comes nearer to what was measured."""
+    base = {name: generator.base[:, span].double().numpy() for name, span in generator.spans.items()}
     noise = dict.fromkeys(SIZES, 5.0)
     start: Any = SimpleNamespace(totals=TOTALS, base=base, std=noise, whole_std=noise)
     derived: Any = SimpleNamespace(inputs={}, shares=lambda shares: {})
     pair = _pair("a", "e")
-    before = expected_tables(mixture, TOTALS, [pair])["a x e"]
+    before = expected_tables(generator, TOTALS, [pair])["a x e"]
     moved = 0.8 * np.minimum(before[:, 0, 1], before[:, 1, 0])[:, None, None]
     table = before + moved * np.outer([1, -1, 0], [1, -1, 0])  # the same sums of rows and columns
-    fit(mixture, start, [TwoWayMarginal(pair, table, 0.05)], 100, None, derived, lambda done, of: None)
-    residual = mixture.residual()
-    for name, span in mixture.spans.items():
-        assert bool((residual[..., span] == 0).all()) == (name not in ("a", "e"))
-    after = expected_tables(mixture, TOTALS, [pair])["a x e"]
+    fit(generator, start, [TwoWayMarginal(pair, table, 0.05)], 100, [], derived, lambda done, of: None)
+    assert set(generator.residuals()) == {"a", "e"}
+    after = expected_tables(generator, TOTALS, [pair])["a x e"]
     assert np.abs(after - table).sum() < 0.8 * np.abs(before - table).sum()
+
+
+def test_a_second_fit_goes_on_from_the_first(generator: Generator) -> None:
+    """Points that were fitted get no new random start, those of columns that were not do."""
+    first = generator.part({"a"})
+    first.begin()
+    generator.take_back(first)
+    both = generator.part({"a", "b"})
+    kept = {name: both.part({name}).common.clone() for name in ("a", "b")}
+    both.begin()
+    assert torch.equal(both.part({"a"}).common, kept["a"]) and kept["a"].any()
+    assert not kept["b"].any() and both.part({"b"}).common.any()
+
+
+def test_functions_of_a_number_are_waves_that_fall_with_their_frequency_and_levels_stand_alone() -> None:
+    found = smooth_functions((np.arange(400) + 0.5) / 400, 402, 3)
+    assert found.shape == (402, 5) and np.array_equal(found[400:, 3:], np.eye(2)) and not found[:400, 3:].any()
+    gram = found[:400, :3].T @ found[:400, :3] / 400
+    np.testing.assert_allclose(gram, np.diag([1.0, 2**-3, 3**-3]), atol=1e-3)
+    assert np.array_equal(smooth_functions(np.array([0.25, 0.75]), 2, 4), np.eye(2))  # fewer bins than waves
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(7200, 22), (50_000, 21), (569, 31)])

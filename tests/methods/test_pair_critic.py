@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medsynth.methods.shared.bins import Bins
-from medsynth.methods.shared.mixture import GeneratorSize, MixtureOfProducts
 from medsynth.methods.warm_dp_cgan.budget_rule import MOST_PRODUCTS
-from medsynth.methods.warm_dp_cgan.critic import FeatureSums
-from medsynth.methods.warm_dp_cgan.pair_critic import MOST_LEVELS, PairCritic, column_features
+from medsynth.methods.warm_dp_cgan.critics.linear import FeatureSums
+from medsynth.methods.warm_dp_cgan.critics.pairs import MOST_LEVELS, PairCritic, column_features
+from medsynth.methods.warm_dp_cgan.generator import Generator, smooth_functions
 from medsynth.methods.warm_dp_cgan.shrinkage import shrunk, shrunk_table
 from medsynth.rng import torch_stream
 from medsynth.schema import Schema
@@ -78,23 +78,23 @@ def test_the_features_of_a_column_have_norm_one_or_zero() -> None:
         assert np.allclose(norms[norms > 0], 1) and (norms == 0).sum() == (12 - MOST_LEVELS if name == "site" else 0)
 
 
-def mixture() -> MixtureOfProducts:
+def generator() -> Generator:
     rng = np.random.default_rng(1)
     base = {name: np.log(rng.dirichlet(np.ones(some.cells), 3)) for name, some in bins().items()}
-    found = MixtureOfProducts(base, GeneratorSize(points=5), torch_stream(0, "init"))
-    with torch.no_grad():
-        for parameter in found.net.parameters():
-            parameter.normal_(0, 0.5, generator=torch.Generator().manual_seed(0))
+    functions = {name: smooth_functions(some.middles(0.0), some.cells, 4) for name, some in bins().items()}
+    found = Generator(base, functions, 5, torch_stream(0, "init"))
+    found.common += torch.randn(found.common.shape, generator=torch_stream(2, "shift"))
     return found
 
 
 def test_expected_products_are_those_of_the_joint_tables() -> None:
     """By the whole joint table of two columns, point by point, for every pair: no product of means is used."""
-    some, model = critic(), mixture()
+    some, model = critic(), generator()
     part = model.part(some.columns_read)
     with torch.no_grad():
-        expected = some.expectation(part).of(part.by_bin()[1])
-        shares = {n: s.double() for n, s in model.shares(model.residual()).items()}
+        expected = some.expectation(part).of(part.by_bin())
+    whole = model.by_bin().double()
+    shares = {name: whole[span].permute(2, 1, 0) for name, span in model.spans.items()}
     tables = {name: torch.tensor(column_features(b, np.arange(1.0, b.cells + 1))) for name, b in bins().items()}
     parts = []
     for k, one in enumerate(NAMES):
@@ -117,10 +117,10 @@ def test_a_wide_table_has_no_more_products_than_planned() -> None:
 
 
 def test_sums_that_say_what_was_expected_stay_and_a_clear_deviation_is_kept() -> None:
-    some, model, rows = critic(), mixture(), np.array([500.0, 300.0, 200.0])
+    some, model, rows = critic(), generator(), np.array([500.0, 300.0, 200.0])
     part = model.part(some.columns_read)
     with torch.no_grad():
-        expected = torch.tensor(rows)[:, None] * some.expectation(part).of(part.by_bin()[1])
+        expected = torch.tensor(rows)[:, None] * some.expectation(part).of(part.by_bin())
     assert torch.allclose(
         FeatureSums(some, expected.float(), 2.0).shrunk(model, rows).totals.double(), expected, atol=1e-2
     )

@@ -25,7 +25,7 @@ from ...rng import numpy_stream, torch_stream
 from ...schema import Schema
 from ..protocol import Arrays, Progress
 from ..settings import Count, MethodConfig, Positive, Rate, Share
-from ..shared.averaging import AveragedWeights
+from ..shared.adversarial import AveragedWeights
 from ..shared.labels import CLASSES, CRITIC_GRADIENTS, ONE_WAY
 from ..shared.marginals import cleaned, without_spurious_missing
 from .encoded_rows import EncodedRows, histogram_maps

@@ -12,7 +12,7 @@ from ...privacy.exact.sums import exact_sum
 from ...privacy.networks import Mlp
 from ...privacy.pair_clipping import pair_gradients
 from ...rng import torch_stream
-from ..shared.averaging import AveragedWeights
+from ..shared.adversarial import AveragedWeights
 from ..shared.training_setup import TrainingSetup
 
 
@@ -35,7 +35,7 @@ class Training:
 
     def __init__(self, setup: TrainingSetup, seed: int | None) -> None:
         size = self.size = DpGanSize()
-        self.setup, self.net = setup, setup.mixture.net
+        self.setup, self.net = setup, setup.generator.net
         sizes = [setup.classes * setup.width, size.width, 1]
         self.critic = Mlp(sizes, "leaky_relu", torch_stream(seed, "critic")).to(setup.device)
         self.latent = torch_stream(seed, "latent", setup.device)

@@ -129,7 +129,7 @@ def train(
     shards = vault.split_into_shards(config.shard_count(plan.equivalent_rows), setup.encode, classes, size.critic)
     labels_of_pool = torch.arange(classes, device=device).repeat_interleave(size.pool)
     # The logits of bins given the class are trained: behind this noise the latent network would learn only noise.
-    logits = setup.mixture.base.requires_grad_()
+    logits = setup.generator.base.requires_grad_()
     averaging = DualAveraging(logits, size.step * config.measurements**-0.5, size.threshold)
 
     def train_critics() -> None:
@@ -153,5 +153,5 @@ def train(
         progress(step + 1, config.steps)
     logits.requires_grad_(False)
     trained = logits.double().cpu().numpy()
-    setup.base = {name: trained[:, span] for name, span in setup.mixture.spans.items()}
+    setup.base = {name: trained[:, span] for name, span in setup.generator.spans.items()}
     return setup.tensors()

@@ -22,9 +22,8 @@ from ...rng import torch_stream
 from ...schema import Schema
 from ..protocol import Arrays, Progress
 from ..settings import Count, MethodConfig, Positive, Rate
-from ..shared.averaging import AveragedWeights
+from ..shared.adversarial import AveragedWeights, generated_loss, real_loss
 from ..shared.labels import CRITIC_GRADIENTS
-from ..shared.losses import generated_loss, real_loss
 from ..shared.sampler import generate as generate
 from ..shared.training_setup import TrainingSetup, setup_queries
 
@@ -93,7 +92,7 @@ def train(
     setup = TrainingSetup.measure(schema, vault, plan, seed, device)
     latent, inert = torch_stream(seed, "latent", device), torch_stream(seed, "noise of the loss", device)
     critic = Mlp([setup.classes * setup.width, HIDDEN_WIDTH, 1], "leaky_relu", torch_stream(seed, "critic")).to(device)
-    net = setup.mixture.net
+    net = setup.generator.net
     critic_adam, generator_adam = (torch.optim.Adam(n.parameters(), LEARNING_RATE, (0.5, 0.9)) for n in (critic, net))
     averaged = AveragedWeights(net, AVERAGING_DECAY)
     lot = config.sampling_rate(plan.equivalent_rows) * plan.rows

@@ -8,46 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...rng import Stream
-from ...schema import Column, Schema
-from ...transforms.grid import Grid, grid
+from ...schema import Column
+from ...transforms.grid import Grid
+from .cuts import even_parts, fine_grid, mass_and_width, middles
 from .digit_preference import draw_numbers, kind_weights
-from .marginals import GRID_CELLS
 from .stratified import strata, uniforms
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
 Whole = NDArray[np.int64]
+MERGED_WIDE = 0.75  # the part of width in where merged bins are cut
 LARGEST_LOG_RATIO = 4.0  # of a class to the whole table inside a bin
-
-
-def fine_grid(column: Column) -> Grid:
-    """The fine public grid of a column: where values are many, edges that no cell should blur may lie anywhere."""
-    return grid(column, 2 * GRID_CELLS if column.size > 8 * GRID_CELLS else GRID_CELLS)
-
-
-def grids(schema: Schema, most: int) -> dict[str, Grid]:
-    """The fine public grid of every number column whose values outnumber its bins."""
-    return {
-        name: fine_grid(column)
-        for name, column in schema.columns.items()
-        if not column.categorical and column.size > most
-    }
-
-
-def planned_bins(schema: Schema, most: int) -> list[int]:
-    """Bins of each column beside the target, by the schema alone: at most so many of a number."""
-    columns = [column for name, column in schema.columns.items() if name != schema.target]
-    return [column.gaps + (column.size if column.categorical else min(column.size, most)) for column in columns]
-
-
-def _equal_mass(mass: Floats, parts: int) -> NDArray[np.int64]:
-    """The part of each cell when cells are cut into parts of even mass.
-
-    A cell joins the part in which its middle lies, so that a preferred number stays in one part.
-    """
-    cumulative = np.concatenate([[0.0], np.cumsum(mass)])
-    middle = (cumulative[:-1] + cumulative[1:]) / 2 / cumulative[-1]
-    return np.asarray(np.searchsorted(np.linspace(0, 1, parts + 1)[1:-1], middle))
 
 
 @dataclass(frozen=True)
@@ -66,14 +37,17 @@ class Bins:
 
     @classmethod
     def of(
-        cls, column: Column, shares: Floats | None, digits: Floats | None, most: int, fine: Grid | None = None
-    ) -> Bins:
-        """At most `most` bins of roughly equal mass; where values are few, each is a bin. `fine` is the grid."""
+        cls, column: Column, shares: Floats | None, digits: Floats | None, most: int, fine: Grid | None = None,
+        wide: float = 0.0,
+    ) -> Bins:  # fmt: skip
+        """At most `most` bins of roughly equal mass; where values are few, each is a bin. `fine` is the grid.
+
+        `wide`: the part in which the width of bins counts in place of their mass.
+        """
         fine = fine or fine_grid(column)
         place = np.arange(fine.cells)
-        values = fine.cells - column.gaps
         if shares is not None:
-            inside = np.unique(_equal_mass(shares[:values], most), return_inverse=True)[1]
+            inside = np.unique(even_parts(mass_and_width(column, fine, shares, wide), most), return_inverse=True)[1]
             place = np.append(inside, inside[-1] + 1 + np.arange(column.gaps))
         return cls(column, fine, place, np.ones(fine.cells) if shares is None else shares, digits)
 
@@ -83,7 +57,7 @@ class Bins:
             return self
         values = self.grid.cells - self.column.gaps
         both = self.place.astype(np.int64) * (most + 1)
-        both[:values] += _equal_mass(mass[:values], most)
+        both[:values] += even_parts(mass[:values], most)
         return replace(self, place=np.unique(both, return_inverse=True)[1])
 
     @property
@@ -100,17 +74,23 @@ class Bins:
         """The bin of each code."""
         return self.place[self.grid.cell_of(codes)]
 
+    def middles(self, wide: float) -> Floats:
+        """Where each bin of values lies from 0 to 1 in the mass of all, and for a part `wide` in their widths."""
+        weights = mass_and_width(self.column, self.grid, self.shares, wide)
+        return middles(np.bincount(self.place[: len(weights)], weights, self.ordered).astype(np.float64))
+
     def merged(self, most: int, mass: Floats) -> NDArray[np.int64]:
         """A coarser bin, at most about `most`, for each bin: neighbours of a number, the rarest levels; missing alone.
 
-        `mass`: (bins,), the shares of rows.
+        `mass`: (bins,), the shares of rows. Of a number's parts the width counts more than the mass.
         """
         if self.cells <= most:
             return np.arange(self.cells)
         values = self.cells - self.column.gaps
         if self.ordered:
-            middle = (np.cumsum(mass[:values]) - mass[:values] / 2) / mass[:values].sum()
-            part = np.unique(np.minimum((middle * (most - 1)).astype(np.int64), most - 2), return_inverse=True)[1]
+            part = np.unique(
+                np.minimum((self.middles(MERGED_WIDE) * (most - 1)).astype(np.int64), most - 2), return_inverse=True
+            )[1]
         else:
             rank = np.argsort(np.argsort(-mass[:values], kind="stable"))
             part = np.minimum(rank, most - 2)

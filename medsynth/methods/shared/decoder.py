@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...privacy.vault import Axes
 from ...schema import Schema
 from ...transforms.grid import Grid
 from .bins import Bins
 from .conditionals import smoothed
 from .digit_preference import digit_kinds, shrunk
 from .marginals import Condition, Marginal, cleaned
+
+if TYPE_CHECKING:
+    from ...privacy.vault import Axes
 
 Floats = NDArray[np.float64]
 DIGITS_OF = "digits of "  # names the marginal of a column's kinds of numbers
@@ -36,14 +39,16 @@ def cleaned_histograms(schema: Schema, noisy: dict[str, Floats], rows: int, std:
 
 
 def decoder(
-    schema: Schema, histograms: dict[str, Floats], rows: int, most: int = 1, grids: dict[str, Grid] | None = None
-) -> tuple[dict[str, Bins], Condition]:
+    schema: Schema, histograms: dict[str, Floats], rows: int, most: int = 1, grids: dict[str, Grid] | None = None,
+    wide: float = 0.0,
+) -> tuple[dict[str, Bins], Condition]:  # fmt: skip
     """Bins of every column, at most `most` of a number's, and the target's classes, from the noisy histograms.
 
-    `grids`: of the histograms that are not on their column's public grid.
+    `grids`: of the histograms that are not on their column's public grid; `wide`: as for `Bins.of`.
     """
+    fine = grids or {}
     bins = {
-        name: Bins.of(column, histograms.get(name), histograms.get(f"{DIGITS_OF}{name}"), most, (grids or {}).get(name))
+        name: Bins.of(column, histograms.get(name), histograms.get(f"{DIGITS_OF}{name}"), most, fine.get(name), wide)
         for name, column in schema.columns.items()
     }
     target = schema.target or ""

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import UsageError
-from ...privacy.vault import Codes
 from ...rng import Stream, numpy_stream
 from ...schema import Schema
 from ...transforms.conditions import Ranges
@@ -17,12 +16,13 @@ from ..protocol import Arrays
 from .bins import Bins
 from .decoder import decoder, restored_grids
 from .marginals import Condition
-from .mixture import MixtureOfProducts
+from .mixture import Mixture
 from .stratified import choose, uniforms
 
 FIXED_ROWS, FREE_ROWS = 8192, 65536  # rows drawn at once, with values of their own and without
 NEGLIGIBLE_PROBABILITY = 1e-9  # a chance below this is taken for zero
 Floats = NDArray[np.float64]
+Codes = NDArray[np.int32]
 
 
 @dataclass(kw_only=True)
@@ -36,7 +36,7 @@ class Sampler:
     schema: Schema
     bins: dict[str, Bins]
     condition: Condition
-    mixture: MixtureOfProducts
+    mixture: Mixture
     prior: Floats
     where: Ranges
     inside: dict[str, Floats]
@@ -51,7 +51,7 @@ class Sampler:
         columns = [name for name in schema.names if name != schema.target]
         bins, condition = decoder(schema, histograms, rows, grids=restored_grids(tensors, schema))
         bins |= {name: replace(bins[name], place=tensors[f"place.{name}"].astype(np.int64)) for name in columns}
-        mixture, prior = MixtureOfProducts.restored(tensors, columns), tensors["prior"].astype(np.float64)
+        mixture, prior = Mixture.of(tensors, columns), tensors["prior"].astype(np.float64)
         if schema.target in where:
             prior = prior * condition.allowed(*where[schema.target])
         inside = {name: bins[name].inside(tensors[f"base.{name}"].astype(np.float64)) for name in columns}

@@ -20,11 +20,13 @@ from ...privacy.vault import Axes, CellMap, Codes, Vault
 from ...rng import torch_stream
 from ...schema import Schema
 from ..protocol import Arrays
-from .bins import Bins, fine_grid, grids
+from .adversarial import GeneratorNetwork
+from .bins import Bins
+from .cuts import fine_grid, grids
 from .decoder import cleaned_histograms, decoder, decoder_axes, decoder_tensors
 from .labels import CLASSES, ONE_WAY
 from .marginals import cleaned, without_spurious_missing
-from .mixture import GeneratorSize, MixtureOfProducts
+from .mixture import mixture_tensors
 
 MOST_BINS = 12  # of a number
 LATENT_POINTS = 128  # latent points of the generator
@@ -51,7 +53,7 @@ class TrainingSetup:
     prior: NDArray[np.float64]
     histograms: dict[str, NDArray[np.float64]]
     base: dict[str, NDArray[np.float64]]
-    mixture: MixtureOfProducts
+    generator: GeneratorNetwork
     device: str
 
     @classmethod
@@ -73,7 +75,6 @@ class TrainingSetup:
             share = histograms[name] if name in histograms else cleaned(noisy[name], plan.rows)
             mass = np.bincount(bins[name].place, share, bins[name].cells)
             base[name] = np.tile(np.log(mass + 1e-9), (condition.cells, 1))
-        size = GeneratorSize(points=LATENT_POINTS)
         return cls(
             order=schema.names,
             bins=bins,
@@ -81,7 +82,7 @@ class TrainingSetup:
             prior=cleaned(counts, plan.rows),
             histograms=histograms,
             base=base,
-            mixture=MixtureOfProducts(base, size, torch_stream(seed, "init")).to(device),
+            generator=GeneratorNetwork(base, LATENT_POINTS, torch_stream(seed, "init")).to(device),
             device=device,
         )
 
@@ -93,13 +94,13 @@ class TrainingSetup:
     @property
     def width(self) -> int:
         """Indicators of a row that a critic reads, those of its class included."""
-        return self.mixture.base.shape[1] + self.classes
+        return self.generator.base.shape[1] + self.classes
 
     def encode(self, codes: Codes) -> Tensor:
         """(rows, columns) codes to (rows, width) indicators, each row by itself."""
         x = torch.zeros(len(codes), self.width)
         rows = torch.arange(len(codes))
-        for name, span in self.mixture.spans.items():
+        for name, span in self.generator.spans.items():
             place = self.bins[name].cell_of(codes[:, self.order.index(name)])
             x[rows, torch.from_numpy(np.asarray(place, np.int64)) + span.start] = 1.0
         target, cells = self.given
@@ -128,13 +129,13 @@ class TrainingSetup:
         drawn; or, not `relaxed`, the gradient of the bins' chances (Bengio, Leonard, Courville 2013), which
         depends on all bins at once: what a critic behind noise needs.
         """
-        logits = self.mixture.base + self.mixture.residual()
+        logits = self.generator.base + self.generator.residual()
         chosen = torch.randint(len(logits), labels.shape, generator=latent, device=self.device)
         own = logits[chosen, labels]
         uniform = torch.rand(own.shape, generator=latent, device=self.device).clamp(1e-6, 1 - 1e-6)
         noisy = own - torch.log(-torch.log(uniform))
         parts = []
-        for span in self.mixture.spans.values():
+        for span in self.generator.spans.values():
             soft = torch.softmax(noisy[:, span] / TEMPERATURE if relaxed else own[:, span], 1)
             hard = functional.one_hot(noisy[:, span].argmax(1), soft.shape[1]).to(soft)
             parts.append(hard + soft - soft.detach())
@@ -143,4 +144,8 @@ class TrainingSetup:
     def tensors(self) -> Arrays:
         """All that `sampler.generate` needs."""
         kept = decoder_tensors(self.histograms, self.bins, list(self.base))
-        return {**self.mixture.tensors(self.base), **kept, "prior": self.prior.astype(np.float32)}
+        return {
+            **mixture_tensors(self.base, self.generator.residuals()),
+            **kept,
+            "prior": self.prior.astype(np.float32),
+        }

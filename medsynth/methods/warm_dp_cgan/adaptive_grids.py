@@ -16,11 +16,11 @@ from ...schema import Column
 from ...schema.kinds import clear_stds
 from ...transforms.grid import Grid, grid
 from ..shared.conditionals import Counts, posterior_mode
+from ..shared.labels import COARSE, VALUES
 from ..shared.marginals import Condition
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
-COARSE, VALUES = "coarse one-way marginals", "frequent values"
 COARSE_CELLS, FINE_CELLS = 32, 64
 MOST_VALUES = 1 << 22  # of all columns together in which frequent values are looked for
 MOST_FREQUENT = 20

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 COLUMNS_READ = 3  # by a feature of the critic of triples
+MOST_MOMENTS = 16  # relations whose second moment is measured
 MOST_PRODUCTS = 30_000  # by class, of the critic of pairs: of wider tables a random part of the columns is read
 CRITIC_NOISE = 0.08  # of a product of the critic of pairs, as a share of the rows, beyond which it gets no budget
 STEPS_PER_ROUND = 200  # of Adam, after each round but the last, or a third of the last one's where these are fewer
@@ -22,7 +23,7 @@ class Allocation:
     """What a fit does about two-way marginals: `count` tables of `bins` by `bins`, for `share` of the privacy loss.
 
     `by_class`: whether each class has a table of its own. `critic_share`: for the gradient sum of a critic that reads
-    all pairs of columns, or random triples with so many `critic_features`.
+    all pairs of columns, or random triples with so many `critic_features`. `moments_share`: for second moments.
     """
 
     count: int
@@ -32,8 +33,10 @@ class Allocation:
     by_class: bool = True
     critic: Literal["pairs", "triples"] = "triples"
     critic_share: float = 0.0
+    moments_share: float = 0.0
     critic_features: int = 256
     column_bins: int = 20  # of a number column by itself
+    waves: int = 4  # of what a latent point adds to a number's bins
     latent_points: int = 128  # of the generator
     steps: int = 900  # of the last fit
 
@@ -83,14 +86,14 @@ def allocate(rows: int, columns: int, epsilon: float, *, few: int = 30, most: in
     for bins in (20, 16, 12) if every else ():
         wide = Allocation(
             count=0, bins=bins, share=0.35, critic_share=0.15, column_bins=40 if bins > 12 else 20,
-            latent_points=256, steps=1500,
+            waves=12, latent_points=256, steps=1500,
         )  # fmt: skip
         precise = min(wide.affordable(rows, epsilon, 0.2), every, most)
         if precise == every:
             return replace(wide, count=every, rounds=1)
         if precise >= (most if bins > 12 else 2 * few):
             return replace(wide, count=precise // wide.rounds * wide.rounds)
-    coarse = Allocation(count=0, share=0.1, by_class=False, critic="pairs", critic_share=0.2)
+    coarse = Allocation(count=0, share=0.1, by_class=False, critic="pairs", critic_share=0.2, moments_share=0.08)
     count = min(coarse.affordable(rows, epsilon, 0.4), few, every) // coarse.rounds * coarse.rounds
     worth = every and coarse.critic_noise(rows, columns, epsilon) < CRITIC_NOISE
-    return replace(coarse, count=count, critic_share=coarse.critic_share if worth else 0.0)
+    return replace(coarse if worth else replace(coarse, critic_share=0.0, moments_share=0.0), count=count)

@@ -18,12 +18,12 @@ from ...privacy.vault import Axes, CellMap, Vault
 from ...schema import Schema
 from ..shared.bins import Bins
 from ..shared.conditionals import class_totals, conditionals
+from ..shared.labels import BY_CLASS, REMEASURED
 from ..shared.marginals import without_spurious_missing
 from .derived_columns import DerivedColumn
 from .one_way_marginals import OneWayMarginals
 from .weights import noise_of_cells, weights_by_size
 
-BY_CLASS, REMEASURED = "class-by-bin marginals", "re-measured class marginals"
 Floats = NDArray[np.float64]
 SEPARATION_TO_REMEASURE = 0.7  # of the best column's difference between classes, from which a column is measured again
 FINER_BINS = 60  # of such a column, of even mass where all classes have the same weight

@@ -15,12 +15,14 @@ from ...privacy.vault import Axes, CellMap, Codes
 from ...rng import Stream
 from ...schema import Schema
 from ...schema.definitions import Definition
-from ..shared.bins import Bins, fine_grid
+from ..shared.bins import Bins
+from ..shared.cuts import fine_grid
 from ..shared.stratified import uniforms
 
 Floats = NDArray[np.float64]
 POINTS = 20_000  # drawn from the one-way marginals to cut a column's bins
 POINTS_PER_CELL = 64  # drawn in each cell of the inputs' table, for the bins that its rows fall into
+WIDE = 0.5  # the part of its bins' width in where a column is cut, beside their mass
 READ = 2  # inputs of a rule that is followed here; of more, the table of inputs would be too large
 
 
@@ -68,7 +70,7 @@ def derived_columns(schema: Schema, bins: Mapping[str, Bins], most: int, rng: St
         own = [_drawn(bins[column], rng) for column in definition.inputs]
         fine = fine_grid(definition.column)
         counts = np.bincount(fine.cell_of(definition.codes(np.stack(own, 1))), minlength=fine.cells)
-        found[name] = DerivedColumn(definition, Bins.of(definition.column, counts / POINTS, None, most, fine))
+        found[name] = DerivedColumn(definition, Bins.of(definition.column, counts / POINTS, None, most, fine, WIDE))
     return found
 
 

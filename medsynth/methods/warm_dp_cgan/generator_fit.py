@@ -10,36 +10,35 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..shared.mixture import MixtureOfProducts
 from .class_marginals import ClassMarginals
-from .critic import FeatureSums
+from .critics.linear import FeatureSums
 from .derived_columns import ExpectedDerived
+from .generator import Generator
 from .two_way_marginals import ExpectedTables, TwoWayMarginal
 
 Floats = NDArray[np.float64]
-LEARNING_RATE = 4e-3
+LEARNING_RATE = 2e-2  # in prior standard deviations
 DECAY, SQUARED_DECAY, SMALL = 0.9, 0.99, 1e-8  # Adam's
-RESIDUAL_PRIOR_STD = 1.0
 
 
 class _Loss:
-    """Squared errors of what the columns of a mixture expect, in variances of the noise of what was measured."""
+    """Squared errors of what a generator's columns expect, in variances of the noise of what was measured."""
 
     def __init__(
-        self, mixture: MixtureOfProducts, start: ClassMarginals, measured: Sequence[TwoWayMarginal],
-        sums: FeatureSums | None, derived: ExpectedDerived,
+        self, generator: Generator, start: ClassMarginals, measured: Sequence[TwoWayMarginal],
+        sums: Sequence[FeatureSums], derived: ExpectedDerived,
     ) -> None:  # fmt: skip
-        def tensor(values: Floats) -> Tensor:
-            return torch.tensor(values, dtype=torch.float32, device=mixture.base.device)
+        device = generator.base.device
 
-        self._sizes, self._names, self._derived = mixture.sizes, mixture.names, derived
+        def tensor(values: Floats) -> Tensor:
+            return torch.tensor(values, dtype=torch.float32, device=device)
+
+        self._sizes, self._names, self._derived = generator.sizes, generator.names, derived
         self._rows = tensor(start.totals)
-        self._features = None
-        if sums:
-            self._features = sums.totals.to(mixture.base.device), sums.std, sums.critic.expectation(mixture)
+        self._features = [(one.totals.to(device), one.std, one.critic.expectation(generator)) for one in sums]
         self._own = [self._marginals(start, self._names, tensor)]
         self._own += [self._marginals(start, [name], tensor) for name in derived.inputs]
-        self._expected = ExpectedTables([m.pair for m in measured], start.totals, mixture)
+        self._expected = ExpectedTables([m.pair for m in measured], start.totals, generator)
         self._tables = [
             (tensor(np.stack([measured[k].table for k in group])), tensor(np.array([measured[k].std for k in group])))
             for group in self._expected.groups
@@ -65,9 +64,9 @@ class _Loss:
             loss = loss + ((gap / std[:, None]).square().sum() + (gap.sum(1) / whole_std).square().sum()) / 2
         for guess, (table, std) in zip(self._expected.tables(shares), self._tables, strict=True):
             loss = loss + ((table - guess) / std[:, None, None, None]).square().sum() / 2
-        if self._features:
-            totals, noise, expected = self._features
-            gap = totals - self._rows[:, None] * expected.of(shares)
+        for totals, noise, expected in self._features:
+            found = self._rows[:, None] * expected.of(shares)
+            gap = totals - (found if len(totals) > 1 else found.sum(0, keepdim=True))
             loss = loss + gap.square().sum() / (2 * noise**2)
         return loss
 
@@ -92,27 +91,29 @@ class _Adam:
 
 
 def fit(
-    mixture: MixtureOfProducts,
+    generator: Generator,
     start: ClassMarginals,
     measured: Sequence[TwoWayMarginal],
     steps: int,
-    sums: FeatureSums | None,
+    sums: Sequence[FeatureSums],
     derived: ExpectedDerived,
     progress: Callable[[int, int], None],
 ) -> None:
     """Fit the residual to the noisy measurements, each weighted by its noise; columns keep their shares, by class too.
 
-    A normal prior keeps residuals near zero, so that cells whose rows are few against the noise stay as they were.
-    Columns that are in no measurement but their own have no residual, and cost nothing.
+    A normal prior keeps residuals small and smooth, so that cells whose rows are few against the noise stay as they
+    were. Columns that are in no measurement but their own have no residual, and cost nothing.
     """
     read = {name for m in measured for name in (m.pair.one, m.pair.other)}
     read |= {name for inputs in derived.inputs.values() for name in inputs}
-    part = mixture.part(read | (sums.critic.columns_read if sums else set()))
+    read |= {name for one in sums for name in one.critic.columns_read}
+    if not read:
+        return
+    part = generator.part(read)
+    part.begin()
     loss = _Loss(part, start, measured, sums, derived)
-    adam = _Adam(list(part.net.parameters()))
+    adam = _Adam([part.common.requires_grad_(), part.own.requires_grad_()])
     for step in range(steps):
-        residual, shares = part.by_bin()
-        total = loss.of(shares) + residual.square().mean(-1).sum() / (2 * RESIDUAL_PRIOR_STD**2)
-        adam.step(total, LEARNING_RATE * min(1.0, 1.5 * (1 - step / steps)))
+        adam.step(loss.of(part.by_bin()) + part.prior_loss(), LEARNING_RATE * min(1.0, 1.5 * (1 - step / steps)))
         progress(step + 1, steps)
-    mixture.take_back(part)
+    generator.take_back(part)

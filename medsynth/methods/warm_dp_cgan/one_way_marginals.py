@@ -14,8 +14,9 @@ from ...privacy.accounting.calibration import Plan
 from ...privacy.vault import Axes, Vault
 from ...schema import Schema
 from ...transforms.grid import Grid
-from ..shared.bins import Bins, fine_grid, grids
+from ..shared.bins import Bins
 from ..shared.conditionals import Counts, posterior_mode
+from ..shared.cuts import fine_grid, grids
 from ..shared.decoder import DIGITS_OF, decoder_axes
 from ..shared.digit_preference import shrunk
 from ..shared.labels import ONE_WAY

@@ -13,7 +13,7 @@ from torch import Tensor
 from ...privacy.vault import Axes, CellMap, Codes
 from ...rng import Stream
 from ..shared.bins import Bins
-from ..shared.mixture import MixtureOfProducts
+from .generator import Generator
 
 Floats = NDArray[np.float64]
 
@@ -100,21 +100,21 @@ class TwoWayMarginal:
 
 
 class ExpectedTables:
-    """Expected tables of pairs, as functions of the shares of a mixture, which has their columns.
+    """Expected tables of pairs, as functions of the shares of a generator, which has their columns.
 
     Tables of one shape are computed at once: `groups` are the places of their pairs in the list.
     """
 
-    def __init__(self, pairs: Sequence[ColumnPair], totals: Floats, mixture: MixtureOfProducts) -> None:
-        device = mixture.base.device
+    def __init__(self, pairs: Sequence[ColumnPair], totals: Floats, generator: Generator) -> None:
+        device = generator.base.device
         self._totals = torch.tensor(totals, dtype=torch.float32, device=device)[:, None, None]
         parts = {p.one: p.part_one for p in pairs} | {p.other: p.part_other for p in pairs}
         sizes = {name: int(part.max()) + 1 for name, part in parts.items()}
         first = dict(zip(sizes, np.cumsum([0, *sizes.values()]).tolist(), strict=False))
         self._coarse_bins = sum(sizes.values())
-        place = np.full(mixture.base.shape[1], self._coarse_bins)  # of a column that is in no pair: in none
+        place = np.full(generator.base.shape[1], self._coarse_bins)  # of a column that is in no pair: in none
         for name, part in parts.items():
-            place[mixture.spans[name]] = first[name] + part
+            place[generator.spans[name]] = first[name] + part
         self._place = torch.from_numpy(place).to(device)
         shapes: dict[tuple[int, int, bool], list[int]] = {}
         for k, p in enumerate(pairs):
@@ -142,12 +142,12 @@ class ExpectedTables:
         return found
 
 
-def expected_tables(mixture: MixtureOfProducts, totals: Floats, pairs: Sequence[ColumnPair]) -> dict[str, Floats]:
+def expected_tables(generator: Generator, totals: Floats, pairs: Sequence[ColumnPair]) -> dict[str, Floats]:
     """What the generator expects of each pair's table."""
-    part = mixture.part({name for pair in pairs for name in (pair.one, pair.other)})
+    part = generator.part({name for pair in pairs for name in (pair.one, pair.other)})
     expected = ExpectedTables(pairs, totals, part)
     with torch.no_grad():
-        groups = expected.tables(part.by_bin()[1])
+        groups = expected.tables(part.by_bin())
     found = {
         k: table
         for group, tables in zip(expected.groups, groups, strict=True)

@@ -1,6 +1,6 @@
 """A critic of pairs of columns: one noisy sum tells how every two columns rise and fall together, and by class.
 
-A column's features have norm one at most: of a number, cosines and sines of the rank of its bin, low frequencies alone;
+A column's features have norm one at most: of a number, cosines and sines of where its bin lies, low frequencies alone;
 of a level, its place among the frequent levels. The critic is linear in the products of two columns' features. A row's
 products over all pairs have norm sqrt(pairs), whatever the row: nothing is clipped, and the noise of a product does not
 grow by bins, as that of the cells of a table does. (Sums of products as in private covariance, Dwork, Talwar, Thakurta
@@ -19,30 +19,33 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...privacy.vault import CellMap, Codes
-from ..shared.bins import Bins
-from ..shared.mixture import MixtureOfProducts
-from .budget_rule import MOST_PRODUCTS
+from ....privacy.vault import CellMap, Codes
+from ...shared.bins import MERGED_WIDE, Bins
+from ..budget_rule import MOST_PRODUCTS
+from ..generator import Generator
 
 Floats = NDArray[np.float64]
-FREQUENCIES = 2  # of a number's rank, each as cosine and sine
+FREQUENCIES = 2  # of a number, each as cosine and sine
+FEWEST_BINS = 3  # of a number with waves
 MOST_LEVELS = 8  # of a column that have features, the most frequent ones
 
 
 def column_features(bins: Bins, mass: Floats) -> Floats:
     """The features of each bin, (bins, features), each of norm one or, of a rare level, zero. `mass`: (bins,)."""
     values = bins.ordered
-    if values < 3 and bins.cells == 2:
+    if values < FEWEST_BINS and bins.cells == 2:
         return np.array([[-1.0], [1.0]])
-    if values < 3:
+    if values < FEWEST_BINS:
         return np.eye(bins.cells)[:, np.argsort(-mass, kind="stable")[:MOST_LEVELS]]
-    rank = (np.cumsum(mass[:values]) - mass[:values] / 2) / mass[:values].sum()
-    turns = math.pi * rank[:, None] * np.arange(1, FREQUENCIES + 1)
+    turns = math.pi * bins.middles(MERGED_WIDE)[:, None] * np.arange(1, FREQUENCIES + 1)
     waves = np.concatenate([np.cos(turns), np.sin(turns)], 1) / math.sqrt(FREQUENCIES)
     features = np.zeros((bins.cells, 2 * FREQUENCIES + bins.cells - values))
     features[:values, : 2 * FREQUENCIES] = waves
     features[values:, 2 * FREQUENCIES :] = np.eye(bins.cells - values)
     return features
+
+
+Item = tuple[str, int | None]  # a column, and one of its features; None: the value of a number
 
 
 class PairCritic:
@@ -60,8 +63,8 @@ class PairCritic:
         self.bins, self.given, self.order = bins, given, tuple(order)
         tables = {name: column_features(bins[name], mass[name]) for name in names}
         self.names = _within(tables, MOST_PRODUCTS // given[1].cells, torch.randperm(len(names), generator=stream))
-        self._tables = {name: torch.tensor(tables[name], dtype=torch.float32) for name in self.names}
-        column = np.repeat(np.arange(len(self.names)), [self._tables[name].shape[1] for name in self.names])
+        self.tables = {name: torch.tensor(tables[name], dtype=torch.float32) for name in self.names}
+        column = np.repeat(np.arange(len(self.names)), [self.tables[name].shape[1] for name in self.names])
         ones, others = np.triu_indices(len(column), 1)
         apart = column[ones] != column[others]
         self._ones, self._others = torch.from_numpy(ones[apart]), torch.from_numpy(others[apart])
@@ -87,20 +90,31 @@ class PairCritic:
             np.asarray(cells.cell_of(codes[:, self.order.index(target) if target else 0]), np.int64)
         )
         places = {name: np.asarray(self.bins[name].cell_of(codes[:, self.order.index(name)])) for name in self.names}
-        each = torch.cat([self._tables[name][torch.from_numpy(place)] for name, place in places.items()], 1)
+        each = torch.cat([self.tables[name][torch.from_numpy(place)] for name, place in places.items()], 1)
         found = torch.zeros(len(codes), cells.cells, self.width)
         found[torch.arange(len(codes)), labels] = each[:, self._ones] * each[:, self._others] * self._scale
         return found.reshape(len(codes), -1)
 
-    def expectation(self, mixture: MixtureOfProducts) -> ExpectedProducts:
-        """The mean products as a function of the shares of a mixture, which has all columns that are read."""
-        device = mixture.base.device
-        matrix = torch.zeros(sum(table.shape[1] for table in self._tables.values()), mixture.base.shape[1])
-        first = 0
-        for name, table in self._tables.items():
-            matrix[first : first + table.shape[1], mixture.spans[name]] = table.T
-            first += table.shape[1]
-        return ExpectedProducts(matrix.to(device), self._ones.to(device), self._others.to(device), self._scale)
+    def expectation(self, generator: Generator) -> ExpectedProducts:
+        """The mean products as a function of the shares of a generator, which has all columns that are read."""
+        return ExpectedProducts.of_tables(self.tables, generator, self._ones, self._others, self._scale)
+
+    def items(self) -> list[Item]:
+        """What each feature tells of: the value of a number, or one level."""
+        return [
+            (name, None if self.bins[name].ordered >= FEWEST_BINS and k < 2 * FREQUENCIES else k)
+            for name in self.names
+            for k in range(self.tables[name].shape[1])
+        ]
+
+    def strongest(self, products: Floats, most: int) -> list[tuple[Item, Item]]:
+        """At most so many pairs of items, those with the largest sums of squares of `products`, (classes, width)."""
+        items, sizes = self.items(), dict[tuple[Item, Item], float]()
+        squares = np.square(products).sum(0).tolist()
+        for one, other, size in zip(self._ones.tolist(), self._others.tolist(), squares, strict=True):
+            pair = items[one], items[other]
+            sizes[pair] = sizes.get(pair, 0.0) + size
+        return sorted(sizes, key=sizes.__getitem__, reverse=True)[:most]
 
 
 def _within(tables: Mapping[str, Floats], most: int, order: Tensor) -> list[str]:
@@ -123,6 +137,19 @@ class ExpectedProducts:
     ones: Tensor
     others: Tensor
     scale: float
+
+    @classmethod
+    def of_tables(
+        cls, tables: Mapping[str, Tensor], generator: Generator, ones: Tensor, others: Tensor, scale: float
+    ) -> ExpectedProducts:
+        """By each column's features of its bins, (bins, features), and the places of the features multiplied."""
+        device = generator.base.device
+        matrix = torch.zeros(sum(table.shape[1] for table in tables.values()), generator.base.shape[1])
+        first = 0
+        for name, table in tables.items():
+            matrix[first : first + table.shape[1], generator.spans[name]] = table.T
+            first += table.shape[1]
+        return cls(matrix.to(device), ones.to(device), others.to(device), scale)
 
     def of(self, shares: Tensor) -> Tensor:
         """Of each class, (classes, width), from p(bin | point, class), (all bins, classes, points)."""

@@ -1,4 +1,4 @@
-"""The critic: linear in fixed random features of three columns at once, beyond what two-way marginals contain.
+"""A critic of random features of three columns at once, beyond what two-way marginals contain.
 
 A feature is the cosine or sine of a sum of random phases, one for the bin of each of three random columns, beside the
 class. Given a latent point columns are independent, so the generator's expected features are products of the
@@ -10,28 +10,24 @@ features of Rahimi and Recht 2007, and measured once as in DP-MERF, Harder et al
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...privacy.networks import Mlp
-from ...privacy.vault import CellMap, Codes, Vault
-from ..shared.bins import Bins
-from ..shared.mixture import MixtureOfProducts
-from .budget_rule import COLUMNS_READ
-from .shrinkage import shrunk
+from ....privacy.vault import CellMap, Codes
+from ...shared.bins import Bins
+from ..budget_rule import COLUMNS_READ
+from ..generator import Generator
 
 Floats = NDArray[np.float64]
 LARGEST_SCALE = 3.0  # standard deviation of the phases of the largest frequencies; the smallest have one over it
 TURN = 1 << 16  # phases are whole multiples of so small a part of a turn: their sums are exact, their cosines a table
-CLIPPING_NORM = 1.0  # features have norm one, so that clipping changes nothing
 
 
-class Critic:
+class TripleCritic:
     """`count` random frequencies over the columns `names`, each as cosine and sine: a row's features have norm one.
 
     `bins` are every column's bins, `given` names the target and maps its codes to classes, `order` are the names of
@@ -96,13 +92,13 @@ class Critic:
         hot = torch.nn.functional.one_hot(labels, cells.cells).float()
         return (hot[:, :, None] * both[:, None, :]).reshape(len(codes), -1)
 
-    def expectation(self, mixture: MixtureOfProducts) -> ExpectedFeatures:
-        """The mean features as a function of the shares of a mixture, which has all columns that are read."""
-        entries, device = [], mixture.base.device
+    def expectation(self, generator: Generator) -> ExpectedFeatures:
+        """The mean features as a function of the shares of a generator, which has all columns that are read."""
+        entries, device = [], generator.base.device
         for slot, columns in enumerate(self.chosen.T.tolist()):
             for frequency, j in enumerate(columns):
                 own = torch.arange(int(self.starts[j]), int(self.starts[j + 1]))
-                bins = own - int(self.starts[j]) + mixture.spans[self.names[j]].start
+                bins = own - int(self.starts[j]) + generator.spans[self.names[j]].start
                 row = torch.full_like(own, slot * self.count + frequency)
                 entries.append(torch.stack([row, bins, self._turns[own, frequency].long()]))
         rows, bins, turns = torch.cat(entries, 1)
@@ -111,7 +107,7 @@ class Critic:
         matrix = torch.sparse_coo_tensor(
             torch.stack([torch.cat([rows, rows + size]), bins.repeat(2)]),
             torch.cat([phases.cos(), phases.sin()]),
-            (2 * size, mixture.base.shape[1]),
+            (2 * size, generator.base.shape[1]),
             check_invariants=True,
         )
         return ExpectedFeatures(matrix.coalesce().to(device), self.count)
@@ -133,57 +129,3 @@ class ExpectedFeatures:
         for c, s in zip(cosines, sines, strict=True):
             real, imaginary = real * c - imaginary * s, real * s + imaginary * c
         return torch.cat([real.mean(-1), imaginary.mean(-1)]).T / math.sqrt(self.count)
-
-
-class Expected(Protocol):
-    """A critic's mean features of generated rows."""
-
-    def of(self, shares: Tensor) -> Tensor:
-        """Of each class, (classes, features), from p(bin | point, class), (all bins, classes, points)."""
-
-
-class LinearCritic(Protocol):
-    """A critic that is linear in fixed features of a row, in the place of the row's class, of norm one at most."""
-
-    given: tuple[str, CellMap]
-
-    @property
-    def width(self) -> int:
-        """Features of a class."""
-
-    @property
-    def columns_read(self) -> set[str]:
-        """The names of the columns that some feature reads."""
-
-    def features(self, codes: Codes) -> Tensor:
-        """(rows, classes * width), each row's own, whatever rows stand beside it."""
-
-    def expectation(self, mixture: MixtureOfProducts) -> Expected:
-        """The mean features as a function of the shares of a mixture, which has all columns that are read."""
-
-
-@dataclass(frozen=True, eq=False)
-class FeatureSums:
-    """Noisy sums of a critic's features over real rows, (classes, width), and their noise's standard deviation."""
-
-    critic: LinearCritic
-    totals: Tensor
-    std: float
-
-    def shrunk(self, mixture: MixtureOfProducts, rows: Floats) -> FeatureSums:
-        """With what they say beyond a mixture's expectation freed from noise, class by class. `rows`: (classes,)."""
-        part = mixture.part(self.critic.columns_read)
-        with torch.no_grad():
-            means = self.critic.expectation(part).of(part.by_bin()[1]).double().cpu().numpy()
-        expected = rows[:, None] * means
-        beyond = self.totals.double().cpu().numpy() - expected
-        found = expected + np.stack([shrunk(one, self.std) for one in beyond])
-        return replace(self, totals=torch.tensor(found, dtype=torch.float32))
-
-
-def measure_features(critic: LinearCritic, vault: Vault, label: str, noise: float) -> FeatureSums:
-    """Measure the gradient sum of a linear critic on real rows: minus it is the sum of their features."""
-    classes = critic.given[1].cells
-    linear = Mlp([classes * critic.width, 1], bias=False)
-    (total,) = vault.measure_gradient_sum(label, linear, lambda out: -out[:, 0], critic.features, CLIPPING_NORM)
-    return FeatureSums(critic, -total.reshape(classes, -1), noise * CLIPPING_NORM)

@@ -1,0 +1,76 @@
+"""What all critics here are: linear in fixed features of a row, so that one noisy sum holds all that they can tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ....privacy.networks import Mlp
+from ....privacy.vault import CellMap, Codes, Vault
+from ..generator import Generator
+from ..shrinkage import shrunk
+
+Floats = NDArray[np.float64]
+CLIPPING_NORM = 1.0  # features have norm one, so that clipping changes nothing
+
+
+class Expected(Protocol):
+    """A critic's mean features of generated rows."""
+
+    def of(self, shares: Tensor) -> Tensor:
+        """Of each class, (classes, features), from p(bin | point, class), (all bins, classes, points)."""
+
+
+class LinearCritic(Protocol):
+    """A critic that is linear in fixed features of a row, in the place of the row's class, of norm one at most."""
+
+    given: tuple[str, CellMap]
+
+    @property
+    def width(self) -> int:
+        """Features of a class."""
+
+    @property
+    def columns_read(self) -> set[str]:
+        """The names of the columns that some feature reads."""
+
+    def features(self, codes: Codes) -> Tensor:
+        """(rows, classes * width), each row's own, whatever rows stand beside it."""
+
+    def expectation(self, generator: Generator) -> Expected:
+        """The mean features as a function of the shares of a generator, which has all columns that are read."""
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureSums:
+    """Noisy sums of a critic's features over real rows, (classes, width), and their noise's standard deviation."""
+
+    critic: LinearCritic
+    totals: Tensor
+    std: float
+
+    def shrunk(self, generator: Generator, rows: Floats) -> FeatureSums:
+        """With what they say beyond a generator's expectation freed from noise, class by class. `rows`: (classes,)."""
+        expected = self.expected(generator, rows)
+        beyond = self.totals.double().cpu().numpy() - expected
+        found = expected + np.stack([shrunk(one, self.std) for one in beyond])
+        return replace(self, totals=torch.tensor(found, dtype=torch.float32))
+
+    def expected(self, generator: Generator, rows: Floats) -> Floats:
+        """What a generator expects of them, (classes, width)."""
+        part = generator.part(self.critic.columns_read)
+        with torch.no_grad():
+            return np.asarray(rows[:, None] * self.critic.expectation(part).of(part.by_bin()).double().cpu().numpy())
+
+
+def measure_features(critic: LinearCritic, vault: Vault, label: str, noise: float) -> FeatureSums:
+    """Measure the gradient sum of a linear critic on real rows: minus it is the sum of their features."""
+    classes = critic.given[1].cells
+    linear = Mlp([classes * critic.width, 1], bias=False)
+    (total,) = vault.measure_gradient_sum(label, linear, lambda out: -out[:, 0], critic.features, CLIPPING_NORM)
+    return FeatureSums(critic, -total.reshape(classes, -1), noise * CLIPPING_NORM)

@@ -1,0 +1,91 @@
+"""A critic of second moments: products of two values, for the few relations that another critic found the strongest.
+
+Slopes follow from few rows far out, of which waves and coarse tables say little: a relation's covariance is measured by
+itself, so that it comes back whole. A number's value is taken on its column's scale, less the mean, and clipped at the
+far ends; a row's products over all pairs have norm one at most. (Sums of products as in private covariance, Dwork,
+Talwar, Thakurta and Zhang 2014.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ....privacy.vault import CellMap, Codes
+from ....transforms.grid import scale_middles
+from ...shared.bins import Bins
+from ...shared.marginals import Condition
+from ..generator import Generator
+from .pairs import ExpectedProducts, Item, PairCritic
+
+Floats = NDArray[np.float64]
+CLIPPED, TRIMMED = 0.0025, 0.01  # shares of rows at either end: clipped, and left out of the standard deviation
+MOST_STDS = 4.5  # from the mean to where values are clipped
+
+
+def standardised(bins: Bins) -> Floats:
+    """The value of each bin from -1 to 1, (bins,): less the mean, clipped; zero where a value is missing.
+
+    By the released shares of the fine cells: no row is read.
+    """
+    at = scale_middles(bins.column, bins.grid)
+    share = bins.shares[: len(at)] / bins.shares[: len(at)].sum()
+    below = np.cumsum(share)
+
+    def between(tail: float) -> Floats:
+        ends = np.searchsorted(below, [tail, 1 - tail]).clip(max=len(at) - 1)
+        return np.asarray(np.clip(at, *at[ends]))
+
+    trimmed = between(TRIMMED)
+    mean, std = share @ trimmed, np.sqrt(share @ np.square(trimmed - share @ trimmed))
+    values = np.clip(between(CLIPPED), mean - MOST_STDS * std, mean + MOST_STDS * std)
+    values = values - share @ values
+    values = values / max(np.abs(values[share > 0]).max(), 1e-12)
+    place = bins.place[: len(at)]
+    means = np.bincount(place, share * values, bins.cells) / np.maximum(np.bincount(place, share, bins.cells), 1e-300)
+    return np.clip(means, -1, 1)
+
+
+class MomentCritic:
+    """Products of two items of a row, whatever its class, for each of `pairs` of the items of a critic of pairs.
+
+    A number's item is its standardised value, a level's one if the row has it.
+    """
+
+    def __init__(self, critic: PairCritic, pairs: Sequence[tuple[Item, Item]]) -> None:
+        self.given: tuple[str, CellMap] = ("", Condition(None, None, np.empty(0), 1))
+        self.bins, self.order, self.pairs = critic.bins, critic.order, list(pairs)
+        items = sorted({item for pair in pairs for item in pair}, key=repr)
+        places = torch.tensor([[items.index(item) for item in pair] for pair in pairs])
+        self._ones, self._others = places.T
+        self._scale = len(pairs) ** -0.5
+        self._tables = dict[str, Tensor]()
+        for name, feature in items:  # those of one column come one after the other
+            one = torch.tensor(standardised(self.bins[name])) if feature is None else critic.tables[name][:, feature]
+            before = [self._tables[name]] if name in self._tables else []
+            self._tables[name] = torch.cat([*before, one[:, None].float()], 1)
+
+    @property
+    def columns_read(self) -> set[str]:
+        """The names of the columns of its products."""
+        return set(self._tables)
+
+    @property
+    def width(self) -> int:
+        """How many products a row has."""
+        return len(self.pairs)
+
+    def features(self, codes: Codes) -> Tensor:
+        """(rows, pairs): by tables, and one multiplication a number; no row's depend on the rows beside it."""
+        places = {n: np.asarray(self.bins[n].cell_of(codes[:, self.order.index(n)])) for n in self._tables}
+        each = torch.cat([self._tables[name][torch.from_numpy(place)] for name, place in places.items()], 1)
+        found: Tensor = each[:, self._ones] * each[:, self._others] * self._scale
+        return found
+
+    def expectation(self, generator: Generator) -> ExpectedProducts:
+        """The mean products as a function of the shares of a generator, which has all columns that are read."""
+        return ExpectedProducts.of_tables(self._tables, generator, self._ones, self._others, self._scale)

@@ -1,0 +1,144 @@
+"""A fit of the default method: what is measured, in which order, and what the generator is fitted to."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...privacy.accounting.calibration import Plan
+from ...privacy.vault import CellMap, Vault
+from ...rng import numpy_stream, torch_stream
+from ...schema import Schema
+from ..protocol import Arrays, Progress
+from ..shared.bins import MERGED_WIDE
+from ..shared.cuts import planned_bins
+from ..shared.decoder import decoder, decoder_tensors, grid_tensors
+from ..shared.labels import CRITIC_GRADIENTS, MOMENTS, SELECTION, TWO_WAY
+from ..shared.mixture import mixture_tensors
+from .budget_rule import MOST_MOMENTS, Allocation
+from .class_marginals import ClassMarginals
+from .critics.linear import FeatureSums, measure_features
+from .critics.moments import MomentCritic
+from .critics.pairs import PairCritic
+from .critics.triples import TripleCritic
+from .derived_columns import WIDE, ExpectedDerived, derived_columns
+from .generator import Generator, smooth_functions
+from .generator_fit import fit
+from .method import Config
+from .one_way_marginals import OneWayMarginals
+from .shrinkage import shrunk_table
+from .two_way_marginals import Candidates, ColumnPair, TwoWayMarginal, expected_tables
+
+
+@dataclass(kw_only=True)
+class _Fit:
+    """A fit under way. `given`: the target's name and the map from its codes to classes, once these are known."""
+
+    config: Config
+    schema: Schema
+    vault: Vault
+    plan: Plan
+    seed: int | None
+    allocation: Allocation
+    given: tuple[str, CellMap] = field(init=False)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns beside the target."""
+        return [name for name in self.schema.names if name != self.schema.target]
+
+    def measure_features(self, generator: Generator, start: ClassMarginals) -> list[FeatureSums]:
+        """The gradient sums of the critics that have a share."""
+        if CRITIC_GRADIENTS not in self.plan.events:
+            return []
+        stream, noise = torch_stream(self.seed, "critic"), self.plan.noise(CRITIC_GRADIENTS)
+        if self.allocation.critic == "triples":
+            count = self.allocation.critic_features
+            triples = TripleCritic(start.bins, self.columns, self.given, self.schema.names, count, stream)
+            return [measure_features(triples, self.vault, CRITIC_GRADIENTS, noise)]
+        critic = PairCritic(start.bins, start.mass, self.columns, self.given, self.schema.names, stream)
+        sums = measure_features(critic, self.vault, CRITIC_GRADIENTS, noise).shrunk(generator, start.totals)
+        if MOMENTS not in self.plan.events:
+            return [sums]
+        beyond = sums.totals.double().cpu().numpy() - sums.expected(generator, start.totals)
+        moments = MomentCritic(critic, critic.strongest(beyond, MOST_MOMENTS))
+        return [sums, measure_features(moments, self.vault, MOMENTS, self.plan.noise(MOMENTS))]
+
+    def fit_in_rounds(
+        self,
+        generator: Generator,
+        start: ClassMarginals,
+        sums: list[FeatureSums],
+        derived: ExpectedDerived,
+        progress: Progress,
+    ) -> None:
+        """Select and measure two-way marginals and fit the generator to all that was measured, in rounds."""
+        if not self.allocation.count:
+            return fit(generator, start, [], self.allocation.steps, sums, derived, progress)
+        rounds, public = self.allocation.rounds, numpy_stream(self.seed, "candidates")
+        coarse = {n: start.bins[n].merged(self.allocation.bins, start.mass[n]) for n in self.columns}
+        measured, left = list[TwoWayMarginal](), Candidates(coarse, public, by_class=self.allocation.by_class)
+        for number in range(rounds):
+            most = max(self.config.candidates, 2 * self.allocation.count // rounds)
+            found = self.select_and_measure(generator, start, left.drawn(most))
+            left.leave_out([m.pair for m in found])
+            measured += found
+            steps = self.allocation.steps if number == rounds - 1 else self.allocation.steps_per_round
+
+            def step_done(done: int, of: int, number: int = number) -> None:
+                progress(number * of + done, rounds * of)
+
+            fit(generator, start, measured, steps, sums, derived, step_done)
+        return None
+
+    def select_and_measure(
+        self, generator: Generator, start: ClassMarginals, candidates: list[ColumnPair]
+    ) -> list[TwoWayMarginal]:
+        """One round's marginals: those of the pairs that the generator fits worst, by noisy L1 errors."""
+        each = self.allocation.count // self.allocation.rounds
+        axes = {pair.key: pair.axes(self.given, start.bins) for pair in candidates}
+        std = self.plan.noise(TWO_WAY) * math.sqrt(each)
+        expected = expected_tables(generator, start.totals, candidates)
+        if SELECTION in self.plan.events:
+            tables = {p.key: expected[p.key] if p.by_class else expected[p.key][0] for p in candidates}
+            errors = self.vault.measure_distances(SELECTION, axes, tables)
+            # A large table has a large error by its noise alone (AIM, equation 1): its error must exceed that.
+            excess = {p: math.sqrt(2 / math.pi) * std * expected[p.key].size - errors[p.key] for p in candidates}
+            candidates = sorted(candidates, key=excess.__getitem__)
+        selected = (candidates * each)[:each]
+        noisy = self.vault.measure_marginals(TWO_WAY, {p.key: axes[p.key] for p in selected})
+        found = []
+        for pair in selected:
+            before = expected[pair.key]
+            beyond = shrunk_table(noisy[pair.key].reshape(before.shape) - before, std, pair.ordered(start.bins))
+            found.append(TwoWayMarginal(pair, before + beyond, std))
+        return found
+
+
+def fitted(
+    config: Config, schema: Schema, vault: Vault, plan: Plan, seed: int | None, device: str, progress: Progress
+) -> Arrays:
+    """Fit the generator. Returns its tensors and the noisy marginals that decode its rows."""
+    allocation = config.allocation(plan.equivalent_rows, len(schema.columns), plan.epsilon_asked)
+    run = _Fit(config=config, schema=schema, vault=vault, plan=plan, seed=seed, allocation=allocation)
+    numbers = OneWayMarginals.measure(vault, schema, plan, allocation.column_bins)
+    bins, condition = decoder(schema, numbers.shares, plan.rows, allocation.column_bins, numbers.grids, WIDE)
+    run.given = (schema.target or "", condition)
+    derived = derived_columns(schema, bins, allocation.column_bins, numpy_stream(seed, "derived"))
+    start = ClassMarginals.measure(vault, plan, schema, run.given, bins, derived, numbers, allocation.column_bins)
+    run.allocation = allocation.within_reach(condition.cells, planned_bins(schema, allocation.column_bins))
+    base = {name: start.base[name] for name in run.columns}
+    functions = {
+        n: smooth_functions(start.bins[n].middles(MERGED_WIDE), base[n].shape[1], allocation.waves) for n in base
+    }
+    generator = Generator(base, functions, run.allocation.latent_points, torch_stream(seed, "init")).to(device)
+    expected = ExpectedDerived(derived, start.bins, numpy_stream(seed, "derived"), generator.base.device)
+    if allocation.count or allocation.critic_share:
+        run.fit_in_rounds(generator, start, run.measure_features(generator, start), expected, progress)
+    progress(1, 1)
+    prior = (start.totals / start.totals.sum()).astype(np.float32)
+    shares = numbers.shares | {name: start.bins[name].shares for name in numbers.grids if name != schema.target}
+    kept = decoder_tensors(shares, start.bins, run.columns) | grid_tensors(numbers.grids)
+    return {**mixture_tensors(base, generator.residuals()), **kept, "prior": prior}
