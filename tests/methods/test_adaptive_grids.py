@@ -7,12 +7,11 @@ import pytest
 import medsynth
 from medsynth.methods.shared.conditionals import smoothed
 from medsynth.methods.shared.decoder import grid_tensors, restored_grids
+from medsynth.methods.shared.labels import COARSE, VALUES
 from medsynth.methods.warm_dp_cgan.adaptive_grids import (
-    COARSE,
     COARSE_CELLS,
     FINE_CELLS,
     TAIL_SHARE,
-    VALUES,
     Survey,
     _every_value,
     expected_beyond,

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import medsynth
-from medsynth.methods.warm_dp_cgan.method import TWO_WAY
+from medsynth.methods.shared.labels import TWO_WAY
 from medsynth.privacy.vault import Vault
 from medsynth.schema import Schema
 

@@ -14,7 +14,7 @@ from ...transforms.grid import Grid, grid, scale_edges
 from .marginals import GRID_CELLS
 
 Floats = NDArray[np.float64]
-TAIL = 1e-6  # share of a cell below which no row is expected there
+TAIL = 0.005  # of the rows at either end: an outermost bin of fewer would hold noise alone
 
 
 def fine_grid(column: Column) -> Grid:
@@ -60,5 +60,6 @@ def mass_and_width(column: Column, fine: Grid, shares: Floats, wide: float) -> F
     values = fine.cells - column.gaps
     mass = shares[:values] / max(shares[:values].sum(), 1e-300)
     width = np.diff(scale_edges(column, fine))
-    spread = np.where(mass > TAIL, np.cbrt(mass * np.square(width)), 0.0)
+    below = np.cumsum(mass)
+    spread = np.where((below > TAIL) & (below - mass < 1 - TAIL), np.cbrt(mass * np.square(width)), 0.0)
     return np.asarray((1 - wide) * mass + wide * spread / max(spread.sum(), 1e-300))

@@ -9,6 +9,7 @@ from typing import Literal
 
 COLUMNS_READ = 3  # by a feature of the critic of triples
 MOST_MOMENTS = 16  # relations whose second moment is measured
+MOMENTS_FIRMNESS = 2.0  # how many times more firmly the generator is held to them than their noise asks
 MOST_PRODUCTS = 30_000  # by class, of the critic of pairs: of wider tables a random part of the columns is read
 CRITIC_NOISE = 0.08  # of a product of the critic of pairs, as a share of the rows, beyond which it gets no budget
 STEPS_PER_ROUND = 200  # of Adam, after each round but the last, or a third of the last one's where these are fewer

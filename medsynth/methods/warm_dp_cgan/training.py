@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ..shared.cuts import planned_bins
 from ..shared.decoder import decoder, decoder_tensors, grid_tensors
 from ..shared.labels import CRITIC_GRADIENTS, MOMENTS, SELECTION, TWO_WAY
 from ..shared.mixture import mixture_tensors
-from .budget_rule import MOST_MOMENTS, Allocation
+from .budget_rule import MOMENTS_FIRMNESS, MOST_MOMENTS, Allocation
 from .class_marginals import ClassMarginals
 from .critics.linear import FeatureSums, measure_features
 from .critics.moments import MomentCritic
@@ -64,7 +64,9 @@ class _Fit:
             return [sums]
         beyond = sums.totals.double().cpu().numpy() - sums.expected(generator, start.totals)
         moments = MomentCritic(critic, critic.strongest(beyond, MOST_MOMENTS))
-        return [sums, measure_features(moments, self.vault, MOMENTS, self.plan.noise(MOMENTS))]
+        measured = measure_features(moments, self.vault, MOMENTS, self.plan.noise(MOMENTS))
+        # The generator's prior draws every relation towards none. Slopes are to come back whole.
+        return [sums, replace(measured, std=measured.std / MOMENTS_FIRMNESS)]
 
     def fit_in_rounds(
         self,

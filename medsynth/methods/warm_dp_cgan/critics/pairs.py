@@ -27,6 +27,7 @@ from ..generator import Generator
 Floats = NDArray[np.float64]
 FREQUENCIES = 2  # of a number, each as cosine and sine
 FEWEST_BINS = 3  # of a number with waves
+NUMBERS = 0.6  # the part of the strongest pairs of items that is of two numbers
 MOST_LEVELS = 8  # of a column that have features, the most frequent ones
 
 
@@ -108,13 +109,18 @@ class PairCritic:
         ]
 
     def strongest(self, products: Floats, most: int) -> list[tuple[Item, Item]]:
-        """At most so many pairs of items, those with the largest sums of squares of `products`, (classes, width)."""
+        """At most so many pairs of items, those with the largest sums of squares of `products`, (classes, width).
+
+        The first are pairs of numbers, as far as there are any.
+        """
         items, sizes = self.items(), dict[tuple[Item, Item], float]()
         squares = np.square(products).sum(0).tolist()
         for one, other, size in zip(self._ones.tolist(), self._others.tolist(), squares, strict=True):
             pair = items[one], items[other]
             sizes[pair] = sizes.get(pair, 0.0) + size
-        return sorted(sizes, key=sizes.__getitem__, reverse=True)[:most]
+        ordered = sorted(sizes, key=sizes.__getitem__, reverse=True)
+        numbers = [pair for pair in ordered if all(feature is None for _, feature in pair)][: round(NUMBERS * most)]
+        return [*numbers, *(pair for pair in ordered if pair not in numbers)][:most]
 
 
 def _within(tables: Mapping[str, Floats], most: int, order: Tensor) -> list[str]:
