@@ -91,6 +91,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, other_defaults: Callable[..., None]) 
     from medsynth.methods.dp_cgan import method as dp_cgan
     from medsynth.methods.dp_cgan import thyroid_study
     from medsynth.methods.dp_gan import method as dp_gan
+    from medsynth.methods.dp_merf import method as dp_merf
     from medsynth.methods.gs_wgan import method as gs_wgan
     from medsynth.methods.gs_wgan import public_order
     from medsynth.methods.loss_noise import method as loss_noise
@@ -105,6 +106,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, other_defaults: Callable[..., None]) 
     monkeypatch.setattr(warm_dp_cgan, "allocate", lambda rows, columns, epsilon: some if columns > 3 else none)
     other_defaults(warm_dp_cgan, candidates=6)
     other_defaults(dp_cgan, lots=5, features=16)
+    other_defaults(dp_merf, features=16, steps=10)
     other_defaults(thyroid_study, steps=40)
     for module in (gs_wgan, public_order):
         other_defaults(module, shards=4, steps=3, gradients=2)

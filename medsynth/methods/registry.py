@@ -129,6 +129,13 @@ register(
 )
 register(
     Method(
+        name="dp-merf",
+        summary="one noised mean embedding of random features, then free training of the generator",
+        module=f"{_HERE}.dp_merf.method",
+    )
+)
+register(
+    Method(
         name="loss-noise",
         summary="noise on the loss as published; it protects nobody and is offered for comparison",
         module=f"{_HERE}.loss_noise.method",
