@@ -68,13 +68,16 @@ def cnn_accuracy(x: Any, y: Any, test_x: Any, test_y: Any) -> float:
     adam = torch.optim.Adam(net.parameters(), 1e-3)
     images, labels = torch.from_numpy(x), torch.from_numpy(y.astype(np.int64))
     for _ in range(5):
-        for some in torch.randperm(len(x)).split(64):
+        order = torch.randperm(len(x))
+        for some in (order[k : k + 64] for k in range(0, len(x), 64)):
             adam.zero_grad()
             nn.functional.cross_entropy(net(images[some]), labels[some]).backward()  # type: ignore[no-untyped-call]
             adam.step()
     net.eval()
     with torch.no_grad():
-        guessed = torch.cat([net(part).argmax(1) for part in torch.from_numpy(test_x).split(1000)])
+        guessed = torch.cat(
+            [net(torch.from_numpy(test_x[k : k + 1000])).argmax(1) for k in range(0, len(test_x), 1000)]
+        )
     return float((guessed.numpy() == test_y).mean())
 
 
@@ -95,8 +98,9 @@ def accuracies(pixels: Any, digits: Any) -> dict[str, float]:
 
 def one(table: str, method: str, epsilon: float, seed: int) -> dict[str, Any]:
     """One fit, one sample of 60,000, all figures."""
+    cost: dict[str, Any] = {}
     if method == "real":
-        pixels, digits, cost = *mnist_data.real("train"), {}
+        pixels, digits = mnist_data.real("train")
     else:
         pixels, digits, cost = mnist_data.synthetic(method, epsilon, seed)
     found = accuracies(pixels, digits)
@@ -112,7 +116,9 @@ def summary(runs: list[dict[str, Any]]) -> str:
         some = list(group)
         means = [float(run["mean"]) for run in some]
         medians = [f"{statistics.median(float(run[name]) for run in some):.2f}" for name in NAMES]
-        costs = [max((float(run[name]) for run in some if run[name]), default=0) for name in ("cpu_seconds", "peak_gib")]
+        costs = [
+            max((float(run[name]) for run in some if run[name]), default=0) for name in ("cpu_seconds", "peak_gib")
+        ]
         spread = f"{statistics.median(means):.3f} ({min(means):.3f} to {max(means):.3f})"
         shown = "" if method == "real" else f"{epsilon:g}"
         lines.append(
