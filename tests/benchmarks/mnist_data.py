@@ -68,7 +68,10 @@ def main() -> None:
         frame, epsilon=None if no_dp else epsilon, delta=DELTA, no_dp=no_dp, schema=schema(), rows=ROWS,
         method=method, settings=settings,
     )  # fmt: skip
-    cost: dict[str, Any] = {"cpu_seconds": round(time.process_time() - used), "seconds": round(time.perf_counter() - clock)}
+    cost: dict[str, Any] = {
+        "cpu_seconds": round(time.process_time() - used),
+        "seconds": round(time.perf_counter() - clock),
+    }
     cost |= {"peak_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)}
     cost |= {"spent": "no limit" if model.epsilon is None else round(model.epsilon, 4)}
     made = medsynth.sample(model, ROWS)

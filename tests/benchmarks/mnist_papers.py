@@ -117,7 +117,7 @@ def summary(runs: list[dict[str, Any]]) -> str:
         means = [float(run["mean"]) for run in some]
         medians = [f"{statistics.median(float(run[name]) for run in some):.2f}" for name in NAMES]
         costs = [
-            max((float(run[name]) for run in some if run[name]), default=0) for name in ("cpu_seconds", "peak_gib")
+            max((float(run[name]) for run in some if run.get(name)), default=0) for name in ("cpu_seconds", "peak_gib")
         ]
         spread = f"{statistics.median(means):.3f} ({min(means):.3f} to {max(means):.3f})"
         shown = "" if method == "real" else f"{epsilon:g}"
