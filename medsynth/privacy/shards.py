@@ -33,7 +33,7 @@ from torch.nn import functional
 
 from ..errors import BudgetError
 from ..rng import torch_secret
-from .accounting.events import Event, PublicOrderGaussian
+from .accounting.events import Event, Gaussian, PublicOrderGaussian
 from .clipping import factors
 from .exact.sums import norms
 from .noise import noised
@@ -118,7 +118,7 @@ class Shards:
         vote. One unit changes one shard, so each of the counts by at most one: L2 sensitivity sqrt(rows), and no more
         for a patient of many rows. Raises BudgetError if the plan does not hold the measurement.
         """
-        sensitivity = math.sqrt(len(fakes))
+        sensitivity = self.__of_all(label, math.sqrt(len(fakes)))
 
         def draw(event: Event) -> Release:
             halves = torch.stack([self.__halves(fake) for fake in fakes]).sum(1)
@@ -138,7 +138,7 @@ class Shards:
         """
         if not bound > 0:
             raise BudgetError("The clipping norm must be positive.")
-        sensitivity = math.sqrt(2 * len(fakes) * projection.shape[1])
+        sensitivity = self.__of_all(label, math.sqrt(2 * len(fakes) * projection.shape[1]))
 
         def draw(event: Event) -> Release:
             places = torch.stack([self.__slope_bins(fake, projection, bound, bins) for fake in fakes])
@@ -146,6 +146,14 @@ class Shards:
             return Release([noised(counts.cpu().numpy(), event.multiplier * sensitivity, self.__releases.entropy)])
 
         return torch.from_numpy(self.__releases.release(label, sensitivity, draw).arrays[0]).to(fakes)
+
+    def __of_all(self, label: str, sensitivity: float) -> float:
+        """The `sensitivity` of a measurement of all shards. Raises BudgetError where the plan charges that of one."""
+        if not isinstance(self.__releases.event(label), Gaussian):
+            raise BudgetError(
+                f"{label!r} reads every shard: it is planned as a plain Gaussian measurement or not at all."
+            )
+        return sensitivity
 
     def __halves(self, fake: Tensor) -> Tensor:
         """Each shard's vote on a generated row, (shards,), in halves: 2 for real, 1 without a row of its class."""

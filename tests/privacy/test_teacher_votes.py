@@ -18,7 +18,7 @@ from medsynth.methods.g_pate import method as g_pate
 from medsynth.methods.pate_gan import method as pate_gan
 from medsynth.privacy.accounting import accountant
 from medsynth.privacy.accounting.calibration import make_plan
-from medsynth.privacy.accounting.events import Event, Gaussian
+from medsynth.privacy.accounting.events import Event, Gaussian, PublicOrderGaussian, ShardSampledGaussian
 from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.privacy.contribution import PrivacyUnits
 from medsynth.privacy.release import Releases
@@ -121,6 +121,19 @@ def test_the_charge_is_that_of_all_rows_and_directions_of_a_round(question: str)
         ask(vault.split_into_shards(K, features, CLASSES, TEACHER), features(some(7)))
         (entry,) = room._Releases__ledger.entries  # type: ignore[attr-defined]
         assert entry.sensitivity == pytest.approx(sensitivity(7)) and entry.event == Gaussian(multiplier=MULTIPLIER)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("kind", [ShardSampledGaussian, PublicOrderGaussian])
+def test_votes_are_never_charged_as_a_sampled_shard(question: str, kind: Any) -> None:
+    """Every shard is read: neither secret sampling nor a public order makes it cheaper."""
+    entropy = SeededEntropy(0)
+    allowance = {"v": (kind(multiplier=1.0, shards=K), 1)}
+    ledger = Ledger(delta=1e-5, accountant="prv", random_source=entropy.source, allowance=allowance)
+    shards = Shards(features(some()), np.arange(60) % K, K, CLASSES, TEACHER, Releases(ledger, entropy))
+    with pytest.raises(BudgetError, match="plain Gaussian"):
+        QUESTIONS[question][0](shards, features(some(4)))
+    assert not ledger.entries
 
 
 def test_no_teacher_sees_another_teachers_rows() -> None:
