@@ -91,9 +91,12 @@ def quick(monkeypatch: pytest.MonkeyPatch, other_defaults: Callable[..., None]) 
     from medsynth.methods.dp_cgan import method as dp_cgan
     from medsynth.methods.dp_cgan import thyroid_study
     from medsynth.methods.dp_gan import method as dp_gan
+    from medsynth.methods.dp_merf import method as dp_merf
+    from medsynth.methods.g_pate import method as g_pate
     from medsynth.methods.gs_wgan import method as gs_wgan
     from medsynth.methods.gs_wgan import public_order
     from medsynth.methods.loss_noise import method as loss_noise
+    from medsynth.methods.pate_gan import method as pate_gan
     from medsynth.methods.warm_dp_cgan import budget_rule
     from medsynth.methods.warm_dp_cgan import method as warm_dp_cgan
 
@@ -105,13 +108,18 @@ def quick(monkeypatch: pytest.MonkeyPatch, other_defaults: Callable[..., None]) 
     monkeypatch.setattr(warm_dp_cgan, "allocate", lambda rows, columns, epsilon: some if columns > 3 else none)
     other_defaults(warm_dp_cgan, candidates=6)
     other_defaults(dp_cgan, lots=5, features=16)
+    other_defaults(dp_merf, features=16, steps=10)
     other_defaults(thyroid_study, steps=40)
     for module in (gs_wgan, public_order):
         other_defaults(module, shards=4, steps=3, gradients=2)
+    other_defaults(pate_gan, shards=4, rounds=3, votes=4)
+    other_defaults(g_pate, shards=4, steps=3, directions=2)
     for module in (dp_gan, loss_noise):
         other_defaults(module, lots=5, rate=0.5)
     monkeypatch.setattr(dp_cgan, "DpCganSize", partial(dp_cgan.DpCganSize, steps=10))
     monkeypatch.setattr(gs_wgan, "GsWganSize", partial(gs_wgan.GsWganSize, warm=2))
+    monkeypatch.setattr(pate_gan, "PateGanSize", partial(pate_gan.PateGanSize, warm=2, student_steps=2))
+    monkeypatch.setattr(g_pate, "GPateSize", partial(g_pate.GPateSize, warm=2))
 
 
 class SeededExactEntropy(randomness.NoNoise):

@@ -129,6 +129,29 @@ register(
 )
 register(
     Method(
+        name="dp-merf",
+        summary="one noised mean embedding of random features, then free training of the generator",
+        module=f"{_HERE}.dp_merf.method",
+    )
+)
+register(
+    Method(
+        name="pate-gan",
+        summary="teachers on shards vote on generated rows; noised votes teach a student, the student the generator",
+        module=f"{_HERE}.pate_gan.method",
+        conditional_sampling=True,
+    )
+)
+register(
+    Method(
+        name="g-pate",
+        summary="teachers on shards vote on the gradient that the generator receives, in noised counts",
+        module=f"{_HERE}.g_pate.method",
+        conditional_sampling=True,
+    )
+)
+register(
+    Method(
         name="loss-noise",
         summary="noise on the loss as published; it protects nobody and is offered for comparison",
         module=f"{_HERE}.loss_noise.method",

@@ -1,13 +1,15 @@
-"""Many small critics in one tensor program: Wasserstein critics with gradient penalty, each with its own weights.
+"""Many small critics in one tensor program, each with its own weights.
 
-Gulrajani et al. 2017. Weights are stacked, (critics, out, in), and every product is batched over the critics, so that
-none depends on another's rows, weights, gradients or moments. There is no sum over the stack but that of the losses,
-whose gradient at one critic's weights is that critic's own; Adam works entry by entry. No norm layer, no global clip.
+Wasserstein critics with gradient penalty (Gulrajani et al. 2017), or classifiers of real against generated rows.
+Weights are stacked, (critics, out, in), and every product is batched over the critics, so that none depends on
+another's rows, weights, gradients or moments. There is no sum over the stack but that of the losses, whose gradient at
+one critic's weights is that critic's own; Adam works entry by entry. No norm layer, no global clip.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -23,6 +25,7 @@ class CriticConfig:
     rate: float = 2e-3  # learning rate of Adam
     betas: tuple[float, float] = (0.5, 0.9)
     penalty: float = 10.0
+    loss: Literal["wasserstein", "cross-entropy"] = "wasserstein"
 
 
 class Critics:
@@ -51,16 +54,28 @@ class Critics:
 
         Row j of a critic's fakes is compared with row j of its real ones, and both are interpolated for the penalty.
         """
+        if self.config.loss == "cross-entropy":
+            losses = functional.softplus(-self(real)) + functional.softplus(self(fake))
+        else:
+            losses = self._wasserstein(real, fake, weights)
+        self._adam.zero_grad()
+        (weights * losses).sum().backward()  # type: ignore[no-untyped-call]
+        self._adam.step()
+
+    def _wasserstein(self, real: Tensor, fake: Tensor, weights: Tensor) -> Tensor:
+        """Losses of pairs of rows with their own penalties, (critics, rows)."""
         mix = torch.rand(weights.shape, generator=self._stream, device=real.device)[..., None]
         between = (mix * real + (1 - mix) * fake).detach().requires_grad_()
         outputs = self(torch.cat([real, fake, between], 1))
         rows = real.shape[1]
         (slope,) = torch.autograd.grad(outputs[:, 2 * rows :].sum(), between, create_graph=True)
         penalty = (slope.square().sum(-1).clamp(min=1e-12).sqrt() - 1).square()
-        losses = outputs[:, rows : 2 * rows] - outputs[:, :rows] + self.config.penalty * penalty
-        self._adam.zero_grad()
-        (weights * losses).sum().backward()  # type: ignore[no-untyped-call]
-        self._adam.step()
+        return outputs[:, rows : 2 * rows] - outputs[:, :rows] + self.config.penalty * penalty
+
+    def of_each(self, which: Tensor, row: Tensor) -> Tensor:
+        """Outputs of the critics `which` at one row, (inputs,): (critics,)."""
+        own = [p.detach()[which] for p in self.parameters]
+        return scores(own, row.detach().expand(len(which), 1, -1))[:, 0]
 
     def generator_gradient(self, which: Tensor, rows: Tensor) -> Tensor:
         """The gradient of the generator's loss, minus the output of critic `which`, (rows,), at each of `rows`.

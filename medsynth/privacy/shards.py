@@ -1,7 +1,11 @@
 """Rows and critics of many shards behind noise: whoever reads this file has read every way in which they influence it.
 
-GS-WGAN (Chen, Orekondy, Fritz 2020): critics train freely on their own shard's rows, and are as private as these. What
-leaves is one tensor: the clipped, noised gradient of one critic, sampled afresh and in secret, at generated rows.
+Critics train freely on their own shard's rows, and are as private as these. What leaves is one tensor. GS-WGAN (Chen,
+Orekondy, Fritz 2020): the clipped, noised gradient of one critic, sampled afresh and in secret, at generated rows.
+PATE-GAN (Jordon, Yoon, van der Schaar 2019) and G-PATE (Long et al. 2021): noised counts of all critics' votes.
+
+Why votes are bounded: one unit's rows are in one shard, so one critic changes, in whatever way, and with it one vote of
+each question that is put to all critics at once. All else is public or a function of other rows and earlier releases.
 
 Why the sampling amplifies: fix which row is in which shard and the critics' private seeds, neither of which depends on
 what the rows contain. Then at every step a critic is a function of its own rows and of earlier releases, since all
@@ -25,10 +29,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from ..errors import BudgetError
 from ..rng import torch_secret
-from .accounting.events import Event, PublicOrderGaussian
+from .accounting.events import Event, Gaussian, PublicOrderGaussian
 from .clipping import factors
 from .exact.sums import norms
 from .noise import noised
@@ -105,6 +110,63 @@ class Shards:
             return Release([noised(whole, std, self.__releases.entropy) * unit])
 
         return torch.from_numpy(self.__releases.release(label, sensitivity, draw).arrays[0]).to(fakes)
+
+    def measure_votes(self, label: str, fakes: Tensor) -> Tensor:
+        """For each generated row, the noised number of shards whose critic takes it for real.
+
+        fakes: (rows, width), public. Returns (rows,). A shard without a row of a generated row's class gives half a
+        vote. One unit changes one shard, so each of the counts by at most one: L2 sensitivity sqrt(rows), and no more
+        for a patient of many rows. Raises BudgetError if the plan does not hold the measurement.
+        """
+        sensitivity = self.__of_all(label, math.sqrt(len(fakes)))
+
+        def draw(event: Event) -> Release:
+            halves = torch.stack([self.__halves(fake) for fake in fakes]).sum(1)
+            noisy = noised(halves.cpu().numpy(), 2 * event.multiplier * sensitivity, self.__releases.entropy)
+            return Release([noisy / 2])
+
+        return torch.from_numpy(self.__releases.release(label, sensitivity, draw).arrays[0]).to(fakes)
+
+    def measure_gradient_votes(self, label: str, fakes: Tensor, projection: Tensor, bound: float, bins: int) -> Tensor:
+        """For each generated row and direction, the noised numbers of shards by the slope of their critic along it.
+
+        fakes: (rows, width); projection: (width - classes, directions); both public. The gradient of minus a critic's
+        output, projected, is cut to `bound` and rounded to the nearest of `bins` evenly spaced numbers from -bound to
+        bound; a shard without a row of the class votes for the middle. Returns (rows, directions, bins). One unit
+        changes one shard, whose vote moves from one bin to another for each row and direction: L2 sensitivity
+        sqrt(2 rows directions). Raises BudgetError if the plan lacks it, or for a bound that is not positive.
+        """
+        if not bound > 0:
+            raise BudgetError("The clipping norm must be positive.")
+        sensitivity = self.__of_all(label, math.sqrt(2 * len(fakes) * projection.shape[1]))
+
+        def draw(event: Event) -> Release:
+            places = torch.stack([self.__slope_bins(fake, projection, bound, bins) for fake in fakes])
+            counts = functional.one_hot(places, bins).sum(1)
+            return Release([noised(counts.cpu().numpy(), event.multiplier * sensitivity, self.__releases.entropy)])
+
+        return torch.from_numpy(self.__releases.release(label, sensitivity, draw).arrays[0]).to(fakes)
+
+    def __of_all(self, label: str, sensitivity: float) -> float:
+        """The `sensitivity` of a measurement of all shards. Raises BudgetError where the plan charges that of one."""
+        if not isinstance(self.__releases.event(label), Gaussian):
+            raise BudgetError(
+                f"{label!r} reads every shard: it is planned as a plain Gaussian measurement or not at all."
+            )
+        return sensitivity
+
+    def __halves(self, fake: Tensor) -> Tensor:
+        """Each shard's vote on a generated row, (shards,), in halves: 2 for real, 1 without a row of its class."""
+        own = torch.arange(self._count, device=fake.device) * self._classes + fake[-self._classes :].argmax()
+        real = (self.__critics.of_each(own, fake[: -self._classes]) > 0).long()
+        return torch.where(self.__sizes[own] > 0, 2 * real, 1)
+
+    def __slope_bins(self, fake: Tensor, projection: Tensor, bound: float, bins: int) -> Tensor:
+        """The bin that each shard votes for, (shards, directions), of its critic's projected gradient at `fake`."""
+        own = torch.arange(self._count, device=fake.device) * self._classes + fake[-self._classes :].argmax()
+        slopes = self.__critics.generator_gradient(own, fake[: -self._classes].expand(self._count, -1)) @ projection
+        slopes = torch.where((self.__sizes[own] > 0)[:, None], slopes, 0.0).nan_to_num(0.0)
+        return ((slopes.clamp(-bound, bound) / bound + 1) / 2 * (bins - 1)).round().long()
 
     def __sample_shard(self) -> int:
         """Fresh and even, from the system's entropy: never seeded, never written down."""

@@ -129,6 +129,11 @@ def no_upstream_clipping(patch: Patch) -> None:
     patch.setattr(shards, "clipped", lambda rows, bound, joint: (10 * rows.double() / shards.unit_of(bound)).long())
 
 
+def halves_for_whole_votes(patch: Patch) -> None:
+    true = shards.Shards._Shards__halves  # type: ignore[attr-defined]
+    patch.setattr(shards.Shards, "_Shards__halves", lambda self, fake: 3 * true(self, fake))
+
+
 FAULTS: list[tuple[Callable[[Patch], None], list[str]]] = [
     (no_noise, ["marginals", "distances", "gradient sum", "norms below a bound"]),
     (no_noise, ["lot's gradient sum", "upstream gradient", "levels of a hierarchy", "kinds, levels and formats"]),
@@ -146,6 +151,8 @@ FAULTS: list[tuple[Callable[[Patch], None], list[str]]] = [
     (patients_join_lots_row_by_row, ["lot's gradient sum, patients"]),
     (one_shard_for_ever, ["upstream gradient"]),
     (upstream_sensitivity_of_one_row, ["upstream gradient", "upstream gradient in order"]),
+    (upstream_sensitivity_of_one_row, ["teachers' votes", "teachers' gradient votes"]),
+    (halves_for_whole_votes, ["teachers' votes"]),
     (no_upstream_clipping, ["upstream gradient, joint"]),
     (no_root_of_columns, ["kinds, levels and formats"]),
 ]

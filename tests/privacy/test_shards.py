@@ -347,7 +347,8 @@ def test_nothing_else_is_offered() -> None:
         with pytest.raises(TypeError):
             attempt(shards)
     assert not hasattr(shards, "__dict__")
-    assert {name for name in dir(shards) if not name.startswith("_")} == {"train", "measure_upstream_gradient"}
+    offered = {"train", "measure_upstream_gradient", "measure_votes", "measure_gradient_votes"}
+    assert {name for name in dir(shards) if not name.startswith("_")} == offered
 
 
 def test_no_text_of_it_contains_a_canary(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:

@@ -15,10 +15,19 @@ class LinearCritic:
     """Noised sums of the features of real rows by class, over all lots so far.
 
     `expected`: (classes,) clipped terms of each class in a lot, on average. `noise`: standard deviation of a sum.
+    `label`: of its measurement.
     """
 
-    def __init__(self, embed: Embedding, expected: Tensor, clip: float, microbatches: int | None, noise: float) -> None:
-        self.embed, self.expected, self.noise = embed, expected, noise
+    def __init__(
+        self,
+        embed: Embedding,
+        expected: Tensor,
+        clip: float,
+        microbatches: int | None,
+        noise: float,
+        label: str = CRITIC_GRADIENTS,
+    ) -> None:
+        self.embed, self.expected, self.noise, self._label = embed, expected, noise, label
         self._clip, self._microbatches = clip, microbatches
         self._weights = Mlp([len(expected) * embed.width, 1], bias=False).to(expected.device)
         self._total = torch.zeros(len(expected), embed.width, device=expected.device)
@@ -27,7 +36,7 @@ class LinearCritic:
     def measure(self, vault: Vault) -> None:
         """One noised lot. A real row's loss is minus the critic's output: its gradient is minus the row's features."""
         (gradient,) = vault.measure_gradient_sum(
-            CRITIC_GRADIENTS,
+            self._label,
             self._weights,
             lambda output: -output[:, 0],
             self.embed.by_class,

@@ -14,21 +14,18 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import Field
-from torch import Tensor
 
 from ...privacy.accounting.calibration import Plan, Query
-from ...privacy.networks import Mlp
-from ...privacy.vault import Codes, Vault
-from ...rng import numpy_stream, torch_stream
+from ...privacy.vault import Vault
+from ...rng import torch_stream
 from ...schema import Schema
 from ..protocol import Arrays, Progress
 from ..settings import Count, MethodConfig, Positive, Rate, Share
-from ..shared.adversarial import AveragedWeights
 from ..shared.labels import CLASSES, CRITIC_GRADIENTS, ONE_WAY
-from ..shared.marginals import cleaned, without_spurious_missing
 from .encoded_rows import EncodedRows, histogram_maps
+from .generator import class_shares, train_generator
+from .generator import generate as generate
 from .linear_critic import LinearCritic
 from .random_features import Embedding
 
@@ -61,14 +58,9 @@ class Config(MethodConfig):
 class DpCganSize:
     """Sizes of the networks and their training: they cost time, not privacy."""
 
-    latent: int = 16
-    width: int = 128
-    batch: int = 512
     steps: int = 700  # of the generator
     critic_steps: int = 4  # lots a generator step, until the planned lots are used up
     fall: int = 400  # last steps, over which Adam's rate falls to zero
-    step: float = 2e-3  # Adam
-    average: float = 0.99
 
 
 def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Query]:
@@ -100,71 +92,20 @@ def train(
     size = DpCganSize()
     counts = vault.measure_histograms(ONE_WAY, histogram_maps(schema))
     rows = EncodedRows.of(schema, counts, plan.rows)
-    prior = _class_shares(schema, rows, vault, plan)
+    prior = class_shares(schema, rows, vault, plan)
     stream = torch_stream(seed, "features")
     embed = Embedding(rows, config.features, config.phase, config.spread, config.clip, stream, device)
-    net = _generator(rows, size, torch_stream(seed, "init")).to(device)
-    list(net.parameters())[-1].data.copy_(rows.start_bias())
-    averaged = AveragedWeights(net, size.average)
-    adam = torch.optim.Adam(net.parameters(), size.step, betas=(0.5, 0.9))
-    latent = torch_stream(seed, "latent", device)
     lot = config.sampling_rate(plan.equivalent_rows) * plan.rows
     expected = torch.tensor(prior * config.terms(lot), dtype=torch.float32, device=device).clamp(min=1e-3)
     noise = plan.noise(CRITIC_GRADIENTS) * config.clip * (1 if config.microbatches is None else 2)
     critic = LinearCritic(embed, expected, config.clip, config.microbatches, noise)
-    for step in range(size.steps):
-        # Critic step: noised lots, until the planned ones are used up.
+
+    def critic_step(step: int) -> None:
+        """Noised lots, until the planned ones are used up."""
         for _ in range(min(size.critic_steps, config.lots - critic.lots)):
             critic.measure(vault)
-        # Generator step: Adam on the distance between class means, over all classes.
-        labels = torch.arange(size.batch, device=device) % len(prior)
-        fake = embed.clipped(rows.harden(_forward(net, labels, len(prior), size, latent), latent))
-        loss = critic.generator_loss(fake, labels)
-        for group in adam.param_groups:
-            group["lr"] = size.step * min(1.0, (size.steps - step) / size.fall)
-        adam.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        adam.step()
-        averaged.update()
-        progress(step + 1, size.steps)
-    tensors = {f"generator.{k}": t.cpu().numpy() for k, t in enumerate(averaged.values)}
+
+    net = train_generator(rows, critic, seed, size.steps, size.fall, critic_step, progress)
+    tensors = {f"generator.{k}": t.cpu().numpy() for k, t in enumerate(net)}
     tensors |= {f"histogram.{name}": count.astype(np.float32) for name, count in counts.items()}
     return {**tensors, "prior": prior.astype(np.float32)}
-
-
-def generate(tensors: Arrays, config: Config, schema: Schema, rows: int, count: int, seed: int | None) -> Codes:
-    """`count` synthetic rows as codes, (count, columns): classes by their noisy shares, then the generator."""
-    size = DpCganSize()
-    encoded = EncodedRows.of(schema, {n: tensors[f"histogram.{n}"].astype(np.float64) for n in schema.names}, rows)
-    net = _generator(encoded, size, torch_stream(0, "init"))
-    with torch.no_grad():
-        for k, p in enumerate(net.parameters()):
-            p.copy_(torch.from_numpy(tensors[f"generator.{k}"]))
-    rng, latent = numpy_stream(seed, "sample"), torch_stream(seed, "sample")
-    prior = tensors["prior"].astype(np.float64)
-    labels = rng.choice(len(prior), count, p=prior / prior.sum())
-    chunks = []
-    for chosen in np.array_split(labels, max(1, count // 65536)):
-        with torch.no_grad():
-            raw = _forward(net, torch.from_numpy(chosen), len(prior), size, latent)
-            chunks.append(encoded.decode(encoded.harden(raw, latent), chosen, rng))
-    return np.concatenate(chunks)
-
-
-def _class_shares(schema: Schema, rows: EncodedRows, vault: Vault, plan: Plan) -> NDArray[np.float64]:
-    """Noisy shares of the classes, (classes,)."""
-    target = schema.target or ""
-    (counts,) = vault.measure_histograms(CLASSES, {target: rows.condition}).values()
-    return cleaned(without_spurious_missing(counts, schema.columns.get(target), plan.noise(CLASSES)), plan.rows)
-
-
-def _generator(rows: EncodedRows, size: DpCganSize, stream: torch.Generator) -> Mlp:
-    wide = [size.latent + rows.condition.classes, size.width, size.width, rows.layout.width]
-    return Mlp(wide, "leaky_relu", stream)
-
-
-def _forward(net: Mlp, labels: Tensor, classes: int, size: DpCganSize, stream: torch.Generator) -> Tensor:
-    latent = torch.randn(len(labels), size.latent, generator=stream, device=labels.device)
-    hot = torch.nn.functional.one_hot(labels, classes).to(latent)
-    result: Tensor = net(torch.cat([latent, hot], 1))
-    return result
