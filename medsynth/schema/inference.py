@@ -35,6 +35,7 @@ FEW_DECIMALS = 0.05  # of the numbers above a band that may have decimals, noise
 APART = 2.0  # how many times farther from zero than the values a code of missing values lies, to be believed
 HALF_OCTAVE, HIDDEN_SHARE = 2**0.5, 0.03  # a cell of magnitudes; noise of one, as a part of the rows, that hides some
 NARROW = 4  # how many times narrower than a date's own bounds the days after another must be
+ISO = "%Y-%m-%d"  # the format of dates of which no form is clear
 OTHER = "other"  # the level of values that are no level
 
 
@@ -184,7 +185,7 @@ def day(counts: Floats, std: float, kind: ColumnKind, codes: Iterable[str]) -> C
     seconds = kind.seconds and last - first < YEARS_OF_SECONDS
     return Date(
         bounds=ends,
-        format=kind.form or "%Y-%m-%d",
+        format=kind.form or ISO,
         resolution=("second" if seconds else "minute") if timed else "day",
         missing=missing,
         unknown="missing" if missing else usual,
@@ -206,7 +207,7 @@ def dates_after(
     found: dict[tuple[str, str], Date] = {}
     for (one, two), known in counts.items():
         for first, second, days in ((one, two, known), (two, one, turned(known))):
-            date_after = _date_after(first, columns[first].column, columns[second].column, days, std, rows, rows_std)
+            date_after = _date_after(first, columns[first], columns[second], days, std, rows, rows_std)
             if date_after:
                 found[first, second] = date_after
     made = dict(columns)
@@ -221,17 +222,17 @@ def dates_after(
 
 
 def _date_after(
-    first: str, start: Column | None, own: Column | None, days: Floats, std: float, rows: int, rows_std: float
+    first: str, start: LearnedColumn, own: LearnedColumn, days: Floats, std: float, rows: int, rows_std: float
 ) -> Date | None:
     """A date as days after the column `first`; None where that does not show, is no narrower, or loses a time."""
-    ends = days_after(days, std, rows, rows_std)
-    if ends is None or not isinstance(own, Date) or not isinstance(start, Date) or own.resolution != "day":
+    ends, column, other = days_after(days, std, rows, rows_std), own.column, start.column
+    if ends is None or column is None or other is None or "%H" in own.kind.form:
         return None
-    if NARROW * (ends[1] - ends[0] + 1) > own.size or (start.missing and not own.missing):
+    if NARROW * (ends[1] - ends[0] + 1) > column.size or (other.missing and not column.missing):
         return None
     usual = min(max(round(typical(days[:MAGNITUDES])) - 1, ends[0]), ends[1])
-    unknown: int | Literal["missing"] = "missing" if own.missing else usual
-    return Date(bounds=ends, format=own.format, after=first, missing=own.missing, unknown=unknown)
+    unknown: int | Literal["missing"] = "missing" if column.missing else usual
+    return Date(bounds=ends, format=own.kind.form or ISO, after=first, missing=column.missing, unknown=unknown)
 
 
 def levels(

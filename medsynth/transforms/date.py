@@ -181,7 +181,8 @@ class Date(Quantity):
         own = np.where(codes >= self.size, np.nan, (codes.astype(np.float64) + self.units[0]) / self.per_day)
         if self.after is None:
             return own
-        return np.clip(own + np.floor(_days(related[self.after])), 1, date.max.toordinal())
+        start = np.floor(_days(related[self.after]))
+        return np.asarray(np.clip(own + start, 1, date.max.toordinal()), np.float64)
 
     def _texts(self, days: Floats) -> pd.Series:
         """Day numbers as texts in the column's format, missing ones empty."""

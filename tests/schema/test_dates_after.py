@@ -95,7 +95,8 @@ def test_one_row_is_no_range() -> None:
 
 def learned(**columns: Any) -> dict[str, LearnedColumn]:
     made = {name: {"bounds": YEARS, "unknown": YEARS[0]} | column for name, column in columns.items()}
-    return {name: LearnedColumn(kind=ColumnKind(cells="date"), column=Date(**column)) for name, column in made.items()}
+    dates = {name: Date(**column) for name, column in made.items()}
+    return {name: LearnedColumn(kind=ColumnKind(cells="date", form=c.format), column=c) for name, c in dates.items()}
 
 
 def afters(columns: dict[str, LearnedColumn], counts: Any) -> dict[str, str]:
