@@ -109,7 +109,7 @@ def test_figures_of_the_benchmark(extract: pd.DataFrame, schema: Schema, monkeyp
     assert hospital_extract.adults(cells)[0] == 0 and hospital_extract.adults(cells)[1] > 100
     gone = hospital_extract.missing(cells, schema)
     assert gone["lactate_mmol_l"].mean() > 0.5 and gone["bmi"].equals(extract["bmi"].iloc[:4000].isna())
-    assert hospital_extract.together(gone, gone) == {"one_alone": (0.0, ""), "both": (0.0, "")}
+    assert [gap for gap, _ in hospital_extract.together(gone, gone).values()] == [0.0, 0.0]
     other = gone.assign(height_cm=gone["height_cm"].to_numpy()[::-1])
     found = hospital_extract.together(gone, other)
     assert found["one_alone"][0] > 30 and found["both"][0] > 10 and "height_cm" in found["both"][1]
