@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 COLUMNS_READ = 3  # by a feature of the critic of triples
+MOMENTS_NOISE = 0.01  # of a second moment, as a share of the rows, beyond which it gets no budget
 MOST_MOMENTS = 16  # relations whose second moment is measured
 MOMENTS_FIRMNESS = 2.0  # how many times more firmly the generator is held to them than their noise asks
 MOST_PRODUCTS = 30_000  # by class, of the critic of pairs: of wider tables a random part of the columns is read
@@ -76,6 +77,10 @@ class Allocation:
         pairs = min((columns - 1) * (columns - 2) // 2, MOST_PRODUCTS)
         return (3.9 / epsilon + 0.12) / math.sqrt(self.critic_share) * math.sqrt(pairs) / rows
 
+    def moments_noise(self, rows: int, epsilon: float) -> float:
+        """The noise of one second moment, as a share of what all rows could add."""
+        return (3.9 / epsilon + 0.12) * math.sqrt(MOST_MOMENTS / self.moments_share) / rows
+
 
 def allocate(rows: int, columns: int, epsilon: float, *, few: int = 30, most: int = 300) -> Allocation:
     """A large table gets all two-way marginals, as finely as the noise allows; a small one a few coarse ones, or none.
@@ -97,4 +102,7 @@ def allocate(rows: int, columns: int, epsilon: float, *, few: int = 30, most: in
     coarse = Allocation(count=0, share=0.1, by_class=False, critic="pairs", critic_share=0.2, moments_share=0.08)
     count = min(coarse.affordable(rows, epsilon, 0.4), few, every) // coarse.rounds * coarse.rounds
     worth = every and coarse.critic_noise(rows, columns, epsilon) < CRITIC_NOISE
-    return replace(coarse if worth else replace(coarse, critic_share=0.0, moments_share=0.0), count=count)
+    if not worth:
+        return replace(coarse, count=count, critic_share=0.0, moments_share=0.0)
+    clear = coarse.moments_noise(rows, epsilon) < MOMENTS_NOISE
+    return replace(coarse, count=count, moments_share=coarse.moments_share if clear else 0.0)
