@@ -74,12 +74,20 @@ def norms(room: Vault) -> Any:
     return room.measure_norms_below("m", Mlp([2, 1], bias=False), of_real, features, torch.zeros(1, 2), GROUPS)
 
 
+def second_moments(room: Vault) -> Any:
+    """The diagonal, and what stands beside it times sqrt(2): the noise of each is that of one number."""
+    found = room.measure_second_moments("m", lambda codes: codes / 9.0, ("a", LEVELS), 2)
+    assert np.array_equal(found[:, 0, 1], found[:, 1, 0])
+    return np.concatenate([found[:, 0, 0], found[:, 1, 1], math.sqrt(2) * found[:, 0, 1]])
+
+
 CASES: dict[str, tuple[Callable[[Vault], Any], float]] = {
     "marginals": (marginals, CAP * math.sqrt(3)),
     "distances": (distances, CAP * math.sqrt(3)),
     "gradient sum": (gradients, CAP * BOUND),
     "pair gradients": (pairs, CAP * math.sqrt(2)),
     "norms below a bound": (norms, CAP * math.sqrt(2) / 2),
+    "second moments": (second_moments, CAP),
     "rows per patient": (lambda room: room.measure_rows_per_patient("m"), 1.0),
 }
 
