@@ -89,8 +89,8 @@ def test_points_given_bins_have_their_posterior() -> None:
     counts = np.bincount(points * 2 + labels, minlength=128)
     expected = rows * (chance / chance.sum()).ravel()
     large = expected > 5
-    both = [np.append(one[large], one[~large].sum()) for one in (counts, expected)]
-    assert stats.chisquare(*both).pvalue > 1e-4
+    seen, due = (np.append(one[large], one[~large].sum()).astype(np.float64) for one in (counts, expected))
+    assert stats.chisquare(seen, due).pvalue > 1e-4
 
 
 def covariances(std: float, rows: Any = (5_000.0, 5_000.0)) -> tuple[Any, Covariances]:

@@ -65,7 +65,7 @@ def test_sums_are_those_of_every_row_by_itself(chunk: int, monkeypatch: pytest.M
     found = vault(codes)[0].measure_second_moments("m", features, GIVEN, WIDTH)
     assert np.array_equal(found, expected.astype(np.float64) * UNIT)
     alone = second_moments(codes, features, codes[:, 1], 3, WIDTH)
-    assert np.array_equal(symmetric(alone.diagonal * UNIT, alone.above * UNIT), found)
+    assert np.array_equal(UNIT * symmetric(alone.diagonal.astype(np.float64), alone.above.astype(np.float64)), found)
 
 
 def moved(one: Any, other: Any) -> float:
