@@ -54,7 +54,7 @@ def test_it_holds_only_what_may_leave(content: Any) -> None:
     body = json.loads(json.loads(header[8 : 8 + length])["__metadata__"]["medsynth"])
     assert set(body) == set(artifact.FIELDS)
     kinds = {name.split(".")[0] for name in model.tensors}
-    assert kinds == {"generator", "latent", "base", "prior", "histogram", "place", "edges"}
+    assert kinds == {"residual", "base", "prior", "histogram", "place", "edges"}
     labels = {entry.label for entry in model.ledger.entries}
     assert labels == {
         "coarse one-way marginals",
@@ -63,6 +63,7 @@ def test_it_holds_only_what_may_leave(content: Any) -> None:
         "class-by-bin marginals",
         "re-measured class marginals",
         "critic gradient sum",
+        "second moments",
     }
 
 

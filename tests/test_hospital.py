@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import medsynth
 from medsynth.io.table import from_frame
+from medsynth.report.data.columns import cells_of
 from medsynth.report.data.tables import read
 from medsynth.report.sections.plausibility import plausibility
 from medsynth.schema import Schema
@@ -97,3 +98,18 @@ def test_a_frame_comes_back_in_its_dtypes(quick: None, extract: pd.DataFrame, sc
     kept = [name for name in frame if name not in ("lactate_mmol_l", "smoker")]
     assert drawn[kept].dtypes.astype(str).to_dict() == frame[kept].dtypes.astype(str).to_dict()
     assert (drawn["stay_days"] >= 0).all() and pd.api.types.is_datetime64_dtype(drawn["admitted"].dtype)
+
+
+def test_figures_of_the_benchmark(extract: pd.DataFrame, schema: Schema, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Real rows beside themselves, and beside rows whose heights are missing in other places."""
+    monkeypatch.syspath_prepend(Path(__file__).parent / "benchmarks")
+    import hospital_extract
+
+    cells = cells_of(extract.iloc[:4000])
+    assert hospital_extract.adults(cells)[0] == 0 and hospital_extract.adults(cells)[1] > 100
+    gone = hospital_extract.missing(cells, schema)
+    assert gone["lactate_mmol_l"].mean() > 0.5 and gone["bmi"].equals(extract["bmi"].iloc[:4000].isna())
+    assert [gap for gap, _ in hospital_extract.together(gone, gone).values()] == [0.0, 0.0]
+    other = gone.assign(height_cm=gone["height_cm"].to_numpy()[::-1])
+    found = hospital_extract.together(gone, other)
+    assert found["one_alone"][0] > 30 and found["both"][0] > 10 and "height_cm" in found["both"][1]

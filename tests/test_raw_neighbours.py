@@ -51,12 +51,13 @@ STRICT: dict[str, Any] = {
     "dose": {"kind": "continuous", "bounds": [0, 9], "decimals": 2},
     "ward": {"kind": "categorical", "levels": ["north", "south", "Zürich"]},
     "seen": {"kind": "date", "bounds": ["2020-01-01", "2021-12-31"]},
+    "left": {"kind": "date", "bounds": [0, 9], "after": "seen"},
     "at": {"kind": "date", "bounds": ["2020-01-01", "2021-12-31"], "resolution": "minute", "format": MINUTES},
     "smokes": {"kind": "binary", "levels": [False, True]},
     "sick": {"kind": "binary", "levels": ["no", "yes"]},
 }
 UNKNOWN: dict[str, Any] = {
-    "age": MISSING, "dose": MISSING, "seen": MISSING, "at": MISSING, "smokes": {"unknown": False},
+    "age": MISSING, "dose": MISSING, "seen": MISSING, "left": MISSING, "at": MISSING, "smokes": {"unknown": False},
     "sick": {"unknown": "no"}, "ward": {"unknown": "north"},
 }  # fmt: skip
 SCHEMAS = {
@@ -157,6 +158,7 @@ def rows() -> dict[str, list[Any]]:
         "dose": np.round(draw.uniform(0.1, 8, ROWS), 2).tolist(),
         "ward": draw.choice(["north", "south", "Zürich"], ROWS).tolist(),
         "seen": [f"2020-{k % 12 + 1:02}-{k % 28 + 1:02}" for k in range(ROWS)],
+        "left": [f"2020-{k % 12 + 1:02}-{k % 28 + 1 + k % 3:02}" for k in range(ROWS)],
         "at": [f"2020-{k % 12 + 1:02}-{k % 28 + 1:02} {k % 24:02}:{k % 60:02}" for k in range(1, ROWS + 1)],
         "smokes": draw.choice([False, True], ROWS).tolist(),
         "sick": draw.choice(["no", "yes"], ROWS).tolist(),
@@ -310,11 +312,12 @@ def test_the_table_was_learned_and_not_given_up(fixed: FixedReleases, tmp_path: 
         pd.DataFrame(rows()), epsilon=EPSILON, target="sick", method="independent", notice=list[str]().append
     )
     kinds = {name: column.kind for name, column in model.schema.columns.items()}
-    assert kinds == {"age": "count", "dose": "continuous", "ward": "categorical", "seen": "date", "at": "date",
-                     "smokes": "binary", "sick": "binary"}  # fmt: skip
-    codes = np.zeros((3, 7), np.int32)
+    assert kinds == {"age": "count", "dose": "continuous", "ward": "categorical", "seen": "date", "left": "date",
+                     "at": "date", "smokes": "binary", "sick": "binary"}  # fmt: skip
+    assert model.schema.columns["left"].depends_on == ("seen",)
+    codes = np.zeros((3, 8), np.int32)
     drawn = decode(codes, model.schema)
-    frame = pd.DataFrame(rows()).astype({"seen": "datetime64[ns]", "at": "datetime64[ns]"})
+    frame = pd.DataFrame(rows()).astype({"seen": "datetime64[ns]", "left": "datetime64[ns]", "at": "datetime64[ns]"})
     assert drawn.dtypes.to_dict() == frame.dtypes.to_dict() and not drawn.isna().any().any()
 
 

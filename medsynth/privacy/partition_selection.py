@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple, NoReturn
 
 import numpy as np
@@ -19,7 +20,7 @@ from ..errors import BudgetError
 from ..io.table import Table, is_number
 from ..schema import Identifier, Schema, inference, magnitudes
 from ..schema.cells import WORDS, CellKinds, is_code_of_a_number, level_of
-from ..schema.header import doubtful
+from ..schema.header import date_pairs, doubtful
 from ..schema.kinds import ColumnKind, clear_codes, column_kind
 from ..schema.learned import Learned, LearnedColumn
 from ..transforms.column import Column
@@ -191,22 +192,27 @@ class RawTable:
         """Magnitudes of numbers, and their decimals where columns have some; years of dates; codes of missing values;
         in one release.
 
-        A row adds one to one cell of each of k histograms: L2 sensitivity sqrt(k), times the most rows of a patient.
+        Beside them the days between two dates, of at most ten pairs. A row adds one to one cell of each of the k
+        histograms, those of pairs included: L2 sensitivity sqrt(k), times the most rows of a patient.
         """
         dates = [name for name in names if kinds[name].cells == "date"]
         decimal = [name for name in names if kinds[name].cells == "decimal"]
         numbers = [name for name in names if name not in dates]
         parts: list[tuple[Callable[[str, ColumnKind], Integers], list[str]]]
         parts = [(self.__magnitudes, numbers), (self.__decimals, decimal), (self.__years, dates)]
-        sensitivity = self._max_rows * math.sqrt(sum(len(some) for _, some in parts))
+        pairs = date_pairs([name for name in dates if name != target and not doubtful(name)])
+        sensitivity = self._max_rows * math.sqrt(sum(len(some) for _, some in parts) + len(pairs))
 
         def draw(event: Event) -> Release:
             std = event.multiplier * sensitivity
             exact = [count(name, kinds[name]) for count, some in parts for name in some]
+            days = {name: self.__days(name, kinds[name]) for name in dict.fromkeys(chain(*pairs))}
+            exact += [self.__differences(days[first], days[second]) for first, second in pairs]
             return Release([noised(counts, std, self.__releases.entropy) for counts in exact])
 
         found = iter(self.__releases.release(FORMATS, sensitivity, draw).arrays)
         magnitudes, decimals, years = ({name: next(found) for name in some} for _, some in parts)
+        apart = {pair: next(found) for pair in pairs}
         std = self._std(FORMATS, sensitivity)
         columns, own = dict[str, LearnedColumn](), len(self._kinds.codes)
         for name, counts in (magnitudes | years).items():
@@ -220,7 +226,7 @@ class RawTable:
             else:
                 column = inference.number(known, std, decimals.get(name), kind, gaps | words, rows=self._rows)
             columns[name] = LearnedColumn(kind=kind, column=column, gaps=gaps | words, std=std)
-        return columns
+        return inference.dates_after(columns, apart, std, rows=self._rows, rows_std=self._rows_std)
 
     def _std(self, label: str, sensitivity: float) -> float:
         return self.__releases.event(label).multiplier * sensitivity
@@ -277,6 +283,15 @@ class RawTable:
         years = inference.year_cell(np.array([ordinal(text, kind.form) for text in texts], np.float64))
         cells = np.where(codes < len(self._kinds.codes), inference.YEARS + codes, years)
         return np.bincount(cells[place], minlength=inference.YEARS + len(self._kinds.codes))
+
+    def __days(self, name: str, kind: ColumnKind) -> Floats:
+        """Each row's day number, NaN for what is no date."""
+        place, texts, _ = self.__distinct(name)
+        return np.array([ordinal(text, kind.form) for text in texts], np.float64)[place]
+
+    def __differences(self, first: Floats, second: Floats) -> Integers:
+        """Exact counts of the days from one date to another; each row by its own two."""
+        return np.bincount(magnitudes.difference_cell(first, second), minlength=magnitudes.DIFFERENCES)
 
     def __repr__(self) -> str:
         return "RawTable(private rows)"

@@ -5,8 +5,11 @@ A name counts in lower case, without blanks and signs: `Patient-Nr.` is `patient
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+
+MOST_PAIRS = 10  # of columns of dates
 
 
 def _words(text: str) -> frozenset[str]:
@@ -70,3 +73,13 @@ def doubtful(name: str) -> bool:
 def free_texts(header: Iterable[str]) -> list[str]:
     """The columns that read like free text."""
     return [name for name in header if normalised(name) in FREE_TEXTS]
+
+
+def date_pairs(names: Sequence[str]) -> list[tuple[str, str]]:
+    """Pairs of columns of dates whose differences are counted: at most ten, those nearest in the header first.
+
+    >>> date_pairs(["born", "admitted", "discharged"])
+    [('born', 'admitted'), ('admitted', 'discharged'), ('born', 'discharged')]
+    """
+    pairs = itertools.combinations(range(len(names)), 2)
+    return [(names[a], names[b]) for a, b in sorted(pairs, key=lambda pair: (pair[1] - pair[0], pair))][:MOST_PAIRS]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import date
 from typing import Literal
 
@@ -18,7 +19,7 @@ from ..transforms.number import Continuous, Count
 from .cells import is_code_of_a_number
 from .kinds import CLEAR_STDS, ColumnKind, clear_stds
 from .learned import LearnedColumn
-from .magnitudes import believed, bounds, magnitude_cell, scale, typical
+from .magnitudes import MAGNITUDES, believed, bounds, days_after, magnitude_cell, scale, turned, typical
 
 Floats = NDArray[np.float64]
 MOST_DECIMALS, USUAL_DECIMALS = 8, 2  # digits after the point that are counted; kept where none of them is clear
@@ -33,6 +34,8 @@ BANDS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)  # sizes 
 FEW_DECIMALS = 0.05  # of the numbers above a band that may have decimals, noise included, where all are read as whole
 APART = 2.0  # how many times farther from zero than the values a code of missing values lies, to be believed
 HALF_OCTAVE, HIDDEN_SHARE = 2**0.5, 0.03  # a cell of magnitudes; noise of one, as a part of the rows, that hides some
+NARROW = 4  # how many times narrower than a date's own bounds the days after another must be
+ISO = "%Y-%m-%d"  # the format of dates of which no form is clear
 OTHER = "other"  # the level of values that are no level
 
 
@@ -159,7 +162,8 @@ def free_text(kind: ColumnKind) -> LearnedColumn:
 def day(counts: Floats, std: float, kind: ColumnKind, codes: Iterable[str]) -> Column:
     """A Date column by noisy counts of its years: from a year before the first clear one to a year after the last.
 
-    Decades count where none of their years is clear alone: dates of birth are spread thinly.
+    Decades count where none of their years is clear alone, and those beside the first and last year: dates of birth are
+    spread thinly.
     """
     years, missing = counts[:-1], missing_of(code for code in codes if not is_code_of_a_number(code))
     limit = std * clear_stds(YEARS)
@@ -169,6 +173,11 @@ def day(counts: Floats, std: float, kind: ColumnKind, codes: Iterable[str]) -> C
         if not clear.intersection(decade) and years[start : start + 10].sum() > limit * math.sqrt(10):
             clear |= {decade[0], decade[-1]}
     first, last = (min(clear) - 1, max(clear) + 1) if clear else (0, len(years) - 1)
+    thin = CLEAR_STDS * std * math.sqrt(10)
+    while first > 0 and years[max(first - 10, 0) : first].sum() > thin:
+        first -= 10
+    while last < len(years) - 1 and years[last + 1 : last + 11].sum() > thin:
+        last += 10
     first, last = max(first, 0), min(last, len(years) - 1)
     ends = date(FIRST_YEAR + first, 1, 1), date(FIRST_YEAR + last, 12, 31)
     usual = date(FIRST_YEAR + min(max(int(years.argmax()), first), last), 7, 1)
@@ -176,11 +185,54 @@ def day(counts: Floats, std: float, kind: ColumnKind, codes: Iterable[str]) -> C
     seconds = kind.seconds and last - first < YEARS_OF_SECONDS
     return Date(
         bounds=ends,
-        format=kind.form or "%Y-%m-%d",
+        format=kind.form or ISO,
         resolution=("second" if seconds else "minute") if timed else "day",
         missing=missing,
         unknown="missing" if missing else usual,
     )
+
+
+def dates_after(
+    columns: Mapping[str, LearnedColumn],
+    counts: Mapping[tuple[str, str], Floats],
+    std: float,
+    *,
+    rows: int,
+    rows_std: float,
+) -> dict[str, LearnedColumn]:
+    """The columns, those dates as days after another that noisy counts of differences clearly show to be such.
+
+    A date that others come after comes after none itself: the one with most of them goes first, of equals the first.
+    """
+    found: dict[tuple[str, str], Date] = {}
+    for (one, two), known in counts.items():
+        for first, second, days in ((one, two, known), (two, one, turned(known))):
+            date_after = _date_after(first, columns[first], columns[second], days, std, rows, rows_std)
+            if date_after:
+                found[first, second] = date_after
+    made = dict(columns)
+    while found:
+        starts = [first for first, _ in found]
+        start = max(starts, key=starts.count)
+        done = {second: column for (first, second), column in found.items() if first == start}
+        made |= {second: replace(made[second], column=column) for second, column in done.items()}
+        done_names = {start, *done}
+        found = {pair: column for pair, column in found.items() if not done_names.intersection(pair)}
+    return made
+
+
+def _date_after(
+    first: str, start: LearnedColumn, own: LearnedColumn, days: Floats, std: float, rows: int, rows_std: float
+) -> Date | None:
+    """A date as days after the column `first`; None where that does not show, is no narrower, or loses a time."""
+    ends, column, other = days_after(days, std, rows, rows_std), own.column, start.column
+    if ends is None or column is None or other is None or "%H" in own.kind.form:
+        return None
+    if NARROW * (ends[1] - ends[0] + 1) > column.size or (other.missing and not column.missing):
+        return None
+    usual = min(max(round(typical(days[:MAGNITUDES])) - 1, ends[0]), ends[1])
+    unknown: int | Literal["missing"] = "missing" if column.missing else usual
+    return Date(bounds=ends, format=own.kind.form or ISO, after=first, missing=column.missing, unknown=unknown)
 
 
 def levels(

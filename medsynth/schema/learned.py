@@ -64,6 +64,8 @@ class Learned:
         if gaps := {name: c.gaps for name, c in self.columns.items() if self.schema.columns[name].missing}:
             each = (f"{name} ({_codes(self.schema.columns[name], codes, rows)})" for name, codes in gaps.items())
             found.append(f"Missing values in {_listed(each)}.")
+        if after := [f"{name} after {c.depends_on[0]}" for name, c in self.schema.columns.items() if c.depends_on]:
+            found.append(f"Modelled as days after another date: {_listed(after)}.")
         found.append(
             "No missing value clearly shows in the other columns, and none is invented there."
             if gaps else "No missing value clearly shows in any column, and none is invented."

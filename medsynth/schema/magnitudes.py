@@ -19,6 +19,11 @@ LOG_RATIO = 30.0  # a positive column whose 10 % and 90 % quantiles differ by mo
 UNSURE_SHARE, OCTAVE = 0.1, 2  # noise of a range, as a part of its rows, at which it is widened by so many cells
 NEGATIVE_ODDS = math.log(100)  # against a column of which a part lies below zero, before any row is counted
 PROBABLE_STDS = 2.0  # standard deviations of its noise that a cell beside a clear one must exceed
+DIFFERENCES = MAGNITUDES + 2  # of two dates: negative, the same day or positive, neither date, the first, the second
+TRIMMED = 0.005  # of the clear rows at either end of the differences that a range may leave out
+SAME_DAY = 1 - int(HALF_OCTAVES[0])  # the cell of the same day, counted from that of zero
+WIDE = 6  # cells: a range of more starts at the same day
+ELSEWHERE = 0.1  # of the range's rows that there may be outside of it, noise included
 
 
 def magnitude_cell(values: Floats) -> NDArray[np.int64]:
@@ -107,3 +112,49 @@ def typical(counts: Floats) -> float:
     if cell == middle:
         return 0.0
     return float(math.copysign(2.0 ** ((HALF_OCTAVES[abs(cell - middle) - 1] + 0.5) / 2), cell - middle))
+
+
+def difference_cell(first: Floats, second: Floats) -> NDArray[np.int64]:
+    """The public cell of the days from one date to another, each a day number or NaN. Shape as given.
+
+    Days are counted from one, as the same day is: so no cell between zero and one is empty. Where a date is gone, the
+    last three cells say which is there: none, the first, the second.
+    """
+    days = np.floor(second) - np.floor(first)
+    cells = magnitude_cell(days + np.where(days < 0, -1, 1))
+    one, other = np.isfinite(first), np.isfinite(second)
+    return np.where(one & ~other, MAGNITUDES, np.where(other & ~one, MAGNITUDES + 1, cells))
+
+
+def turned(counts: Floats) -> Floats:
+    """Counts of differences in the other direction: from the second date to the first."""
+    found, middle = counts.copy(), len(HALF_OCTAVES)
+    found[: 2 * middle + 1] = counts[2 * middle :: -1]
+    same = [middle - SAME_DAY, middle + SAME_DAY]
+    found[same] = counts[same]  # the same day stays among those after
+    found[-2:] = counts[:-3:-1]
+    return found
+
+
+def days_after(counts: Floats, std: float, rows: int, rows_std: float) -> tuple[int, int] | None:
+    """The range of days by which the second date comes after the first, by noisy counts of their differences.
+
+    None unless the counts clearly show that in nearly all of the rows it does, or that it is missing there. `rows` is
+    the public row count, or a noisy one with errors of `rows_std`: what is left of it lies elsewhere, and no count of
+    the many cells there adds its noise.
+    """
+    middle = len(HALF_OCTAVES)
+    share = np.cumsum(believed(counts[: MAGNITUDES - 1], std, clear_stds(MAGNITUDES)))
+    low, high = (int(cell) for cell in np.searchsorted(share, [TRIMMED * share[-1], (1 - TRIMMED) * share[-1]]))
+    if share[-1] <= 0 or low <= middle:
+        return None
+    # Tails are too thin to rise above the noise: a cell more above, and below from the same day, or from somewhat less.
+    low, high = max(low - 1, middle + SAME_DAY), min(high + 1, MAGNITUDES - 2)
+    low = low if high - low < WIDE else middle + SAME_DAY
+    first, last = _edge(low, upper=False), _edge(high, upper=True)
+    inside = float(counts[low : high + 1].sum())
+    elsewhere = rows - inside - float(counts[MAGNITUDES - 1 : MAGNITUDES + 1].sum())
+    noise = math.hypot(std * math.sqrt(high - low + 3), rows_std)
+    if elsewhere + CLEAR_STDS * noise > ELSEWHERE * inside:
+        return None
+    return math.floor(first) - 1, math.ceil(last) - 1

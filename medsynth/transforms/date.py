@@ -23,7 +23,8 @@ class Date(Quantity):
     """A calendar day, between two public days; or, with `after`, so many days after the date column of that name.
 
     `format` is that of the cells, in the codes of strptime. `bounds` are days as YYYY-MM-DD, or whole numbers of days
-    with `after`. Of `resolution` minute or second it is a timestamp, up to the end of the last day.
+    with `after`, from the day of the other date, which may be a timestamp. Of `resolution` minute or second it is a
+    timestamp, up to the end of the last day.
 
     >>> Date(bounds=("2020-01-01", "2020-12-31")).size
     366
@@ -106,16 +107,16 @@ class Date(Quantity):
         return float(np.floor(ordinal(text, self.format) * self.per_day + 1e-3))
 
     def read_rows(self, cells: pd.Series, related: Mapping[str, tuple[Column, pd.Series]]) -> tuple[Ints, Reading]:
-        """As every kind; with `after`, the days since the other date, missing where that one is."""
+        """As every kind; with `after`, the days since that of the other date, missing where that one is."""
         if self.after is None:
             return super().read_rows(cells, related)
         place, texts = pd.factorize(cells, use_na_sentinel=False)
         gaps, undeclared = self.missing_in(np.asarray(texts, dtype=object))
         anchor, starts = related[self.after]
-        own, start = _days(self.cell_values(cells)), _days(anchor.cell_values(starts))
+        own, start = _days(self.cell_values(cells)), np.floor(_days(anchor.cell_values(starts)))
         lost = ~np.isnan(own) & np.isnan(start)
         gaps = np.where(lost, 0 if self.gaps else -1, gaps[place])
-        undeclared = undeclared[place] | (lost & (self.gaps == 0))
+        undeclared = undeclared[place] | (lost & (self.gaps == 0) & (not self.reads_anything))
         read = self.coded((own - start)[(gaps < 0) & ~undeclared])
         return np.arange(len(cells)), self.joined(gaps, undeclared, read)
 
@@ -178,7 +179,10 @@ class Date(Quantity):
 
     def _absolute(self, codes: Codes, related: Mapping[str, Values]) -> Floats:
         own = np.where(codes >= self.size, np.nan, (codes.astype(np.float64) + self.units[0]) / self.per_day)
-        return own if self.after is None else np.clip(own + _days(related[self.after]), 1, date.max.toordinal())
+        if self.after is None:
+            return own
+        start = np.floor(_days(related[self.after]))
+        return np.asarray(np.clip(own + start, 1, date.max.toordinal()), np.float64)
 
     def _texts(self, days: Floats) -> pd.Series:
         """Day numbers as texts in the column's format, missing ones empty."""

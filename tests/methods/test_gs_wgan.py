@@ -43,13 +43,13 @@ def test_the_warm_start_moves_no_generator_and_every_step_moves_every_critic(mon
 
     def measured(cls: Any, *args: Any) -> Any:
         kept["setup"] = measure(*args)
-        kept["start"] = kept["setup"].mixture.base.clone()
+        kept["start"] = kept["setup"].generator.base.clone()
         return kept["setup"]
 
     def zero(self: Any, label: Any, fakes: Any, bound: Any, **options: Any) -> Any:
         weights.append([p.detach().clone() for p in self._Shards__critics.parameters])
         if len(weights) == 1:
-            assert torch.equal(kept["setup"].mixture.base, kept["start"])
+            assert torch.equal(kept["setup"].generator.base, kept["start"])
         kept["with rows"] = self._Shards__sizes > 0
         return 0 * upstream(self, label, fakes, bound, **options)
 

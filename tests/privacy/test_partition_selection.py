@@ -168,8 +168,11 @@ def test_fit_without_a_schema(frame: pd.DataFrame) -> None:
 
 
 def test_the_largest_change_over_neighbours_is_what_is_charged(frame: pd.DataFrame) -> None:
-    """Exact kinds and formats of a table, and of the table without one row: sqrt(k) apart, with equality."""
+    """Exact kinds and formats of a table, and of the table without one row: sqrt(k) apart, with equality. The days
+    between the two dates are a histogram too.
+    """
     small = frame.head(60).assign(day=[f"20{k % 20 + 10}-01-05" for k in range(60)])
+    small["later"] = [f"20{k % 20 + 10}-01-{k % 9 + 10}" for k in range(60)]
     found = []
     for table in (small, small.drop(index=9).reset_index(drop=True)):
         plan = make_plan(selection.queries(), epsilon=50.0, delta=1e-5, rows=60)

@@ -40,7 +40,8 @@ def visits(patients: int = 60) -> pd.DataFrame:
     frame = pd.DataFrame({
         "who": np.repeat(np.arange(patients), R), "ward": draw.choice(["a", "b"], rows),
         "stage": draw.choice([1, 2], rows), "dose": np.round(draw.uniform(0, 9, rows), 3),
-        "day": [f"20{k % 20 + 10}-01-05" for k in range(rows)], "sick": draw.choice(["no", "yes"], rows),
+        "day": [f"20{k % 20 + 10}-01-05" for k in range(rows)],
+        "later": [f"20{k % 20 + 10}-01-{k % 9 + 10}" for k in range(rows)], "sick": draw.choice(["no", "yes"], rows),
     })  # fmt: skip
     frame.iloc[-R:, 1:] = frame.iloc[0, 1:].to_list()
     return frame
@@ -57,7 +58,7 @@ def measured(frame: pd.DataFrame) -> tuple[Ledger, dict[str, Any]]:
 
 
 def test_the_worst_patient_changes_what_is_charged() -> None:
-    """With equality: all of the patient's rows add to the same counts, in each column."""
+    """With equality: all of the patient's rows add to the same counts, in each column and pair of dates."""
     (ledger, full), (without, less) = measured(visits()), measured(visits()[:-R])
     charged = {entry.label: entry.sensitivity for entry in ledger.entries}
     assert charged == {entry.label: entry.sensitivity for entry in without.entries}
@@ -66,12 +67,12 @@ def test_the_worst_patient_changes_what_is_charged() -> None:
         assert one.names == two.names
         change = np.linalg.norm(np.concatenate(one.arrays) - np.concatenate(two.arrays))
         assert change == pytest.approx(charged[query.label]), query.label
-    assert charged[selection.KINDS] == pytest.approx(R * np.sqrt(5)) and charged[selection.TARGET] == R
+    assert charged[selection.KINDS] == pytest.approx(R * np.sqrt(6)) and charged[selection.TARGET] == R
 
 
 @pytest.mark.statistical
 def test_the_noise_is_as_large_as_the_patient() -> None:
-    """The noise of the kinds of five columns by a Kolmogorov-Smirnov test. The seed is fixed."""
+    """The noise of the kinds of six columns by a Kolmogorov-Smirnov test. The seed is fixed."""
     frame, drawn = visits(), []
     units = PrivacyUnits(frame["who"].to_numpy(np.int64), R)
     plan = make_plan(selection.queries(), epsilon=3.0, delta=1e-5, rows=len(frame), max_rows=R)
@@ -80,7 +81,7 @@ def test_the_noise_is_as_large_as_the_patient() -> None:
         releases = Kept(plan.ledger("t"), SeededEntropy(seed))
         RawTable(from_frame(frame), len(frame), releases, KEYS, units).measure_schema("t", "sick")
         drawn.append(np.concatenate(releases.__dict__["taken"][selection.KINDS].arrays) - exact)
-    std = plan.events[selection.KINDS][0].multiplier * R * np.sqrt(5)
+    std = plan.events[selection.KINDS][0].multiplier * R * np.sqrt(6)
     assert stats.kstest(np.concatenate(drawn) / std, "norm").pvalue > 1e-4
 
 

@@ -15,6 +15,7 @@ from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.privacy.partition_selection import RawTable
 from medsynth.privacy.release import Release, Releases
 from medsynth.rng import SeededEntropy
+from medsynth.schema import magnitudes
 
 MULTIPLIER, RUNS = 0.5, 120
 
@@ -87,3 +88,18 @@ def test_histograms_of_formats_have_their_noise() -> None:
         parts.append(np.concatenate(found.arrays) - exact)
     noise = np.concatenate(parts)
     assert stats.kstest(noise[: 5 * len(parts[0])] / (MULTIPLIER * math.sqrt(6)), "norm").pvalue > 1e-4
+
+
+@pytest.mark.statistical
+def test_days_between_dates_have_their_noise() -> None:
+    """Three dates: a row is in the years of each and in the days between any two. Seeds are fixed."""
+    days = {name: [f"2020-01-{day:02}"] * 150 for name, day in (("a", 2), ("b", 4), ("c", 9))}
+    frame = pd.DataFrame(days | {"t": ["p", "q"] * 75})
+    parts = []
+    for found, sensitivity in released(frame, selection.FORMATS):
+        assert sensitivity == pytest.approx(math.sqrt(6)) and len(found.arrays) == 6
+        exact = [np.round(counts / 150) * 150 for counts in found.arrays[3:]]
+        assert [counts.sum() for counts in exact] == [150] * 3 and len(exact[0]) == magnitudes.DIFFERENCES
+        parts.append(np.concatenate(found.arrays[3:]) - np.concatenate(exact))
+    noise = np.concatenate(parts)
+    assert stats.kstest(noise / (MULTIPLIER * math.sqrt(6)), "norm").pvalue > 1e-4

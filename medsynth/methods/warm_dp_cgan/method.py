@@ -46,7 +46,9 @@ class Config(MethodConfig):
     remeasured_share: ShareOrNone = Field(default=0.15, description="share of the re-measured class marginals")
     selection_share: Share = Field(default=0.05, description="share of selecting two-way marginals")
     critic_share: ShareByRule = Field(default=None, description="share of the critic; by a rule on rows if not given")
-    moments_share: ShareByRule = Field(default=None, description="share of second moments; by a rule if not given")
+    moments_share: ShareByRule = Field(
+        default=None, description="share of second moments, beside a critic of pairs; by a rule if not given"
+    )
     candidates: Count = Field(default=100, description="pairs of columns compared in a round, drawn in public")
     pairs: int | None = Field(
         default=None, ge=0, description="two-way marginals measured; by a rule on rows if not given"
@@ -57,7 +59,9 @@ class Config(MethodConfig):
         found = allocate(rows, columns, epsilon, matrix=not self.pairs)
         if self.critic_share is not None:
             found = replace(found, critic_share=self.critic_share)
-        if self.moments_share is not None:
+        if not found.critic_share or found.critic != "pairs":  # which tells whose moments to measure
+            found = replace(found, moments_share=0.0)
+        elif self.moments_share is not None:
             found = replace(found, moments_share=self.moments_share)
         return found if self.pairs is None else replace(found, count=self.pairs // found.rounds * found.rounds)
 
