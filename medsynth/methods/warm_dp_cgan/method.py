@@ -56,7 +56,7 @@ class Config(MethodConfig):
 
     def allocation(self, rows: int, columns: int, epsilon: float) -> Allocation:
         """What is done about two-way marginals and the critic."""
-        found = allocate(rows, columns, epsilon, matrix=not self.pairs)
+        found = allocate(rows, columns, epsilon, matrix=not self.pairs and self.critic_share != 0)
         if self.critic_share is not None:
             found = replace(found, critic_share=self.critic_share)
         if not found.critic_share or found.critic != "pairs":  # which tells whose moments to measure
