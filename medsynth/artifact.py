@@ -29,7 +29,7 @@ from .transforms.conditions import Where
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT = 5
+FORMAT = 6
 MAX_BYTES = 1 << 30  # a file beyond this is no model of ours
 FIELDS: dict[str, type | UnionType] = {
     "format": int,

@@ -20,6 +20,7 @@ from ..rng import coins
 from .accounting.events import Event, SubsampledGaussian
 from .clipping import PRODUCT_BITS, SUM_BITS, Loss, clipped_gradient_sum, units
 from .contribution import PrivacyUnits, check_units
+from .exact.second_moments import ROOT_TWO, UNIT, second_moments, symmetric
 from .exact.sums import LongSum
 from .networks import Mlp
 from .noise import noised
@@ -103,8 +104,8 @@ class Vault:
         """Noisy L1 distances between contingency tables and public guesses of them, all in one release.
 
         A row changes one cell of each of the k tables by one, so each distance by at most one: L2 sensitivity sqrt(k),
-        times the most rows of a patient. Guesses are rounded to 2^-20.
-        Raises BudgetError if the plan does not hold the measurement, or for a guess that is no table of rows.
+        times the most rows of a patient. Guesses are rounded to 2^-20. Raises BudgetError if the plan does not hold the
+        measurement, or for a guess that is no table of rows.
         """
         sensitivity = self._max_rows * math.sqrt(len(tables))
         if not all(np.abs(guess).sum() < LARGEST_GUESS for guess in guesses.values()):
@@ -166,8 +167,7 @@ class Vault:
         Each row of the lot is paired with a row of the public `pool`, (pool, features), and a coefficient in [0, 1),
         both drawn here in secret: no public stream advances by the size of a lot. Sensitivity, with each group of
         parameters divided by its bound: sqrt(groups), times the most rows of a patient. The noise is added once, to
-        the sum.
-        Raises BudgetError if the plan does not hold another step.
+        the sum. Raises BudgetError if the plan does not hold another step.
         """
         sensitivity = self._max_rows * groups.sensitivity
 
@@ -185,6 +185,24 @@ class Vault:
         return tuple(
             torch.from_numpy(part).reshape(p.shape).to(p) for part, p in zip(parts, critic.parameters(), strict=True)
         )
+
+    def measure_second_moments(
+        self, label: str, features: Callable[[Codes], NDArray[np.float64]], given: tuple[str, CellMap], width: int
+    ) -> NDArray[np.float64]:
+        """Noisy sums of x x^T over the rows of each class, (classes, width, width), x clipped to norm one.
+
+        `features` is a public, row-by-row map from codes to x, (rows, width); `given`: the target and its classes. L2
+        sensitivity one (`exact/second_moments.py`), times a patient's rows. Raises BudgetError if the plan lacks it.
+        """
+        sensitivity, codes = float(self._max_rows), self.__codes
+
+        def draw(event: Event) -> Release:
+            labels = given[1].cell_of(column_of(codes, self._names, given[0]))
+            exact = second_moments(codes, features, labels, given[1].cells, width)
+            std = event.multiplier * sensitivity
+            return Release([self.__noised(exact.diagonal, std, UNIT), self.__noised(exact.above, std / ROOT_TWO, UNIT)])
+
+        return symmetric(*self.__releases.release(label, sensitivity, draw).arrays)
 
     def measure_norms_below(
         self,
@@ -263,8 +281,7 @@ class Vault:
         """The exact contingency table of some columns, (cells of the first, cells of the second, ...)."""
         shape = tuple(cells.cells for _, cells in axes)
         places = [cells.cell_of(column_of(self.__codes, self._names, name)) for name, cells in axes]
-        flat = np.ravel_multi_index(places, shape)
-        return np.bincount(flat, minlength=math.prod(shape)).reshape(shape)
+        return np.bincount(np.ravel_multi_index(places, shape), minlength=math.prod(shape)).reshape(shape)
 
     def __distance(self, axes: Axes, guess: NDArray[np.float64]) -> int:
         """The L1 distance of a contingency table to a public guess, in whole multiples of `DISTANCE_UNIT`."""

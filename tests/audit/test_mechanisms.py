@@ -135,9 +135,9 @@ def halves_for_whole_votes(patch: Patch) -> None:
 
 
 FAULTS: list[tuple[Callable[[Patch], None], list[str]]] = [
-    (no_noise, ["marginals", "distances", "gradient sum", "norms below a bound"]),
+    (no_noise, ["marginals", "distances", "second moments", "gradient sum", "norms below a bound"]),
     (no_noise, ["lot's gradient sum", "upstream gradient", "levels of a hierarchy", "kinds, levels and formats"]),
-    (halved_noise, ["marginals", "rows per patient", "gradient sum", "pair gradients in groups"]),
+    (halved_noise, ["marginals", "second moments", "rows per patient", "gradient sum", "pair gradients in groups"]),
     (halved_noise, ["lot's gradient sum", "upstream gradient", "kinds, levels and formats"]),
     (constant_noise, ["marginals", "gradient sum", "distances"]),
     (no_clipping, ["gradient sum", "gradient sum, patients"]),

@@ -21,7 +21,7 @@ from medsynth.transforms.conditions import parse
 def model() -> Any:
     schema = Schema.from_yaml(simulate.schema_text())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(warm_dp_cgan, "allocate", lambda *facts: replace(allocate(*facts), steps=150))
+        patch.setattr(warm_dp_cgan, "allocate", lambda *facts, matrix: replace(allocate(*facts), steps=150))
         patch.setattr(rng, "system_entropy", lambda: rng.SeededEntropy(0))
         return medsynth.fit(simulate.cohort(3000, 7), epsilon=20, schema=schema, rows=3000, seed=1)
 

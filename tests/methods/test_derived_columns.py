@@ -86,7 +86,7 @@ def test_inputs_of_a_rule_are_learned_together(monkeypatch: pytest.MonkeyPatch) 
     table["sum"], table["y"] = table["weight"] + table["height"], rng.integers(0, 2, 4000)
     schema = Schema.from_dict({**SCHEMA.to_dict(), "rules": list(SCHEMA.rules)})
     few = Allocation(count=0, critic_share=0.01, critic_features=8, steps=250)
-    monkeypatch.setattr(warm_dp_cgan, "allocate", lambda rows, columns, epsilon: few)
+    monkeypatch.setattr(warm_dp_cgan, "allocate", lambda rows, columns, epsilon, matrix: few)
     model = medsynth.fit(table, no_dp=True, schema=schema, rows=4000, seed=0)
     drawn = medsynth.sample(model, 4000, seed=0)
     alone = 1e4 * rng.permutation(table["weight"]) / table["height"] ** 2

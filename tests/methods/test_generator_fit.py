@@ -45,7 +45,7 @@ def moved(generator: Generator) -> Generator:
 def shares_of(generator: Generator) -> dict[str, Any]:
     """p(bin | point, class) of each column by the tensors that a model keeps: (points, classes, bins)."""
     base = {name: generator.base[:, span].double().numpy() for name, span in generator.spans.items()}
-    return Mixture.of(mixture_tensors(base, generator.residuals()), generator.names).shares
+    return dict(Mixture.of(mixture_tensors(base, generator.residuals()), generator.names).shares)
 
 
 def _pair(one: str, other: str) -> ColumnPair:

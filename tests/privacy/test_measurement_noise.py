@@ -74,12 +74,21 @@ def norms(room: Vault) -> Any:
     return room.measure_norms_below("m", Mlp([2, 1], bias=False), of_real, features, torch.zeros(1, 2), GROUPS)
 
 
+def second_moments(room: Vault) -> Any:
+    """The diagonal, and what stands beside it times sqrt(2): the noise of each is that of one number."""
+    found = room.measure_second_moments("m", lambda codes: np.tile(codes / 9.0, 3), ("a", LEVELS), 6)
+    assert np.array_equal(found, found.transpose(0, 2, 1))
+    ones, others = np.triu_indices(6)
+    return (found[:, ones, others] * np.where(ones == others, 1, math.sqrt(2))).ravel()
+
+
 CASES: dict[str, tuple[Callable[[Vault], Any], float]] = {
     "marginals": (marginals, CAP * math.sqrt(3)),
     "distances": (distances, CAP * math.sqrt(3)),
     "gradient sum": (gradients, CAP * BOUND),
     "pair gradients": (pairs, CAP * math.sqrt(2)),
     "norms below a bound": (norms, CAP * math.sqrt(2) / 2),
+    "second moments": (second_moments, CAP),
     "rows per patient": (lambda room: room.measure_rows_per_patient("m"), 1.0),
 }
 

@@ -1,4 +1,4 @@
-"""Counts on their worst neighbours: marginals, distances, rows per patient, levels of a hierarchy."""
+"""Counts on their worst neighbours: marginals, distances, second moments, rows per patient, levels of a hierarchy."""
 
 from __future__ import annotations
 
@@ -70,6 +70,13 @@ def _distances(vault: Vault) -> float:
     return sum(found.values()) / len(AXES) - OTHERS  # so many rows lie there without the target
 
 
+def _second_moments(vault: Vault) -> float:
+    """A target whose vector has norm one: what it adds to its class's matrix, in that direction."""
+    along = np.full(COLUMNS, COLUMNS**-0.5)
+    found = vault.measure_second_moments(LABEL, lambda codes: (codes == 2) * along, ("c0", CELLS), COLUMNS)
+    return float(along @ found[2] @ along)
+
+
 def _rows_per_patient(vault: Vault) -> float:
     return float(vault.measure_rows_per_patient(LABEL)[PATIENT_ROWS - 1])
 
@@ -104,6 +111,8 @@ COUNTS = (
          attack=of_vault(_marginals(PATIENT_ROWS), patient)),
     Case(name="distances", worst_case="one row that moves three distances the same way",
          attack=of_vault(_distances, single)),
+    Case(name="second moments", worst_case="one row more, whose vector has norm one",
+         attack=of_vault(_second_moments, single)),
     Case(name="rows per patient", worst_case="one patient more", max_rows=PATIENT_ROWS,
          attack=of_vault(_rows_per_patient, patient)),
     Case(name="levels of a hierarchy", worst_case="one row whose code is counted at every level", labels=LEVELS,

@@ -20,6 +20,7 @@ from .mixture import Mixture
 from .stratified import choose, uniforms
 
 FIXED_ROWS, FREE_ROWS = 8192, 65536  # rows drawn at once, with values of their own and without
+FIXED_CELLS = 1 << 24  # of rows with values of their own, points and classes, in memory at once
 NEGLIGIBLE_PROBABILITY = 1e-9  # a chance below this is taken for zero
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -116,7 +117,8 @@ def generate(
         chance = (chance > NEGLIGIBLE_PROBABILITY).astype(np.float64)
     rng = numpy_stream(seed, "sample")
     labels = choose(chance[None], np.zeros(count, np.int64), rng)
-    parts = np.array_split(np.arange(count), max(1, count // (FIXED_ROWS if fixed else FREE_ROWS)))
+    fixed_rows = max(1, min(FIXED_ROWS, FIXED_CELLS // weights.size))
+    parts = np.array_split(np.arange(count), max(1, count // (fixed_rows if fixed else FREE_ROWS)))
     if not fixed:
         return np.concatenate([sampler.draw(labels[part], weights, rng) for part in parts])
     some = [{name: codes[part] for name, codes in fixed.items()} for part in parts]

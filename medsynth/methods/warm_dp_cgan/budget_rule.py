@@ -13,6 +13,9 @@ MOST_MOMENTS = 16  # relations whose second moment is measured
 MOMENTS_FIRMNESS = 2.0  # how many times more firmly the generator is held to them than their noise asks
 MOST_PRODUCTS = 30_000  # by class, of the critic of pairs: of wider tables a random part of the columns is read
 CRITIC_NOISE = 0.08  # of a product of the critic of pairs, as a share of the rows, beyond which it gets no budget
+WIDE_COLUMNS = 100  # from which on a few two-way marginals say nothing of the table, and matrices may
+MATRIX_SHARE, MATRIX_NOISE = 0.45, 0.03  # of their noise's largest eigenvalue, as a part of the sum of a class's
+MOST_ENTRIES = 1 << 22  # of all matrices together: of wider tables a random part of the columns is read
 STEPS_PER_ROUND = 200  # of Adam, after each round but the last, or a third of the last one's where these are fewer
 FEWEST_POINTS, FEWEST_STEPS = 32, 300  # of a large table's generator
 MOST_CELLS = 1 << 22  # of the generator, points by classes by bins: beyond it memory and a step's time grow too large
@@ -25,7 +28,8 @@ class Allocation:
     """What a fit does about two-way marginals: `count` tables of `bins` by `bins`, for `share` of the privacy loss.
 
     `by_class`: whether each class has a table of its own. `critic_share`: for the gradient sum of a critic that reads
-    all pairs of columns, or random triples with so many `critic_features`. `moments_share`: for second moments.
+    all pairs of columns, random triples with so many `critic_features`, or a matrix of second moments by class, which
+    the generator follows without a fit. `moments_share`: for second moments.
     """
 
     count: int
@@ -33,7 +37,8 @@ class Allocation:
     bins: int = 8
     share: float = 0.25
     by_class: bool = True
-    critic: Literal["pairs", "triples"] = "triples"
+    remeasured: bool = True  # whether class-by-bin marginals are measured again
+    critic: Literal["pairs", "triples", "matrix"] = "triples"
     critic_share: float = 0.0
     moments_share: float = 0.0
     critic_features: int = 256
@@ -50,6 +55,7 @@ class Allocation:
     def columns_read(self, columns: int) -> int:
         """The most of so many columns beside the target that two-way marginals and the critic read."""
         critic = {"pairs": math.isqrt(2 * MOST_PRODUCTS) + 1, "triples": COLUMNS_READ * self.critic_features}
+        critic["matrix"] = 0  # nothing is fitted to it
         return min(columns, 2 * self.count + critic[self.critic] * bool(self.critic_share))
 
     def within_reach(self, classes: int, cells: Sequence[int]) -> Allocation:
@@ -81,13 +87,27 @@ class Allocation:
         """The noise of one second moment, as a share of what all rows could add."""
         return (3.9 / epsilon + 0.12) * math.sqrt(MOST_MOMENTS / self.moments_share) / rows
 
+    def matrix_noise(self, rows: int, columns: int, epsilon: float) -> float:
+        """The largest eigenvalue of the noise of a class's matrix, as a share of the sum of all of its eigenvalues.
 
-def allocate(rows: int, columns: int, epsilon: float, *, few: int = 30, most: int = 300) -> Allocation:
+        A symmetric matrix with noise of standard deviation s beside its diagonal has one of about 2 s sqrt(columns).
+        """
+        read = min(columns - 1, math.isqrt(2 * MOST_ENTRIES // ASSUMED_CLASSES))
+        return (3.9 / epsilon + 0.12) / math.sqrt(self.critic_share) * math.sqrt(2 * read) * ASSUMED_CLASSES / rows
+
+
+def allocate(
+    rows: int, columns: int, epsilon: float, *, few: int = 30, most: int = 300, matrix: bool = True
+) -> Allocation:
     """A large table gets all two-way marginals, as finely as the noise allows; a small one a few coarse ones, or none.
 
     A few selected ones may be noisy, for each was selected because its error is large. Many at once must be precise:
-    what they add to fidelity they would take from the classes (docs/methods/default.md has the figures).
+    what they add to fidelity they would take from the classes (docs/methods/default.md has the figures). Of a table of
+    hundreds of columns they are a small part: it gets matrices of second moments, unless `matrix` is false.
     """
+    low_rank = Allocation(count=0, critic="matrix", critic_share=MATRIX_SHARE, remeasured=False, latent_points=1024)
+    if matrix and columns > WIDE_COLUMNS and low_rank.matrix_noise(rows, columns, epsilon) < MATRIX_NOISE:
+        return low_rank
     every = (columns - 1) * (columns - 2) // 2
     for bins in (20, 16, 12) if every else ():
         wide = Allocation(

@@ -3,7 +3,8 @@
 1. Noisy histograms give bins, and values inside a bin. 2. Noisy class-by-bin marginals, re-measured more finely where a
 column separates the classes, are where the generator starts. 3. A critic's noisy gradient sum over all pairs of columns
 (large tables: over triples), then that of a critic of the strongest relations' second moments. 4. Noisy L1 errors
-select two-way marginals in rounds (after AIM, McKenna et al. 2022).
+select two-way marginals in rounds (after AIM, McKenna et al. 2022). A table of hundreds of columns gets, in place of 3
+and 4, a noisy matrix of second moments a class.
 """
 
 from __future__ import annotations
@@ -17,7 +18,18 @@ from ...privacy.accounting.calibration import Plan, Query
 from ...schema import Schema
 from ..protocol import Arrays, Progress
 from ..settings import Count, MethodConfig, Share, ShareByRule, ShareOrNone
-from ..shared.labels import BY_CLASS, COARSE, CRITIC_GRADIENTS, MOMENTS, ONE_WAY, REMEASURED, SELECTION, TWO_WAY, VALUES
+from ..shared.labels import (
+    BY_CLASS,
+    COARSE,
+    CRITIC_GRADIENTS,
+    MATRIX,
+    MOMENTS,
+    ONE_WAY,
+    REMEASURED,
+    SELECTION,
+    TWO_WAY,
+    VALUES,
+)
 from ..shared.sampler import generate as generate
 from .budget_rule import Allocation, allocate
 
@@ -44,7 +56,7 @@ class Config(MethodConfig):
 
     def allocation(self, rows: int, columns: int, epsilon: float) -> Allocation:
         """What is done about two-way marginals and the critic."""
-        found = allocate(rows, columns, epsilon)
+        found = allocate(rows, columns, epsilon, matrix=not self.pairs and self.critic_share != 0)
         if self.critic_share is not None:
             found = replace(found, critic_share=self.critic_share)
         if not found.critic_share or found.critic != "pairs":  # which tells whose moments to measure
@@ -58,15 +70,15 @@ def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Que
     """What a fit measures; without two-way marginals the class-by-bin ones take their shares."""
     plan = config.allocation(rows, columns, epsilon)
     shares = {COARSE: config.coarse_share, VALUES: config.values_share, ONE_WAY: config.histogram_share}
-    shares |= {REMEASURED: config.remeasured_share} if config.remeasured_share else {}
+    shares |= {REMEASURED: config.remeasured_share} if config.remeasured_share and plan.remeasured else {}
     if plan.count:
         shares |= {SELECTION: config.selection_share} if plan.rounds > 1 else {}
         shares |= {TWO_WAY: plan.share}
-    shares |= {CRITIC_GRADIENTS: plan.critic_share} if plan.critic_share else {}
+    shares |= {MATRIX if plan.critic == "matrix" else CRITIC_GRADIENTS: plan.critic_share} if plan.critic_share else {}
     shares |= {MOMENTS: plan.moments_share} if plan.moments_share else {}
     shares[BY_CLASS] = 1 - sum(shares.values())
     times = {SELECTION: plan.rounds, TWO_WAY: plan.rounds}
-    labels = (COARSE, VALUES, ONE_WAY, BY_CLASS, REMEASURED, CRITIC_GRADIENTS, MOMENTS, SELECTION, TWO_WAY)
+    labels = (COARSE, VALUES, ONE_WAY, BY_CLASS, REMEASURED, CRITIC_GRADIENTS, MATRIX, MOMENTS, SELECTION, TWO_WAY)
     return [
         Query(label=label, weight=(shares[label] / times.get(label, 1)) ** -0.5, times=times.get(label, 1))
         for label in labels
@@ -84,7 +96,8 @@ def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
     plan = config.allocation(rows, columns, epsilon)
     pairs = f"{plan.count} pairs of columns will be measured" if plan.count else "No pair of columns is measured"
     share = plan.critic_share
-    critic = f"the critic gets {share:.0%} of the privacy loss" if share else "no critic is trained"
+    what = "second moments by class get" if plan.critic == "matrix" else "the critic gets"
+    critic = f"{what} {share:.0%} of the privacy loss" if share else "no critic is trained"
     return [f"{pairs}, and {critic}: by a rule on rows, columns and epsilon (docs/methods/default.md)."]
 
 

@@ -15,15 +15,17 @@ from ..protocol import Arrays, Progress
 from ..shared.bins import MERGED_WIDE
 from ..shared.cuts import planned_bins
 from ..shared.decoder import decoder, decoder_tensors, grid_tensors
-from ..shared.labels import CRITIC_GRADIENTS, MOMENTS, SELECTION, TWO_WAY
-from ..shared.mixture import mixture_tensors
+from ..shared.labels import CRITIC_GRADIENTS, MATRIX, MOMENTS, SELECTION, TWO_WAY
+from ..shared.mixture import low_rank_tensors, mixture_tensors
 from .budget_rule import MOMENTS_FIRMNESS, MOST_MOMENTS, Allocation
 from .class_marginals import ClassMarginals
+from .critics.factors import latent_points, loadings
 from .critics.linear import FeatureSums, measure_features
+from .critics.matrix import MomentMatrix
 from .critics.moments import MomentCritic
 from .critics.pairs import PairCritic
 from .critics.triples import TripleCritic
-from .derived_columns import WIDE, ExpectedDerived, derived_columns
+from .derived_columns import WIDE, DerivedColumn, ExpectedDerived, derived_columns
 from .generator import Generator, smooth_functions
 from .generator_fit import fit
 from .method import Config
@@ -118,6 +120,33 @@ class _Fit:
             found.append(TwoWayMarginal(pair, before + beyond, std))
         return found
 
+    def low_rank(self, start: ClassMarginals) -> Arrays:
+        """The tensors of a latent variable and of the columns that follow it, by matrices of second moments."""
+        stream = torch_stream(self.seed, "matrix")
+        matrix = MomentMatrix(start.bins, start.base, self.columns, self.given, self.schema.names, stream)
+        found = loadings(matrix.measure(self.vault, MATRIX, self.plan.noise(MATRIX), start.totals))
+        points = latent_points(self.allocation.latent_points, found.shape[2], numpy_stream(self.seed, "latent"))
+        return low_rank_tensors({name: found[:, k] for k, name in enumerate(matrix.names)}, matrix.ordered, points)
+
+    def generator(
+        self, start: ClassMarginals, derived: dict[str, DerivedColumn], device: str, progress: Progress
+    ) -> Arrays:
+        """The tensors of a generator that is fitted to what the critics and two-way marginals say."""
+        self.allocation = self.allocation.within_reach(
+            self.given[1].cells, planned_bins(self.schema, self.allocation.column_bins)
+        )
+        base = {name: start.base[name] for name in self.columns}
+        functions = {
+            n: smooth_functions(start.bins[n].middles(MERGED_WIDE), base[n].shape[1], self.allocation.waves)
+            for n in base
+        }
+        points, stream = self.allocation.latent_points, torch_stream(self.seed, "init")
+        generator = Generator(base, functions, points, stream).to(device)
+        expected = ExpectedDerived(derived, start.bins, numpy_stream(self.seed, "derived"), generator.base.device)
+        if self.allocation.count or self.allocation.critic_share:
+            self.fit_in_rounds(generator, start, self.measure_features(generator, start), expected, progress)
+        return mixture_tensors(base, generator.residuals())
+
 
 def fitted(
     config: Config, schema: Schema, vault: Vault, plan: Plan, seed: int | None, device: str, progress: Progress
@@ -130,17 +159,12 @@ def fitted(
     run.given = (schema.target or "", condition)
     derived = derived_columns(schema, bins, allocation.column_bins, numpy_stream(seed, "derived"))
     start = ClassMarginals.measure(vault, plan, schema, run.given, bins, derived, numbers, allocation.column_bins)
-    run.allocation = allocation.within_reach(condition.cells, planned_bins(schema, allocation.column_bins))
-    base = {name: start.base[name] for name in run.columns}
-    functions = {
-        n: smooth_functions(start.bins[n].middles(MERGED_WIDE), base[n].shape[1], allocation.waves) for n in base
-    }
-    generator = Generator(base, functions, run.allocation.latent_points, torch_stream(seed, "init")).to(device)
-    expected = ExpectedDerived(derived, start.bins, numpy_stream(seed, "derived"), generator.base.device)
-    if allocation.count or allocation.critic_share:
-        run.fit_in_rounds(generator, start, run.measure_features(generator, start), expected, progress)
+    if MATRIX in plan.events:
+        columns = run.low_rank(start) | mixture_tensors({name: start.base[name] for name in run.columns}, {})
+    else:
+        columns = run.generator(start, derived, device, progress)
     progress(1, 1)
     prior = (start.totals / start.totals.sum()).astype(np.float32)
     shares = numbers.shares | {name: start.bins[name].shares for name in numbers.grids if name != schema.target}
     kept = decoder_tensors(shares, start.bins, run.columns) | grid_tensors(numbers.grids)
-    return {**mixture_tensors(base, generator.residuals()), **kept, "prior": prior}
+    return {**columns, **kept, "prior": prior}
