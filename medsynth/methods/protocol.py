@@ -31,9 +31,6 @@ class MethodModule(Protocol):
     def queries(self, config: Any, rows: int, columns: int, epsilon: float) -> list[Query]:
         """What a fit measures, each with its noise relative to the others'. It reads public numbers alone."""
 
-    def seconds(self, config: Any, rows: int) -> float:
-        """An estimate of a fit's seconds on one core of a laptop."""
-
     def notes(self, config: Any, rows: int, columns: int, epsilon: float) -> list[str]:
         """Notes on the plan, for a person, a sentence or two each."""
 

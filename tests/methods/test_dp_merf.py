@@ -83,7 +83,6 @@ def test_training_longer_costs_nothing(steps: int) -> None:
         plan.events
         == make_plan(dp_merf.queries(dp_merf.Config(), 3000, 4, 3.7), epsilon=3.7, delta=1e-5, rows=3000).events
     )
-    assert dp_merf.seconds(dp_merf.Config(steps=steps), 3000) > 3
 
 
 def test_the_length_scale_follows_no_row() -> None:

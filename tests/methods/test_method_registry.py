@@ -39,7 +39,7 @@ def test_every_module_follows_the_protocol(method: Any, preset: Any) -> None:
     module, facts = registry.module(method, preset), registry.METHODS[method]
     config = module.Config()
     assert all(query.weight > 0 for query in module.queries(config, 3000, 20, 3.7))
-    assert module.seconds(config, 3000) > 0 and isinstance(module.notes(config, 3000, 20, 3.7), list)
+    assert isinstance(module.notes(config, 3000, 20, 3.7), list)
     takes = {"where", "balance", "fixed"} if facts.conditional_sampling else set()
     assert {"where", "balance", "fixed"} & set(inspect.signature(module.generate).parameters) == takes
     assert ("public" in inspect.signature(module.train).parameters) == facts.public_rows

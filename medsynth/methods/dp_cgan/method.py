@@ -79,12 +79,6 @@ def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
     return []
 
 
-def seconds(config: Config, rows: int) -> float:
-    """An estimate of a fit's seconds on one core of a laptop."""
-    lot = config.sampling_rate(rows) * rows
-    return 3.0 + (0.001 + 2e-6 * lot) * config.lots + 0.004 * DpCganSize().steps
-
-
 def train(
     config: Config, schema: Schema, vault: Vault, plan: Plan, seed: int | None, device: str, progress: Progress
 ) -> Arrays:

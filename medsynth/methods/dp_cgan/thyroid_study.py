@@ -64,11 +64,6 @@ def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
     return []
 
 
-def seconds(config: Config, rows: int) -> float:
-    """An estimate of a fit's seconds on one core of a laptop."""
-    return 4.0 + 0.003 * config.steps
-
-
 class _Scaled:
     """Rows as the study encodes them: one number a column and the class as one-hot.
 

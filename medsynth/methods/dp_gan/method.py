@@ -72,11 +72,6 @@ def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
     return []
 
 
-def seconds(config: Config, rows: int) -> float:
-    """An estimate of a fit's seconds on one core of a laptop."""
-    return 3.0 + (0.015 + 1.5e-4 * config.sampling_rate(rows) * rows) * config.lots
-
-
 def train(
     config: Config, schema: Schema, vault: Vault, plan: Plan, seed: int | None, device: str, progress: Progress,
     public: Codes | None = None,

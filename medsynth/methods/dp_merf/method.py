@@ -54,11 +54,6 @@ def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
     return []
 
 
-def seconds(config: Config, rows: int) -> float:
-    """An estimate of a fit's seconds on one core of a laptop."""
-    return 3.0 + 2e-7 * config.features * rows + 0.005 * config.steps
-
-
 def train(
     config: Config, schema: Schema, vault: Vault, plan: Plan, seed: int | None, device: str, progress: Progress
 ) -> Arrays:

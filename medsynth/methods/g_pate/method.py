@@ -71,13 +71,6 @@ def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Que
     return [*start, Query(label=GRADIENT_VOTES, weight=math.sqrt(config.steps / rest), times=config.steps)]
 
 
-def seconds(config: Config, rows: int) -> float:
-    """An estimate of a fit's seconds on one core of a laptop."""
-    size = GPateSize()
-    steps = size.warm + size.teacher_steps * config.steps
-    return 4.0 + 2e-4 * config.shard_count(rows) * steps
-
-
 def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
     """Notes on the plan, for a person."""
     return [

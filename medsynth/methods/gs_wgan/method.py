@@ -83,12 +83,6 @@ def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Que
     return [*start, Query(label=GRADIENTS, weight=weight, times=times, shards=shards, public_order=config.public_order)]
 
 
-def seconds(config: Config, rows: int) -> float:
-    """An estimate of a fit's seconds on one core of a laptop."""
-    steps = config.steps + GsWganSize().warm
-    return 4.0 + 0.002 * config.measurements + 2e-4 * config.shard_count(rows) * steps
-
-
 def epsilon_against_server(config: Config, rows: int, columns: int, epsilon: float, delta: float = 1e-5) -> float:
     """Epsilon of the same measurements against those who see which shard is used, in a public order of the shards.
 

@@ -14,7 +14,7 @@ from ...privacy.accounting import accountant
 from ...privacy.accounting.events import PublicOrderGaussian
 from . import method as gs_wgan
 
-queries, seconds, train, generate = gs_wgan.queries, gs_wgan.seconds, gs_wgan.train, gs_wgan.generate
+queries, train, generate = gs_wgan.queries, gs_wgan.train, gs_wgan.generate
 PAPER_SETTINGS = {"shards": 1000, "noise": 1.07, "rows": 32, "steps": 20_000, "delta": 1e-5}
 
 

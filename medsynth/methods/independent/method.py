@@ -7,7 +7,7 @@ from pydantic import Field
 from ..settings import ShareByRule
 from ..warm_dp_cgan import method as warm
 
-queries, seconds, notes, train, generate = warm.queries, warm.seconds, warm.notes, warm.train, warm.generate
+queries, notes, train, generate = warm.queries, warm.notes, warm.train, warm.generate
 
 
 class Config(warm.Config):

@@ -71,11 +71,6 @@ def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
     return [f"The paper's formula prints epsilon {printed:.3g} here, at delta 1e-5. No finite epsilon holds."]
 
 
-def seconds(config: Config, rows: int) -> float:
-    """An estimate of a fit's seconds on one core of a laptop."""
-    return 3.0 + (0.012 + 1e-5 * config.sampling_rate(rows) * rows) * config.lots
-
-
 def released_loss(first: Tensor, second: Tensor, bound: float, noise: Tensor) -> Tensor:
     """The published loss of the generator: (rows,) losses of two batches and standard noise () to a number.
 

@@ -73,13 +73,6 @@ def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Que
     return [*start, Query(label=VOTES, weight=math.sqrt(config.rounds / rest), times=config.rounds)]
 
 
-def seconds(config: Config, rows: int) -> float:
-    """An estimate of a fit's seconds on one core of a laptop."""
-    size = PateGanSize()
-    steps = size.warm + size.teacher_steps * config.rounds
-    return 4.0 + 1e-4 * config.shard_count(rows) * steps + 0.2 * config.rounds
-
-
 def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
     """Notes on the plan, for a person."""
     return [

@@ -86,11 +86,6 @@ def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Que
     ]
 
 
-def seconds(config: Config, rows: int) -> float:
-    """An estimate of a fit's seconds on one core of a laptop."""
-    return 8.0 + 1.5e-3 * min(rows, 30_000) + 8e-5 * rows
-
-
 def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
     """Notes on the plan, for a person."""
     plan = config.allocation(rows, columns, epsilon)
