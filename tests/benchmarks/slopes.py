@@ -15,10 +15,10 @@ import itertools
 
 import numpy as np
 import pandas as pd
+from medsynth_sample_data import simulate
 
 import medsynth
 from medsynth.schema import Schema
-from sample_data import simulate
 
 TRUTH_ROWS, RELATIONS, DRAWN = 200_000, 10, 20_000
 

@@ -176,6 +176,7 @@ def test_a_fit_per_patient(method: str, quick: None, seeded_entropy: None, tmp_p
     assert abs(model.rows - visits()["patient"].value_counts().clip(upper=3).sum()) < 120
     labels = {e.label: e.sensitivity for e in again.ledger.entries}
     assert labels.pop("clipping quantiles", 1.5) == 1.5  # a row counts a half
+    assert labels.pop("teachers' votes", 2.0) == 2.0  # sqrt of four votes a round: a patient's rows are in one shard
     assert labels.pop("rows per patient") == 1.0 and min(labels.values()) >= 3 * 0.999
     drawn = medsynth.sample(again, 2000, seed=0)
     sizes = drawn["patient"].value_counts()

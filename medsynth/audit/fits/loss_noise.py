@@ -79,7 +79,7 @@ def audit_loss_noise(
 
 
 def _generator(schema: Schema, config: loss_noise.Config, plan: Plan, seed: int, present: bool) -> Arrays:
-    """The tensors of the generator's network that a fit releases. No noise but the published one is added."""
+    """What a released generator's network adds to each column. No noise but the published one is added."""
     codes = worst_case(schema)
     vaults = [
         Vault(rows, schema.names, Releases(plan.ledger(NoNoise.source), NoNoise()))
@@ -87,7 +87,7 @@ def _generator(schema: Schema, config: loss_noise.Config, plan: Plan, seed: int,
     ]
     train = registry.module(METHOD).train
     tensors = train(config, schema, _OnlyGradients(*vaults), plan, seed, "cpu", lambda done, total: None)
-    return {name: tensor for name, tensor in tensors.items() if name.startswith("generator.")}
+    return {name: tensor for name, tensor in tensors.items() if name.startswith("residual.")}
 
 
 def _distance(one: Arrays, other: Arrays) -> float:
