@@ -62,7 +62,7 @@ def test_a_row_has_norm_one_at_most_and_none_reads_another(pairs: PairCritic) ->
     found = critic.features(rows)
     assert found.shape == (3000, 3) and (found.double().norm(dim=1) <= 1 + 1e-6).all()
     assert torch.equal(critic.features(rows[7:8])[0], found[7])
-    most = {name: float(table.abs().max()) for name, table in critic._tables.items()}
+    most = {name: float(table.abs().max()) for name, table in critic.products.tables.items()}
     assert sum((most[one] * most[other]) ** 2 for (one, _), (other, _) in PAIRS) / len(PAIRS) <= 1 + 1e-6
 
 
@@ -107,7 +107,9 @@ def test_the_strongest_pairs_are_those_of_the_largest_products(pairs: PairCritic
     items = pairs.items()
     assert items[:4] == [("a", None)] * 4 and items[4] == ("a", 4) and items[-1] == ("d", 2)
     products = np.zeros((2, pairs.width))
-    names = [(items[i], items[j]) for i, j in zip(pairs._ones.tolist(), pairs._others.tolist(), strict=True)]
+    names = [
+        (items[i], items[j]) for i, j in zip(pairs.products.ones.tolist(), pairs.products.others.tolist(), strict=True)
+    ]
     for pair, size in (((("b", None), ("c", None)), 1.0), ((("a", 4), ("d", 0)), 5.0), ((("c", None), ("d", 1)), 3.0)):
         products[1, names.index(pair)] = size
     found = pairs.strongest(products, 5)

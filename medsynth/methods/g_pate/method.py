@@ -100,16 +100,12 @@ def train(
     classes, free = setup.classes, setup.width - setup.classes
     teachers = config.shard_count(plan.equivalent_rows)
     shards = vault.split_into_shards(teachers, setup.encode, classes, size.teacher)
-    labels_of_pool = torch.arange(classes, device=device).repeat_interleave(size.pool)
-    logits = (
-        setup.generator.base.requires_grad_()
-    )  # as in GS-WGAN: behind this noise the network would learn only noise
+    # As in GS-WGAN the logits are trained: behind this noise the network would learn only noise.
+    logits = setup.generator.base.requires_grad_()
     averaging = DualAveraging(logits, size.step * config.steps**-0.5, size.noise)
     for step in range(config.steps):
         for _ in range(size.teacher_steps if step else size.warm):
-            with torch.no_grad():
-                pool = setup.fakes(labels_of_pool, latent)
-            shards.train(pool.reshape(classes, size.pool, -1))
+            shards.train(setup.pool(size.pool, latent))
         labels = (torch.arange(config.batch, device=device) + step * config.batch) % classes
         fake = setup.fakes(labels, latent, relaxed=False)
         # Algorithm 2: project, round, vote; then the winners, projected back, in place of the gradient.
@@ -120,7 +116,4 @@ def train(
         averaging.add_gradient()
         averaging.step()
         progress(step + 1, config.steps)
-    logits.requires_grad_(False)
-    trained = logits.double().cpu().numpy()
-    setup.base = {name: trained[:, span] for name, span in setup.generator.spans.items()}
     return setup.tensors()

@@ -121,16 +121,13 @@ def train(
     latent = torch_stream(seed, "latent", device)
     classes, free = setup.classes, setup.width - setup.classes
     shards = vault.split_into_shards(config.shard_count(plan.equivalent_rows), setup.encode, classes, size.critic)
-    labels_of_pool = torch.arange(classes, device=device).repeat_interleave(size.pool)
     # The logits of bins given the class are trained: behind this noise the latent network would learn only noise.
     logits = setup.generator.base.requires_grad_()
     averaging = DualAveraging(logits, size.step * config.measurements**-0.5, size.threshold)
 
     def train_critics() -> None:
         """One step of every critic, on rows that the generator draws now, which are public."""
-        with torch.no_grad():
-            pool = setup.fakes(labels_of_pool, latent)
-        shards.train(pool.reshape(classes, size.pool, -1))
+        shards.train(setup.pool(size.pool, latent))
 
     for _ in range(size.warm):  # algorithm 1, warm start: nothing is measured, and the generator stays at its start
         train_critics()
@@ -145,7 +142,4 @@ def train(
             averaging.add_gradient()
         averaging.step()
         progress(step + 1, config.steps)
-    logits.requires_grad_(False)
-    trained = logits.double().cpu().numpy()
-    setup.base = {name: trained[:, span] for name, span in setup.generator.spans.items()}
     return setup.tensors()

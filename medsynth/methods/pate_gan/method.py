@@ -117,17 +117,13 @@ def train(
     count = config.shard_count(plan.equivalent_rows)
     shards = vault.split_into_shards(count, setup.encode, classes, size.teacher)
     student = Student(setup, size, seed)
-    logits = (
-        setup.generator.base.requires_grad_()
-    )  # as in GS-WGAN: behind this noise the network would learn only noise
+    # As in GS-WGAN the logits are trained: behind this noise the network would learn only noise.
+    logits = setup.generator.base.requires_grad_()
     averaging = DualAveraging(logits, size.step * config.rounds**-0.5, size.noise)
-    labels_of_pool = torch.arange(classes, device=device).repeat_interleave(size.pool)
     for number in range(config.rounds):
         # Algorithm 1, lines 4-10: every teacher on its own shard, against rows that all of them see.
         for _ in range(size.teacher_steps if number else size.warm):
-            with torch.no_grad():
-                pool = setup.fakes(labels_of_pool, latent)
-            shards.train(pool.reshape(classes, size.pool, -1))
+            shards.train(setup.pool(size.pool, latent))
         # Lines 11-18: noised votes on generated rows; the student learns from these.
         with torch.no_grad():
             rows = setup.fakes(torch.arange(config.votes, device=device) % classes, latent)
@@ -139,7 +135,4 @@ def train(
         averaging.add_gradient()
         averaging.step()
         progress(number + 1, config.rounds)
-    logits.requires_grad_(False)
-    trained = logits.double().cpu().numpy()
-    setup.base = {name: trained[:, span] for name, span in setup.generator.spans.items()}
     return setup.tensors()

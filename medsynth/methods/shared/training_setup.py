@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...privacy.accounting.calibration import Plan, Query
-from ...privacy.vault import Axes, CellMap, Codes, Vault
+from ...privacy.vault import Axes, CellMap, Codes, Vault, column_of
 from ...rng import torch_stream
 from ...schema import Schema
 from ..protocol import Arrays
@@ -52,7 +52,6 @@ class TrainingSetup:
     given: tuple[str, CellMap]
     prior: NDArray[np.float64]
     histograms: dict[str, NDArray[np.float64]]
-    base: dict[str, NDArray[np.float64]]
     generator: GeneratorNetwork
     device: str
 
@@ -81,7 +80,6 @@ class TrainingSetup:
             given=given,
             prior=cleaned(counts, plan.rows),
             histograms=histograms,
-            base=base,
             generator=GeneratorNetwork(base, LATENT_POINTS, torch_stream(seed, "init")).to(device),
             device=device,
         )
@@ -103,8 +101,7 @@ class TrainingSetup:
         for name, span in self.generator.spans.items():
             place = self.bins[name].cell_of(codes[:, self.order.index(name)])
             x[rows, torch.from_numpy(np.asarray(place, np.int64)) + span.start] = 1.0
-        target, cells = self.given
-        label = cells.cell_of(codes[:, self.order.index(target) if target else 0])
+        label = self.given[1].cell_of(column_of(codes, self.order, self.given[0]))
         x[rows, torch.from_numpy(np.asarray(label, np.int64)) + self.width - self.classes] = 1.0
         return x.to(self.device)
 
@@ -141,11 +138,16 @@ class TrainingSetup:
             parts.append(hard + soft - soft.detach())
         return torch.cat([*parts, functional.one_hot(labels, self.classes).to(own)], 1)
 
+    def pool(self, count: int, latent: torch.Generator) -> Tensor:
+        """`count` rows of each class as the generator draws them now, to train against: (classes, count, width)."""
+        labels = torch.arange(self.classes, device=self.device).repeat_interleave(count)
+        with torch.no_grad():
+            return self.fakes(labels, latent).reshape(self.classes, count, -1)
+
     def tensors(self) -> Arrays:
         """All that `sampler.generate` needs."""
-        kept = decoder_tensors(self.histograms, self.bins, list(self.base))
-        return {
-            **mixture_tensors(self.base, self.generator.residuals()),
-            **kept,
-            "prior": self.prior.astype(np.float32),
-        }
+        log_shares = self.generator.base.detach().double().cpu().numpy()
+        base = {name: log_shares[:, span] for name, span in self.generator.spans.items()}
+        mixture = mixture_tensors(base, self.generator.residuals())
+        kept = decoder_tensors(self.histograms, self.bins, list(base))
+        return {**mixture, **kept, "prior": self.prior.astype(np.float32)}

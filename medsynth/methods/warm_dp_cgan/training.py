@@ -61,10 +61,12 @@ class _Fit:
             triples = TripleCritic(start.bins, self.columns, self.given, self.schema.names, count, stream)
             return [measure_features(triples, self.vault, CRITIC_GRADIENTS, noise)]
         critic = PairCritic(start.bins, start.mass, self.columns, self.given, self.schema.names, stream)
-        sums = measure_features(critic, self.vault, CRITIC_GRADIENTS, noise).shrunk(generator, start.totals)
+        sums = measure_features(critic, self.vault, CRITIC_GRADIENTS, noise)
+        expected = sums.expected(generator, start.totals)
+        sums = sums.shrunk(expected)
         if MOMENTS not in self.plan.events:
             return [sums]
-        beyond = sums.totals.double().cpu().numpy() - sums.expected(generator, start.totals)
+        beyond = sums.totals.double().cpu().numpy() - expected
         moments = MomentCritic(critic, critic.strongest(beyond, MOST_MOMENTS))
         measured = measure_features(moments, self.vault, MOMENTS, self.plan.noise(MOMENTS))
         # The generator's prior draws every relation towards none. Slopes are to come back whole.

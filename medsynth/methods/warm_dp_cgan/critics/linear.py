@@ -54,15 +54,14 @@ class FeatureSums:
     totals: Tensor
     std: float
 
-    def shrunk(self, generator: Generator, rows: Floats) -> FeatureSums:
-        """With what they say beyond a generator's expectation freed from noise, class by class. `rows`: (classes,)."""
-        expected = self.expected(generator, rows)
+    def shrunk(self, expected: Floats) -> FeatureSums:
+        """With what they say beyond the `expected`, (classes, width), freed from noise, class by class."""
         beyond = self.totals.double().cpu().numpy() - expected
         found = expected + np.stack([shrunk(one, self.std) for one in beyond])
         return replace(self, totals=torch.tensor(found, dtype=torch.float32))
 
     def expected(self, generator: Generator, rows: Floats) -> Floats:
-        """What a generator expects of them, (classes, width)."""
+        """What a generator expects of them, (classes, width). `rows`: (classes,)."""
         part = generator.part(self.critic.columns_read)
         with torch.no_grad():
             return np.asarray(rows[:, None] * self.critic.expectation(part).of(part.by_bin()).double().cpu().numpy())

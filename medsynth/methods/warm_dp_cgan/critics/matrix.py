@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ....privacy.vault import CellMap, Codes, Vault
+from ....privacy.vault import CellMap, Codes, Vault, column_of
 from ...shared.bins import Bins
 from ...shared.mixture import normal_cuts
 from ..budget_rule import MOST_ENTRIES
@@ -69,7 +69,7 @@ class MomentMatrix:
     def features(self, codes: Codes) -> Floats:
         """(rows, columns): by tables; no row's depend on the rows beside it."""
         target, cells = self.given
-        labels = np.asarray(cells.cell_of(codes[:, self.order.index(target) if target else 0]), np.int64)
+        labels = np.asarray(cells.cell_of(column_of(codes, self.order, target)), np.int64)
         found = np.empty((len(codes), len(self.names)))
         for k, name in enumerate(self.names):
             place = self.bins[name].cell_of(codes[:, self.order.index(name)])

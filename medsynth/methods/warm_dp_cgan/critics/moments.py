@@ -20,7 +20,7 @@ from ....transforms.grid import scale_middles
 from ...shared.bins import Bins
 from ...shared.marginals import Condition
 from ..generator import Generator
-from .pairs import ExpectedProducts, Item, PairCritic
+from .pairs import ExpectedProducts, Item, PairCritic, Products
 
 Floats = NDArray[np.float64]
 CLIPPED, TRIMMED = 0.0025, 0.01  # shares of rows at either end: clipped, and left out of the standard deviation
@@ -58,34 +58,29 @@ class MomentCritic:
 
     def __init__(self, critic: PairCritic, pairs: Sequence[tuple[Item, Item]]) -> None:
         self.given: tuple[str, CellMap] = ("", Condition(None, None, np.empty(0), 1))
-        self.bins, self.order, self.pairs = critic.bins, critic.order, list(pairs)
         items = sorted({item for pair in pairs for item in pair}, key=repr)
-        places = torch.tensor([[items.index(item) for item in pair] for pair in pairs])
-        self._ones, self._others = places.T
-        self._scale = len(pairs) ** -0.5
-        self._tables = dict[str, Tensor]()
+        tables = dict[str, Tensor]()
         for name, feature in items:  # those of one column come one after the other
-            one = torch.tensor(standardised(self.bins[name])) if feature is None else critic.tables[name][:, feature]
-            before = [self._tables[name]] if name in self._tables else []
-            self._tables[name] = torch.cat([*before, one[:, None].float()], 1)
+            one = torch.tensor(standardised(critic.bins[name])) if feature is None else critic.tables[name][:, feature]
+            before = [tables[name]] if name in tables else []
+            tables[name] = torch.cat([*before, one[:, None].float()], 1)
+        ones, others = torch.tensor([[items.index(item) for item in pair] for pair in pairs]).T
+        self.products = Products(critic.bins, critic.order, tables, ones, others, len(pairs) ** -0.5)
 
     @property
     def columns_read(self) -> set[str]:
         """The names of the columns of its products."""
-        return set(self._tables)
+        return set(self.products.tables)
 
     @property
     def width(self) -> int:
         """How many products a row has."""
-        return len(self.pairs)
+        return len(self.products.ones)
 
     def features(self, codes: Codes) -> Tensor:
         """(rows, pairs): by tables, and one multiplication a number; no row's depend on the rows beside it."""
-        places = {n: np.asarray(self.bins[n].cell_of(codes[:, self.order.index(n)])) for n in self._tables}
-        each = torch.cat([self._tables[name][torch.from_numpy(place)] for name, place in places.items()], 1)
-        found: Tensor = each[:, self._ones] * each[:, self._others] * self._scale
-        return found
+        return self.products.of_rows(codes)
 
     def expectation(self, generator: Generator) -> ExpectedProducts:
         """The mean products as a function of the shares of a generator, which has all columns that are read."""
-        return ExpectedProducts.of_tables(self._tables, generator, self._ones, self._others, self._scale)
+        return self.products.expectation(generator)

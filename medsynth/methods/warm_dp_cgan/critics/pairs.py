@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ....privacy.vault import CellMap, Codes
+from ....privacy.vault import CellMap, Codes, column_of
 from ...shared.bins import MERGED_WIDE, Bins
 from ..budget_rule import MOST_PRODUCTS
 from ..generator import Generator
@@ -49,6 +49,39 @@ def column_features(bins: Bins, mass: Floats) -> Floats:
 Item = tuple[str, int | None]  # a column, and one of its features; None: the value of a number
 
 
+@dataclass(frozen=True, eq=False)
+class Products:
+    """Products of two features of a row, times `scale`.
+
+    `tables`: each column's features by bin, (bins, features), which stand beside one another; `ones` and `others`: the
+    places of the two that are multiplied. `bins` and `order`: of the columns, and the names of the codes' columns.
+    """
+
+    bins: Mapping[str, Bins]
+    order: tuple[str, ...]
+    tables: Mapping[str, Tensor]
+    ones: Tensor
+    others: Tensor
+    scale: float
+
+    def of_rows(self, codes: Codes) -> Tensor:
+        """(rows, products)."""
+        places = {name: np.asarray(self.bins[name].cell_of(codes[:, self.order.index(name)])) for name in self.tables}
+        each = torch.cat([self.tables[name][torch.from_numpy(place)] for name, place in places.items()], 1)
+        found: Tensor = each[:, self.ones] * each[:, self.others] * self.scale
+        return found
+
+    def expectation(self, generator: Generator) -> ExpectedProducts:
+        """The mean products as a function of the shares of a generator, which has the columns of all tables."""
+        device = generator.base.device
+        matrix = torch.zeros(sum(table.shape[1] for table in self.tables.values()), generator.base.shape[1])
+        first = 0
+        for name, table in self.tables.items():
+            matrix[first : first + table.shape[1], generator.spans[name]] = table.T
+            first += table.shape[1]
+        return ExpectedProducts(matrix.to(device), self.ones.to(device), self.others.to(device), self.scale)
+
+
 class PairCritic:
     """Products of the features of two columns, within the row's class.
 
@@ -68,8 +101,9 @@ class PairCritic:
         column = np.repeat(np.arange(len(self.names)), [self.tables[name].shape[1] for name in self.names])
         ones, others = np.triu_indices(len(column), 1)
         apart = column[ones] != column[others]
-        self._ones, self._others = torch.from_numpy(ones[apart]), torch.from_numpy(others[apart])
-        self._scale = max(1, len(self.names) * (len(self.names) - 1) // 2) ** -0.5
+        scale = max(1, len(self.names) * (len(self.names) - 1) // 2) ** -0.5
+        places = torch.from_numpy(ones[apart]), torch.from_numpy(others[apart])
+        self.products = Products(bins, self.order, self.tables, *places, scale)
 
     @property
     def columns_read(self) -> set[str]:
@@ -79,7 +113,7 @@ class PairCritic:
     @property
     def width(self) -> int:
         """How many products a row has, in its class's place."""
-        return len(self._ones)
+        return len(self.products.ones)
 
     def features(self, codes: Codes) -> Tensor:
         """(rows, classes * width): the products in the place of the row's own class, zero elsewhere.
@@ -87,18 +121,14 @@ class PairCritic:
         By tables, and one multiplication a number: no row's features depend on the rows beside it.
         """
         target, cells = self.given
-        labels = torch.from_numpy(
-            np.asarray(cells.cell_of(codes[:, self.order.index(target) if target else 0]), np.int64)
-        )
-        places = {name: np.asarray(self.bins[name].cell_of(codes[:, self.order.index(name)])) for name in self.names}
-        each = torch.cat([self.tables[name][torch.from_numpy(place)] for name, place in places.items()], 1)
+        labels = torch.from_numpy(np.asarray(cells.cell_of(column_of(codes, self.order, target)), np.int64))
         found = torch.zeros(len(codes), cells.cells, self.width)
-        found[torch.arange(len(codes)), labels] = each[:, self._ones] * each[:, self._others] * self._scale
+        found[torch.arange(len(codes)), labels] = self.products.of_rows(codes)
         return found.reshape(len(codes), -1)
 
     def expectation(self, generator: Generator) -> ExpectedProducts:
         """The mean products as a function of the shares of a generator, which has all columns that are read."""
-        return ExpectedProducts.of_tables(self.tables, generator, self._ones, self._others, self._scale)
+        return self.products.expectation(generator)
 
     def items(self) -> list[Item]:
         """What each feature tells of: the value of a number, or one level."""
@@ -115,7 +145,7 @@ class PairCritic:
         """
         items, sizes = self.items(), dict[tuple[Item, Item], float]()
         squares = np.square(products).sum(0).tolist()
-        for one, other, size in zip(self._ones.tolist(), self._others.tolist(), squares, strict=True):
+        for one, other, size in zip(self.products.ones.tolist(), self.products.others.tolist(), squares, strict=True):
             pair = items[one], items[other]
             sizes[pair] = sizes.get(pair, 0.0) + size
         ordered = sorted(sizes, key=sizes.__getitem__, reverse=True)
@@ -143,19 +173,6 @@ class ExpectedProducts:
     ones: Tensor
     others: Tensor
     scale: float
-
-    @classmethod
-    def of_tables(
-        cls, tables: Mapping[str, Tensor], generator: Generator, ones: Tensor, others: Tensor, scale: float
-    ) -> ExpectedProducts:
-        """By each column's features of its bins, (bins, features), and the places of the features multiplied."""
-        device = generator.base.device
-        matrix = torch.zeros(sum(table.shape[1] for table in tables.values()), generator.base.shape[1])
-        first = 0
-        for name, table in tables.items():
-            matrix[first : first + table.shape[1], generator.spans[name]] = table.T
-            first += table.shape[1]
-        return cls(matrix.to(device), ones.to(device), others.to(device), scale)
 
     def of(self, shares: Tensor) -> Tensor:
         """Of each class, (classes, width), from p(bin | point, class), (all bins, classes, points)."""

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ....privacy.vault import CellMap, Codes
+from ....privacy.vault import CellMap, Codes, column_of
 from ...shared.bins import Bins
 from ..budget_rule import COLUMNS_READ
 from ..generator import Generator
@@ -79,8 +79,7 @@ class TripleCritic:
         By sums of whole numbers and a table: no row's features depend on the rows beside it.
         """
         target, cells = self.given
-        column = codes[:, self.order.index(target) if target else 0]
-        labels = torch.from_numpy(np.asarray(cells.cell_of(column), np.int64))
+        labels = torch.from_numpy(np.asarray(cells.cell_of(column_of(codes, self.order, target)), np.int64))
         places = torch.zeros(len(codes), len(self.names), dtype=torch.int64)
         for j in np.unique(self.chosen).tolist():
             column = codes[:, self.order.index(self.names[j])]
