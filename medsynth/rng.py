@@ -57,8 +57,8 @@ class SeededEntropy:
         self._generator = np.random.Generator(np.random.Philox(seed))
 
     def bytes(self, count: int) -> bytes:
-        """`count` bytes that the seed repeats."""
-        return self._generator.bytes(count)
+        """`count` bytes that the seed repeats; in pieces of whole words, one of none included, they are the same."""
+        return self._generator.bytes(count) if count else b""
 
 
 def system_entropy() -> Entropy:

@@ -58,7 +58,7 @@ def test_it_meets_its_schema_and_keeps_its_rules(extract: pd.DataFrame, schema: 
     extract.to_csv(tmp_path / "h.csv", index=False)
     found = plausibility(schema, None, read(tmp_path / "h.csv").cells).rules
     between = [rule for rule in found if rule.column == "between columns"]
-    assert len(between) == 7 and all(rule.synthetic == 0 for rule in between)
+    assert len(between) == 8 and all(rule.synthetic == 0 for rule in between)
 
 
 @pytest.mark.statistical

@@ -14,7 +14,8 @@ import pytest
 import medsynth
 from medsynth import rng
 from medsynth.methods.registry import CLAIMING
-from medsynth.privacy import noise, partition_selection, shards, vault
+from medsynth.privacy import noise, partition_selection, shards
+from medsynth.privacy.queries import query
 from medsynth.sampling.pipeline import sample_csv
 from medsynth.schema import Schema
 from medsynth.schema.cells import CellKinds
@@ -42,7 +43,7 @@ def fixed_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def blind(monkeypatch: pytest.MonkeyPatch, fixed_entropy: None) -> None:
-    for module in (vault, shards):
+    for module in (query, shards):
         monkeypatch.setattr(
             module, "noised", lambda values, std, entropy: noise.noised(np.zeros_like(values), std, entropy)
         )

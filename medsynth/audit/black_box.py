@@ -12,8 +12,9 @@ import numpy as np
 
 from ..methods import registry
 from ..privacy.accounting.calibration import make_plan
+from ..privacy.queries.rows import Codes
 from ..privacy.release import Releases
-from ..privacy.vault import Codes, Vault
+from ..privacy.vault import Vault
 from ..rng import Entropy, system_entropy
 from ..schema import Schema
 from .finding import DELTA, Finding

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from ..privacy.contribution import PrivacyUnits, bound_contributions
 from ..privacy.partition_selection import Learning
 from ..rng import Entropy
 from ..schema import Identifier, Schema, bundled_for
-from ..schema.cells import MISSING_WORDS
+from ..schema.cells import MISSING_WORDS, moment
 from ..schema.header import free_texts, keys, person_keys
 from ..transforms.categorical import Categorical, without_levels
 from ..transforms.table_codec import check_header, encode
@@ -205,7 +205,8 @@ def learning_of(
             "Take the column out of the table; or draft a schema and declare what it is there (`kind: identifier` with "
             "`drop: true` leaves it out of the rows)."
         )
-    known = [name for name in header if name == unit or (name in keys(header) and name != target)]
+    named = set(keys(header))
+    known = [name for name in header if name == unit or (name in named and name != target)]
     most = None if unit is None else max_rows or DEFAULT_MAX_ROWS
     return Learning(na_values=na_values, keys={name: Identifier() for name in known}, unit=unit, max_rows=most)
 
@@ -280,4 +281,12 @@ def table_kinds(path: Path, encoding: str | None = None) -> dict[str, io_table.K
     """
     data = read_table(path, encoding)
     # A usual code of missing values says nothing about the other cells.
-    return io_table.dtypes(replace(data, cells=data.cells.mask(data.cells.isin(MISSING_WORDS), "")))
+    cells = data.cells.mask(data.cells.isin(MISSING_WORDS), "")
+    found = io_table.dtypes(replace(data, cells=cells))
+    dated = {name for name, kind in found.items() if kind == "text" and _all_dates(cells[name].unique())}
+    return {name: "date" if name in dated else kind for name, kind in found.items()}
+
+
+def _all_dates(texts: Iterable[str]) -> bool:
+    known = [text for text in texts if text]
+    return bool(known) and all(map(moment, known))

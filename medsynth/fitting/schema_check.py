@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +14,14 @@ from ..errors import SchemaError
 from ..io import table as io_table
 from ..schema import Column, Schema
 from ..schema.cells import CellKinds, is_code_of_a_number
-from ..schema.header import person_keys
+from ..schema.header import by_start, person_keys
+from ..schema.inference import NARROW
 from ..transforms.table_codec import column_values, encode
 from .private_table import choose_schema, patients, read_table
 
 KEY_SHARE, KEY_ROWS = 0.95, 20  # of a column's cells that differ from one another where it reads like a key
 MUCH_CLIPPED, LITTLE_USED = 0.05, 0.02  # of the cells beyond the bounds; of the bounds' width that cells take
+MIDDLE = (0.05, 0.95)  # of the rows: there a date comes after another, within far fewer days than its bounds have
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,11 +51,34 @@ def check_schema(path: Path, schema: Path | None, encoding: str | None = None) -
     remarks = [text for name in found.columns for text in _remarks(data, found, name)]
     if not problems:
         remarks += _broken_rules(data, found)
+        remarks += [
+            f"column {second!r}: nearly always some days after {first!r}. If that is what it means, declare `after: "
+            f"{first}`, with bounds in days: else the time between them is not learned"
+            for second, first in related_dates(data.cells, found).items()
+        ]
     if found.unit is None and (keys := person_keys(data.header)):
         remarks.append(
             f"column {keys[0]!r} reads like a person's key: if rows share persons, declare the keys unit and max_rows"
         )
     return SchemaCheck(schema=found, problems=tuple(problems), remarks=tuple(remarks))
+
+
+def related_dates(cells: pd.DataFrame, schema: Schema) -> dict[str, str]:
+    """The dates declared by themselves that lie shortly after another one, each with that one. Exact: PRIVATE."""
+    dates = {name: column for name, column in schema.columns.items() if column.dated and not column.depends_on}
+    days = {name: np.floor(column.cell_values(cells[name]).astype(np.float64)) for name, column in dates.items()}
+    starts = {name for column in schema.columns.values() for name in column.depends_on}
+    pairs = []
+    for first, second in itertools.permutations(dates, 2):
+        between = days[second] - days[first]
+        known = between[np.isfinite(between)]
+        timed = getattr(dates[second], "per_day", 1) > 1  # it would lose its time
+        if timed or second in starts or len(known) < KEY_ROWS:
+            continue
+        low, high = np.quantile(known, MIDDLE)
+        if low >= 0 and NARROW * (high - low + 1) <= dates[second].size:
+            pairs.append((first, second))
+    return by_start(pairs)
 
 
 def _read(data: io_table.Table, schema: Schema, name: str, column: Column) -> Iterator[tuple[str, str, int, int]]:

@@ -29,7 +29,8 @@ from .private_table import (
 )
 
 if TYPE_CHECKING:
-    from ..privacy.vault import Codes, Vault
+    from ..privacy.queries.rows import Codes
+    from ..privacy.vault import Vault
 
 
 def declared_or_measured_schema(private: PrivateTable, planned: PlannedFit, releases: Releases, rows: int) -> Schema:

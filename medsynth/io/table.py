@@ -18,7 +18,7 @@ from ..errors import TableError
 from . import formats, workbook
 from .written import Written, WrittenParquet, WrittenText
 
-Kind = Literal["int", "float", "text"]
+Kind = Literal["int", "float", "date", "text"]
 MISSING_TOKENS = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA>"})
 _INT = re.compile(r"[-+]?[0-9]{1,15}$")
 _WHOLE = re.compile(r"[-+]?([0-9]{1,15})(?:\.0*)?$")

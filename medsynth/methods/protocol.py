@@ -14,7 +14,7 @@ from ..privacy.accounting.calibration import Query
 from .settings import MethodConfig
 
 if TYPE_CHECKING:
-    from ..privacy.vault import Codes
+    from ..privacy.queries.rows import Codes
 
 Progress = Callable[[int, int], None]  # steps done, steps in all
 Arrays = dict[str, NDArray[np.float32]]

@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from ..errors import MedsynthError, UsageError
 
 Floats = NDArray[np.float64]
-FORMAT = 2  # of the file
+FORMAT = 3  # of the file
 APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
 RECORD_HEAD = struct.Struct("<Q32s")  # length and checksum of a record
 MAX_RECORD_BYTES = 1 << 32

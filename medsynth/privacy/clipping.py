@@ -181,40 +181,54 @@ def _record(critic: Mlp, loss: Loss, rows: Tensor) -> _Recorded:
     return _Recorded(inputs, grads, critic.layers[0].bias is not None)
 
 
-def clipped_gradient_sum(
-    critic: Mlp, loss: Loss, rows: Tensor, bound: float, groups: Tensor | None = None, group_count: int = 0
-) -> ClippedSum:
+def clipped_gradient_sum(critic: Mlp, loss: Loss, rows: Tensor, bound: float) -> ClippedSum:
     """The sum of per-row gradients of `loss(critic(rows))`, each clipped to `bound`, in whole numbers.
 
-    rows: (rows, features), cut at 128. With `groups`, (rows,) numbers below `group_count`, it is the sum over
-    groups of the clipped *mean* gradient of the group's rows. Returns one tensor a parameter, in the order of
-    `critic.parameters()`. Sensitivity: `bound` per row; twice that per group, since one row more can
-    reverse a clipped mean. Raises BudgetError unless `bound` is a positive number, and for more rows or parameters
-    than 64 bits hold.
+    rows: (rows, features), cut at 128. Returns one tensor a parameter, in the order of `critic.parameters()`.
+    Sensitivity: `bound` per row. Raises BudgetError unless `bound` is a positive number, and for more rows or
+    parameters than 64 bits hold.
     """
+    _check_sizes(critic, bound, len(rows))
+    recorded, unit = _record(critic, loss, rows), units(bound)[0]
+    bits = -math.frexp(unit)[1] + 1 - INPUT_BITS
+    return ClippedSum(recorded.weighted(factors(recorded.norms(), bound), bits), unit, bound)
+
+
+def _check_sizes(critic: Mlp, bound: float, rows: int) -> None:
     if not 0 < bound < math.inf:
         raise BudgetError("The clipping norm must be a positive number.")
-    if max(len(rows), group_count) > MOST_ROWS or sum(p.numel() for p in critic.parameters()) > MOST_PARAMETERS:
+    if rows > MOST_ROWS or sum(p.numel() for p in critic.parameters()) > MOST_PARAMETERS:
         raise BudgetError("The critic or its lot is too large for exact sums of gradients.")
-    recorded, unit = _record(critic, loss, rows), units(bound)[0]
-    if groups is None:
-        bits = -math.frexp(unit)[1] + 1 - INPUT_BITS
-        return ClippedSum(recorded.weighted(factors(recorded.norms(), bound), bits), unit, bound)
-    total = _clipped_means(recorded, groups, group_count, bound, unit)
+
+
+def gradients_of_groups(critic: Mlp, loss: Loss, rows: Tensor, groups: Tensor, count: int) -> Tensor:
+    """The summed gradients of each group's rows, not clipped: (count, parameters), in whole multiples of a public grid.
+
+    They add up, as the groups' sizes do, over parts of the rows. `clipped_means` clips. Raises BudgetError for more
+    rows or parameters than `clipped_gradient_sum` takes.
+    """
+    _check_sizes(critic, 1.0, max(len(rows), count))
+    recorded = _record(critic, loss, rows)
+    wide = sum(d.shape[1] * (a.shape[1] + recorded.bias) for a, d in zip(recorded.inputs, recorded.grads, strict=True))
+    step = max(1, CHUNK_NUMBERS // wide)
+    return torch.cat([recorded.of_groups(groups, k, min(step, count - k)) for k in range(0, count, step)])
+
+
+def clipped_means(critic: Mlp, gradients: Tensor, sizes: Tensor, bound: float) -> ClippedSum:
+    """The sum over groups of their mean gradients, each clipped to `bound` and rounded towards zero.
+
+    gradients: (groups, parameters), by `gradients_of_groups`; sizes: (groups,). One tensor a parameter. Sensitivity:
+    twice the bound, since one row more can reverse a clipped mean. Raises BudgetError as `clipped_gradient_sum`.
+    """
+    _check_sizes(critic, bound, len(gradients))
+    unit, (count, wide) = units(bound)[0], gradients.shape
+    total = torch.zeros(wide, dtype=torch.int64, device=gradients.device)
+    step = max(1, CHUNK_NUMBERS // wide)
+    for k in range(0, count, step):
+        some = slice(k, k + step)
+        means = gradients[some].double() / sizes[some, None].clamp(min=1).double()
+        whole = (means * (2.0 ** -(INPUT_BITS + GRADIENT_BITS) / unit)).round()
+        total += (whole * factors(sums.norms(whole) * unit, bound)[:, None]).trunc().long().sum(0)
     shapes = [p.shape for p in critic.parameters()]
     parts = torch.split(total, [shape.numel() for shape in shapes])
     return ClippedSum(tuple(p.reshape(shape) for p, shape in zip(parts, shapes, strict=True)), unit, 2 * bound)
-
-
-def _clipped_means(recorded: _Recorded, groups: Tensor, count: int, bound: float, unit: float) -> Tensor:
-    """The sum over groups of their mean gradients, each clipped and rounded towards zero: (parameters,)."""
-    sizes = torch.bincount(groups, minlength=count).clamp(min=1).double()
-    wide = sum(d.shape[1] * (a.shape[1] + recorded.bias) for a, d in zip(recorded.inputs, recorded.grads, strict=True))
-    total = torch.zeros(wide, dtype=torch.int64, device=sizes.device)
-    step = max(1, CHUNK_NUMBERS // wide)
-    for k in range(0, count, step):
-        some = min(step, count - k)
-        means = recorded.of_groups(groups, k, some).double() / sizes[k : k + some, None]
-        whole = (means * (2.0 ** -(INPUT_BITS + GRADIENT_BITS) / unit)).round()
-        total += (whole * factors(sums.norms(whole) * unit, bound)[:, None]).trunc().long().sum(0)
-    return total

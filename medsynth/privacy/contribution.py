@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -14,15 +15,25 @@ from ..rng import Entropy
 
 @dataclass(frozen=True)
 class PrivacyUnits:
-    """The patient of each row, (rows,), numbered from zero, and how many rows a patient may have at most."""
+    """The patient of each row, (rows,), numbered from zero, and how many rows a patient may have at most.
+
+    `of_all`: how many patients there are, where these are some of the rows alone.
+    """
 
     of_row: NDArray[np.int64]
     max_rows: int
+    of_all: int | None = None
 
-    @property
+    @cached_property
     def count(self) -> int:
         """How many patients there are."""
+        if self.of_all is not None:
+            return self.of_all
         return int(self.of_row.max()) + 1 if len(self.of_row) else 0
+
+    def of_rows(self, some: NDArray[np.bool_] | slice) -> PrivacyUnits:
+        """Those of some of the rows, under the same numbers: a patient may have rows beside these."""
+        return PrivacyUnits(self.of_row[some], self.max_rows, self.count)
 
 
 def check_units(units: PrivacyUnits | None, rows: int, max_rows: int | None) -> None:

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..transforms.categorical import Categorical
+from ..transforms.grid import Grid
 from ..transforms.hierarchies import Node, hierarchy
 from .accounting.calibration import Plan, Query
-
-Codes = NDArray[np.int32]
+from .queries.cells import Regrouped
+from .queries.rows import Codes
 
 LOSS_SHARE = 0.06  # of the privacy loss, over all levels
 THRESHOLD_STDS = 4.0  # standard deviations of its noise that a node's count must exceed
@@ -44,6 +45,12 @@ class NodeCells:
             return np.zeros(len(codes), np.int64)
         at = np.searchsorted(starts, codes, side="right") - 1
         return np.where((at >= 0) & (codes < stops[at]), at, len(self.nodes))
+
+    def plain(self) -> Regrouped:
+        """The same map without the nodes' names."""
+        ends = [end for node in self.nodes for end in (node.start, node.stop)]
+        edges = np.unique([0, *ends, np.iinfo(np.int32).max]).astype(np.int64)
+        return Regrouped(Grid(edges, 0), self.cell_of(edges[:-1].astype(np.int32)), self.cells)
 
 
 Measure = Callable[[str, Mapping[str, NodeCells]], Mapping[str, NDArray[np.float64]]]  # Vault.measure_histograms

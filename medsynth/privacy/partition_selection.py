@@ -119,7 +119,7 @@ class RawTable:
         columns = self._measure_formats(rest, kinds, levels, target) | settled | texts
         keys, public = self._learning.keys, self._learning
         made = {n: keys[n] if n in keys else columns[n].column for n in self.__table.header}
-        made |= {n: Identifier() for n in self._names if doubtful(n) and n not in settled and n != target}
+        made |= {n: Identifier() for n in self._names if n not in {*settled, target} and columns[n].is_key(n)}
         schema = Schema(name=name, target=target, columns=made, unit=public.unit, max_rows=public.max_rows)
         return Learned(schema=schema, columns=columns)
 

@@ -75,6 +75,24 @@ def free_texts(header: Iterable[str]) -> list[str]:
     return [name for name in header if normalised(name) in FREE_TEXTS]
 
 
+def by_start(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Of pairs (a date, one that comes after it), the date that each comes after, if any.
+
+    A date that others come after comes after none itself: the one with most of them goes first, of equals the first.
+
+    >>> by_start([("admitted", "operated"), ("admitted", "discharged"), ("operated", "discharged")])
+    {'operated': 'admitted', 'discharged': 'admitted'}
+    """
+    left, found = list(pairs), dict[str, str]()
+    while left:
+        starts = [first for first, _ in left]
+        start = max(starts, key=starts.count)
+        after = {second: start for first, second in left if first == start}
+        found |= after
+        left = [pair for pair in left if not {start, *after}.intersection(pair)]
+    return found
+
+
 def date_pairs(names: Sequence[str]) -> list[tuple[str, str]]:
     """Pairs of columns of dates whose differences are counted: at most ten, those nearest in the header first.
 

@@ -17,6 +17,7 @@ from ..transforms.column import Column, Level
 from ..transforms.date import Date
 from ..transforms.number import Continuous, Count
 from .cells import is_code_of_a_number
+from .header import by_start
 from .kinds import CLEAR_STDS, ColumnKind, clear_stds
 from .learned import LearnedColumn
 from .magnitudes import MAGNITUDES, believed, bounds, days_after, magnitude_cell, scale, turned, typical
@@ -200,25 +201,15 @@ def dates_after(
     rows: int,
     rows_std: float,
 ) -> dict[str, LearnedColumn]:
-    """The columns, those dates as days after another that noisy counts of differences clearly show to be such.
-
-    A date that others come after comes after none itself: the one with most of them goes first, of equals the first.
-    """
+    """The columns, those dates as days after another that noisy counts of differences clearly show to be such."""
     found: dict[tuple[str, str], Date] = {}
     for (one, two), known in counts.items():
         for first, second, days in ((one, two, known), (two, one, turned(known))):
             date_after = _date_after(first, columns[first], columns[second], days, std, rows, rows_std)
             if date_after:
                 found[first, second] = date_after
-    made = dict(columns)
-    while found:
-        starts = [first for first, _ in found]
-        start = max(starts, key=starts.count)
-        done = {second: column for (first, second), column in found.items() if first == start}
-        made |= {second: replace(made[second], column=column) for second, column in done.items()}
-        done_names = {start, *done}
-        found = {pair: column for pair, column in found.items() if not done_names.intersection(pair)}
-    return made
+    after = by_start(found)
+    return {**columns, **{name: replace(columns[name], column=found[first, name]) for name, first in after.items()}}
 
 
 def _date_after(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..transforms.categorical import level_text
 from ..transforms.column import Column
+from .header import doubtful
 from .kinds import CLEAR_STDS, ColumnKind
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 LEARNED = "Learned: "  # how notes begin in a ledger that say what was learned, lost and merged
 LOST = "LOST: "  # how the note begins that names columns of which nothing was learned
 NAMES_IN_SENTENCE, LARGE_NUMBER = 12, 1_000_000
+FEW_VALUES = 20  # whole numbers between a column's bounds: so few are no key, whatever its name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +45,12 @@ class LearnedColumn:
         """Whether nothing of the column's values came out."""
         found = self.column
         return found is not None and found.categorical and len(found.levels) < 2
+
+    def is_key(self, name: str) -> bool:
+        """Whether a column of which no levels came out is a key: by its name, unless it is of few whole numbers."""
+        found = self.column
+        narrow = found is not None and not found.categorical and found.places == 0 and found.size <= FEW_VALUES
+        return doubtful(name) and not narrow
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from ..errors import SchemaError, did_you_mean
 from ..transforms.dtypes import dtype_name
 from ..transforms.registry import AnyColumn
 from .constraints import Rule, parse
-from .definitions import Definition
+from .definitions import Constraint, Definition
 from .faults import faults_text
 from .yaml_text import parse_yaml, unfinished_lines
 
@@ -52,6 +52,7 @@ class Schema(BaseModel):
     max_rows: int | None = Field(None, ge=1, le=MAX_ROWS_PER_PATIENT)
     constant: tuple[str, ...] = ()  # columns that do not change over a patient's rows
     _definitions: dict[str, Definition] = PrivateAttr(default_factory=dict)
+    _constraints: tuple[Constraint, ...] = PrivateAttr(default=())
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -118,12 +119,26 @@ class Schema(BaseModel):
             if not any(self.columns[one].depends_on for one in (name, *read)):
                 inputs = {one: columns[one] for one in read}
                 core._definitions[name] = Definition(self.columns[name], rule.formula, inputs)
+        core._constraints = tuple(found for rule in rules if not rule.defines and (found := core._constraint(rule)))
         return core
+
+    def _constraint(self, rule: Rule) -> Constraint | None:
+        """A rule by columns of this core; None where it reads others, or one that depends on a column beside it."""
+        computed = {name: self._definitions[name] for name in sorted(rule.columns) if name in self._definitions}
+        named = set(rule.columns - set(computed)).union(*(one.inputs for one in computed.values()))
+        if not named <= set(self.columns) or any(self.columns[name].depends_on for name in named):
+            return None
+        return Constraint(rule, {name: self.columns[name] for name in sorted(named)}, computed)
 
     @property
     def definitions(self) -> Mapping[str, Definition]:
         """Of a core, the columns left out that follow from its own, by name."""
         return self._definitions
+
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """Of a core, the rules of the whole schema that no row may break, as far as its own columns tell."""
+        return self._constraints
 
     @property
     def names(self) -> tuple[str, ...]:

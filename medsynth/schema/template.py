@@ -20,7 +20,7 @@ _KEY = '{kind: identifier, shape: "########"}  # rows that share a person: name 
 
 
 def draft(name: str, kinds: Mapping[str, Kind]) -> str:
-    """YAML text of an unfinished schema. `kinds`: column name to "int", "float" or "text", in the table's order."""
+    """YAML text of an unfinished schema. `kinds`: each column's kind of text, in the table's order."""
     known = keys_by_name(kinds)
     last = next((name for name in reversed(list(kinds)) if name not in known), list(kinds)[-1])
     target = yaml.safe_dump({"target": last}, allow_unicode=True).strip()

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from pydantic import StrictInt, model_validator
 
-from ..io.table import MISSING_TOKENS
+from ..io.table import MISSING_TOKENS, Kind
 from .column import MAX_CODES, Codes, Column, Floats, Ints, Mask, Reading, Texts, Values
 from .number import Quantity, check_apart
 
@@ -29,6 +29,10 @@ class Date(Quantity):
     >>> Date(bounds=("2020-01-01", "2020-12-31")).size
     366
     """
+
+    drafts: ClassVar[Mapping[Kind, str]] = {
+        "date": "{kind: date, bounds: [TODO, TODO], format: TODO}  # it follows a date? after: COLUMN, bounds in days"
+    }
 
     kind: Literal["date"] = "date"
     bounds: tuple[date, date] | tuple[StrictInt, StrictInt]

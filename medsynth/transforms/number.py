@@ -181,7 +181,8 @@ class Continuous(Quantity):
     """
 
     drafts: ClassVar[Mapping[Kind, str]] = {
-        "float": "{kind: continuous, bounds: [TODO, TODO], decimals: TODO, unit: TODO}  # scale: log for skewed assays"
+        "float": "{kind: continuous, bounds: [TODO, TODO], decimals: TODO, unit: TODO}  "
+        "# scale: log for skewed assays; or, of few values, {kind: ordinal, levels: ['0.5', '1.0']}"
     }
 
     kind: Literal["continuous"] = "continuous"

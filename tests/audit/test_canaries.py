@@ -5,7 +5,7 @@ import pytest
 from medsynth.audit import pipeline
 from medsynth.audit.fits import one_run
 from medsynth.audit.fits.one_run import audit_one_run
-from medsynth.privacy import vault
+from medsynth.privacy.queries import query
 from medsynth.rng import SeededEntropy
 from medsynth.schema import Schema
 
@@ -40,7 +40,7 @@ def test_a_sound_method_is_not_refuted(method: str) -> None:
 
 @pytest.mark.statistical
 def test_a_fit_without_noise_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vault, "noised", lambda values, std, entropy: values)
+    monkeypatch.setattr(query, "noised", lambda values, std, entropy: values)
     monkeypatch.setattr(one_run, "EPSILON", 0.5)
     found = audit_one_run("dp-cgan", WIDE, 0.999, SeededEntropy(2))
     assert found.proven_epsilon is not None and found.proven_epsilon > 0.5 and found.refutes

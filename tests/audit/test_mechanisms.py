@@ -10,6 +10,7 @@ import pytest
 from medsynth.audit.mechanisms import CASES, NAMES, audit_mechanism, audit_names
 from medsynth.privacy import clipping, pair_clipping, partition_selection, shards, vault
 from medsynth.privacy.noise import noised
+from medsynth.privacy.queries import gradients, query, tables
 from medsynth.rng import SeededEntropy, coins
 
 CONFIDENCE = 0.999
@@ -40,18 +41,18 @@ def test_names_of_one_row_are_released_nearly_as_often_as_is_charged(label: str)
 
 
 def no_noise(patch: Patch) -> None:
-    for module in (vault, shards, partition_selection):
+    for module in (query, shards, partition_selection):
         patch.setattr(module, "noised", lambda values, std, entropy: values)
 
 
 def halved_noise(patch: Patch) -> None:
-    for module in (vault, shards, partition_selection):
+    for module in (query, shards, partition_selection):
         patch.setattr(module, "noised", lambda values, std, entropy: noised(values, std / 2, entropy))
 
 
 def constant_noise(patch: Patch) -> None:
     """The same noise in every release, as from entropy that repeats itself."""
-    patch.setattr(vault, "noised", lambda values, std, entropy: noised(values, std, SeededEntropy(3)))
+    patch.setattr(query, "noised", lambda values, std, entropy: noised(values, std, SeededEntropy(3)))
 
 
 def no_clipping(patch: Patch) -> None:
@@ -65,11 +66,11 @@ def clipped_after_the_sum(patch: Patch) -> None:
         share = min(1.0, bound / max(norm, 1e-30)) / unit
         return clipping.ClippedSum(tuple((t.double() * share).long() for t in total), unit, bound)
 
-    patch.setattr(vault, "clipped_gradient_sum", clipped)
+    patch.setattr(gradients, "clipped_gradient_sum", clipped)
 
 
 def no_root_of_tables(patch: Patch) -> None:
-    patch.setattr(vault, "math", SimpleNamespace(sqrt=lambda count: 1.0, hypot=lambda *weights: 1.0, prod=math.prod))
+    patch.setattr(tables, "math", SimpleNamespace(sqrt=lambda count: 1.0, hypot=lambda *weights: 1.0, prod=math.prod))
 
 
 def no_rows_of_a_patient(patch: Patch) -> None:
@@ -83,13 +84,7 @@ def no_rows_of_a_patient(patch: Patch) -> None:
 
 
 def microbatches_at_one_norm(patch: Patch) -> None:
-    true = clipping.clipped_gradient_sum
-
-    def halved(*arguments: Any) -> clipping.ClippedSum:
-        found = true(*arguments)
-        return clipping.ClippedSum(found.whole, found.unit, found.l2 / 2)
-
-    patch.setattr(vault, "clipped_gradient_sum", halved)
+    patch.setattr(gradients.GradientSum, "sensitivity", lambda self, max_rows: self.bound)
 
 
 def groups_for_free(patch: Patch) -> None:
@@ -98,7 +93,7 @@ def groups_for_free(patch: Patch) -> None:
 
 def whole_counts_of_norms(patch: Patch) -> None:
     true = pair_clipping.halves_below
-    patch.setattr(vault, "halves_below", lambda *arguments: 2 * true(*arguments))
+    patch.setattr(gradients, "halves_below", lambda *arguments: 2 * true(*arguments))
 
 
 def every_row_in_each_lot(patch: Patch) -> None:
@@ -106,11 +101,10 @@ def every_row_in_each_lot(patch: Patch) -> None:
 
 
 def patients_join_lots_row_by_row(patch: Patch) -> None:
-    def lot(self: Any, event: Any) -> Any:
-        codes = self._Vault__codes
-        return codes[coins(self._Vault__releases.entropy, len(codes), event.rate)]
+    def joined(self: Any, rate: float) -> Any:
+        return [coins(self._Vault__releases.entropy, part.count, rate) for part in self._Vault__parts]
 
-    patch.setattr(vault.Vault, "_Vault__lot", lot)
+    patch.setattr(vault.Vault, "_Vault__joined", joined)
 
 
 def one_shard_for_ever(patch: Patch) -> None:

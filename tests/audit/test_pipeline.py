@@ -14,8 +14,8 @@ from medsynth.audit import pipeline
 from medsynth.audit.fits.end_to_end import audit_end_to_end
 from medsynth.audit.mechanisms import CASES, NAMES
 from medsynth.errors import UsageError
-from medsynth.privacy import vault
 from medsynth.privacy.noise import noised
+from medsynth.privacy.queries import query
 from medsynth.rng import SeededEntropy
 from medsynth.schema import Schema
 
@@ -41,7 +41,7 @@ def test_whole_fits_prove_most_of_the_claim_and_never_more() -> None:
 
 
 def test_whole_fits_with_half_the_noise_are_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vault, "noised", lambda values, std, entropy: noised(values, std / 2, entropy))
+    monkeypatch.setattr(query, "noised", lambda values, std, entropy: noised(values, std / 2, entropy))
     assert audit_end_to_end("independent", EXAMPLE, 100, 0.999, SeededEntropy(5)).refutes
 
 
@@ -77,7 +77,7 @@ def test_json_is_one_object(few: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_refuted_claim_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vault, "noised", lambda values, std, entropy: values)
+    monkeypatch.setattr(query, "noised", lambda values, std, entropy: values)
     monkeypatch.setattr(pipeline, "CASES", {"marginals": CASES["marginals"]})
     monkeypatch.setattr(pipeline, "QUICK", replace(FEW, measurement=600))
     done = command("--quick")

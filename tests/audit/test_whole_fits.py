@@ -10,10 +10,10 @@ from medsynth.audit.fits.composition import proven_epsilon
 from medsynth.audit.fits.end_to_end import WholeFits
 from medsynth.audit.fits.watched import Done, WatchedVault
 from medsynth.audit.statistics import Errors
-from medsynth.privacy import vault
 from medsynth.privacy.accounting.calibration import Query, make_plan
 from medsynth.privacy.networks import Mlp
 from medsynth.privacy.noise import noised
+from medsynth.privacy.queries import query
 from medsynth.rng import SeededEntropy
 from medsynth.schema import Schema
 
@@ -55,7 +55,7 @@ def test_lots_prove_most_of_their_claim_and_never_more() -> None:
 
 @pytest.mark.statistical
 def test_lots_with_half_the_noise_are_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vault, "noised", lambda values, std, entropy: noised(values, std / 2, entropy))
+    monkeypatch.setattr(query, "noised", lambda values, std, entropy: noised(values, std / 2, entropy))
     assert proven(200) > PLAN.epsilon
 
 

@@ -1,7 +1,8 @@
 """For bare_tables.py: a drafted schema filled in, and a plain pipeline beside which the report's baseline is held.
 
 A person fills a draft from public knowledge. Here a rule stands in for one: bounds half wider than the numbers of the
-whole table, the levels and codes of missing values that its source documents.
+whole table, the levels and codes of missing values that its source documents, and `after` for the dates of which
+`schema check` says that they come after another.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from medsynth.fitting.private_table import table_kinds
+from medsynth.fitting.schema_check import related_dates
 from medsynth.report.data import protocol
 from medsynth.report.data.columns import cells_of
 from medsynth.report.data.predictions import TaskPredictions
@@ -53,7 +55,20 @@ def drafted(path: Path, target: str) -> tuple[Schema, dict[str, list[str]]]:
         columns[name] = (
             line if line["kind"] == "identifier" else _filled(texts[name], found, line["kind"], name == target)
         )
+    schema = Schema.from_dict({"name": "drafted", "target": target, "columns": columns})
+    for second, first in related_dates(texts, schema).items():
+        columns[second] |= {"after": first, "bounds": _days_after(texts, schema, first, second)}
+        if "missing" in columns[first]:
+            columns[second].setdefault("missing", True)
     return Schema.from_dict({"name": "drafted", "target": target, "columns": columns}), codes
+
+
+def _days_after(texts: pd.DataFrame, schema: Schema, first: str, second: str) -> list[int]:
+    """Bounds of the days between two dates, half wider than these: what a person would know of a length of stay."""
+    start, end = (np.floor(np.asarray(schema.columns[n].cell_values(texts[n]), float)) for n in (first, second))
+    low, high = np.nanmin(end - start), np.nanmax(end - start)
+    room = (high - low) / 4
+    return [0 if 0 <= low < room else int(low - room), int(np.ceil(high + room))]
 
 
 def _filled(cells: pd.Series, codes: set[str], kind: str, target: bool) -> dict[str, Any]:
@@ -61,18 +76,20 @@ def _filled(cells: pd.Series, codes: set[str], kind: str, target: bool) -> dict[
     known = cells[~cells.isin(list(codes))]
     missing = [int(code) if re.fullmatch(r"-?\d+", code) else code for code in sorted(codes)]
     line: dict[str, Any] = {"missing": True if missing == [""] else missing} if missing else {}
-    for form in FORMS if kind == "categorical" else ():
+    for form in FORMS if kind == "date" else ():
         days = pd.to_datetime(known, format=form, errors="coerce")
         if days.notna().all():
             ends = [f"{days.min().year - 1}-01-01", f"{days.max().year + 1}-12-31"]
             timed = {"resolution": "minute"} if "%H" in form else {}
             return line | timed | {"kind": "date", "bounds": ends, "format": form}
     levels = sorted(set(known))
-    if kind == "categorical" or len(levels) <= (10**6 if target else FEW if kind == "count" else 0):
+    if kind == "categorical" or len(levels) <= (10**6 if target else FEW):
         if {level.lower() for level in levels} == {"true", "false"}:
             return line | {"kind": "binary", "levels": [False, True], "spelling": levels[-1].replace("False", "True")}
-        named = sorted(map(int, levels)) if kind == "count" else levels
-        return line | {"kind": "binary" if len(levels) == 2 else "categorical", "levels": named}
+        named = sorted(levels, key=float) if kind == "continuous" else levels
+        named = sorted(map(int, levels)) if kind == "count" else named
+        several = "ordinal" if kind == "continuous" else "categorical"
+        return line | {"kind": "binary" if len(levels) == 2 else several, "levels": named}
     numbers = pd.to_numeric(known)
     room = (numbers.max() - numbers.min()) / 4
     wide = [0 if 0 <= numbers.min() < room else np.floor(numbers.min() - room), np.ceil(numbers.max() + room)]

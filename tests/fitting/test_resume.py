@@ -15,6 +15,7 @@ from medsynth.errors import UsageError
 from medsynth.methods.registry import CLAIMING
 from medsynth.privacy import noise, partition_selection, shards, vault
 from medsynth.privacy.checkpoint import Checkpoint
+from medsynth.privacy.queries import query
 from medsynth.schema import Schema
 
 
@@ -65,10 +66,10 @@ def test_a_resumed_fit_draws_no_release_twice_and_ends_in_the_same_model(
     assert [label for label in drawn if not label.startswith("secret")] == charged
     # The same releases again, from the file alone, make the same model: nothing else random went into it.
     monkeypatch.setattr(Checkpoint, "store", store)
-    for module in (vault, shards, partition_selection):
+    for module in (query, shards, partition_selection):
         monkeypatch.setattr(module, "noised", lambda *args: pytest.fail("a release was drawn twice"))
     same = medsynth.fit(cohort, resume=True, **options)
-    assert vars(vault)["noised"] is not noise.noised
+    assert vars(query)["noised"] is not noise.noised
     assert all((same.tensors[name] == tensor).all() for name, tensor in model.tensors.items())
 
 

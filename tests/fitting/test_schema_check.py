@@ -9,6 +9,7 @@ from medsynth_cli.app import app
 from typer.testing import CliRunner
 
 from medsynth.errors import SchemaError
+from medsynth.fitting.private_table import table_kinds
 from medsynth.fitting.schema_check import check_schema
 from medsynth.schema import Schema
 from medsynth.schema.template import draft
@@ -61,6 +62,71 @@ def test_what_a_fit_passes_over_is_counted_and_private(table: pd.DataFrame, tmp_
         assert text in remarks, remarks
     done = CliRunner().invoke(app, ["schema", "check", str(tmp_path / "t.csv")])
     assert done.exit_code == 0 and "meets the schema" in done.stdout and "PRIVATE" in done.stdout
+
+
+DATED = """
+name: t
+target: sick
+columns:
+  born: {kind: date, bounds: [1920-01-01, 2024-12-31], format: "%d.%m.%Y"}
+  admitted: {kind: date, bounds: [2015-01-01, 2024-12-31], resolution: minute, format: "%Y-%m-%d %H:%M"}
+  operated: {kind: date, bounds: [2015-01-01, 2024-12-31], missing: true}
+  discharged: {kind: date, bounds: [2015-01-01, 2024-12-31]}
+  moved: {kind: date, bounds: [2015-01-01, 2024-12-31]}
+  sick: {kind: binary, levels: ["no", "yes"]}
+"""
+
+
+def stays(folder: Path) -> Path:
+    """Stays of three weeks at most with an operation, and a date that has nothing to do with them."""
+    draw, n = np.random.default_rng(0), 300
+    start = pd.Timestamp("2016-01-01") + pd.to_timedelta(draw.integers(0, 2000 * 24 * 60, n), unit="min")
+    days = {"operated": draw.integers(0, 5, n), "discharged": draw.integers(5, 21, n)}
+    dates = {name: (start + pd.to_timedelta(stay, unit="D")).strftime("%Y-%m-%d") for name, stay in days.items()}
+    frame = pd.DataFrame({
+        "born": (start - pd.to_timedelta(draw.integers(6000, 30000, n), unit="D")).strftime("%d.%m.%Y"),
+        "admitted": start.strftime("%Y-%m-%d %H:%M"),
+        "operated": pd.Series(dates["operated"]).mask(draw.random(n) < 0.5, "?"), "discharged": dates["discharged"],
+        "moved": draw.permutation(dates["discharged"]), "sick": draw.choice(["no", "yes"], n),
+    })  # fmt: skip
+    frame.loc[:3, "discharged"] = "2015-02-03"  # written wrong: before the stay
+    frame.to_csv(folder / "t.csv", index=False)
+    (folder / "t.schema.yaml").write_text(DATED.replace("missing: true", 'missing: ["?"]'))
+    return folder / "t.csv"
+
+
+def test_dates_that_come_after_another_are_suggested(tmp_path: Path) -> None:
+    """On the old code two dates each by itself lost the length of stay without a word. No number of days is told."""
+    table = stays(tmp_path)
+    found = check_schema(table, None)
+    told = [text for text in found.remarks if "nearly always some days after" in text]
+    assert [text.split(":")[0] for text in told] == ["column 'operated'", "column 'discharged'"]
+    assert all("declare `after: admitted`" in text for text in told)
+    declared, alone = (
+        (tmp_path / "t.schema.yaml").read_text(),
+        "discharged: {kind: date, bounds: [2015-01-01, 2024-12-31]}",
+    )
+    related = declared.replace(alone, "discharged: {kind: date, after: admitted, bounds: [0, 60], out_of_range: clip}")
+    (tmp_path / "t.schema.yaml").write_text(related)
+    found = check_schema(table, None)
+    assert not found.problems
+    assert ["operated" in text for text in found.remarks if "nearly always some days after" in text] == [True]
+    # A date that others are declared to come after comes after none itself.
+    followed = declared.replace("moved: {kind: date, bounds: [2015-01-01, 2024-12-31]}", (
+        "moved: {kind: date, after: discharged, bounds: [-5000, 5000]}"
+    ))  # fmt: skip
+    (tmp_path / "t.schema.yaml").write_text(followed)
+    assert not [text for text in check_schema(table, None).remarks if text.startswith("column 'discharged': nearly")]
+
+
+def test_a_draft_offers_dates_where_all_cells_are_dates(tmp_path: Path) -> None:
+    """Codes of missing values aside. One odd cell makes words of them: a draft is finished by a person."""
+    kinds = table_kinds(stays(tmp_path))
+    assert {name for name, kind in kinds.items() if kind == "date"} == set(kinds) - {"sick"}
+    assert "born: {kind: date, bounds: [TODO, TODO], format: TODO}" in draft("t", kinds)
+    frame = pd.read_csv(tmp_path / "t.csv", dtype=str)
+    frame.assign(born=["01.02.1980", "soon"] * 150, moved="").to_csv(tmp_path / "t.csv", index=False)
+    assert {table_kinds(tmp_path / "t.csv")[name] for name in ("born", "moved")} == {"text"}
 
 
 def test_a_draft_passes_once_it_is_filled_in() -> None:

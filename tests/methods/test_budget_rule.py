@@ -1,5 +1,6 @@
 """The budget rule for two-way marginals reads public numbers, and the critic's expectations are those of rows."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from medsynth.methods.shared.bins import Bins
 from medsynth.methods.shared.cuts import grids
 from medsynth.methods.shared.marginals import Condition
 from medsynth.methods.shared.mixture import Mixture, mixture_tensors
-from medsynth.methods.warm_dp_cgan.budget_rule import allocate
+from medsynth.methods.warm_dp_cgan.budget_rule import SELECTION_ROUNDS, allocate
 from medsynth.methods.warm_dp_cgan.critics.triples import TripleCritic
 from medsynth.methods.warm_dp_cgan.generator import Generator, smooth_functions
 from medsynth.rng import torch_stream
@@ -34,7 +35,8 @@ def test_more_rows_and_a_larger_epsilon_never_give_fewer_pairs() -> None:
 def test_small_tables_get_none_and_large_ones_all() -> None:
     assert allocate(400, 31, 1.0).count == 0 and allocate(400, 31, 1.0).critic_share == 0
     thyroid = allocate(3_772, 22, 3.7)
-    assert 0 < thyroid.count <= 30 and thyroid.critic == "pairs" and thyroid.critic_share > 0
+    assert 0 < thyroid.count <= 30 and thyroid.pairs_read and thyroid.rounds == 1  # the critic selects
+    assert replace(thyroid, critic_share=0.0).rounds == SELECTION_ROUNDS
     large = allocate(50_000, 22, 3.7)
     assert large.count > 150 and large.critic == "triples" and large.critic_share > 0
     assert allocate(250_000, 22, 3.7).rounds == 1  # all of them: nothing to choose

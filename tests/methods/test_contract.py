@@ -78,6 +78,14 @@ def test_a_model_from_a_file_samples_as_it_did(method: str, tmp_path: Path) -> N
     assert np.array_equal(sample_codes(turned, 50, seed=1), before)
 
 
+@pytest.mark.parametrize("method", ["gs-wgan", "pate-gan", "g-pate"])
+def test_a_model_holds_no_network_that_was_not_trained(method: str) -> None:
+    """These train the bins' logits alone: a network's part of the rows would be zeros, points times as large."""
+    tensors = fit(PLAIN, method=method).tensors
+    assert not [name for name in tensors if name.startswith("residual.")]
+    assert {len(tensors[f"base.{name}"]) for name in ("age", "dose", "sick")} == {3}
+
+
 def test_the_preset_of_the_study(other_defaults: Any) -> None:
     other_defaults(module("dp-cgan", "thyroid-study"), steps=20)
     for microbatches in (None, 8):

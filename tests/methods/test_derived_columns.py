@@ -10,7 +10,7 @@ from medsynth.methods.shared.bins import Bins
 from medsynth.methods.shared.cuts import fine_grid
 from medsynth.methods.warm_dp_cgan import method as warm_dp_cgan
 from medsynth.methods.warm_dp_cgan.budget_rule import Allocation
-from medsynth.methods.warm_dp_cgan.derived_columns import ExpectedDerived, derived_columns
+from medsynth.methods.warm_dp_cgan.rules.derived_columns import ExpectedDerived, derived_columns
 from medsynth.schema import Schema
 
 NUMBER = {"kind": "continuous", "decimals": 0}

@@ -84,7 +84,8 @@ def test_public_streams_do_not_depend_on_the_lot(
 
     Five binomial lots of 300 rows are equal twice with a chance below 4e-8: the false-alarm rate.
     """
-    from medsynth.privacy import pair_clipping, vault
+    from medsynth.privacy import pair_clipping
+    from medsynth.privacy.queries import gradients, query
 
     pools: list[torch.Tensor] = []
     lots: list[int] = []
@@ -99,8 +100,8 @@ def test_public_streams_do_not_depend_on_the_lot(
         return true_sum(critic, loss, real, fake, mix, groups)
 
     monkeypatch.setattr(training.Training, "pool", pool)
-    monkeypatch.setattr(vault, "clipped_pair_sum", summed)
-    monkeypatch.setattr(vault, "noised", lambda values, std, entropy: np.ones_like(values))
+    monkeypatch.setattr(gradients, "clipped_pair_sum", summed)
+    monkeypatch.setattr(query, "noised", lambda values, std, entropy: np.ones_like(values))
     for _ in range(2):
         run(cohort, clinic, seed=1)
     half = len(pools) // 2
@@ -115,7 +116,7 @@ def game(clinic: Schema, cohort: pd.DataFrame) -> Any:
     plan = make_plan(dp_gan.queries(dp_gan.Config(), 300, 9, 50.0), epsilon=50.0, delta=1e-5, rows=300)
     codes = encode(from_frame(cohort), clinic.core)
     vault = Vault(codes, clinic.core.names, Releases(plan.ledger("x"), rng.SeededEntropy(0)))
-    setup = TrainingSetup.measure(clinic.core, vault, plan, 0, "cpu")
+    setup = TrainingSetup.measure(clinic.core, vault, plan, "cpu")
     return training.Training(setup, 0), setup.encode(codes)
 
 
@@ -129,7 +130,7 @@ def test_a_row_meets_a_generated_row_of_its_own_class(clinic: Schema, cohort: pd
         c = int(row[-classes:].argmax())
         own, slope = parts[0, c], w.reshape(classes, -1)[c, :-classes].norm()
         gap = w @ made.setup.by_class(own) - w @ made.setup.by_class(row)
-        expected = made.weights[c] * (gap + 10 * (slope - 1).clamp(min=0).square())
+        expected = made.pair_loss.weights[c] * (gap + 10 * (slope - 1).clamp(min=0).square())
         found = made.pair_loss(lambda x: x @ w, row, pool[0], torch.tensor(0.3))
         assert float(found) == pytest.approx(float(expected), rel=1e-4)
 

@@ -79,7 +79,8 @@ def test_only_columns_that_are_measured_together_leave_their_shares(generator: G
     before = expected_tables(generator, TOTALS, [pair])["a x e"]
     moved = 0.8 * np.minimum(before[:, 0, 1], before[:, 1, 0])[:, None, None]
     table = before + moved * np.outer([1, -1, 0], [1, -1, 0])  # the same sums of rows and columns
-    fit(generator, start, [TwoWayMarginal(pair, table, 0.05)], 100, [], derived, lambda done, of: None)
+    rules: Any = SimpleNamespace(read=set(), chances=lambda shares: [])
+    fit(generator, start, [TwoWayMarginal(pair, table, 0.05)], 100, [], derived, rules, lambda done, of: None)
     assert set(generator.residuals()) == {"a", "e"}
     after = expected_tables(generator, TOTALS, [pair])["a x e"]
     assert np.abs(after - table).sum() < 0.8 * np.abs(before - table).sum()

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from medsynth.errors import BudgetError
 from medsynth.privacy import clipping
-from medsynth.privacy.clipping import ClippedSum, clipped_gradient_sum, units
+from medsynth.privacy.clipping import ClippedSum, clipped_gradient_sum, clipped_means, gradients_of_groups, units
 from medsynth.privacy.exact import sums
 from medsynth.privacy.exact.sums import LongSum, exact_sum, norms, product
 from medsynth.privacy.networks import ACTIVATIONS, Mlp
@@ -114,7 +114,8 @@ def test_a_row_more_changes_one_group_by_at_most_twice_the_bound(sizes: list[int
     unit = Fraction(units(bound)[0])
 
     def total(some: Tensor) -> Tensor:
-        return flat(clipped_gradient_sum(critic, softplus, rows[some], bound, groups[some], count))
+        sums = gradients_of_groups(critic, softplus, rows[some], groups[some], count)
+        return flat(clipped_means(critic, sums, torch.bincount(groups[some], minlength=count), bound))
 
     everything = torch.arange(len(rows))
     each = [total(everything[groups == k]) for k in range(count)]

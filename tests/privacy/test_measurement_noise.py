@@ -11,13 +11,13 @@ from scipy import stats
 
 from medsynth.methods.dp_cgan.encoded_rows import EncodedRows, histogram_maps
 from medsynth.methods.dp_cgan.random_features import Embedding
-from medsynth.privacy import vault as module
 from medsynth.privacy.accounting.events import Gaussian
 from medsynth.privacy.accounting.ledger import Ledger
-from medsynth.privacy.clipping import clipped_gradient_sum
+from medsynth.privacy.clipping import clipped_gradient_sum, gradients_of_groups
 from medsynth.privacy.contribution import PrivacyUnits
 from medsynth.privacy.networks import Mlp
 from medsynth.privacy.pair_clipping import Groups
+from medsynth.privacy.queries import gradients as module
 from medsynth.privacy.release import Releases
 from medsynth.privacy.vault import Vault
 from medsynth.rng import Entropy, NoNoise, SeededEntropy
@@ -110,11 +110,11 @@ def test_rows_join_microbatches_by_draws_of_their_own(monkeypatch: pytest.Monkey
     """Not by their place in the lot, which a row less would move for all rows after it. The seed is fixed."""
     seen: list[Any] = []
 
-    def watched(critic: Any, loss: Any, rows: Any, bound: Any, groups: Any, count: Any) -> Any:
+    def watched(critic: Any, loss: Any, rows: Any, groups: Any, count: Any) -> Any:
         seen.append(groups.numpy())
-        return clipped_gradient_sum(critic, loss, rows, bound, groups, count)
+        return gradients_of_groups(critic, loss, rows, groups, count)
 
-    monkeypatch.setattr(module, "clipped_gradient_sum", watched)
+    monkeypatch.setattr(module, "gradients_of_groups", watched)
     room = vault(np.ones((300, 2), np.int32), SeededEntropy(2))
     for _ in range(2):
         room.measure_gradient_sum("m", Mlp([2, 1], bias=False), first, features, BOUND, microbatches=5)

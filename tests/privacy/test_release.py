@@ -45,20 +45,24 @@ def test_there_is_one_charge_path() -> None:
 
 
 def test_noise_is_drawn_by_those_who_release_alone() -> None:
-    """Whoever adds noise does it inside a `draw` that `Releases.release` runs; no other room adds any."""
-    assert set(calls("noised")) == {"privacy/partition_selection.py", "privacy/shards.py", "privacy/vault.py"}
+    """Whoever adds noise does it inside a `draw` that `Releases.release` runs; no other room adds any.
+
+    A query scales it, once, where a vault asks it to.
+    """
+    names = ("partition_selection", "queries/query", "shards", "vault")
+    assert set(calls("noised")) == {f"privacy/{name}.py" for name in names}
+    assert list(calls("noised")).count("privacy/queries/query.py") == 1
     for name in ("partition_selection", "shards", "vault"):
         tree = ast.parse((SOURCES / "privacy" / f"{name}.py").read_text())
         draws = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "draw"]
         inside = sum(_noise_calls(node) for node in draws)
-        helper = sum(_noise_calls(node) for node in ast.walk(tree) if getattr(node, "name", "") == "__noised")
-        assert inside and inside + helper == _noise_calls(tree)
+        assert inside and inside == _noise_calls(tree)
 
 
 def _noise_calls(tree: ast.AST) -> int:
-    """Calls of `noised`, and of a helper of that name."""
+    """Calls of `noised`, the function or a query's."""
     found = [n.func for n in ast.walk(tree) if isinstance(n, ast.Call)]
-    return sum(getattr(f, "id", getattr(f, "attr", "")) in ("noised", "__noised") for f in found)
+    return sum(getattr(f, "id", getattr(f, "attr", "")) == "noised" for f in found)
 
 
 def test_no_fit_asks_for_the_exact_kinds_of_columns() -> None:

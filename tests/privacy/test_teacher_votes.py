@@ -189,12 +189,12 @@ def test_the_student_learns_from_noised_votes_alone(quick: None, monkeypatch: py
 
     import medsynth
     from medsynth.privacy import shards as module
-    from medsynth.privacy import vault
+    from medsynth.privacy.queries import query
     from medsynth.schema import Schema
 
     columns = {"a": {"kind": "count", "bounds": [0, 9]}, "y": {"kind": "binary", "levels": [0, 1]}}
     schema = Schema.from_dict({"name": "t", "target": "y", "columns": columns})
-    for place in (vault, module):
+    for place in (query, module):
         monkeypatch.setattr(place, "noised", lambda values, std, entropy: 0.0 * values)
     made = []
     for seed in (0, 1):

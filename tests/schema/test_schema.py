@@ -59,7 +59,7 @@ def test_what_is_no_schema_is_one_error(text: str, message: str) -> None:
 
 
 @settings(deadline=None)
-@given(st.dictionaries(st.text(min_size=1), st.sampled_from(["int", "float", "text"]), min_size=1, max_size=5))
+@given(st.dictionaries(st.text(min_size=1), st.sampled_from(["int", "float", "date", "text"]), min_size=1, max_size=5))
 def test_a_draft_is_refused_until_it_is_finished(kinds: Any) -> None:
     with pytest.raises(SchemaError, match="TODO"):
         Schema.from_yaml(draft("t", kinds))

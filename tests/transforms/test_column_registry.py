@@ -144,8 +144,9 @@ def test_every_kind_declares_its_facts() -> None:
 
 
 def test_a_draft_offers_a_kind_for_every_kind_of_text() -> None:
-    text = draft("t", {"a": "int", "b": "float", "c": "text"})
+    text = draft("t", {"a": "int", "b": "float", "c": "text", "d": "date"})
     assert "a: {kind: count" in text and "b: {kind: continuous" in text and "c: {kind: categorical" in text
+    assert "d: {kind: date" in text
 
 
 def test_no_other_room_asks_for_a_kind() -> None:

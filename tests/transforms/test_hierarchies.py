@@ -108,9 +108,9 @@ def test_codes_are_modelled_and_resumed(
         "checkpoint": tmp_path / "c",
     }
     model = medsynth.fit(table(), **options)
-    from medsynth.privacy import vault
+    from medsynth.privacy.queries import query
 
-    monkeypatch.setattr(vault, "noised", lambda *args: pytest.fail("a release was drawn twice"))
+    monkeypatch.setattr(query, "noised", lambda *args: pytest.fail("a release was drawn twice"))
     again = medsynth.fit(table(), resume=True, **options)
     assert again.schema == model.schema and all((again.tensors[k] == t).all() for k, t in model.tensors.items())
 

@@ -6,8 +6,9 @@ canary would add to a release is known; that of the others is noise to the attac
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -16,19 +17,24 @@ from torch import Tensor
 
 from ...privacy.accounting.calibration import Plan
 from ...privacy.accounting.events import SubsampledGaussian
-from ...privacy.clipping import Loss, factors
-from ...privacy.networks import Mlp
-from ...privacy.pair_clipping import Groups, PairLoss, pair_gradients
-from ...privacy.vault import Axes, Codes, Vault, column_of
+from ...privacy.clipping import factors
+from ...privacy.pair_clipping import pair_gradients
+from ...privacy.queries.gradients import GradientSum, PairGradientSum
+from ...privacy.queries.measurements import Measurements
+from ...privacy.queries.query import RowQuery
+from ...privacy.queries.rows import CodedRows, Codes
+from ...privacy.queries.tables import Marginals
+from ...privacy.vault import Vault
 from ...rng import Entropy
 from ..recorder import Recorder
-from .watched import Done
+from .watched import Done, in_stds
 
 Floats = NDArray[np.float64]
+Result = TypeVar("Result")
 PARTNERS = 4  # draws of a pair's other row and coefficient, over which a canary's gradient is averaged
 
 
-class CanaryVault:
+class CanaryVault(Measurements):
     """A vault of those of `codes`, (canaries, columns), that are `included`, (canaries,).
 
     `evidence`, (canaries,): the log likelihood ratio of inclusion of each, nearly, from all releases so far.
@@ -44,85 +50,73 @@ class CanaryVault:
         self.evidence = np.zeros(len(codes))
         self._left = sum(times for _, times in plan.events.values())
 
-    def measure_histograms(self, label: str, maps: Any) -> dict[str, Floats]:
-        """As the vault's."""
-        return self.measure_marginals(label, {name: [(name, cells)] for name, cells in maps.items()})
+    @property
+    def max_rows(self) -> None:
+        """The row is the unit of privacy."""
 
-    def measure_marginals(
-        self, label: str, tables: dict[str, Axes], weights: dict[str, float] | None = None
-    ) -> dict[str, Floats]:
-        """As the vault's: a canary adds its weight to one cell of each table."""
-        found = self.vault.measure_marginals(label, tables, weights)
-        each, cells, scale = weights or dict.fromkeys(tables, 1.0), [], []
-        for key, axes in tables.items():
-            shape = tuple(cells.cells for _, cells in axes)
-            places = [cells.cell_of(column_of(self.codes, self.names, name)) for name, cells in axes]
-            cells.append(each[key] * np.eye(int(np.prod(shape)))[np.ravel_multi_index(places, shape)])
-            scale.append(np.full(int(np.prod(shape)), 1 / each[key]))
-        self._learn(label, np.concatenate(cells, 1), np.concatenate(scale))
-        return found
-
-    def measure_gradient_sum(
-        self,
-        label: str,
-        critic: Mlp,
-        loss: Loss,
-        features: Callable[[Codes], Tensor],
-        bound: float,
-        microbatches: int | None = None,
-    ) -> tuple[Tensor, ...]:
-        """As the vault's: a canary adds its clipped gradient."""
-        found = self.vault.measure_gradient_sum(label, critic, loss, features, bound, microbatches)
-
-        def own(answer: Callable[[Tensor], Tensor], real: Tensor, fake: Tensor, mix: Tensor) -> Tensor:
-            return loss(answer(real)[None, None])[0]
-
-        rows = features(self.codes)
-        gradients = pair_gradients(critic, own, rows, rows, rows[:, 0])
-        clipped = gradients * factors(torch.linalg.vector_norm(gradients, dim=1), bound)[:, None]
-        self._learn(label, clipped.double().numpy())
-        return found
-
-    def measure_pair_gradient_sum(
-        self, label: str, critic: Mlp, loss: PairLoss, features: Callable[[Codes], Tensor], pool: Tensor, groups: Groups
-    ) -> tuple[Tensor, ...]:
-        """As the vault's: a canary adds a clipped gradient of which the attacker knows the average over partners."""
-        found = self.vault.measure_pair_gradient_sum(label, critic, loss, features, pool, groups)
-        rows, total = features(self.codes), torch.zeros(())
-        for _ in range(PARTNERS):
-            partner = pool[torch.randint(len(pool), (len(rows),))]
-            gradients = pair_gradients(critic, loss, rows, partner, torch.rand(len(rows)))
-            scales = torch.stack([factors(n, b) for n, b in zip(groups.norms(gradients).T, groups.bounds, strict=True)])
-            total = total + gradients * scales.T[:, groups.of] / PARTNERS
-        # Divided by its group's bound, each parameter has the same noise.
-        scale = torch.tensor(groups.bounds)[groups.of].double().numpy()
-        self._learn(label, total.double().numpy() / scale, scale)
-        return found
-
-    def measure_norms_below(self, *arguments: Any) -> Floats:
-        """As the vault's. The attacker makes nothing of it."""
-        found = self.vault.measure_norms_below(*arguments)
+    def measure(self, label: str, query: RowQuery[Result]) -> Result:
+        """As the vault's, and the attacker learns from it what each canary would add to the release, if anything."""
+        found = self.vault.measure(label, query)
+        if isinstance(query, Marginals):
+            self._learn(label, query, self._cells(query))
+        elif isinstance(query, GradientSum):
+            self._learn(label, query, self._gradients(query))
+        elif isinstance(query, PairGradientSum):
+            self._learn(label, query, self._pair_gradients(query))
         self.count()
         return found
 
-    def _learn(self, label: str, changes: Floats, scale: Floats | float = 1.0) -> None:
+    def _cells(self, query: Marginals) -> list[Floats]:
+        """A canary adds one to one cell of each table."""
+        rows, found = CodedRows(self.codes, self.names, np.empty((len(self.codes), 0), np.uint64)), []
+        for axes in query.tables.values():
+            shape = tuple(cells.cells for _, cells in axes)
+            places = np.ravel_multi_index([rows.cells(*axis) for axis in axes], shape)
+            found.append(np.eye(math.prod(shape))[places])
+        return found
+
+    def _gradients(self, query: GradientSum) -> list[Floats]:
+        """A canary adds its clipped gradient."""
+
+        def own(answer: Callable[[Tensor], Tensor], real: Tensor, fake: Tensor, mix: Tensor) -> Tensor:
+            return query.loss(answer(real)[None, None])[0]
+
+        rows = query.features(self.codes)
+        gradients = pair_gradients(query.critic, own, rows, rows, rows[:, 0])
+        clipped = gradients * factors(torch.linalg.vector_norm(gradients, dim=1), query.bound)[:, None]
+        return [
+            part.double().numpy() for part in torch.split(clipped, [p.numel() for p in query.critic.parameters()], 1)
+        ]
+
+    def _pair_gradients(self, query: PairGradientSum) -> list[Floats]:
+        """A canary adds a clipped gradient of which the attacker knows the average over partners."""
+        groups, pool, rows = query.groups, query.pool, query.features(self.codes)
+        total = torch.zeros(())
+        for _ in range(PARTNERS):
+            partner = pool[torch.randint(len(pool), (len(rows),))]
+            gradients = pair_gradients(query.critic, query.loss, rows, partner, torch.rand(len(rows)))
+            scales = torch.stack([factors(n, b) for n, b in zip(groups.norms(gradients).T, groups.bounds, strict=True)])
+            total = total + gradients * scales.T[:, groups.of] / PARTNERS
+        return [total[:, groups.of == j].double().numpy() for j in range(len(groups.bounds))]
+
+    def _learn(self, label: str, query: RowQuery[Any], changes: list[Floats]) -> None:
         """Evidence from a release for each canary, which adds its row of `changes`, (canaries, numbers), if included.
 
         The best linear test against noise and all other canaries together: of Gaussians of the same mean and
-        covariance. `scale`: what the numbers of the release are divided by.
+        covariance.
         """
         event = self.plan.events[label][0]
         rate = event.rate if isinstance(event, SubsampledGaussian) else 1.0
-        release = np.concatenate([np.ravel(array) for array in self.recorder.last[label].arrays]) / scale
+        release = in_stds([np.ravel(array) for array in self.recorder.last[label].arrays], query, self.recorder.std)
+        added = in_stds(changes, query, self.recorder.std)
         share = rate / 2  # the chance that a canary is included and takes part
         spread = share * (1 - share)
-        inner = changes @ changes.T
-        ridge = max(self.recorder.std**2 / spread, 1e-9 * float(np.trace(inner)))
+        inner = added @ added.T
+        ridge = max(1 / spread, 1e-9 * float(np.trace(inner)))
         inverse = np.linalg.inv(inner + ridge * np.eye(len(inner)))
-        test = inverse @ (changes @ (release - share * changes.sum(0))) / spread
+        test = inverse @ (added @ (release - share * added.sum(0))) / spread
         own = 1 - np.einsum("ij,ji->i", inner, inverse)  # a canary is no noise to its own test
         self.evidence += rate * test / np.maximum(own, 1e-6)
-        self.count()
 
     def count(self) -> None:
         """Count a release. Raises Done after the last."""

@@ -14,9 +14,10 @@ from torch import Tensor
 
 from ...privacy.accounting.events import Event, PublicOrderGaussian
 from ...privacy.accounting.ledger import Ledger
+from ...privacy.queries.rows import Codes
 from ...privacy.shard_critics import CriticConfig
 from ...privacy.shards import Shards
-from ...privacy.vault import Codes, Vault
+from ...privacy.vault import Vault
 from ...rng import Entropy, NoNoise
 from ..recorder import Recorder
 from .canaries import CanaryVault

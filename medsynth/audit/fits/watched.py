@@ -10,19 +10,23 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...privacy.accounting.calibration import Plan
 from ...privacy.accounting.events import SubsampledGaussian
-from ...privacy.vault import Codes, Vault
+from ...privacy.queries.measurements import Measurements
+from ...privacy.queries.query import RowQuery
+from ...privacy.queries.rows import Codes
+from ...privacy.vault import Vault
 from ...rng import Entropy, NoNoise
 from ..recorder import Recorder
 
 Floats = NDArray[np.float64]
+Result = TypeVar("Result")
 COIN = 4  # bytes; zeros are a coin that says yes
 
 
@@ -59,7 +63,7 @@ class _OthersDraws(NoNoise):
         return of_others + (bytes(own) if number == 0 else os.urandom(own))
 
 
-class WatchedVault:
+class WatchedVault(Measurements):
     """A vault of `codes`, the last of which is the target's, that is there if `present`."""
 
     def __init__(self, codes: Codes, present: bool, names: tuple[str, ...], plan: Plan, entropy: Entropy) -> None:
@@ -74,38 +78,37 @@ class WatchedVault:
         self._left = sum(times for _, times in plan.events.values())
         self.evidence = 0.0
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        if not name.startswith("measure_"):
-            raise AttributeError(name)
+    @property
+    def max_rows(self) -> None:
+        """The row is the unit of privacy."""
 
-        def measure(*arguments: Any, **options: Any) -> Any:
-            if not self._left:
-                raise Done
-            self._log.draws.clear()
-            self._sizes.clear()
-            for others in self._others:
-                others.calls = 0
-            found = [getattr(vault, name)(*arguments, **options) for vault in self._vaults]
-            # Parameters in groups have noise in proportion to their group's bound.
-            groups = arguments[5] if name == "measure_pair_gradient_sum" else None
-            scale = 1.0 if groups is None else np.array(groups.bounds)[groups.of.numpy()]
-            if name == "measure_marginals" and arguments[2:]:  # noise of a table in inverse proportion to its weight
-                scale = np.concatenate([np.full(found[0][key].size, 1 / w) for key, w in arguments[2].items()])
-            self._learn(str(arguments[0]), scale)
-            self._left -= 1
-            if not self._left:
-                raise Done
-            return found[0]
+    def measure(self, label: str, query: RowQuery[Result]) -> Result:
+        """As the vault's, and the attacker learns from it."""
+        if not self._left:
+            raise Done
+        self._log.draws.clear()
+        self._sizes.clear()
+        for others in self._others:
+            others.calls = 0
+        found = [vault.measure(label, query) for vault in self._vaults]
+        self._learn(label, query)
+        self._left -= 1
+        if not self._left:
+            raise Done
+        return found[0]
 
-        return measure
-
-    def _learn(self, label: str, scale: Floats | float) -> None:
+    def _learn(self, label: str, query: RowQuery[Any]) -> None:
         event, std = self._plan.events[label][0], self._recorders[0].std
-        seen = [
-            np.concatenate([np.ravel(array) for array in recorder.last[label].arrays]) / scale / std
-            for recorder in self._recorders
-        ]
-        release, without, present = seen
+        seen = [[np.ravel(array) for array in recorder.last[label].arrays] for recorder in self._recorders]
+        release, without, present = (in_stds(arrays, query, std) for arrays in seen)
         ratio = float((present - without) @ (release - (without + present) / 2))
         rate = event.rate if isinstance(event, SubsampledGaussian) else 1.0
         self.evidence += float(np.logaddexp(math.log(rate) + ratio, math.log1p(-rate))) if rate < 1 else ratio
+
+
+def in_stds(arrays: Sequence[Floats], query: RowQuery[Any], std: float) -> Floats:
+    """What is released of a query whose noise is `std`, each number in standard deviations of its own noise.
+
+    arrays: (..., numbers) each; returns (..., all numbers).
+    """
+    return np.concatenate([found / scale.std for found, scale in zip(arrays, query.scales(std), strict=True)], -1)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from ...privacy.accounting.calibration import Plan
 from ...privacy.accounting.events import Event, Gaussian
 from ...privacy.contribution import PrivacyUnits
-from ...privacy.vault import Codes, Vault
+from ...privacy.queries.rows import Codes
+from ...privacy.vault import Vault
 from ...rng import Entropy, system_entropy
 from ..finding import Finding, epsilon_of
 from ..recorder import Recorder

@@ -12,7 +12,8 @@ from ...privacy import hierarchy_selection
 from ...privacy.accounting.calibration import Plan
 from ...privacy.accounting.events import Gaussian
 from ...privacy.contribution import PrivacyUnits
-from ...privacy.vault import Axes, Codes, Vault
+from ...privacy.queries.rows import Axes, Codes
+from ...privacy.vault import Vault
 from ...transforms.categorical import Categorical
 from ...transforms.grid import Grid
 from ..recorder import Recorder

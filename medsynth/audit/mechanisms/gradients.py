@@ -17,7 +17,8 @@ from torch import Tensor
 from ...privacy.accounting.events import SubsampledGaussian
 from ...privacy.networks import Mlp
 from ...privacy.pair_clipping import Groups
-from ...privacy.vault import Codes, Vault
+from ...privacy.queries.rows import Codes
+from ...privacy.vault import Vault
 from .case import LABEL, RATE, SAMPLED_MU, Case, Table, of_vault
 from .counts import OTHERS, PATIENT_ROWS, patient, single
 

@@ -9,14 +9,57 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...privacy.vault import Codes
+from ...privacy.queries.kinds import kind
+from ...privacy.queries.rows import Codes
 from ...rng import Stream
 from ...schema import Schema
 from ...transforms.grid import Grid, grid
-from ..shared.marginals import GRID_CELLS, Condition, Marginal
+from ..shared.marginals import GRID_CELLS, Condition, Marginal, normal_scores
 from .layout import Layout
 
 LARGEST_SCORE = 3.0  # normal scores stay within about three standard deviations
+
+
+@kind("encoded column")
+@dataclass(frozen=True, eq=False)
+class SpanEncoding:
+    """A column's slice of the encoded row, as `Span` says. size: how many codes are values and not missing.
+
+    edges, cdf: (cells + 1,), the distribution by which a number's normal score is found, empty for other columns.
+    """
+
+    index: int
+    kind: str
+    start: int
+    flag: int | None
+    size: int
+    edges: NDArray[np.int64]
+    cdf: NDArray[np.float64]
+
+
+@kind("encoded rows")
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """(rows, columns) codes to (rows, width), indicators not yet centred, each row by itself."""
+
+    spans: tuple[SpanEncoding, ...]
+    width: int
+
+    def __call__(self, codes: Codes) -> Tensor:
+        """(rows, width)."""
+        x = np.zeros((len(codes), self.width), np.float32)
+        for span in self.spans:
+            code = codes[:, span.index]
+            missing = code >= span.size
+            if span.kind == "number":
+                x[:, span.start] = np.where(missing, 0.0, normal_scores(code, span.edges, span.cdf))
+            elif span.kind == "binary":
+                x[:, span.start] = code == 1
+            else:
+                x[np.nonzero(~missing)[0], span.start + code[~missing]] = 1
+            if span.flag is not None:
+                x[:, span.flag] = missing
+        return torch.from_numpy(x)
 
 
 @dataclass(frozen=True)
@@ -51,21 +94,16 @@ class EncodedRows:
                 shares[span.flag] = marginal.missing_share
         return torch.tensor(shares, dtype=torch.float32)
 
-    def encode(self, codes: Codes) -> Tensor:
-        """(rows, columns) codes to (rows, width), indicators not yet centred."""
-        x = np.zeros((len(codes), self.layout.width), np.float32)
+    @property
+    def encode(self) -> Encoding:
+        """The map from codes to encoded rows, indicators not yet centred."""
+        spans = []
         for span in self.layout.spans:
-            code, marginal = codes[:, span.index], self.marginals[span.name]
-            missing = code >= marginal.column.size
-            if span.kind == "number":
-                x[:, span.start] = np.where(missing, 0.0, marginal.scores(code))
-            elif span.kind == "binary":
-                x[:, span.start] = code == 1
-            else:
-                x[np.nonzero(~missing)[0], span.start + code[~missing]] = 1
-            if span.flag is not None:
-                x[:, span.flag] = missing
-        return torch.from_numpy(x)
+            marginal = self.marginals[span.name]
+            kept = slice(None) if span.kind == "number" else slice(0)
+            edges, cdf = marginal.grid.edges[kept].astype(np.int64), marginal.cdf[kept]
+            spans.append(SpanEncoding(span.index, span.kind, span.start, span.flag, marginal.column.size, edges, cdf))
+        return Encoding(tuple(spans), self.layout.width)
 
     def decode(self, x: Tensor, classes: NDArray[np.int64], rng: Stream) -> Codes:
         """Hard encoded rows (rows, width) and their classes to codes. `rng` spreads values inside cells."""

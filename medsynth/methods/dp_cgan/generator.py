@@ -12,7 +12,8 @@ from torch import Tensor
 
 from ...privacy.accounting.calibration import Plan
 from ...privacy.networks import Mlp
-from ...privacy.vault import Codes, Vault
+from ...privacy.queries.rows import Codes
+from ...privacy.vault import Vault
 from ...rng import numpy_stream, torch_stream
 from ...schema import Schema
 from ..protocol import Arrays, Progress

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from ...privacy.networks import Mlp
+from ...privacy.queries.gradients import minus_output
 from ...privacy.vault import Vault
 from ..shared.labels import CRITIC_GRADIENTS
 from .random_features import Embedding
@@ -38,7 +39,7 @@ class LinearCritic:
         (gradient,) = vault.measure_gradient_sum(
             self._label,
             self._weights,
-            lambda output: -output[:, 0],
+            minus_output,
             self.embed.by_class,
             self._clip,
             self._microbatches,

@@ -3,16 +3,53 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ...privacy.vault import Codes
-from .encoded_rows import EncodedRows
+from ...privacy.queries.kinds import LOCAL, kind
+from ...privacy.queries.rows import CellMap, Codes
+from .encoded_rows import EncodedRows, Encoding
 
 TURN = 1 << 16  # cosines and sines of real rows come from a table of so many parts of a turn
 ROW_BITS, FREQUENCY_BITS = 12, 20  # grids of a real row's numbers and of frequencies, on which their products are exact
+
+
+@kind("random features")
+@dataclass(frozen=True, eq=False)
+class FourierFeatures:
+    """Real rows' random Fourier features in the place of the row's own class: (rows, classes * 2 * frequencies).
+
+    encoding: of rows; index, classes: the target's column and its classes; turns: (width, frequencies), whole parts of
+    a turn; centre: (frequencies,), the phase of the mean row. No row's features depend on the rows beside it: products
+    of whole numbers are exact while a row's numbers, 3 at most, and frequencies stay below 2^53 in all.
+    """
+
+    encoding: Encoding
+    index: int
+    classes: CellMap
+    turns: Tensor
+    centre: Tensor
+    device: str = field(default="cpu", metadata=LOCAL)
+
+    def __call__(self, codes: Codes) -> Tensor:
+        """(rows, classes * 2 * frequencies)."""
+        labels = torch.from_numpy(np.asarray(self.classes.cell_of(codes[:, self.index]), np.int64)).to(self.device)
+        whole = (self.encoding(codes).to(self.device).double() * 2.0**ROW_BITS).round() @ self.turns
+        place = (whole * (TURN * 2.0 ** -(ROW_BITS + FREQUENCY_BITS))).round().long() - self.centre
+        features = torch.cat(list(_circle(len(self.centre), self.device)[:, place & (TURN - 1)]), 1)
+        hot = torch.nn.functional.one_hot(labels, self.classes.cells).to(features)
+        return (hot[:, :, None] * features[:, None, :]).flatten(1)
+
+
+@lru_cache(maxsize=2)
+def _circle(count: int, device: str) -> Tensor:
+    """Cosines and sines of all parts of a turn, (2, TURN), such that `count` pairs have norm one."""
+    circle = torch.arange(TURN, dtype=torch.float64) * (math.tau / TURN)
+    return (torch.stack([circle.cos(), circle.sin()]) / math.sqrt(count)).float().to(device)
 
 
 class Embedding:
@@ -34,7 +71,7 @@ class Embedding:
         device: str,
     ) -> None:
         half = count // 2
-        self._rows, self._clip, self._device = rows, clip, device
+        self._clip = clip
         self._shares = rows.shares().to(device)
         numbers = sum(span.kind == "number" for span in rows.layout.spans)
         variance = numbers + float((self._shares * (1 - self._shares)).sum())
@@ -42,39 +79,22 @@ class Embedding:
         widths = ((torch.rand(half, generator=stream) * 2 - 1) * spread).exp()
         frequencies = torch.randn(rows.layout.width, half, generator=stream) * scale * widths
         turns = (frequencies.double() * (2.0**FREQUENCY_BITS / math.tau)).round()
-        self._turns = turns.to(device)
         self._frequencies = (turns * (math.tau * 2.0**-FREQUENCY_BITS)).float().to(device)
-        self._centre = (rows.shares().double() @ (turns * (TURN * 2.0**-FREQUENCY_BITS))).round().long().to(device)
-        circle = torch.arange(TURN, dtype=torch.float64) * (math.tau / TURN)
-        self._circle = (torch.stack([circle.cos(), circle.sin()]) / math.sqrt(half)).float().to(device)
-        self._classes = rows.condition.classes
+        centre = (rows.shares().double() @ (turns * (TURN * 2.0**-FREQUENCY_BITS))).round().long()
         self.width = 2 * half
+        # Real rows for the critic: the features in the place of the row's own class, zero elsewhere.
+        condition = rows.condition
+        self.by_class = FourierFeatures(
+            rows.encode, condition.index or 0, condition, turns.to(device), centre.to(device), device
+        )
 
     def features(self, x: Tensor) -> Tensor:
         """Encoded rows (rows, columns' width) to features (rows, width)."""
         angles = (x - self._shares) @ self._frequencies
         return torch.cat([torch.cos(angles), torch.sin(angles)], 1) / math.sqrt(self.width / 2)
 
-    def _of_real(self, x: Tensor) -> Tensor:
-        """The same, nearly, of encoded real rows: no row's features depend on the rows beside it.
-
-        Products of whole numbers, exact while a row's numbers, 3 at most, and frequencies stay below 2^53 in all.
-        """
-        whole = (x.double() * 2.0**ROW_BITS).round() @ self._turns
-        place = (whole * (TURN * 2.0 ** -(ROW_BITS + FREQUENCY_BITS))).round().long() - self._centre
-        return torch.cat(list(self._circle[:, place & (TURN - 1)]), 1)
-
     def clipped(self, x: Tensor) -> Tensor:
         """Features of generated rows, each cut to the clipping norm apart from the real ones, as those are."""
         features = self.features(x)
         factors: Tensor = (self._clip / features.norm(dim=1, keepdim=True)).clamp(max=1.0)
         return features * factors
-
-    def by_class(self, codes: Codes) -> Tensor:
-        """Real rows for the critic: the features in the place of the row's own class, zero elsewhere."""
-        condition = self._rows.condition
-        column = codes[:, condition.index] if condition.index is not None else codes[:, 0]
-        labels = torch.from_numpy(np.asarray(condition.cell_of(column), dtype=np.int64)).to(self._device)
-        features = self._of_real(self._rows.encode(codes).to(self._device))
-        hot = torch.nn.functional.one_hot(labels, self._classes).to(features)
-        return (hot[:, :, None] * features[:, None, :]).reshape(len(codes), self._classes * self.width)

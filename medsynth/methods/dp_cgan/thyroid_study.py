@@ -10,8 +10,11 @@ whole budget.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
@@ -19,7 +22,9 @@ from ...errors import SchemaError
 from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.clipping import clipped_gradient_sum
 from ...privacy.networks import Mlp
-from ...privacy.vault import Codes, Vault
+from ...privacy.queries.kinds import LOCAL, kind
+from ...privacy.queries.rows import Codes
+from ...privacy.vault import Vault
 from ...rng import numpy_stream, torch_stream
 from ...schema import Schema
 from ...transforms.column import Column
@@ -64,6 +69,28 @@ def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
     return []
 
 
+@kind("scaled rows")
+@dataclass(frozen=True, eq=False)
+class ScaledRows:
+    """(rows, columns) codes to (rows, features + classes): a number a column, and the class as one-hot.
+
+    indices: the columns; numbers: that of each code of a column, computed once for all rows, so that no row's depends
+    on the rows beside it; target: the target's column, of so many `classes`.
+    """
+
+    indices: tuple[int, ...]
+    numbers: tuple[NDArray[np.float64], ...]
+    target: int
+    classes: int
+    device: str = field(default="cpu", metadata=LOCAL)
+
+    def __call__(self, codes: Codes) -> Tensor:
+        """(rows, features + classes)."""
+        x = np.stack([own[codes[:, index]] for index, own in zip(self.indices, self.numbers, strict=True)], 1)
+        hot = np.eye(self.classes)[codes[:, self.target]]
+        return torch.tensor(np.concatenate([x, hot], 1), dtype=torch.float32).to(self.device)
+
+
 class _Scaled:
     """Rows as the study encodes them: one number a column and the class as one-hot.
 
@@ -81,19 +108,16 @@ class _Scaled:
             raise SchemaError("The preset thyroid-study takes binary and numeric columns without missing values only.")
         self.index, self.classes = schema.names.index(schema.target or ""), len(target.levels)
         self.top = np.array([column.size - 1 for column in self.columns], np.float64)
-        # The number of each code, computed once for all rows: no row's depends on the rows beside it.
-        self.scaled = [self._numbers(column) for column in self.columns]
         self.log = np.array([column.scale == "log" for column in self.columns])
         self.map = grid(target, self.classes)
 
-    def encode(self, codes: Codes) -> Tensor:
-        """(rows, columns) codes to (rows, features + classes)."""
-        x = np.stack([own[codes[:, span.index]] for span, own in zip(self.spans, self.scaled, strict=True)], 1)
-        hot = np.eye(self.classes)[codes[:, self.index]]
-        return torch.tensor(np.concatenate([x, hot], 1), dtype=torch.float32)
+    def encoding(self, device: str) -> ScaledRows:
+        """The map from codes to rows."""
+        numbers = tuple(self._numbers(column) for column in self.columns)
+        return ScaledRows(tuple(span.index for span in self.spans), numbers, self.index, self.classes, device)
 
     @staticmethod
-    def _numbers(column: Column) -> np.ndarray:
+    def _numbers(column: Column) -> NDArray[np.float64]:
         units = np.arange(column.size, dtype=np.float64)
         part = np.log1p(units) / np.log1p(column.size - 1) if column.scale == "log" else units / (column.size - 1)
         return 2 * part - 1
@@ -123,6 +147,7 @@ def train(
     # Microbatches are means: a lot's sum has m terms and not one a row.
     divisor = lot if config.microbatches is None else float(config.microbatches)
     first, last = config.critic_rate
+    encode = rows.encoding(device)
     for step in range(config.steps):
         labels = torch.multinomial(shares, config.lot, replacement=True, generator=latent)
         fake = _forward(net, labels, config, rows.classes, latent)
@@ -131,7 +156,7 @@ def train(
             CRITIC_GRADIENTS,
             critic,
             real_loss,
-            lambda codes: rows.encode(codes).to(device),
+            encode,
             config.clip,
             config.microbatches,
         )

@@ -16,7 +16,8 @@ from pydantic import Field
 
 from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.pair_clipping import Groups
-from ...privacy.vault import Codes, Vault
+from ...privacy.queries.rows import Codes
+from ...privacy.vault import Vault
 from ...schema import Schema
 from ..protocol import Arrays, Progress
 from ..settings import Count, MethodConfig, Positive, Rate, Share
@@ -81,7 +82,7 @@ def train(
     `public`: codes of rows that the user declared public, (rows, columns). Critic and generator begin on them without
     noise, and each step's clipping norms are the mean norms of their gradients.
     """
-    setup = TrainingSetup.measure(schema, vault, plan, seed, device)
+    setup = TrainingSetup.measure(schema, vault, plan, device)
     run = Training(setup, seed)
     shown = None if public is None else setup.encode(public)
     for step in range(0 if shown is None else run.size.warm):

@@ -11,9 +11,10 @@ from torch import Tensor
 from ...privacy.exact.sums import exact_sum
 from ...privacy.networks import Mlp
 from ...privacy.pair_clipping import pair_gradients
+from ...privacy.queries.kinds import kind
 from ...rng import torch_stream
 from ..shared.adversarial import AveragedWeights
-from ..shared.training_setup import TrainingSetup
+from ..shared.training_setup import TrainingSetup, by_class
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,36 +31,47 @@ class DpGanSize:
     rarest: float = 0.01  # share below which a class weighs no more
 
 
+@kind("loss of pairs")
+@dataclass(frozen=True, eq=False)
+class PenalisedPairLoss:
+    """A pair's Wasserstein loss with its own penalty, at its own point between its two rows.
+
+    weights: (classes,), of rows by their class. The penalty is one-sided (Petzka, Fischer, Lukovnicov 2018): a critic
+    of noise alone need not have a slope of one.
+    """
+
+    weights: Tensor
+    penalty: float
+
+    def __call__(self, critic: Callable[[Tensor], Tensor], real: Tensor, fake: Tensor, mix: Tensor) -> Tensor:
+        """`fake`: a generated row of every class, (classes * features,), of which the real row's own class is taken.
+
+        The sums over classes have one term that is not zero, so that they are exact too.
+        """
+        own = real[-(classes := len(self.weights)) :]
+        fake = own @ fake.reshape(classes, -1)
+
+        def placed(row: Tensor) -> Tensor:
+            return critic(by_class(row, classes))
+
+        slope: Tensor = torch.func.grad(placed)(mix * real + (1 - mix) * fake)[:-classes]
+        steep = ((exact_sum(slope.square()) + 1e-12).sqrt() - 1).clamp(min=0)
+        return (own @ self.weights.to(own)) * (placed(fake) - placed(real) + self.penalty * steep.square())
+
+
 class Training:
     """Critic and generator, and one step of each."""
 
     def __init__(self, setup: TrainingSetup, seed: int | None) -> None:
         size = self.size = DpGanSize()
-        self.setup, self.net = setup, setup.generator.net
+        self.setup, self.net = setup, setup.add_network(seed)
         sizes = [setup.classes * setup.width, size.width, 1]
         self.critic = Mlp(sizes, "leaky_relu", torch_stream(seed, "critic")).to(setup.device)
         self.latent = torch_stream(seed, "latent", setup.device)
         self.adams = [torch.optim.Adam(net.parameters(), size.step, (0.5, 0.9)) for net in (self.critic, self.net)]
         self.averaged = AveragedWeights(self.net, size.average)
         shares = torch.tensor(setup.prior, dtype=torch.float32, device=setup.device).clamp(min=size.rarest)
-        self.weights = (shares.min() / shares).sqrt()
-
-    def pair_loss(self, critic: Callable[[Tensor], Tensor], real: Tensor, fake: Tensor, mix: Tensor) -> Tensor:
-        """A pair's Wasserstein loss with its own penalty, at its own point between its two rows.
-
-        `fake`: a generated row of every class, (classes * features,), of which the real row's own class is taken. The
-        penalty is one-sided (Petzka, Fischer, Lukovnicov 2018): a critic of noise alone need not have a slope of one.
-        The sums over classes have one term that is not zero, so that they are exact too.
-        """
-        own = real[-(classes := self.setup.classes) :]
-        fake = own @ fake.reshape(classes, -1)
-
-        def placed(row: Tensor) -> Tensor:
-            return critic(self.setup.by_class(row))
-
-        slope: Tensor = torch.func.grad(placed)(mix * real + (1 - mix) * fake)[:-classes]
-        steep = ((exact_sum(slope.square()) + 1e-12).sqrt() - 1).clamp(min=0)
-        return (own @ self.weights.to(own)) * (placed(fake) - placed(real) + self.size.penalty * steep.square())
+        self.pair_loss = PenalisedPairLoss((shares.min() / shares).sqrt(), size.penalty)
 
     def pool(self) -> Tensor:
         """Generated rows to pair a lot with, (pool, classes * features): as many at every step, for every lot."""

@@ -95,12 +95,12 @@ def train(
 ) -> Arrays:
     """Fit the generator. Returns its tensors and the noisy marginals that decode its rows."""
     size = GPateSize()
-    setup = TrainingSetup.measure(schema, vault, plan, seed, device)
+    setup = TrainingSetup.measure(schema, vault, plan, device)
     latent, directions = torch_stream(seed, "latent", device), torch_stream(seed, "directions", device)
     classes, free = setup.classes, setup.width - setup.classes
     teachers = config.shard_count(plan.equivalent_rows)
     shards = vault.split_into_shards(teachers, setup.encode, classes, size.teacher)
-    # As in GS-WGAN the logits are trained: behind this noise the network would learn only noise.
+    # As in GS-WGAN the logits are trained: behind this noise a network would learn only noise.
     logits = setup.generator.base.requires_grad_()
     averaging = DualAveraging(logits, size.step * config.steps**-0.5, size.noise)
     for step in range(config.steps):

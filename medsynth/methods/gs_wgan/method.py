@@ -117,11 +117,11 @@ def train(
 ) -> Arrays:
     """Fit the generator. Returns its tensors and the noisy marginals that decode its rows."""
     size = GsWganSize()
-    setup = TrainingSetup.measure(schema, vault, plan, seed, device)
+    setup = TrainingSetup.measure(schema, vault, plan, device)
     latent = torch_stream(seed, "latent", device)
     classes, free = setup.classes, setup.width - setup.classes
     shards = vault.split_into_shards(config.shard_count(plan.equivalent_rows), setup.encode, classes, size.critic)
-    # The logits of bins given the class are trained: behind this noise the latent network would learn only noise.
+    # The logits of bins given the class are trained: behind this noise a network would learn only noise.
     logits = setup.generator.base.requires_grad_()
     averaging = DualAveraging(logits, size.step * config.measurements**-0.5, size.threshold)
 

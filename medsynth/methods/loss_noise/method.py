@@ -9,6 +9,7 @@ rows are still measured through the vault, so that the comparison is of methods;
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import torch
 from pydantic import Field
@@ -17,7 +18,7 @@ from torch import Tensor
 from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.clipping import clipped_gradient_sum
 from ...privacy.networks import Mlp
-from ...privacy.vault import Codes, Vault
+from ...privacy.vault import Vault
 from ...rng import torch_stream
 from ...schema import Schema
 from ..protocol import Arrays, Progress
@@ -84,17 +85,15 @@ def train(
     config: Config, schema: Schema, vault: Vault, plan: Plan, seed: int | None, device: str, progress: Progress
 ) -> Arrays:
     """Fit the generator. Returns its tensors and the marginals that decode its rows."""
-    setup = TrainingSetup.measure(schema, vault, plan, seed, device)
+    setup = TrainingSetup.measure(schema, vault, plan, device)
     latent, inert = torch_stream(seed, "latent", device), torch_stream(seed, "noise of the loss", device)
     critic = Mlp([setup.classes * setup.width, HIDDEN_WIDTH, 1], "leaky_relu", torch_stream(seed, "critic")).to(device)
-    net = setup.generator.net
+    net = setup.add_network(seed)
     critic_adam, generator_adam = (torch.optim.Adam(n.parameters(), LEARNING_RATE, (0.5, 0.9)) for n in (critic, net))
     averaged = AveragedWeights(net, AVERAGING_DECAY)
     lot = config.sampling_rate(plan.equivalent_rows) * plan.rows
 
-    def encode(codes: Codes) -> Tensor:
-        return setup.by_class(setup.encode(codes))
-
+    encode = replace(setup.encode, placed=True)
     for step in range(config.lots):
         first, second = (setup.by_class(setup.fakes(setup.labels(BATCH, latent), latent)) for _ in range(2))
         # Critic step: real rows without clipping, and the first generated batch.

@@ -112,12 +112,12 @@ def train(
 ) -> Arrays:
     """Fit the generator. Returns its tensors and the noisy marginals that decode its rows."""
     size = PateGanSize()
-    setup = TrainingSetup.measure(schema, vault, plan, seed, device)
+    setup = TrainingSetup.measure(schema, vault, plan, device)
     latent, classes = torch_stream(seed, "latent", device), setup.classes
     count = config.shard_count(plan.equivalent_rows)
     shards = vault.split_into_shards(count, setup.encode, classes, size.teacher)
     student = Student(setup, size, seed)
-    # As in GS-WGAN the logits are trained: behind this noise the network would learn only noise.
+    # As in GS-WGAN the logits are trained: behind this noise a network would learn only noise.
     logits = setup.generator.base.requires_grad_()
     averaging = DualAveraging(logits, size.step * config.rounds**-0.5, size.noise)
     for number in range(config.rounds):

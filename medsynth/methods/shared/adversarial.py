@@ -11,10 +11,12 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from ...privacy.networks import Mlp
+from ...privacy.queries.kinds import kind
 
 LATENT, WIDTH = 8, 96  # of a latent point, and of the generator's hidden layers
 
 
+@kind("loss of real rows")
 def real_loss(output: Tensor) -> Tensor:
     """Cross-entropy against "real" of a critic's outputs, (rows, 1) to (rows,)."""
     return softplus(-output[:, 0])
@@ -25,40 +27,51 @@ def generated_loss(output: Tensor) -> Tensor:
     return softplus(output[:, 0])
 
 
-class GeneratorNetwork:
-    """Log shares of every bin, given a class and one of `points` latent points: `base`, and what a network adds.
+class LatentNetwork:
+    """What each of `points` latent points adds to the log shares of every bin, by class: (points, classes, bins).
 
-    `base`: log shares, (classes, bins) a column. All columns' bins stand side by side; `spans` are their slices. The
-    network's last layer begins at zero, so that it starts as those shares.
+    Its last layer begins at zero, so that it adds nothing before it is trained.
     """
 
-    def __init__(self, base: Mapping[str, NDArray[np.float64]], points: int, stream: torch.Generator) -> None:
-        stops = np.cumsum([shares.shape[1] for shares in base.values()]).tolist()
-        self.spans = {name: slice(a, b) for name, a, b in zip(base, [0, *stops], stops, strict=False)}
-        self.base = torch.tensor(np.concatenate(list(base.values()), 1), dtype=torch.float32)
-        self.latent = torch.randn(points, LATENT, generator=stream)
-        self.net = Mlp([LATENT + len(self.base), WIDTH, WIDTH, stops[-1]], "leaky_relu", stream)
+    def __init__(self, points: int, classes: int, bins: int, stream: torch.Generator, device: str) -> None:
+        self.latent = torch.randn(points, LATENT, generator=stream).to(device)
+        self.classes = classes
+        self.net = Mlp([LATENT + classes, WIDTH, WIDTH, bins], "leaky_relu", stream).to(device)
         with torch.no_grad():
             for parameter in list(self.net.parameters())[-2:]:
                 parameter.zero_()
 
-    def to(self, device: str) -> GeneratorNetwork:
-        """This generator on another device."""
-        self.base, self.latent = self.base.to(device), self.latent.to(device)
-        self.net.to(device)
-        return self
+    def __call__(self) -> Tensor:
+        """What is added, (points, classes, bins)."""
+        points = len(self.latent)
+        hot = torch.eye(self.classes, device=self.latent.device).repeat(points, 1)
+        output: Tensor = self.net(torch.cat([self.latent.repeat_interleave(self.classes, 0), hot], 1))
+        return output.reshape(points, self.classes, -1)
 
-    def residual(self) -> Tensor:
-        """What the network adds to the base: (points, classes, all bins)."""
-        points, classes = len(self.latent), len(self.base)
-        hot = torch.eye(classes, device=self.latent.device).repeat(points, 1)
-        output: Tensor = self.net(torch.cat([self.latent.repeat_interleave(classes, 0), hot], 1))
-        return output.reshape(points, classes, -1)
+
+class Generator:
+    """Log shares of every bin given a class, `base` (classes, all bins), to which a network of latent points may add.
+
+    All columns' bins stand side by side; `spans` are their slices. Without a `network` columns are independent given
+    the class.
+    """
+
+    def __init__(self, base: Mapping[str, NDArray[np.float64]], device: str) -> None:
+        stops = np.cumsum([shares.shape[1] for shares in base.values()]).tolist()
+        self.spans = {name: slice(a, b) for name, a, b in zip(base, [0, *stops], stops, strict=False)}
+        self.base = torch.tensor(np.concatenate(list(base.values()), 1), dtype=torch.float32).to(device)
+        self.network: LatentNetwork | None = None
+
+    def logits(self) -> Tensor:
+        """Log shares at each latent point, (points, classes, all bins): one point without a network."""
+        return self.base[None] if self.network is None else self.base + self.network()
 
     def residuals(self) -> dict[str, NDArray[np.float32]]:
-        """The same of each column, as a model keeps it: (points, classes, bins)."""
+        """What the network adds to each column, as a model keeps it: (points, classes, bins). Empty without one."""
+        if self.network is None:
+            return {}
         with torch.no_grad():
-            found = self.residual().cpu().numpy()
+            found = self.network().cpu().numpy()
         return {name: found[..., span] for name, span in self.spans.items()}
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ...privacy.queries.cells import Regrouped
 from ...rng import Stream
 from ...schema import Column
 from ...transforms.grid import Grid
@@ -73,6 +74,10 @@ class Bins:
     def cell_of(self, codes: Codes) -> NDArray[np.int64]:
         """The bin of each code."""
         return self.place[self.grid.cell_of(codes)]
+
+    def plain(self) -> Regrouped:
+        """The same map without what else is known of the column."""
+        return Regrouped(self.grid, self.place.astype(np.int64), self.cells)
 
     def middles(self, wide: float) -> Floats:
         """Where each bin of values lies from 0 to 1 in the mass of all, and for a part `wide` in their widths."""
@@ -150,6 +155,10 @@ class Bins:
         weights = kind_weights(edges + low, self.shares[:values], self.digits)
         units = draw_numbers(first + low, last + low, weights, rng) - low
         return np.asarray(np.where(first < self.grid.edges[-1], units, first), np.int32)
+
+    def drawn_inside(self, places: Whole, rng: Stream) -> Codes:
+        """A code in each of the bins `places`, by the column's one-way marginal."""
+        return self.draw(places, np.zeros(len(places), np.int64), self.shares[None] + 1e-12, rng)
 
     def _fine_cells(self, bins: Whole, classes: Whole, inside: Floats, rng: Stream) -> Whole:
         """A fine cell for each row's bin and class, by the weights `inside` of the class."""

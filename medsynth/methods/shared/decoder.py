@@ -16,7 +16,7 @@ from .digit_preference import digit_kinds, shrunk
 from .marginals import Condition, Marginal, cleaned
 
 if TYPE_CHECKING:
-    from ...privacy.vault import Axes
+    from ...privacy.queries.rows import Axes
 
 Floats = NDArray[np.float64]
 DIGITS_OF = "digits of "  # names the marginal of a column's kinds of numbers

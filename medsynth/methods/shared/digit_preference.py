@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ...privacy.queries.kinds import kind
 from ...rng import Stream
 from ...schema import Schema
 from .marginals import GRID_CELLS
@@ -25,6 +26,7 @@ MODULUS = np.array([*np.repeat(10 ** np.arange(1, DECIMAL_PLACES + 1), NONZERO_D
 RESIDUE = np.array([d * 10**k for k in range(DECIMAL_PLACES) for d in range(1, NONZERO_DIGITS + 1)] + [0])[:, None]
 
 
+@kind("digits")
 @dataclass(frozen=True)
 class DigitKinds:
     """A map from codes to the kind of each whole number of units: its last digit that is not zero, and its place."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from ...privacy.queries.cells import ALL_CODES
 from ...schema import Column, Schema
 from ...transforms.grid import Grid, grid
 
@@ -32,6 +33,12 @@ def cleaned(counts: Floats, total: float) -> Floats:
     kept = np.nonzero(ordered > excess)[0][-1]
     shares = np.maximum(counts - excess[kept], 0) + 1e-9
     return np.asarray(shares / shares.sum())
+
+
+def normal_scores(codes: Codes, edges: NDArray[np.int64], cdf: Floats) -> Floats:
+    """Normal scores of codes by the distribution `cdf` at `edges`, (cells + 1,) both."""
+    rank = np.interp(codes + 0.5, edges, cdf)
+    return np.asarray(ndtri(np.clip(rank, TAIL_PROBABILITY, 1 - TAIL_PROBABILITY)))
 
 
 @dataclass(frozen=True)
@@ -63,8 +70,7 @@ class Marginal:
 
     def scores(self, codes: Codes) -> Floats:
         """Normal scores of non-missing codes, shape as given."""
-        rank = np.interp(codes + 0.5, self.grid.edges, self.cdf)
-        return np.asarray(ndtri(np.clip(rank, TAIL_PROBABILITY, 1 - TAIL_PROBABILITY)))
+        return normal_scores(codes, self.grid.edges, self.cdf)
 
     def codes(self, scores: Floats, uniforms: Floats) -> Codes:
         """Codes of normal scores. Scores are cut at the tail, so `uniforms` spreads what lies beyond it."""
@@ -118,6 +124,15 @@ class Condition:
         gap = codes - self.marginal.grid.edges[-1]
         found = np.where(gap >= 0, len(self.cuts) + 1 + gap, np.searchsorted(self.cuts, codes, side="right"))
         return found.astype(np.int32)
+
+    def plain(self) -> Grid:
+        """The same map without what else is known of the column."""
+        if self.marginal is None:
+            return ALL_CODES
+        if self.marginal.column.categorical:
+            return self.marginal.grid
+        inner = [0, *self.cuts.astype(np.int64).tolist(), self.marginal.grid.edges[-1]]
+        return Grid(np.array(inner), self.marginal.column.gaps)
 
     def allowed(self, first: int, last: int) -> Floats:
         """The share of each class whose target code lies from `first` to `last`: (classes,)."""

@@ -7,7 +7,8 @@ draws of the same and passes soft gradients. Whatever else differs between these
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -16,11 +17,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...privacy.accounting.calibration import Plan, Query
-from ...privacy.vault import Axes, CellMap, Codes, Vault, column_of
+from ...privacy.networks import Mlp
+from ...privacy.queries.kinds import LOCAL, kind
+from ...privacy.queries.rows import Axes, CellMap, Codes, column_of
+from ...privacy.vault import Vault
 from ...rng import torch_stream
 from ...schema import Schema
 from ..protocol import Arrays
-from .adversarial import GeneratorNetwork
+from .adversarial import Generator, LatentNetwork
 from .bins import Bins
 from .cuts import fine_grid, grids
 from .decoder import cleaned_histograms, decoder, decoder_axes, decoder_tensors
@@ -39,6 +43,42 @@ def setup_queries(histogram_share: float, class_share: float) -> list[Query]:
     return [Query(label=label, weight=share**-0.5) for label, share in shares.items()]
 
 
+def by_class(rows: Tensor, classes: int) -> Tensor:
+    """Rows in the places of their own classes, (..., width) to (..., classes * width), zero elsewhere.
+
+    Their last `classes` numbers indicate these. A critic that reads them has first weights of its own for each class.
+    """
+    return (rows[..., -classes:, None] * rows[..., None, :]).flatten(-2)
+
+
+@kind("indicators")
+@dataclass(frozen=True, eq=False)
+class Indicators:
+    """(rows, columns) codes to indicators of bins, column beside column, and of the class, each row by itself.
+
+    order: the names of the codes' columns; cells: the columns to read; given: the target's name and the map from its
+    codes to classes; placed: whether a row stands in the place of its own class.
+    """
+
+    order: tuple[str, ...]
+    cells: Mapping[str, CellMap]
+    given: tuple[str, CellMap]
+    placed: bool = False
+    device: str = field(default="cpu", metadata=LOCAL)
+
+    def __call__(self, codes: Codes) -> Tensor:
+        """(rows, width), or with `placed` (rows, classes * width)."""
+        sizes = [cells.cells for cells in self.cells.values()]
+        x, rows = torch.zeros(len(codes), sum(sizes) + self.given[1].cells), torch.arange(len(codes))
+        for (name, cells), start in zip(self.cells.items(), np.cumsum([0, *sizes]).tolist(), strict=False):
+            place = cells.cell_of(codes[:, self.order.index(name)])
+            x[rows, torch.from_numpy(np.asarray(place, np.int64)) + start] = 1.0
+        label = self.given[1].cell_of(column_of(codes, self.order, self.given[0]))
+        x[rows, torch.from_numpy(np.asarray(label, np.int64)) + sum(sizes)] = 1.0
+        x = x.to(self.device)
+        return by_class(x, self.given[1].cells) if self.placed else x
+
+
 @dataclass(kw_only=True)
 class TrainingSetup:
     """The codes, the generator and its start: every class begins at the columns' own noisy shares.
@@ -52,11 +92,11 @@ class TrainingSetup:
     given: tuple[str, CellMap]
     prior: NDArray[np.float64]
     histograms: dict[str, NDArray[np.float64]]
-    generator: GeneratorNetwork
+    generator: Generator
     device: str
 
     @classmethod
-    def measure(cls, schema: Schema, vault: Vault, plan: Plan, seed: int | None, device: str) -> TrainingSetup:
+    def measure(cls, schema: Schema, vault: Vault, plan: Plan, device: str) -> TrainingSetup:
         """Measure one-way marginals and the class marginal; the rest follows from these in public."""
         columns = [name for name in schema.names if name != schema.target]
         axes: dict[str, Axes] = {name: [(name, fine_grid(schema.columns[name]))] for name in columns}
@@ -80,9 +120,22 @@ class TrainingSetup:
             given=given,
             prior=cleaned(counts, plan.rows),
             histograms=histograms,
-            generator=GeneratorNetwork(base, LATENT_POINTS, torch_stream(seed, "init")).to(device),
+            generator=Generator(base, device),
             device=device,
         )
+
+    def add_network(self, seed: int | None) -> Mlp:
+        """Give the generator latent points and a network that adds nothing yet. Returns the network, to be trained."""
+        bins = self.width - self.classes
+        made = LatentNetwork(LATENT_POINTS, self.classes, bins, torch_stream(seed, "init"), self.device)
+        self.generator.network = made
+        return made.net
+
+    @property
+    def encode(self) -> Indicators:
+        """The map from codes to what a critic reads."""
+        spans = self.generator.spans
+        return Indicators(self.order, {name: self.bins[name] for name in spans}, self.given, device=self.device)
 
     @property
     def classes(self) -> int:
@@ -94,23 +147,9 @@ class TrainingSetup:
         """Indicators of a row that a critic reads, those of its class included."""
         return self.generator.base.shape[1] + self.classes
 
-    def encode(self, codes: Codes) -> Tensor:
-        """(rows, columns) codes to (rows, width) indicators, each row by itself."""
-        x = torch.zeros(len(codes), self.width)
-        rows = torch.arange(len(codes))
-        for name, span in self.generator.spans.items():
-            place = self.bins[name].cell_of(codes[:, self.order.index(name)])
-            x[rows, torch.from_numpy(np.asarray(place, np.int64)) + span.start] = 1.0
-        label = self.given[1].cell_of(column_of(codes, self.order, self.given[0]))
-        x[rows, torch.from_numpy(np.asarray(label, np.int64)) + self.width - self.classes] = 1.0
-        return x.to(self.device)
-
     def by_class(self, rows: Tensor) -> Tensor:
-        """Rows in the places of their own classes, (..., width) to (..., classes * width), zero elsewhere.
-
-        A critic that reads them has first weights of its own for each class.
-        """
-        return (rows[..., -self.classes :, None] * rows[..., None, :]).flatten(-2)
+        """Rows in the places of their own classes, (..., width) to (..., classes * width), zero elsewhere."""
+        return by_class(rows, self.classes)
 
     def labels(self, count: int, latent: torch.Generator, *, even: bool = False) -> Tensor:
         """Classes for `count` generated rows, by the noisy shares or `even`: (count,)."""
@@ -126,7 +165,7 @@ class TrainingSetup:
         drawn; or, not `relaxed`, the gradient of the bins' chances (Bengio, Leonard, Courville 2013), which
         depends on all bins at once: what a critic behind noise needs.
         """
-        logits = self.generator.base + self.generator.residual()
+        logits = self.generator.logits()
         chosen = torch.randint(len(logits), labels.shape, generator=latent, device=self.device)
         own = logits[chosen, labels]
         uniform = torch.rand(own.shape, generator=latent, device=self.device).clamp(1e-6, 1 - 1e-6)

@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...privacy.accounting.calibration import Plan
-from ...privacy.vault import Axes, Vault
+from ...privacy.queries.cells import EveryCode
+from ...privacy.queries.rows import Axes
+from ...privacy.vault import Vault
 from ...schema import Column
 from ...schema.kinds import clear_stds
 from ...transforms.grid import Grid, grid
@@ -123,16 +125,6 @@ def expected_beyond(counts: Floats, level: float, std: float) -> Floats:
     return np.asarray(np.cumsum((likely / likely.sum() @ tails)[::-1])[::-1])
 
 
-class _EveryValue:
-    """Each code in a cell of its own."""
-
-    def __init__(self, column: Column) -> None:
-        self.cells = column.size + column.gaps
-
-    def cell_of(self, codes: NDArray[np.int32]) -> NDArray[np.int64]:
-        return codes.astype(np.int64)
-
-
 def surveys(vault: Vault, plan: Plan, columns: dict[str, Column]) -> dict[str, Survey]:
     """What the coarse measurements say of number `columns`."""
     coarse = {name: grid(column, COARSE_CELLS) for name, column in columns.items()}
@@ -155,7 +147,8 @@ def _every_value(columns: dict[str, Column]) -> dict[str, Axes]:
     """Every value of the columns with the fewest, as many as fit into memory."""
     by_size = sorted(columns, key=lambda name: columns[name].size)
     total = np.cumsum([columns[name].size for name in by_size])
-    return {name: [(name, _EveryValue(columns[name]))] for name in by_size[: int((total <= MOST_VALUES).sum())]}
+    some = by_size[: int((total <= MOST_VALUES).sum())]
+    return {name: [(name, EveryCode(columns[name].size + columns[name].gaps))] for name in some}
 
 
 def _measured(vault: Vault, label: str, plan: Plan, axes: dict[str, Axes]) -> tuple[dict[str, Floats], float]:

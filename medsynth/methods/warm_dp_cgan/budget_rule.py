@@ -16,6 +16,7 @@ CRITIC_NOISE = 0.08  # of a product of the critic of pairs, as a share of the ro
 WIDE_COLUMNS = 100  # from which on a few two-way marginals say nothing of the table, and matrices may
 MATRIX_SHARE, MATRIX_NOISE = 0.45, 0.03  # of their noise's largest eigenvalue, as a part of the sum of a class's
 MOST_ENTRIES = 1 << 22  # of all matrices together: of wider tables a random part of the columns is read
+SELECTION_ROUNDS = 3
 STEPS_PER_ROUND = 200  # of Adam, after each round but the last, or a third of the last one's where these are fewer
 FEWEST_POINTS, FEWEST_STEPS = 32, 300  # of a large table's generator
 MOST_CELLS = 1 << 22  # of the generator, points by classes by bins: beyond it memory and a step's time grow too large
@@ -29,11 +30,11 @@ class Allocation:
 
     `by_class`: whether each class has a table of its own. `critic_share`: for the gradient sum of a critic that reads
     all pairs of columns, random triples with so many `critic_features`, or a matrix of second moments by class, which
-    the generator follows without a fit. `moments_share`: for second moments.
+    the generator follows without a fit. `moments_share`: for second moments. `all_pairs`: whether `count` is all.
     """
 
     count: int
-    rounds: int = 3  # of selection; one where all pairs of columns are measured and none is selected
+    all_pairs: bool = False
     bins: int = 8
     share: float = 0.25
     by_class: bool = True
@@ -46,6 +47,16 @@ class Allocation:
     waves: int = 4  # of what a latent point adds to a number's bins
     latent_points: int = 128  # of the generator
     steps: int = 900  # of the last fit
+
+    @property
+    def pairs_read(self) -> bool:
+        """Whether a critic reads all pairs of columns, and so tells which of them to measure."""
+        return self.critic == "pairs" and self.critic_share > 0
+
+    @property
+    def rounds(self) -> int:
+        """Of selecting pairs by noisy errors and measuring them; one where nothing is selected so."""
+        return 1 if self.all_pairs or self.pairs_read else SELECTION_ROUNDS
 
     @property
     def steps_per_round(self) -> int:
@@ -116,13 +127,13 @@ def allocate(
         )  # fmt: skip
         precise = min(wide.affordable(rows, epsilon, 0.2), every, most)
         if precise == every:
-            return replace(wide, count=every, rounds=1)
+            return replace(wide, count=every, all_pairs=True)
         if precise >= (most if bins > 12 else 2 * few):
             return replace(wide, count=precise // wide.rounds * wide.rounds)
     coarse = Allocation(count=0, share=0.1, by_class=False, critic="pairs", critic_share=0.2, moments_share=0.08)
-    count = min(coarse.affordable(rows, epsilon, 0.4), few, every) // coarse.rounds * coarse.rounds
-    worth = every and coarse.critic_noise(rows, columns, epsilon) < CRITIC_NOISE
-    if not worth:
-        return replace(coarse, count=count, critic_share=0.0, moments_share=0.0)
-    clear = coarse.moments_noise(rows, epsilon) < MOMENTS_NOISE
-    return replace(coarse, count=count, moments_share=coarse.moments_share if clear else 0.0)
+    if not every or coarse.critic_noise(rows, columns, epsilon) >= CRITIC_NOISE:
+        coarse = replace(coarse, critic_share=0.0, moments_share=0.0)
+    elif coarse.moments_noise(rows, epsilon) >= MOMENTS_NOISE:
+        coarse = replace(coarse, moments_share=0.0)
+    count = min(coarse.affordable(rows, epsilon, 0.4), few, every)
+    return replace(coarse, count=count // coarse.rounds * coarse.rounds)

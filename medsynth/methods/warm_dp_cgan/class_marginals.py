@@ -14,14 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...privacy.accounting.calibration import Plan
-from ...privacy.vault import Axes, CellMap, Vault
+from ...privacy.queries.rows import Axes, CellMap
+from ...privacy.vault import Vault
 from ...schema import Schema
 from ..shared.bins import Bins
 from ..shared.conditionals import class_totals, conditionals
 from ..shared.labels import BY_CLASS, REMEASURED
 from ..shared.marginals import without_spurious_missing
-from .derived_columns import DerivedColumn
 from .one_way_marginals import OneWayMarginals
+from .rules.derived_columns import DerivedColumn
 from .weights import noise_of_cells, weights_by_size
 
 Floats = NDArray[np.float64]

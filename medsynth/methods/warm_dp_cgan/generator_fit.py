@@ -12,8 +12,9 @@ from torch import Tensor
 
 from .class_marginals import ClassMarginals
 from .critics.linear import FeatureSums
-from .derived_columns import ExpectedDerived
 from .generator import Generator
+from .rules.constraints import BrokenRules
+from .rules.derived_columns import ExpectedDerived
 from .two_way_marginals import ExpectedTables, TwoWayMarginal
 
 Floats = NDArray[np.float64]
@@ -26,14 +27,15 @@ class _Loss:
 
     def __init__(
         self, generator: Generator, start: ClassMarginals, measured: Sequence[TwoWayMarginal],
-        sums: Sequence[FeatureSums], derived: ExpectedDerived,
+        sums: Sequence[FeatureSums], derived: ExpectedDerived, rules: BrokenRules,
     ) -> None:  # fmt: skip
         device = generator.base.device
 
         def tensor(values: Floats) -> Tensor:
             return torch.tensor(values, dtype=torch.float32, device=device)
 
-        self._sizes, self._names, self._derived = generator.sizes, generator.names, derived
+        self._sizes, self._names, self._derived, self._rules = generator.sizes, generator.names, derived, rules
+        self._least_std = min(start.std.values())
         self._rows = tensor(start.totals)
         self._features = [(one.totals.to(device), one.std, one.critic.expectation(generator)) for one in sums]
         self._own = [self._marginals(start, self._names, tensor)]
@@ -62,6 +64,8 @@ class _Loss:
         for mean, (before, std, whole_std) in zip(means, self._own, strict=True):
             gap = self._rows * (mean - before)
             loss = loss + ((gap / std[:, None]).square().sum() + (gap.sum(1) / whole_std).square().sum()) / 2
+        for chance in self._rules.chances(each):
+            loss = loss + (self._rows * chance / self._least_std).square().sum() / 2
         for guess, (table, std) in zip(self._expected.tables(shares), self._tables, strict=True):
             loss = loss + ((table - guess) / std[:, None, None, None]).square().sum() / 2
         for totals, noise, expected in self._features:
@@ -97,21 +101,24 @@ def fit(
     steps: int,
     sums: Sequence[FeatureSums],
     derived: ExpectedDerived,
+    rules: BrokenRules,
     progress: Callable[[int, int], None],
 ) -> None:
     """Fit the residual to the noisy measurements, each weighted by its noise; columns keep their shares, by class too.
 
     A normal prior keeps residuals small and smooth, so that cells whose rows are few against the noise stay as they
-    were. Columns that are in no measurement but their own have no residual, and cost nothing.
+    were. Rows that break a rule count as a cell known to be empty, by the least noise of any. Columns that are in no
+    measurement but their own, and in no rule, have no residual, and cost nothing.
     """
     read = {name for m in measured for name in (m.pair.one, m.pair.other)}
     read |= {name for inputs in derived.inputs.values() for name in inputs}
+    read |= rules.read
     read |= {name for one in sums for name in one.critic.columns_read}
     if not read:
         return
     part = generator.part(read)
     part.begin()
-    loss = _Loss(part, start, measured, sums, derived)
+    loss = _Loss(part, start, measured, sums, derived, rules)
     adam = _Adam([part.common.requires_grad_(), part.own.requires_grad_()])
     for step in range(steps):
         adam.step(loss.of(part.by_bin()) + part.prior_loss(), LEARNING_RATE * min(1.0, 1.5 * (1 - step / steps)))

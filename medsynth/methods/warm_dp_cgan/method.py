@@ -2,9 +2,10 @@
 
 1. Noisy histograms give bins, and values inside a bin. 2. Noisy class-by-bin marginals, re-measured more finely where a
 column separates the classes, are where the generator starts. 3. A critic's noisy gradient sum over all pairs of columns
-(large tables: over triples), then that of a critic of the strongest relations' second moments. 4. Noisy L1 errors
-select two-way marginals in rounds (after AIM, McKenna et al. 2022). A table of hundreds of columns gets, in place of 3
-and 4, a noisy matrix of second moments a class.
+(large tables: over triples), then that of a critic of the strongest relations' second moments. 4. Two-way marginals of
+the pairs that a critic of pairs finds farthest from independence; without it, of those with the largest noisy L1
+errors, in rounds (after AIM, McKenna et al. 2022). A table of hundreds of columns gets, in place of 3 and 4, a noisy
+matrix of second moments a class.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ class Config(MethodConfig):
     moments_share: ShareByRule = Field(
         default=None, description="share of second moments, beside a critic of pairs; by a rule if not given"
     )
-    candidates: Count = Field(default=100, description="pairs of columns compared in a round, drawn in public")
+    candidates: Count = Field(
+        default=100, description="pairs of columns compared in a round, drawn in public; none by a critic of pairs"
+    )
     pairs: int | None = Field(
         default=None, ge=0, description="two-way marginals measured; by a rule on rows if not given"
     )

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...privacy.accounting.calibration import Plan
-from ...privacy.vault import Axes, Vault
+from ...privacy.queries.rows import Axes
+from ...privacy.vault import Vault
 from ...schema import Schema
 from ...transforms.grid import Grid
 from ..shared.bins import Bins

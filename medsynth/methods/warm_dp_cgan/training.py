@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ...privacy.accounting.calibration import Plan
-from ...privacy.vault import CellMap, Vault
+from ...privacy.queries.rows import CellMap
+from ...privacy.vault import Vault
 from ...rng import numpy_stream, torch_stream
 from ...schema import Schema
 from ..protocol import Arrays, Progress
@@ -25,18 +26,21 @@ from .critics.matrix import MomentMatrix
 from .critics.moments import MomentCritic
 from .critics.pairs import PairCritic
 from .critics.triples import TripleCritic
-from .derived_columns import WIDE, DerivedColumn, ExpectedDerived, derived_columns
 from .generator import Generator, smooth_functions
 from .generator_fit import fit
 from .method import Config
 from .one_way_marginals import OneWayMarginals
+from .rules.constraints import BrokenRules
+from .rules.derived_columns import WIDE, DerivedColumn, ExpectedDerived, derived_columns
 from .shrinkage import shrunk_table
 from .two_way_marginals import Candidates, ColumnPair, TwoWayMarginal, expected_tables
 
 
 @dataclass(kw_only=True)
 class _Fit:
-    """A fit under way. `given`: the target's name and the map from its codes to classes, once these are known."""
+    """A fit under way. `given`: the target's name and the map from its codes to classes, once these are known; `sizes`:
+    how far from independence a critic of pairs found each two columns.
+    """
 
     config: Config
     schema: Schema
@@ -45,6 +49,7 @@ class _Fit:
     seed: int | None
     allocation: Allocation
     given: tuple[str, CellMap] = field(init=False)
+    sizes: dict[tuple[str, str], float] = field(default_factory=dict)
 
     @property
     def columns(self) -> list[str]:
@@ -64,9 +69,10 @@ class _Fit:
         sums = measure_features(critic, self.vault, CRITIC_GRADIENTS, noise)
         expected = sums.expected(generator, start.totals)
         sums = sums.shrunk(expected)
+        beyond = sums.totals.double().cpu().numpy() - expected
+        self.sizes = critic.by_columns(beyond)
         if MOMENTS not in self.plan.events:
             return [sums]
-        beyond = sums.totals.double().cpu().numpy() - expected
         moments = MomentCritic(critic, critic.strongest(beyond, MOST_MOMENTS))
         measured = measure_features(moments, self.vault, MOMENTS, self.plan.noise(MOMENTS))
         # The generator's prior draws every relation towards none. Slopes are to come back whole.
@@ -78,17 +84,17 @@ class _Fit:
         start: ClassMarginals,
         sums: list[FeatureSums],
         derived: ExpectedDerived,
+        rules: BrokenRules,
         progress: Progress,
     ) -> None:
         """Select and measure two-way marginals and fit the generator to all that was measured, in rounds."""
         if not self.allocation.count:
-            return fit(generator, start, [], self.allocation.steps, sums, derived, progress)
+            return fit(generator, start, [], self.allocation.steps, sums, derived, rules, progress)
         rounds, public = self.allocation.rounds, numpy_stream(self.seed, "candidates")
         coarse = {n: start.bins[n].merged(self.allocation.bins, start.mass[n]) for n in self.columns}
         measured, left = list[TwoWayMarginal](), Candidates(coarse, public, by_class=self.allocation.by_class)
         for number in range(rounds):
-            most = max(self.config.candidates, 2 * self.allocation.count // rounds)
-            found = self.select_and_measure(generator, start, left.drawn(most))
+            found = self.select_and_measure(generator, start, self.candidates(left, self.allocation.count // rounds))
             left.leave_out([m.pair for m in found])
             measured += found
             steps = self.allocation.steps if number == rounds - 1 else self.allocation.steps_per_round
@@ -96,13 +102,20 @@ class _Fit:
             def step_done(done: int, of: int, number: int = number) -> None:
                 progress(number * of + done, rounds * of)
 
-            fit(generator, start, measured, steps, sums, derived, step_done)
+            fit(generator, start, measured, steps, sums, derived, rules, step_done)
         return None
+
+    def candidates(self, left: Candidates, count: int) -> list[ColumnPair]:
+        """For so many marginals: the pairs farthest from independence by a critic of pairs; without it, random ones."""
+        if not self.allocation.pairs_read:
+            return left.drawn(max(self.config.candidates, 2 * count))
+        strongest = sorted(self.sizes, key=self.sizes.__getitem__, reverse=True)
+        return [left.pair(*names) for names in strongest[:count]]
 
     def select_and_measure(
         self, generator: Generator, start: ClassMarginals, candidates: list[ColumnPair]
     ) -> list[TwoWayMarginal]:
-        """One round's marginals: those of the pairs that the generator fits worst, by noisy L1 errors."""
+        """One round's marginals: of the candidates that the generator fits worst, by noisy L1 errors if planned."""
         each = self.allocation.count // self.allocation.rounds
         axes = {pair.key: pair.axes(self.given, start.bins) for pair in candidates}
         std = self.plan.noise(TWO_WAY) * math.sqrt(each)
@@ -145,8 +158,9 @@ class _Fit:
         points, stream = self.allocation.latent_points, torch_stream(self.seed, "init")
         generator = Generator(base, functions, points, stream).to(device)
         expected = ExpectedDerived(derived, start.bins, numpy_stream(self.seed, "derived"), generator.base.device)
-        if self.allocation.count or self.allocation.critic_share:
-            self.fit_in_rounds(generator, start, self.measure_features(generator, start), expected, progress)
+        rules = BrokenRules(self.schema, start.bins, numpy_stream(self.seed, "known rules"), generator.base.device)
+        if self.allocation.count or self.allocation.critic_share or rules.read:
+            self.fit_in_rounds(generator, start, self.measure_features(generator, start), expected, rules, progress)
         return mixture_tensors(base, generator.residuals())
 
 

@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...privacy.vault import Axes, CellMap, Codes
+from ...privacy.queries.cells import Regrouped
+from ...privacy.queries.rows import Axes, CellMap, Codes
 from ...rng import Stream
 from ..shared.bins import Bins
 from .generator import Generator
@@ -33,6 +34,10 @@ class MergedBins:
     def cell_of(self, codes: Codes) -> NDArray[np.int64]:
         """The coarse bin of each code."""
         return self.part[self.bins.cell_of(codes)]
+
+    def plain(self) -> Regrouped:
+        """The same map without what else is known of the column."""
+        return Regrouped(self.bins.grid, self.part[self.bins.place].astype(np.int64), self.cells)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,14 +85,17 @@ class Candidates:
         names, some = list(self._coarse), self._left if len(self._left) else np.arange(len(self._ones))
         drawn, pairs = self._public.permutation(some)[:most], list[ColumnPair]()
         for k in drawn.tolist():
-            one, other = names[self._ones[k]], names[self._others[k]]
-            pairs.append(ColumnPair(one, other, self._coarse[one], self._coarse[other], self._by_class))
+            pairs.append(self.pair(names[self._ones[k]], names[self._others[k]]))
         self._drawn = {pair.key: k for pair, k in zip(pairs, drawn.tolist(), strict=True)}
         return pairs
 
+    def pair(self, one: str, other: str) -> ColumnPair:
+        """The pair of these two columns."""
+        return ColumnPair(one, other, self._coarse[one], self._coarse[other], self._by_class)
+
     def leave_out(self, measured: Sequence[ColumnPair]) -> None:
-        """Take out pairs that were drawn last and measured."""
-        self._left = np.setdiff1d(self._left, [self._drawn[pair.key] for pair in measured])
+        """Take out those of the pairs drawn last that were measured."""
+        self._left = np.setdiff1d(self._left, [self._drawn[pair.key] for pair in measured if pair.key in self._drawn])
 
 
 @dataclass(frozen=True, eq=False)

@@ -105,16 +105,20 @@ def _norms_from_above(rows: Tensor) -> Tensor:
 
 
 class LongSum:
-    """A sum of arrays of int64, in two words: no number of arrays overflows it."""
+    """A sum of arrays of int64, in two words: no number of arrays overflows it. Sums' words add up to those of all."""
 
-    def __init__(self) -> None:
-        self._high: Tensor | int = 0
-        self._low: Tensor | int = 0
+    def __init__(self, high: Tensor | int = 0, low: Tensor | int = 0) -> None:
+        self._high, self._low = high, low
 
     def add(self, whole: Tensor) -> None:
         """Add an array."""
         self._high = self._high + (whole >> WORD)
         self._low = self._low + (whole & ((1 << WORD) - 1))
+
+    @property
+    def words(self) -> tuple[Tensor, Tensor]:
+        """The upper and the lower word of the sum of one array or more."""
+        return torch.as_tensor(self._high), torch.as_tensor(self._low)
 
     def divided(self, bits: int) -> Tensor:
         """The sum divided by 2^bits, at most 2^32, rounded down."""

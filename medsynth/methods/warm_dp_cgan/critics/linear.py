@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ....privacy.networks import Mlp
-from ....privacy.vault import CellMap, Codes, Vault
+from ....privacy.queries.gradients import minus_output
+from ....privacy.queries.rows import CellMap, Features
+from ....privacy.vault import Vault
 from ..generator import Generator
 from ..shrinkage import shrunk
 
@@ -39,8 +41,9 @@ class LinearCritic(Protocol):
     def columns_read(self) -> set[str]:
         """The names of the columns that some feature reads."""
 
-    def features(self, codes: Codes) -> Tensor:
-        """(rows, classes * width), each row's own, whatever rows stand beside it."""
+    @property
+    def features(self) -> Features:
+        """The map from codes to (rows, classes * width), each row's own, whatever rows stand beside it."""
 
     def expectation(self, generator: Generator) -> Expected:
         """The mean features as a function of the shares of a generator, which has all columns that are read."""
@@ -71,5 +74,5 @@ def measure_features(critic: LinearCritic, vault: Vault, label: str, noise: floa
     """Measure the gradient sum of a linear critic on real rows: minus it is the sum of their features."""
     classes = critic.given[1].cells
     linear = Mlp([classes * critic.width, 1], bias=False)
-    (total,) = vault.measure_gradient_sum(label, linear, lambda out: -out[:, 0], critic.features, CLIPPING_NORM)
+    (total,) = vault.measure_gradient_sum(label, linear, minus_output, critic.features, CLIPPING_NORM)
     return FeatureSums(critic, -total.reshape(classes, -1), noise * CLIPPING_NORM)

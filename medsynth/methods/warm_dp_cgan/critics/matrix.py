@@ -14,7 +14,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ....privacy.vault import CellMap, Codes, Vault, column_of
+from ....privacy.queries.kinds import kind
+from ....privacy.queries.rows import CellMap, Codes, column_of
+from ....privacy.vault import Vault
 from ...shared.bins import Bins
 from ...shared.mixture import normal_cuts
 from ..budget_rule import MOST_ENTRIES
@@ -41,6 +43,29 @@ def normal_scores(shares: Floats, ordered: int) -> Floats:
     return found
 
 
+@kind("scores")
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """A number for each column of a row, by `tables`, (classes, bins) a column, of its class and bin.
+
+    `given`: the target and its classes; `order`: the names of the codes' columns.
+    """
+
+    cells: Mapping[str, CellMap]
+    order: tuple[str, ...]
+    given: tuple[str, CellMap]
+    tables: Mapping[str, Floats]
+
+    def __call__(self, codes: Codes) -> Floats:
+        """(rows, columns): by tables; no row's depend on the rows beside it."""
+        target, classes = self.given
+        labels = np.asarray(classes.cell_of(column_of(codes, self.order, target)), np.int64)
+        found = np.empty((len(codes), len(self.tables)))
+        for k, (name, table) in enumerate(self.tables.items()):
+            found[:, k] = table[labels, self.cells[name].cell_of(codes[:, self.order.index(name)])]
+        return found
+
+
 class MomentMatrix:
     """Second moments of the normal scores of columns, within the row's class.
 
@@ -61,20 +86,12 @@ class MomentMatrix:
         self.bins, self.given, self.order = bins, given, tuple(order)
         self.ordered = {name: ordered[name] for name in self.names}
         shares = {name: np.exp(base[name]) for name in self.names}
-        self._scores = {name: normal_scores(shares[name], self.ordered[name]) for name in self.names}
+        scores = {name: normal_scores(shares[name], self.ordered[name]) for name in self.names}
         # (columns, classes): what is expected of a squared score; less than one, by what bins hide
-        self.squares = np.stack([(shares[n] * np.square(self._scores[n])).sum(1) for n in self.names])
+        self.squares = np.stack([(shares[n] * np.square(scores[n])).sum(1) for n in self.names])
         self.norms = np.sqrt(ROOM * np.maximum(self.squares.sum(0), 1e-12))  # (classes,), at which rows are clipped
-
-    def features(self, codes: Codes) -> Floats:
-        """(rows, columns): by tables; no row's depend on the rows beside it."""
-        target, cells = self.given
-        labels = np.asarray(cells.cell_of(column_of(codes, self.order, target)), np.int64)
-        found = np.empty((len(codes), len(self.names)))
-        for k, name in enumerate(self.names):
-            place = self.bins[name].cell_of(codes[:, self.order.index(name)])
-            found[:, k] = (self._scores[name] / self.norms[:, None])[labels, place]
-        return found
+        tables = {name: scores[name] / self.norms[:, None] for name in self.names}
+        self.features = Scores({name: bins[name] for name in self.names}, self.order, given, tables)
 
     def measure(self, vault: Vault, label: str, noise: float, rows: Floats) -> Covariances:
         """Of all rows. `rows`: of each class, (classes,), noisy; `noise`: the plan's multiplier."""

@@ -15,12 +15,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ....privacy.vault import CellMap, Codes
+from ....privacy.queries.rows import CellMap
 from ....transforms.grid import scale_middles
 from ...shared.bins import Bins
 from ...shared.marginals import Condition
 from ..generator import Generator
-from .pairs import ExpectedProducts, Item, PairCritic, Products
+from .pairs import Item, PairCritic
+from .products import ExpectedProducts, Products
 
 Floats = NDArray[np.float64]
 CLIPPED, TRIMMED = 0.0025, 0.01  # shares of rows at either end: clipped, and left out of the standard deviation
@@ -65,7 +66,8 @@ class MomentCritic:
             before = [tables[name]] if name in tables else []
             tables[name] = torch.cat([*before, one[:, None].float()], 1)
         ones, others = torch.tensor([[items.index(item) for item in pair] for pair in pairs]).T
-        self.products = Products(critic.bins, critic.order, tables, ones, others, len(pairs) ** -0.5)
+        own = {name: critic.bins[name] for name in tables}
+        self.products = Products(own, critic.order, tables, ones, others, len(pairs) ** -0.5)
 
     @property
     def columns_read(self) -> set[str]:
@@ -77,9 +79,10 @@ class MomentCritic:
         """How many products a row has."""
         return len(self.products.ones)
 
-    def features(self, codes: Codes) -> Tensor:
-        """(rows, pairs): by tables, and one multiplication a number; no row's depend on the rows beside it."""
-        return self.products.of_rows(codes)
+    @property
+    def features(self) -> Products:
+        """The map from codes to (rows, pairs)."""
+        return self.products
 
     def expectation(self, generator: Generator) -> ExpectedProducts:
         """The mean products as a function of the shares of a generator, which has all columns that are read."""

@@ -11,18 +11,19 @@ the generator's expected products are products of means, exactly.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ....privacy.vault import CellMap, Codes, column_of
+from ....privacy.queries.rows import CellMap
 from ...shared.bins import MERGED_WIDE, Bins
 from ..budget_rule import MOST_PRODUCTS
 from ..generator import Generator
+from .products import ExpectedProducts, Products, ProductsByClass
 
 Floats = NDArray[np.float64]
 FREQUENCIES = 2  # of a number, each as cosine and sine
@@ -46,40 +47,8 @@ def column_features(bins: Bins, mass: Floats) -> Floats:
     return features
 
 
+Key = TypeVar("Key", bound=Hashable)
 Item = tuple[str, int | None]  # a column, and one of its features; None: the value of a number
-
-
-@dataclass(frozen=True, eq=False)
-class Products:
-    """Products of two features of a row, times `scale`.
-
-    `tables`: each column's features by bin, (bins, features), which stand beside one another; `ones` and `others`: the
-    places of the two that are multiplied. `bins` and `order`: of the columns, and the names of the codes' columns.
-    """
-
-    bins: Mapping[str, Bins]
-    order: tuple[str, ...]
-    tables: Mapping[str, Tensor]
-    ones: Tensor
-    others: Tensor
-    scale: float
-
-    def of_rows(self, codes: Codes) -> Tensor:
-        """(rows, products)."""
-        places = {name: np.asarray(self.bins[name].cell_of(codes[:, self.order.index(name)])) for name in self.tables}
-        each = torch.cat([self.tables[name][torch.from_numpy(place)] for name, place in places.items()], 1)
-        found: Tensor = each[:, self.ones] * each[:, self.others] * self.scale
-        return found
-
-    def expectation(self, generator: Generator) -> ExpectedProducts:
-        """The mean products as a function of the shares of a generator, which has the columns of all tables."""
-        device = generator.base.device
-        matrix = torch.zeros(sum(table.shape[1] for table in self.tables.values()), generator.base.shape[1])
-        first = 0
-        for name, table in self.tables.items():
-            matrix[first : first + table.shape[1], generator.spans[name]] = table.T
-            first += table.shape[1]
-        return ExpectedProducts(matrix.to(device), self.ones.to(device), self.others.to(device), self.scale)
 
 
 class PairCritic:
@@ -103,7 +72,7 @@ class PairCritic:
         apart = column[ones] != column[others]
         scale = max(1, len(self.names) * (len(self.names) - 1) // 2) ** -0.5
         places = torch.from_numpy(ones[apart]), torch.from_numpy(others[apart])
-        self.products = Products(bins, self.order, self.tables, *places, scale)
+        self.products = Products({name: bins[name] for name in self.names}, self.order, self.tables, *places, scale)
 
     @property
     def columns_read(self) -> set[str]:
@@ -115,16 +84,10 @@ class PairCritic:
         """How many products a row has, in its class's place."""
         return len(self.products.ones)
 
-    def features(self, codes: Codes) -> Tensor:
-        """(rows, classes * width): the products in the place of the row's own class, zero elsewhere.
-
-        By tables, and one multiplication a number: no row's features depend on the rows beside it.
-        """
-        target, cells = self.given
-        labels = torch.from_numpy(np.asarray(cells.cell_of(column_of(codes, self.order, target)), np.int64))
-        found = torch.zeros(len(codes), cells.cells, self.width)
-        found[torch.arange(len(codes)), labels] = self.products.of_rows(codes)
-        return found.reshape(len(codes), -1)
+    @property
+    def features(self) -> ProductsByClass:
+        """The map from codes to (rows, classes * width)."""
+        return ProductsByClass(self.products, self.given)
 
     def expectation(self, generator: Generator) -> ExpectedProducts:
         """The mean products as a function of the shares of a generator, which has all columns that are read."""
@@ -143,14 +106,22 @@ class PairCritic:
 
         The first are pairs of numbers, as far as there are any.
         """
-        items, sizes = self.items(), dict[tuple[Item, Item], float]()
-        squares = np.square(products).sum(0).tolist()
-        for one, other, size in zip(self.products.ones.tolist(), self.products.others.tolist(), squares, strict=True):
-            pair = items[one], items[other]
-            sizes[pair] = sizes.get(pair, 0.0) + size
+        sizes = self._sizes(products, self.items())
         ordered = sorted(sizes, key=sizes.__getitem__, reverse=True)
         numbers = [pair for pair in ordered if all(feature is None for _, feature in pair)][: round(NUMBERS * most)]
         return [*numbers, *(pair for pair in ordered if pair not in numbers)][:most]
+
+    def by_columns(self, products: Floats) -> dict[tuple[str, str], float]:
+        """The sum of squares of `products`, (classes, width), of each two columns, in the order of `names`."""
+        return self._sizes(products, [name for name, _ in self.items()])
+
+    def _sizes(self, products: Floats, of: Sequence[Key]) -> dict[tuple[Key, Key], float]:
+        """Sums of squares of products by what the first and the second feature are `of`."""
+        sizes, squares = dict[tuple[Key, Key], float](), np.square(products).sum(0).tolist()
+        for one, other, size in zip(self.products.ones.tolist(), self.products.others.tolist(), squares, strict=True):
+            pair = of[one], of[other]
+            sizes[pair] = sizes.get(pair, 0.0) + size
+        return sizes
 
 
 def _within(tables: Mapping[str, Floats], most: int, order: Tensor) -> list[str]:
@@ -163,19 +134,3 @@ def _within(tables: Mapping[str, Floats], most: int, order: Tensor) -> list[str]
             break
         kept.add(names[k])
     return [name for name in names if name in kept]
-
-
-@dataclass(frozen=True, eq=False)
-class ExpectedProducts:
-    """Mean products of generated rows. `matrix`, (features, all bins): each bin's features."""
-
-    matrix: Tensor
-    ones: Tensor
-    others: Tensor
-    scale: float
-
-    def of(self, shares: Tensor) -> Tensor:
-        """Of each class, (classes, width), from p(bin | point, class), (all bins, classes, points)."""
-        means = (self.matrix @ shares.flatten(1)).reshape(-1, *shares.shape[1:]).transpose(0, 1)
-        products = means @ means.transpose(1, 2) / shares.shape[-1]
-        return products[:, self.ones, self.others] * self.scale

@@ -10,14 +10,17 @@ features of Rahimi and Recht 2007, and measured once as in DP-MERF, Harder et al
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ....privacy.vault import CellMap, Codes, column_of
+from ....privacy.queries.kinds import kind
+from ....privacy.queries.rows import CellMap, Codes, column_of
 from ...shared.bins import Bins
 from ..budget_rule import COLUMNS_READ
 from ..generator import Generator
@@ -25,6 +28,50 @@ from ..generator import Generator
 Floats = NDArray[np.float64]
 LARGEST_SCALE = 3.0  # standard deviation of the phases of the largest frequencies; the smallest have one over it
 TURN = 1 << 16  # phases are whole multiples of so small a part of a turn: their sums are exact, their cosines a table
+
+
+@kind("triples")
+@dataclass(frozen=True, eq=False)
+class TripleFeatures:
+    """Cosines and sines of sums of phases of a row's bins, in the place of the row's class: of norm one.
+
+    cells: the columns, in whose order `turns`, (all bins, frequencies), are the phases of their bins in parts of a
+    turn; chosen: (frequencies, columns read), which columns a frequency reads; given: the target and its classes;
+    order: the names of the codes' columns.
+    """
+
+    cells: Mapping[str, CellMap]
+    order: tuple[str, ...]
+    given: tuple[str, CellMap]
+    chosen: Tensor
+    turns: Tensor
+
+    def __call__(self, codes: Codes) -> Tensor:
+        """(rows, classes * 2 * frequencies), zero but for the row's own class.
+
+        By sums of whole numbers and a table: no row's features depend on the rows beside it.
+        """
+        target, classes = self.given
+        labels = torch.from_numpy(np.asarray(classes.cell_of(column_of(codes, self.order, target)), np.int64))
+        names, count = list(self.cells), self.turns.shape[1]
+        starts = np.cumsum([0, *(cells.cells for cells in self.cells.values())])
+        places = torch.zeros(len(codes), len(names), dtype=torch.int64)
+        for j in np.unique(self.chosen).tolist():
+            place = self.cells[names[j]].cell_of(codes[:, self.order.index(names[j])])
+            places[:, j] = torch.from_numpy(place + int(starts[j]))
+        turns = torch.zeros(len(codes), count, dtype=torch.int64)
+        for column_read in self.chosen.T:
+            turns += self.turns[places[:, column_read], torch.arange(count)]
+        both = torch.cat(list(_circle(count)[:, turns & (TURN - 1)]), 1)
+        hot = torch.nn.functional.one_hot(labels, classes.cells).float()
+        return (hot[:, :, None] * both[:, None, :]).flatten(1)
+
+
+@lru_cache(maxsize=2)
+def _circle(count: int) -> Tensor:
+    """Cosines and sines of all parts of a turn, (2, TURN), such that `count` pairs have norm one."""
+    circle = torch.arange(TURN, dtype=torch.float64) * (math.tau / TURN)
+    return (torch.stack([circle.cos(), circle.sin()]) / math.sqrt(count)).float()
 
 
 class TripleCritic:
@@ -60,8 +107,12 @@ class TripleCritic:
             here = (self.chosen == j).any(1)
             turns = (phases[:, here].double() * (TURN / math.tau)).round()
             self._turns[int(self.starts[j]) : int(self.starts[j + 1]), here] = turns.int()
-        circle = torch.arange(TURN, dtype=torch.float64) * (math.tau / TURN)
-        self._circle = (torch.stack([circle.cos(), circle.sin()]) / math.sqrt(count)).float()
+
+    @property
+    def features(self) -> TripleFeatures:
+        """The map from codes to (rows, classes * 2 * count)."""
+        cells = {name: self.bins[name] for name in self.names}
+        return TripleFeatures(cells, self.order, self.given, self.chosen, self._turns)
 
     @property
     def width(self) -> int:
@@ -72,24 +123,6 @@ class TripleCritic:
     def columns_read(self) -> set[str]:
         """The names of the columns that some frequency reads."""
         return {self.names[j] for j in np.unique(self.chosen).tolist()}
-
-    def features(self, codes: Codes) -> Tensor:
-        """(rows, classes * 2 * count): the features in the place of the row's own class, zero elsewhere.
-
-        By sums of whole numbers and a table: no row's features depend on the rows beside it.
-        """
-        target, cells = self.given
-        labels = torch.from_numpy(np.asarray(cells.cell_of(column_of(codes, self.order, target)), np.int64))
-        places = torch.zeros(len(codes), len(self.names), dtype=torch.int64)
-        for j in np.unique(self.chosen).tolist():
-            column = codes[:, self.order.index(self.names[j])]
-            places[:, j] = torch.from_numpy(self.bins[self.names[j]].cell_of(column) + int(self.starts[j]))
-        turns = torch.zeros(len(codes), self.count, dtype=torch.int64)
-        for column_read in self.chosen.T:
-            turns += self._turns[places[:, column_read], torch.arange(self.count)]
-        both = torch.cat(list(self._circle[:, turns & (TURN - 1)]), 1)
-        hot = torch.nn.functional.one_hot(labels, cells.cells).float()
-        return (hot[:, :, None] * both[:, None, :]).reshape(len(codes), -1)
 
     def expectation(self, generator: Generator) -> ExpectedFeatures:
         """The mean features as a function of the shares of a generator, which has all columns that are read."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,13 +11,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...privacy.vault import Axes, CellMap, Codes
-from ...rng import Stream
-from ...schema import Schema
-from ...schema.definitions import Definition
-from ..shared.bins import Bins
-from ..shared.cuts import fine_grid
-from ..shared.stratified import uniforms
+from ....privacy.queries.cells import Computed
+from ....privacy.queries.rows import Axes, CellMap, Codes
+from ....rng import Stream
+from ....schema import Schema
+from ....schema.definitions import Definition
+from ...shared.bins import Bins
+from ...shared.cuts import fine_grid
+from ...shared.stratified import uniforms
 
 Floats = NDArray[np.float64]
 POINTS = 20_000  # drawn from the one-way marginals to cut a column's bins
@@ -42,6 +43,10 @@ class DerivedColumn:
         """The bin of each row, by the codes of the inputs: (rows, inputs) to (rows,)."""
         return self.bins.cell_of(self.definition.codes(codes))
 
+    def plain(self) -> Computed:
+        """The same map without what else is known of the column."""
+        return Computed(self.definition, self.bins.plain())
+
     @property
     def inputs(self) -> tuple[str, ...]:
         """The columns that it follows from."""
@@ -53,10 +58,7 @@ class DerivedColumn:
 
     def of_inputs(self, bins: Mapping[str, Bins], rng: Stream) -> Floats:
         """The share of each of its bins in each cell of its inputs' table: (bins of the one, of the other, its own)."""
-        sizes = [bins[name].cells for name in self.inputs]
-        cell = np.repeat(np.arange(math.prod(sizes)), POINTS_PER_CELL)
-        places = np.unravel_index(cell, sizes)
-        codes = np.stack([_inside(bins[n], at, rng) for n, at in zip(self.inputs, places, strict=True)], 1)
+        sizes, cell, codes = drawn_in_cells(bins, self.inputs, POINTS_PER_CELL, rng)
         found = np.bincount(cell * self.cells + self.cell_of(codes), minlength=math.prod(sizes) * self.cells)
         return np.asarray(found.reshape(*sizes, self.cells) / POINTS_PER_CELL)
 
@@ -74,15 +76,23 @@ def derived_columns(schema: Schema, bins: Mapping[str, Bins], most: int, rng: St
     return found
 
 
+def drawn_in_cells(
+    bins: Mapping[str, Bins], names: Sequence[str], each: int, rng: Stream
+) -> tuple[list[int], NDArray[np.int64], Codes]:
+    """So many rows in `each` cell of the table of some columns, values in bins as one-way marginals say.
+
+    Returns the columns' bins, the cell of each row, (rows,), and the rows, (rows, columns).
+    """
+    sizes = [bins[name].cells for name in names]
+    cell = np.repeat(np.arange(math.prod(sizes)), each)
+    places = np.unravel_index(cell, sizes)
+    return sizes, cell, np.stack([bins[n].drawn_inside(at, rng) for n, at in zip(names, places, strict=True)], 1)
+
+
 def _drawn(bins: Bins, rng: Stream) -> Codes:
     """Codes by a column's one-way marginal."""
     fine = rng.choice(len(bins.shares), POINTS, p=bins.shares / bins.shares.sum())
     return _even(bins, fine, rng)
-
-
-def _inside(bins: Bins, places: NDArray[np.int64], rng: Stream) -> Codes:
-    """Codes inside the bins `places`, by the column's one-way marginal."""
-    return bins.draw(places, np.zeros(len(places), np.int64), bins.shares[None] + 1e-12, rng)
 
 
 def _even(bins: Bins, fine: NDArray[np.int64], rng: Stream) -> Codes:

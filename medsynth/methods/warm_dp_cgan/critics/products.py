@@ -1,0 +1,81 @@
+"""Products of two features of a row, by tables of its bins: what critics of pairs and of second moments read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ....privacy.queries.kinds import kind
+from ....privacy.queries.rows import CellMap, Codes, column_of
+from ..generator import Generator
+
+
+@kind("products")
+@dataclass(frozen=True, eq=False)
+class Products:
+    """Products of two features of a row, times `scale`.
+
+    `tables`: each column's features by bin, (bins, features), which stand beside one another; `ones` and `others`: the
+    places of the two that are multiplied. `bins` and `order`: of the columns, and the names of the codes' columns.
+    """
+
+    bins: Mapping[str, CellMap]
+    order: tuple[str, ...]
+    tables: Mapping[str, Tensor]
+    ones: Tensor
+    others: Tensor
+    scale: float
+
+    def __call__(self, codes: Codes) -> Tensor:
+        """(rows, products): by tables, and one multiplication a number; no row's depend on the rows beside it."""
+        places = {name: np.asarray(self.bins[name].cell_of(codes[:, self.order.index(name)])) for name in self.tables}
+        each = torch.cat([self.tables[name][torch.from_numpy(place)] for name, place in places.items()], 1)
+        found: Tensor = each[:, self.ones] * each[:, self.others] * self.scale
+        return found
+
+    def expectation(self, generator: Generator) -> ExpectedProducts:
+        """The mean products as a function of the shares of a generator, which has the columns of all tables."""
+        device = generator.base.device
+        matrix = torch.zeros(sum(table.shape[1] for table in self.tables.values()), generator.base.shape[1])
+        first = 0
+        for name, table in self.tables.items():
+            matrix[first : first + table.shape[1], generator.spans[name]] = table.T
+            first += table.shape[1]
+        return ExpectedProducts(matrix.to(device), self.ones.to(device), self.others.to(device), self.scale)
+
+
+@kind("products by class")
+@dataclass(frozen=True, eq=False)
+class ProductsByClass:
+    """Products of two features of a row in the place of the row's class. `given`: the target and its classes."""
+
+    products: Products
+    given: tuple[str, CellMap]
+
+    def __call__(self, codes: Codes) -> Tensor:
+        """(rows, classes * products): those of the row's own class, zero elsewhere."""
+        target, cells = self.given
+        labels = torch.from_numpy(np.asarray(cells.cell_of(column_of(codes, self.products.order, target)), np.int64))
+        found = torch.zeros(len(codes), cells.cells, len(self.products.ones))
+        found[torch.arange(len(codes)), labels] = self.products(codes)
+        return found.flatten(1)
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedProducts:
+    """Mean products of generated rows. `matrix`, (features, all bins): each bin's features."""
+
+    matrix: Tensor
+    ones: Tensor
+    others: Tensor
+    scale: float
+
+    def of(self, shares: Tensor) -> Tensor:
+        """Of each class, (classes, width), from p(bin | point, class), (all bins, classes, points)."""
+        means = (self.matrix @ shares.flatten(1)).reshape(-1, *shares.shape[1:]).transpose(0, 1)
+        products = means @ means.transpose(1, 2) / shares.shape[-1]
+        return products[:, self.ones, self.others] * self.scale

@@ -1,0 +1,1 @@
+"""Rules of the schema in the fit: columns that they compute, rows that they forbid."""

@@ -1,0 +1,207 @@
+"""Queries of a critic at the rows of a lot: clipped gradient sums, of rows and of pairs, and norms below a bound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...errors import BudgetError
+from ..clipping import (
+    PRODUCT_BITS,
+    SUM_BITS,
+    Loss,
+    clipped_gradient_sum,
+    clipped_means,
+    gradients_of_groups,
+    units,
+)
+from ..exact.sums import LongSum
+from ..networks import Mlp
+from ..pair_clipping import Groups, PairLoss, clipped_pair_sum, halves_below
+from .kinds import kind
+from .query import RowQuery, Scale
+from .rows import CodedRows, Codes, Features, Floats, Whole
+
+CHUNK_NUMBERS = 1 << 21  # features of rows whose gradients are summed at once: sums of whole numbers know no chunks
+
+
+@kind("minus output")
+def minus_output(outputs: Tensor) -> Tensor:
+    """The loss of a linear critic, (rows, 1) to (rows,), whose gradient is minus a row's features."""
+    return -outputs[:, 0]
+
+
+def by_parameter(critic: Mlp, flat: Floats) -> tuple[Tensor, ...]:
+    """Numbers of all parameters, (parameters,), as tensors that look like them."""
+    parts = np.split(flat, np.cumsum([p.numel() for p in critic.parameters()])[:-1])
+    return tuple(
+        torch.from_numpy(part).reshape(p.shape).to(p) for part, p in zip(parts, critic.parameters(), strict=True)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class GradientSum(RowQuery[tuple[Tensor, ...]]):
+    """The sum of the critic's clipped gradients over the rows, one tensor a parameter.
+
+    `features` is a public, row-by-row map from codes to the critic's input. With `microbatches`, each row joins one of
+    as many groups by a draw of its own and group means are clipped: their gradients and sizes are added up over parts.
+    Sensitivity: `bound`, or twice that with microbatches, times the most rows of a patient. Raises BudgetError unless
+    the bound and the number of microbatches are positive.
+    """
+
+    critic: Mlp
+    loss: Loss
+    features: Features
+    bound: float
+    microbatches: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.bound < math.inf or (self.microbatches is not None and self.microbatches < 1):
+            raise BudgetError("The clipping norm and the number of microbatches must be positive.")
+
+    @property
+    def draws(self) -> int:
+        """One number, for the row's group."""
+        return 0 if self.microbatches is None else 1
+
+    def sensitivity(self, max_rows: int | None) -> float:
+        """The bound, twice with microbatches, times the most rows of a patient."""
+        return (max_rows or 1) * (self.bound if self.microbatches is None else 2 * self.bound)
+
+    def exact(self, rows: CodedRows) -> list[Whole]:
+        """Two words a parameter, or with microbatches each group's gradients, (groups, parameters), and size."""
+        if self.microbatches is not None:
+            return self._groups(rows, self.microbatches)
+        total = list[LongSum]()
+        for some in self._chunks(rows.codes):
+            found = clipped_gradient_sum(self.critic, self.loss, self.features(some), self.bound)
+            total = total or [LongSum() for _ in found.whole]
+            for part, whole in zip(total, found.whole, strict=True):
+                part.add(whole)
+        return [word.cpu().numpy() for part in total for word in part.words]
+
+    def _chunks(self, codes: Codes) -> Iterator[Codes]:
+        """The rows, some at a time, so that memory is bounded; no rows are one chunk."""
+        size = max(1, CHUNK_NUMBERS // sum(parameter.shape[-1] for parameter in self.critic.parameters()))
+        yield from (codes[k : k + size] for k in range(0, max(len(codes), 1), size))
+
+    def _groups(self, rows: CodedRows, count: int) -> list[Whole]:
+        """64 bits modulo `count` are even but for less than count/2^64."""
+        group = (rows.draws[:, 0] % np.uint64(count)).astype(np.int64)
+        features = self.features(rows.codes)
+        sums = gradients_of_groups(self.critic, self.loss, features, torch.from_numpy(group).to(features.device), count)
+        return [sums.cpu().numpy(), np.bincount(group, minlength=count)]
+
+    def finished(self, total: list[Whole]) -> list[Whole]:
+        """One array a parameter, in the units of a released sum."""
+        shift = PRODUCT_BITS - SUM_BITS
+        if self.microbatches is None:
+            pairs = zip(total[::2], total[1::2], strict=True)
+            return [LongSum(*map(torch.from_numpy, pair)).divided(shift).numpy() for pair in pairs]
+        sums, sizes = map(torch.from_numpy, total)
+        return [mean.numpy() >> shift for mean in clipped_means(self.critic, sums, sizes, self.bound).whole]
+
+    def scales(self, std: float) -> list[Scale]:
+        """All parameters alike."""
+        return [Scale(std, units(self.bound)[1]) for _ in self.critic.parameters()]
+
+    def result(self, arrays: list[Floats]) -> tuple[Tensor, ...]:
+        """The noised sum, one tensor a parameter."""
+        return tuple(torch.from_numpy(a).to(p) for a, p in zip(arrays, self.critic.parameters(), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class _OfPairs:
+    """A critic's gradients at rows of a lot, in groups of parameters. Rows are each paired with a row of the public `pool`, (pool, features), and a coefficient in [0, 1).
+
+    Both by the row's own draws, in secret: no public stream advances by the size of a lot. Raises BudgetError for a
+    pool without a row.
+    """
+
+    critic: Mlp
+    loss: PairLoss
+    features: Features
+    pool: Tensor
+    groups: Groups
+
+    def __post_init__(self) -> None:
+        if not len(self.pool):
+            raise BudgetError("The pool of rows that a lot is paired with is empty.")
+
+    @property
+    def draws(self) -> int:
+        """One number for the partner and one for the coefficient."""
+        return 2
+
+    def pairs(self, rows: CodedRows) -> tuple[Tensor, Tensor, Tensor]:
+        """The rows' features, a row of the pool for each, and coefficients."""
+        pool, draws = self.pool, rows.draws
+        partner = torch.from_numpy((draws[:, 0] % np.uint64(len(pool))).astype(np.int64)).to(pool.device)
+        mix = torch.from_numpy((draws[:, 1] >> np.uint64(11)).astype(np.float64) * 2.0**-53).to(pool)
+        return self.features(rows.codes).to(pool), pool[partner], mix
+
+
+@dataclass(frozen=True, eq=False)
+class PairGradientSum(_OfPairs, RowQuery[tuple[Tensor, ...]]):
+    """The sum of the critic's clipped gradients of pairs over the rows, one tensor a parameter.
+
+    Sensitivity, with each group of parameters divided by its bound: sqrt(groups), times the most rows of a patient.
+    """
+
+    def sensitivity(self, max_rows: int | None) -> float:
+        """sqrt(groups), times the most rows of a patient."""
+        return (max_rows or 1) * self.groups.sensitivity
+
+    def exact(self, rows: CodedRows) -> list[Whole]:
+        """The sum of all parameters, each in the unit of its group."""
+        return [clipped_pair_sum(self.critic, self.loss, *self.pairs(rows), self.groups).cpu().numpy()]
+
+    def finished(self, total: list[Whole]) -> list[Whole]:
+        """One array a group."""
+        return [total[0][own] for own in self._own()]
+
+    def _own(self) -> list[Whole]:
+        """The places of each group's parameters."""
+        of = self.groups.of.cpu().numpy()
+        return [np.flatnonzero(of == j) for j in range(len(self.groups.bounds))]
+
+    def scales(self, std: float) -> list[Scale]:
+        """In proportion to the group's bound."""
+        return [Scale(std * bound, unit) for bound, unit in zip(self.groups.bounds, self.groups.units, strict=True)]
+
+    def result(self, arrays: list[Floats]) -> tuple[Tensor, ...]:
+        """The noised sum, one tensor a parameter."""
+        flat = np.zeros(len(self.groups.of))
+        for own, array in zip(self._own(), arrays, strict=True):
+            flat[own] = array
+        return by_parameter(self.critic, flat)
+
+
+@dataclass(frozen=True, eq=False)
+class NormsBelow(_OfPairs, RowQuery[Floats]):
+    """For each group of parameters: half the pairs within the group's bound, less half the rest.
+
+    Over the expected lot it is, beside a half, the share of rows that clipping leaves unchanged. Sensitivity of the k
+    numbers together: sqrt(k) / 2, times the most rows of a patient.
+    """
+
+    def sensitivity(self, max_rows: int | None) -> float:
+        """sqrt(groups) / 2, times the most rows of a patient."""
+        return (max_rows or 1) * self.groups.sensitivity / 2
+
+    def exact(self, rows: CodedRows) -> list[Whole]:
+        """In halves, (groups,)."""
+        return [halves_below(self.critic, self.loss, *self.pairs(rows), self.groups).cpu().numpy()]
+
+    def scales(self, std: float) -> list[Scale]:
+        """All alike."""
+        return [Scale(std, 0.5)]
+
+    def result(self, arrays: list[Floats]) -> Floats:
+        """The noised numbers, (groups,)."""
+        return arrays[0]

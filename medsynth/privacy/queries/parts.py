@@ -1,0 +1,55 @@
+"""Parts of a vault's rows: whatever holds some coded rows and gives a vault exact answers over them.
+
+A vault trusts its parts and nobody else sees what they answer: a part's answers are as private as its rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn, Protocol
+
+from torch import Tensor
+
+from .query import RowQuery
+from .rows import CodedRows, Codes, Features, Lot, Whole
+
+
+class Part(Protocol):
+    """Some of the rows of a vault: in memory, in a file, in another process."""
+
+    @property
+    def count(self) -> int:
+        """How many rows."""
+
+    def exact(self, query: RowQuery[Any], lot: Lot) -> list[Whole]:
+        """The exact answer over those of the rows that take part in the lot."""
+
+    def encoded(self, features: Features) -> Tensor:
+        """The features of all rows, (rows, width): for shards, whose critics are trained where the rows are."""
+
+
+class RowsInMemory:
+    """Codes in memory, (rows, columns), of columns called `names`."""
+
+    __slots__ = ("__codes", "__names")
+
+    def __init__(self, codes: Codes, names: tuple[str, ...]) -> None:
+        self.__codes, self.__names = codes, names
+
+    @property
+    def count(self) -> int:
+        """How many rows."""
+        return len(self.__codes)
+
+    def exact(self, query: RowQuery[Any], lot: Lot) -> list[Whole]:
+        """The exact answer over those of the rows that take part in the lot."""
+        return query.exact(CodedRows.of(self.__codes, self.__names, lot))
+
+    def encoded(self, features: Features) -> Tensor:
+        """The features of all rows, (rows, width)."""
+        return features(self.__codes)
+
+    def __repr__(self) -> str:
+        return "RowsInMemory(private rows)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Private rows cannot be pickled or copied.")

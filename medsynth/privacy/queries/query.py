@@ -1,0 +1,83 @@
+"""What every query of coded rows states: its sensitivity, its exact answer over some rows, and its noise.
+
+A query is made of public values alone. Its exact answer is a list of arrays of whole numbers, which are added up over
+all parts of the rows: no query knows how many parts there are, or where they lie. What is not a sum over rows, such as
+a distance, is computed of the sums (`finished`). Then noise is added, once, and what is released is put into the shape
+that is asked for (`result`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from ...rng import Entropy
+from ..noise import noised
+from .rows import CodedRows, Floats, Whole
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How an array of whole numbers is noised: they are multiples of `unit`, a power of two, and `std` is the noise's
+    standard deviation beside what they stand for.
+    """
+
+    std: float
+    unit: float = 1.0
+
+
+class RowQuery(ABC, Generic[Result]):
+    """A query of coded rows, a frozen dataclass of public values: checked at birth, so before anything is charged."""
+
+    @property
+    def draws(self) -> int:
+        """How many secret 64-bit numbers of its own a row needs."""
+        return 0
+
+    @property
+    def of_patients(self) -> bool:
+        """Whether it reads which patient a row is of."""
+        return False
+
+    @abstractmethod
+    def sensitivity(self, max_rows: int | None) -> float:
+        """L2, of what is noised as `scales` weigh it, to one row or, with `max_rows`, to a patient of so many.
+
+        Raises BudgetError where it has no answer under that unit of privacy.
+        """
+
+    @abstractmethod
+    def exact(self, rows: CodedRows) -> list[Whole]:
+        """The exact answer over some rows. Answers over parts of the rows are added up, array by array."""
+
+    def finished(self, total: list[Whole]) -> list[Whole]:
+        """What is noised, in whole numbers, of the exact answer over all rows."""
+        return total
+
+    @abstractmethod
+    def scales(self, std: float) -> Sequence[Scale]:
+        """The scale of each finished array, where noise of `std`, multiplier times sensitivity, is due."""
+
+    @abstractmethod
+    def result(self, arrays: list[Floats]) -> Result:
+        """What was released, in the shape that is asked for."""
+
+    def noised(self, total: list[Whole], std: float, entropy: Entropy) -> list[Floats]:
+        """The release: noise of `std`, multiplier times sensitivity, on the exact answer over all rows."""
+        finished = self.finished(total)
+        return [
+            noised(whole, scale.std / scale.unit, entropy) * scale.unit
+            for whole, scale in zip(finished, self.scales(std), strict=True)
+        ]
+
+
+def added(answers: Iterable[list[Whole]]) -> list[Whole]:
+    """Exact answers over parts of the rows, added up: that over all of them."""
+    first, *others = answers
+    for other in others:
+        first = [one + more for one, more in zip(first, other, strict=True)]
+    return first

@@ -1,0 +1,136 @@
+"""Queries that count: contingency tables, their distances to public guesses, rows per patient."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...errors import BudgetError
+from .query import RowQuery, Scale
+from .rows import Axes, CodedRows, Floats, Whole
+
+DISTANCE_UNIT = 2.0**-20  # guesses of tables are rounded to it, so that distances are whole multiples of it
+LARGEST_GUESS = 2.0**40  # of rows in a table
+
+
+def counts(axes: Axes, rows: CodedRows) -> Whole:
+    """The exact contingency table of some columns, (cells of the first, cells of the second, ...)."""
+    shape = tuple(cells.cells for _, cells in axes)
+    places = [rows.cells(name, cells) for name, cells in axes]
+    return np.bincount(np.ravel_multi_index(places, shape), minlength=math.prod(shape)).reshape(shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Marginals(RowQuery[dict[str, Floats]]):
+    """Contingency tables, by name: one axis a named column, of its map's cells.
+
+    A row adds one to one cell of each table. Counts are multiplied by the table's weight, one if not given, noised
+    and divided by it again: L2 sensitivity the root of the sum of squared weights, times the most rows of a patient.
+    Raises ValueError for a weight of zero or less.
+    """
+
+    tables: Mapping[str, Axes]
+    weights: Mapping[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        if min((self.weights or {}).values(), default=1.0) <= 0:
+            raise ValueError("The weights of tables must be above zero.")
+
+    def _weight(self, name: str) -> float:
+        return 1.0 if self.weights is None else self.weights[name]
+
+    def sensitivity(self, max_rows: int | None) -> float:
+        """The root of the sum of squared weights, times the most rows of a patient."""
+        return (max_rows or 1) * math.hypot(*map(self._weight, self.tables))
+
+    def exact(self, rows: CodedRows) -> list[Whole]:
+        """The tables."""
+        return [counts(axes, rows) for axes in self.tables.values()]
+
+    def scales(self, std: float) -> list[Scale]:
+        """In inverse proportion to a table's weight."""
+        return [Scale(std / self._weight(name)) for name in self.tables]
+
+    def result(self, arrays: list[Floats]) -> dict[str, Floats]:
+        """The noisy tables by name."""
+        return dict(zip(self.tables, arrays, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Distances(RowQuery[dict[str, float]]):
+    """L1 distances between contingency tables and public guesses of them, by name.
+
+    A row changes one cell of each of the k tables by one, so each distance by at most one: L2 sensitivity sqrt(k),
+    times the most rows of a patient. The tables are added up over parts; the distance is that of the sums. Guesses
+    are rounded to 2^-20. Raises BudgetError for a guess that is no table of rows.
+    """
+
+    tables: Mapping[str, Axes]
+    guesses: Mapping[str, Floats]
+
+    def __post_init__(self) -> None:
+        if not all(np.abs(guess).sum() < LARGEST_GUESS for guess in self.guesses.values()):
+            raise BudgetError("A guess of a contingency table must hold numbers of rows.")
+
+    def sensitivity(self, max_rows: int | None) -> float:
+        """sqrt(k) for k tables, times the most rows of a patient."""
+        return (max_rows or 1) * math.sqrt(len(self.tables))
+
+    def exact(self, rows: CodedRows) -> list[Whole]:
+        """The tables."""
+        return [counts(axes, rows) for axes in self.tables.values()]
+
+    def finished(self, total: list[Whole]) -> list[Whole]:
+        """All distances in one array, in whole multiples of `DISTANCE_UNIT`."""
+        one = round(1 / DISTANCE_UNIT)
+        gaps = (
+            table * one - np.rint(self.guesses[key] * one).astype(np.int64)
+            for key, table in zip(self.tables, total, strict=True)
+        )
+        return [np.array([np.abs(gap).sum() for gap in gaps], np.int64)]
+
+    def scales(self, std: float) -> list[Scale]:
+        """All alike."""
+        return [Scale(std, DISTANCE_UNIT)]
+
+    def result(self, arrays: list[Floats]) -> dict[str, float]:
+        """The noisy distances by name."""
+        return dict(zip(self.tables, arrays[0].tolist(), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class RowsPerPatient(RowQuery[Floats]):
+    """How many patients have one, two, ... `most` rows. A patient adds one to one cell: sensitivity 1."""
+
+    most: int
+
+    @property
+    def of_patients(self) -> bool:
+        """It reads nothing else."""
+        return True
+
+    def sensitivity(self, max_rows: int | None) -> float:
+        """One, whatever a patient's rows. Raises BudgetError where the row is the unit of privacy."""
+        if max_rows is None:
+            raise BudgetError("The row is the unit of privacy: there are no patients to count.")
+        return 1.0
+
+    def exact(self, rows: CodedRows) -> list[Whole]:
+        """The rows of every patient, those whose rows lie in other parts included: (patients,)."""
+        assert rows.units is not None
+        return [np.bincount(rows.units.of_row, minlength=rows.units.count)]
+
+    def finished(self, total: list[Whole]) -> list[Whole]:
+        """Patients by their number of rows, from one: (most,)."""
+        return [np.bincount(np.minimum(total[0], self.most), minlength=self.most + 1)[1:]]
+
+    def scales(self, std: float) -> list[Scale]:
+        """All alike."""
+        return [Scale(std)]
+
+    def result(self, arrays: list[Floats]) -> Floats:
+        """The noisy counts, (most,)."""
+        return arrays[0]
