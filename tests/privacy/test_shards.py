@@ -99,7 +99,7 @@ def weights(shards: Any) -> Any:
 
 
 def test_without_noise_an_update_through_the_boundary_is_plain_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    shards, *_ = build(entropy=NoNoise())
+    shards, *_ = build(entropy=NoNoise(), place=np.arange(60) % K, monkeypatch=monkeypatch)
     for _ in range(20):
         shards.train(pool())
     monkeypatch.setattr(shards_module.Shards, "_Shards__sample_shard", lambda self: 3)

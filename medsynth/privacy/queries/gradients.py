@@ -117,10 +117,11 @@ class GradientSum(RowQuery[tuple[Tensor, ...]]):
 
 @dataclass(frozen=True, eq=False)
 class _OfPairs:
-    """A critic's gradients at rows of a lot, in groups of parameters. Rows are each paired with a row of the public `pool`, (pool, features), and a coefficient in [0, 1).
+    """A critic's gradients at rows of a lot, in groups of parameters.
 
-    Both by the row's own draws, in secret: no public stream advances by the size of a lot. Raises BudgetError for a
-    pool without a row.
+    Rows are each paired with a row of the public `pool`, (pool, features), and a coefficient in [0, 1), both by the
+    row's own draws, in secret: no public stream advances by the size of a lot. Raises BudgetError for a pool without a
+    row.
     """
 
     critic: Mlp
