@@ -91,7 +91,7 @@ def _opened(path: Path, rows: list[dict[str, bytes]], schema: Schema, mode: str)
     notices: list[str] = []
     try:
         private = open_table(path, schema if mode == "schema" else None, schema.target, notices.append)
-        codes = encode(private.data, private.declared.core)[: ROWS - 1] if private.declared else None
+        codes = encode(next(private.data.chunks()), private.declared.core)[: ROWS - 1] if private.declared else None
     except MedsynthError:
         return {"refused": ""}
     return {**_fields(private), "codes": repr(None if codes is None else codes.tolist()), "notices": repr(notices)}

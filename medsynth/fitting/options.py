@@ -1,10 +1,11 @@
-"""The options of a fit, checked at birth."""
+"""The options of a fit, checked at birth, and how it tells a person what it does."""
 
 from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,6 +73,11 @@ class FitOptions:
             raise UsageError("`device` must be auto, cpu or cuda.")
 
     @property
+    def folder(self) -> Path | None:
+        """Where a large table's codes lie while the fit runs: beside the checkpoint, which is private as they are."""
+        return self.checkpoint.absolute().parent if self.checkpoint else None
+
+    @property
     def budget(self) -> float:
         """The epsilon that the plan is made for; of a fit without noise it sets the schedule alone."""
         return NO_DP_BUDGET if self.epsilon is None else self.epsilon
@@ -91,6 +97,37 @@ def log_notice(text: str) -> None:
         warnings.warn(text, MedsynthWarning, stacklevel=2)
     else:
         logging.getLogger("medsynth").info(text)
+
+
+@contextmanager
+def progress_bar(show: bool) -> Iterator[tuple[Progress, Phase]]:
+    """A bar with the phase, then the device, rows a second, epsilon so far and the time left; nothing unless `show`.
+
+    Rows are expected rows: lot sizes as drawn are private. Epsilon is read from the plan's table.
+    """
+    if not show:
+        yield (lambda plan, device, done, total, lots: None), (lambda name: None)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[detail]}"), TimeElapsedColumn())
+    with Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", detail="", total=None)
+        table: list[tuple[int, float]] = []
+
+        def advance(plan: Plan, device: str, done: int, total: int, lots: int) -> None:
+            event, _ = plan.events[plan.most_frequent]
+            if not table:
+                table.extend(plan.epsilon_by_release())
+            elapsed = bar.tasks[0].elapsed or 0.0
+            rows = lots * plan.rows * getattr(event, "rate", 1.0) / elapsed if elapsed else 0
+            epsilon = next((epsilon for steps, epsilon in table if lots <= steps), plan.epsilon)
+            detail = f"{rows:,.0f} rows/s, epsilon {epsilon:.2f}"
+            bar.update(task, description=f"fitting on {device}", completed=done, total=total, detail=detail)
+
+        yield advance, lambda name: bar.update(task, description=name)
 
 
 def check_kinds(**numbers: object) -> None:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 from ..artifact import Model
 from ..schema import Schema
-from ..transforms.table_codec import encode
-from .options import FitOptions, Phase, Progress, declared, log_notice, settled_delta
+from .options import FitOptions, Phase, Progress, declared, log_notice, progress_bar, settled_delta
 from .preparation import announce, choose_method, open_releases, plan_measurements
 from .private_table import Notice, open_public, open_table, refuse_private_rows_as_public
-from .progress import progress_bar
 from .reservation import budget_of, reserved_budget
 from .training import (
+    codes_by,
     declared_or_measured_schema,
     encode_into_vault,
     rows_in_use,
@@ -94,7 +93,7 @@ def fit_by(options: FitOptions, table: Path | str | pd.DataFrame | Table) -> Mod
         options.max_rows,
     )  # fmt: skip
     # A cell that the schema does not allow is reported before torch is loaded.
-    codes = encode(private.data, private.declared.core) if private.declared else None
+    codes = codes_by(private, private.declared.core, options.folder) if private.declared else None
     options.phase("planning the noise")
     method = choose_method(options)
     public_rows = None

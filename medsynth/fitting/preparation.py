@@ -41,14 +41,17 @@ class ChosenMethod:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedFit:
-    """What all phases after the planning share: the plan and its ledger, and which rows of which patients are used."""
+    """What all phases after the planning share: the plan and its ledger, and which rows of which patients are used.
+
+    `stay`: their positions; None where the row is the unit of privacy, and all are.
+    """
 
     options: FitOptions
     method: ChosenMethod
     plan: Plan
     ledger: Ledger
     entropy: rng.Entropy
-    stay: NDArray[np.int64]
+    stay: NDArray[np.int64] | None
     units: PrivacyUnits | None
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..errors import SchemaError, UsageError, did_you_mean
 from ..io import formats
 from ..io import table as io_table
+from ..io.large import LargeTable, is_large, read_large
 from ..methods.protocol import MethodModule
 from ..privacy import hierarchy_selection, partition_selection
 from ..privacy.accounting.calibration import Query
@@ -26,6 +27,7 @@ from ..schema.cells import MISSING_WORDS, moment
 from ..schema.header import free_texts, keys, person_keys
 from ..transforms.categorical import Categorical, without_levels
 from ..transforms.table_codec import check_header, encode
+from .private_rows import patients
 
 Notice = Callable[[str], None]
 BINS_OF_A_NUMBER, LATENT_POINTS, STEP_COPIES = 60, 128, 10  # roughly: a generator step's arrays in memory
@@ -39,7 +41,7 @@ DEFAULT_MAX_ROWS = 1
 class PrivateTable:
     """A private table and what is public of it: its schema or, where none is declared, its header alone."""
 
-    data: io_table.Table
+    data: io_table.Table | LargeTable
     declared: Schema | None
     target: str
     learning: Learning = field(default_factory=Learning)
@@ -51,22 +53,21 @@ class PrivateTable:
         learning += hierarchy_selection.queries(self.columns_without_levels)
         return [*learning, *module.queries(config, max(1, rows // (self.max_rows or 1)), self.columns, epsilon)]
 
-    def bounded_rows(self, entropy: Entropy) -> tuple[NDArray[np.int64], PrivacyUnits | None]:
-        """The rows that are learned from, and their patients where these are the privacy unit.
+    def bounded_rows(self, entropy: Entropy) -> tuple[NDArray[np.int64] | None, PrivacyUnits | None]:
+        """The rows that are learned from, by their positions, and their patients; None of both where the row is the
+        unit, and all are.
 
         Raises SchemaError for a row without a patient.
         """
         if not (self.unit and self.max_rows):
-            return np.arange(len(self.data.cells)), None
+            return None, None
         return bound_contributions(patients(self.data, self.unit), self.max_rows, entropy)
 
     def facts(self) -> dict[str, object]:
         """What identifies this table and schema: for the private checkpoint alone."""
-        digest = hashlib.sha256("\x1f".join(self.data.header).encode())
-        digest.update(pd.util.hash_pandas_object(self.data.cells, index=False).to_numpy().tobytes())
         declared = self.declared.to_dict() if self.declared else None
         return {
-            "table": digest.hexdigest(), "schema": declared, "na_values": list(self.learning.na_values),
+            "table": self.data.digest, "schema": declared, "na_values": list(self.learning.na_values),
             "unit": self.unit, "max_rows": self.max_rows,
         }  # fmt: skip
 
@@ -134,6 +135,15 @@ def open_public(path: Path | str, schema: Schema | None, encoding: str | None) -
     return PublicRows(data=data, digest=hashlib.sha256(Path(path).read_bytes()).hexdigest())
 
 
+def read_rows(path: Path | str, encoding: str | None = None) -> io_table.Table | LargeTable:
+    """The private table at a path, in memory; or, where it is large, only counted, and read when its rows are asked
+    for.
+
+    Raises TableError.
+    """
+    return read_large(Path(path), encoding) if is_large(Path(path)) else io_table.read(path, encoding)
+
+
 def read_table(path: Path | str, encoding: str | None = None) -> io_table.Table:
     """The private table at a path, read and checked once: what a command does after works on it.
 
@@ -160,15 +170,15 @@ def open_table(
     """
     path = Path(table) if isinstance(table, str | Path) else None
     if isinstance(table, io_table.Table):
-        data = table
+        data: io_table.Table | LargeTable = table
     else:
-        data = io_table.from_frame(table) if isinstance(table, pd.DataFrame) else read_table(table, encoding)
+        data = io_table.from_frame(table) if isinstance(table, pd.DataFrame) else read_rows(table, encoding)
     if data.form:
         notice(f"{data.where} is read as a table {data.form}.")
     declared = choose_schema(data, schema, path, notice)
     if declared is not None:
         declared = settle_target(declared, target, notice)
-        if declared.unit:
+        if declared.unit and isinstance(data, io_table.Table):
             patients(data, declared.unit)  # a row without one is found before anything else is done
         if na_values:
             raise UsageError("`na_values` are for tables without a schema. Name the codes in the schema's `missing`.")
@@ -180,7 +190,7 @@ def open_table(
     if target is not None and target not in data.header:
         raise SchemaError(f"The target {target!r} is no column.{did_you_mean(target, data.header)}")
     learning = learning_of(data.header, target, tuple(code.strip() for code in na_values), unit, max_rows)
-    if unit is not None:
+    if unit is not None and isinstance(data, io_table.Table):
         patients(data, unit)
     names = [name for name in data.header if name not in learning.keys]
     if len(names) < 2:
@@ -211,20 +221,8 @@ def learning_of(
     return Learning(na_values=na_values, keys={name: Identifier() for name in known}, unit=unit, max_rows=most)
 
 
-def patients(data: io_table.Table, unit: str) -> pd.Series:
-    """The patient of each row. Raises SchemaError for a row without one."""
-    empty = data.cells[unit].isin(list(io_table.MISSING_TOKENS)).to_numpy()
-    if empty.any():
-        row = int(empty.argmax()) + 1
-        raise SchemaError(
-            f"{data.where}, column {unit!r}, row {row}: no patient, so that the row has no privacy unit. Fill the cell "
-            "or take the row out."
-        )
-    return data.cells[unit]
-
-
 def choose_schema(
-    data: io_table.Table, schema: Schema | Path | str | None, path: Path | None, notice: Notice
+    data: io_table.Table | LargeTable, schema: Schema | Path | str | None, path: Path | None, notice: Notice
 ) -> Schema | None:
     """The schema given, else the file beside the table, else a bundled one by header, else None.
 

@@ -17,7 +17,8 @@ from ..schema.cells import CellKinds, is_code_of_a_number
 from ..schema.header import by_start, person_keys
 from ..schema.inference import NARROW
 from ..transforms.table_codec import column_values, encode
-from .private_table import choose_schema, patients, read_table
+from .private_rows import patients
+from .private_table import choose_schema, read_table
 
 KEY_SHARE, KEY_ROWS = 0.95, 20  # of a column's cells that differ from one another where it reads like a key
 MUCH_CLIPPED, LITTLE_USED = 0.05, 0.02  # of the cells beyond the bounds; of the bounds' width that cells take

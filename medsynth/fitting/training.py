@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,9 +16,11 @@ from ..privacy.release import Releases
 from ..sampling.patients import ROWS_PER_PATIENT
 from ..schema import Schema
 from ..schema.learned import LEARNED, LOST
+from ..transforms.column import MAX_CODES
 from ..transforms.table_codec import encode, hierarchy_positions
 from .environment import one_thread, versions
 from .preparation import PlannedFit
+from .private_rows import Coded, coded, codes_of, vault_of
 from .private_table import (
     MUCH_MEMORY_GIB,
     ROWS_PER_PATIENT_LABEL,
@@ -29,7 +31,6 @@ from .private_table import (
 )
 
 if TYPE_CHECKING:
-    from ..privacy.queries.rows import Codes
     from ..privacy.vault import Vault
 
 
@@ -41,8 +42,8 @@ def declared_or_measured_schema(private: PrivateTable, planned: PlannedFit, rele
     schema, notice = private.declared, planned.options.notice
     if schema is None:
         data, units, std = private.data, planned.units, 0.0
-        if units is not None:
-            data = replace(data, cells=data.cells.iloc[planned.stay].reset_index(drop=True))
+        if units is not None and planned.stay is not None:
+            data = data.only(planned.stay)
             sizes = np.arange(1, units.max_rows + 1)
             std = planned.plan.events[ROWS_PER_PATIENT_LABEL][0].multiplier * float(np.linalg.norm(sizes))
         raw = RawTable(data, rows, releases, private.learning, units, std)
@@ -60,12 +61,16 @@ def declared_or_measured_schema(private: PrivateTable, planned: PlannedFit, rele
 
 def with_hierarchy_levels(private: PrivateTable, planned: PlannedFit, releases: Releases, schema: Schema) -> Schema:
     """The schema with the levels of its hierarchies, chosen by noisy counts where it does not name them."""
-    from ..privacy.vault import Vault
-
     columns = private.columns_without_levels
     if not columns:
         return schema
-    vault = Vault(hierarchy_positions(private.data, columns)[planned.stay], tuple(columns), releases, planned.units)
+    codes = coded(
+        private.data,
+        lambda data: hierarchy_positions(data, columns),
+        [MAX_CODES] * len(columns),
+        planned.options.folder,
+    )
+    vault = vault_of(codes, tuple(columns), planned.stay, releases, planned.units)
     found = select_levels(columns, vault.measure_histograms, planned.plan)
     counts = "; ".join(f"{name}, {len(column.levels)}" for name, column in found.items())
     planned.options.notice(f"Levels of codes, chosen by noisy counts: {counts}")
@@ -74,19 +79,22 @@ def with_hierarchy_levels(private: PrivateTable, planned: PlannedFit, releases: 
 
 
 def encode_into_vault(
-    private: PrivateTable, planned: PlannedFit, releases: Releases, schema: Schema, codes: Codes | None
+    private: PrivateTable, planned: PlannedFit, releases: Releases, schema: Schema, codes: Coded | None
 ) -> Vault:
     """The rows that stay, as codes of the schema, behind the vault. `codes`: those of a schema declared in full."""
-    from ..privacy.vault import Vault
-
     core = schema.core
     if codes is None or private.columns_without_levels:
-        codes = encode(private.data, core)
+        codes = codes_by(private, core, planned.options.folder)
     if (heavy := fit_memory_gib(core)) > MUCH_MEMORY_GIB:
         planned.options.notice(
             f"So many levels take about {heavy:.0f} GiB of memory. Fewer, or a hierarchy, take less (docs/schema.md)."
         )
-    return Vault(codes[planned.stay], core.names, releases, planned.units)
+    return vault_of(codes, core.names, planned.stay, releases, planned.units)
+
+
+def codes_by(private: PrivateTable, core: Schema, folder: Path | None) -> Coded:
+    """The rows' codes by a schema's own columns. Raises SchemaError for the first cell that it does not allow."""
+    return coded(private.data, lambda data: encode(data, core), codes_of(core), folder)
 
 
 def rows_in_use(planned: PlannedFit, releases: Releases) -> tuple[int, Arrays]:
@@ -96,7 +104,7 @@ def rows_in_use(planned: PlannedFit, releases: Releases) -> tuple[int, Arrays]:
     from the noisy histogram of rows per patient. Elsewhere it is the public row count.
     """
     plan = planned.plan
-    if planned.units is None:
+    if planned.units is None or planned.stay is None:
         return plan.rows, {}
     from ..privacy.vault import Vault
 

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import csv
-import itertools
 import re
-from array import array
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from ..errors import TableError
-from . import formats, workbook
+from . import formats, text, workbook
+from .text import NUMBER
 from .written import Written, WrittenParquet, WrittenText
 
 Kind = Literal["int", "float", "date", "text"]
 MISSING_TOKENS = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA>"})
 _INT = re.compile(r"[-+]?[0-9]{1,15}$")
 _WHOLE = re.compile(r"[-+]?([0-9]{1,15})(?:\.0*)?$")
-_NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?$")
-_DECIMAL_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+$")
-BLOCK_ROWS = 256  # of a text file, whose fields are numbered at once
 LARGEST_WHOLE = 2.0**53  # whole floats below it are written as whole numbers: all of them are exact
 
 
@@ -34,7 +33,8 @@ class Table:
 
     `form` describes how the file was written, if not as usual; `written` keeps what is needed to write some of its
     rows as they stood there. `expected_rows`: of a part that secret draws took out of a table, how many were expected.
-    Nothing else is kept: dtypes of a frame depend on its cells, and nobody after this could release them.
+    `before`: of a part that is read by itself, how many rows of the table stand before it. Nothing else is kept: dtypes
+    of a frame depend on its cells, and nobody after this could release them.
     """
 
     where: str
@@ -43,6 +43,27 @@ class Table:
     form: str = ""
     written: Written | None = field(default=None, repr=False)
     expected_rows: int | None = None
+    before: int = 0
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(self.cells)
+
+    @property
+    def digest(self) -> str:
+        """What identifies the names and cells: for the private checkpoint alone."""
+        found = sha256("\x1f".join(self.header).encode())
+        found.update(pd.util.hash_pandas_object(self.cells, index=False).to_numpy().tobytes())
+        return found.hexdigest()
+
+    def chunks(self) -> Iterator[Table]:
+        """The table in one piece: larger ones come in several."""
+        yield self
+
+    def only(self, rows: NDArray[np.int64]) -> Table:
+        """Some of the rows, by their positions."""
+        return replace(self, cells=self.cells.iloc[rows].reset_index(drop=True))
 
     @property
     def public_rows(self) -> int:
@@ -61,10 +82,17 @@ def read(path: Path | str, encoding: str | None = None) -> Table:
     path = Path(path)
     formats.check_encoding(encoding)
     formats.check_regular(path)
-    try:
+    with readable(path):
         if workbook.is_workbook(path):
             return _read_workbook(path)
         return _read_parquet(path) if formats.is_parquet(path) else _read_text(path, encoding)
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Whatever can go wrong while a table's file is read is a TableError that says what, and the cure."""
+    try:
+        yield
     except FileNotFoundError:
         raise TableError(f"There is no file {path}. Check the name and the folder.") from None
     except IsADirectoryError:
@@ -78,137 +106,58 @@ def read(path: Path | str, encoding: str | None = None) -> Table:
 
 
 def _read_parquet(path: Path) -> Table:
+    with parquet_errors(path):
+        check_parquet(path)
+        frame = pd.read_parquet(path)
+    table = from_frame(with_index(frame), str(path))
+    return replace(table, written=WrittenParquet(frame))
+
+
+def with_index(frame: pd.DataFrame) -> pd.DataFrame:
+    """A frame whose index, where it has a name, is a column."""
+    return frame.reset_index(drop=frame.index.names == [None])
+
+
+@contextmanager
+def parquet_errors(path: Path) -> Iterator[None]:
+    """A damaged Parquet file is a TableError."""
     import pyarrow
-    import pyarrow.parquet
 
     try:
-        types = [field.type for field in pyarrow.parquet.read_schema(path)]
-        if nested := [k for k, kind in enumerate(types, 1) if pyarrow.types.is_nested(kind)]:
-            raise TableError(
-                f"{path}: column {nested[0]} holds lists or structures. Write them as columns of their own."
-            )
-        frame = pd.read_parquet(path)
+        yield
     except (pyarrow.ArrowException, ValueError, KeyError):
         raise TableError(f"{path} begins as a Parquet file and is damaged. Copy it again.") from None
-    table = from_frame(frame.reset_index(drop=frame.index.names == [None]), str(path))
-    return replace(table, written=WrittenParquet(frame))
+
+
+def check_parquet(path: Path) -> None:
+    """Raises TableError for a column of lists or structures."""
+    import pyarrow.parquet
+
+    types = [field.type for field in pyarrow.parquet.read_schema(path)]
+    if nested := [k for k, kind in enumerate(types, 1) if pyarrow.types.is_nested(kind)]:
+        raise TableError(f"{path}: column {nested[0]} holds lists or structures. Write them as columns of their own.")
 
 
 def _read_workbook(path: Path) -> Table:
     head, *rows = workbook.cells_of(path)
-    header = _check_header(tuple("" if cell is None else _value_text(cell) for cell in head), str(path))
+    header = text.check_header(tuple("" if cell is None else _value_text(cell) for cell in head), str(path))
     check_rows(len(rows), str(path))
     table = from_frame(pd.DataFrame(rows, columns=list(header), dtype=object), str(path))
     return replace(table, form="of a workbook", written=WrittenText(header, ","))
 
 
 def _read_text(path: Path, encoding: str | None) -> Table:
-    encoding = formats.encoding_of(path, encoding)
-    try:
-        with formats.text(path, encoding) as file:
-            return _parsed(file, encoding, str(path))
-    except UnicodeError:
-        raise TableError(f"{path} is no text in {encoding}. Save it as 'CSV UTF-8', or give its `encoding`.") from None
-
-
-def _parsed(file: TextIO, encoding: str, where: str) -> Table:
-    """The table in an open text file. Every record has as many fields as the header: none is padded."""
-    start = []
-    for line in file:
-        start.append(line)
-        if line.strip():
-            break
-    delimiter = formats.delimiter_of(start[-1] if start else "")
-    reader = csv.reader(itertools.chain(start, file), strict=True, delimiter=delimiter)
-    first = next((record for record in reader if record), None)
-    if first is None:
-        raise TableError(f"{where} is empty. Export the table again, with a header line.")
-    _check_text(first, where, reader.line_num)
-    if any(formats.ESCAPED.search(name) for name in first):
-        raise TableError(f"{where}: the header is no text in {encoding}. Give the file's `encoding`, such as cp1252.")
-    header = _check_header(tuple(name.strip() for name in first), where)
-    columns = [_Column() for _ in header]
-    records, rows = _records(reader, len(header), where), 0
-    while block := list(itertools.islice(records, BLOCK_ROWS)):
-        rows += len(block)
-        for column, texts in zip(columns, zip(*block, strict=True), strict=True):
-            column.codes.extend(map(column.index.__getitem__, texts))
-    check_rows(rows, where)
-    return _table(columns, header, where, encoding, WrittenText(tuple(first), delimiter))
-
-
-def _records(reader: Any, fields: int, where: str) -> Iterator[list[str]]:
-    """The records that are left, each with so many fields, all of them text."""
-    for row, record in enumerate(filter(None, reader), 1):
-        if "\0" in "".join(record):
-            _check_text(record, where, reader.line_num)
-        if len(record) != fields:
-            raise TableError(
-                f"{where}, row {row} (line {reader.line_num}): this row has "
-                f"{'fewer' if len(record) < fields else 'more'} fields than the header's {fields}. "
-                "Mend that line: a delimiter inside a value needs quotes around the value."
-            )
-        yield record
-
-
-class _Numbers(dict[str, int]):
-    """The number of each distinct text: a new one gets the next."""
-
-    def __missing__(self, text: str) -> int:
-        self[text] = len(self)
-        return self[text]
-
-
-class _Column:
-    """A column while it is read: each distinct field once, and the number of each row's field."""
-
-    def __init__(self) -> None:
-        self.index = _Numbers()
-        self.codes = array("i")
-
-    def of(self, texts: list[str]) -> pd.Series:
-        """The rows' texts, (rows,), given one for each distinct field."""
-        return pd.Series(np.array(texts, dtype=object)[np.frombuffer(self.codes, np.intc)])
-
-
-def _table(columns: list[_Column], header: tuple[str, ...], where: str, encoding: str, written: WrittenText) -> Table:
-    """The table of columns that were read: fields without blanks around them, decimal commas as points."""
-    cells, fields = {}, {}
-    for name, column in zip(header, columns, strict=True):
-        distinct = list(column.index)
-        texts = [text.strip() for text in distinct]
-        if written.delimiter in ";\t":  # where commas may be decimal, 1,5 is 1.5
-            texts = [text.replace(",", ".") if _DECIMAL_COMMA.match(text) else text for text in texts]
-        cells[name] = column.of(texts)
-        if texts != distinct:
-            fields[name] = column.of(distinct)
-    form = formats.Form(encoding, written.delimiter).description
-    return Table(where, header, pd.DataFrame(cells), form=form, written=replace(written, fields=fields))
-
-
-def _check_text(record: list[str], where: str, line: int) -> None:
-    if any("\0" in cell for cell in record):
-        raise TableError(f"{where}, line {line}: binary content. This is not a CSV table.")
+    with text.opened(path, encoding) as file:
+        (rows,) = file.rows()
+        check_rows(rows.size, str(path))
+        written = WrittenText(file.first, file.form.delimiter, rows.fields)
+        return Table(str(path), file.header, rows.cells, form=file.form.description, written=written)
 
 
 def check_rows(rows: int, where: str) -> None:
     """Raises TableError for a table of fewer than two rows."""
     if rows < 2:
         raise TableError(f"{where} has a header but too few rows to learn from: at least two are needed.")
-
-
-def _check_header(header: tuple[str, ...], where: str) -> tuple[str, ...]:
-    """The header, if it can be one. Its cells are never printed: they may be a patient's."""
-    empty = [k for k, cell in enumerate(header, 1) if not cell or _NUMBER.match(cell)]
-    if empty:
-        raise TableError(
-            f"{where}: no header: column {empty[0]} of the first line is a number or empty. "
-            "Put a line of column names on top."
-        )
-    for k, cell in enumerate(header):
-        if cell in header[:k]:
-            raise TableError(f"{where}: columns {header.index(cell) + 1} and {k + 1} have one name. Rename one.")
-    return header
 
 
 def from_frame(frame: pd.DataFrame, where: str = "table") -> Table:
@@ -218,11 +167,15 @@ def from_frame(frame: pd.DataFrame, where: str = "table") -> Table:
         raise TableError(f"{where}: two columns have one name. Rename one.")
     if len(frame) < 2:
         raise TableError(f"{where}: too few rows to learn from: at least two are needed.")
+    return Table(where, header, texts_of(frame, where))
+
+
+def texts_of(frame: pd.DataFrame, where: str) -> pd.DataFrame:
+    """The text of each cell. Raises TableError for an object that has none."""
     try:
-        cells = {name: _text(frame.iloc[:, k]) for k, name in enumerate(header)}
+        return pd.DataFrame({str(name): _text(frame.iloc[:, k]) for k, name in enumerate(frame.columns)})
     except Exception:  # whatever an object in a cell does when it is asked for its text
         raise TableError(f"{where}: a cell holds an object that cannot be written as text. Take it out.") from None
-    return Table(where, header, pd.DataFrame(cells))
 
 
 def _text(column: pd.Series) -> pd.Series:
@@ -231,11 +184,17 @@ def _text(column: pd.Series) -> pd.Series:
     Each value by itself: equal values of several types (True and 1, 5 and a Decimal of 5.00) have texts of their own,
     so that no row decides how another is written.
     """
-    values = column.astype(object).reset_index(drop=True)
+    if column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) != "string":
+        place, distinct = np.arange(len(column)), column
+    else:  # of one type, values that are equal have one text
+        place, found = pd.factorize(column)
+        distinct = pd.Series(found)
+    values = distinct.astype(object)
     missing = values.isna().to_numpy()
     texts = ["" if gone else _value_text(value) for value, gone in zip(values, missing, strict=True)]
     known: dict[str, str] = {}  # each distinct text once in memory
-    return pd.Series([known.setdefault(text, text) for text in texts], dtype=object)
+    once = np.array([known.setdefault(text, text) for text in [*texts, ""]], dtype=object)
+    return pd.Series(once[place])  # a missing value has the place -1, which is that of ""
 
 
 def _value_text(value: object) -> str:
@@ -248,7 +207,7 @@ def _value_text(value: object) -> str:
 
 def is_number(text: str) -> bool:
     """Whether a text is a decimal number, of any size; 007 is a name and no number."""
-    return bool(_NUMBER.match(text)) and not _padded(text)
+    return bool(NUMBER.match(text)) and not _padded(text)
 
 
 def whole_text(text: str) -> str | None:
@@ -270,7 +229,7 @@ def _dtype(column: pd.Series) -> Kind:
     words = [word for word in column.unique() if word not in MISSING_TOKENS]
     if words and all(_INT.match(word) and not _padded(word) for word in words):
         return "int"
-    return "float" if words and all(_NUMBER.match(word) and not _padded(word) for word in words) else "text"
+    return "float" if words and all(NUMBER.match(word) and not _padded(word) for word in words) else "text"
 
 
 def _padded(word: str) -> bool:

@@ -44,7 +44,9 @@ def check_units(units: PrivacyUnits | None, rows: int, max_rows: int | None) -> 
         raise BudgetError("The rows of patients differ from what the ledger says of them.")
 
 
-def bound_contributions(keys: pd.Series, max_rows: int, entropy: Entropy) -> tuple[NDArray[np.int64], PrivacyUnits]:
+def bound_contributions(
+    keys: NDArray[np.int64] | pd.Series, max_rows: int, entropy: Entropy
+) -> tuple[NDArray[np.int64], PrivacyUnits]:
     """The positions of the rows that stay, ascending, when each patient keeps at most `max_rows`, and their patients.
 
     The rows that stay are drawn by numbers of their own: one patient's rows decide nothing about another's. Patients

@@ -7,29 +7,28 @@ columns the others are about follows from it, and from nothing exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ..errors import BudgetError
+from ..io.large import LargeTable
 from ..io.table import Table, is_number
-from ..schema import Identifier, Schema, inference, magnitudes
-from ..schema.cells import WORDS, CellKinds, is_code_of_a_number, level_of
+from ..schema import Identifier, Schema, inference
+from ..schema.cells import CellKinds, is_code_of_a_number
 from ..schema.header import date_pairs, doubtful
 from ..schema.kinds import ColumnKind, clear_codes, column_kind
 from ..schema.learned import Learned, LearnedColumn
 from ..transforms.column import Column
-from ..transforms.date import ordinal
-from ..transforms.dtypes import numbers_of
 from .accounting.calibration import Query
 from .accounting.events import Event, Thresholded
 from .contribution import PrivacyUnits, check_units
 from .noise import Floats, Integers, noised, rarely_exceeded
+from .queries.query import added
+from .queries.raw_rows import RawRows, levels_added
 from .release import Release, Releases
 
 KINDS, TARGET, LEVELS = "schema: kinds of columns", "schema: target levels", "schema: levels"
@@ -65,14 +64,6 @@ def queries() -> list[Query]:
     ]
 
 
-class Distinct(NamedTuple):
-    """The place of each row's text among a column's texts, (rows,); these, (texts,); and the place of each kind."""
-
-    place: NDArray[np.int32]
-    texts: NDArray[np.object_]
-    kinds: Integers
-
-
 class RawTable:
     """A table before it has a schema: its schema can be measured, and nothing else.
 
@@ -83,20 +74,20 @@ class RawTable:
     states other units.
     """
 
-    __slots__ = ("__read", "__releases", "__table", "_kinds", "_learning", "_max_rows", "_names", "_rows", "_rows_std")
+    __slots__ = ("__kept", "__releases", "__table", "_kinds", "_learning", "_max_rows", "_names", "_rows", "_rows_std")
 
     def __init__(
         self,
-        table: Table,
+        table: Table | LargeTable,
         rows: int,
         releases: Releases,
         learning: Learning | None = None,
         units: PrivacyUnits | None = None,
         rows_std: float = 0.0,
     ) -> None:
-        check_units(units, len(table.cells), releases.max_rows)
+        check_units(units, table.rows, releases.max_rows)
         self.__table, self.__releases = table, releases
-        self.__read: dict[str, Distinct] = {}
+        self.__kept: RawRows | None = None
         self._learning = learning or Learning()
         self._names = tuple(name for name in table.header if name not in self._learning.keys)
         self._rows, self._rows_std, self._kinds = rows, rows_std, CellKinds(self._learning.na_values)
@@ -133,7 +124,8 @@ class RawTable:
 
         def draw(event: Event) -> Release:
             std = event.multiplier * sensitivity
-            return Release([noised(self.__kinds(name), std, self.__releases.entropy) for name in self._names])
+            exact = self.__added(lambda rows: [rows.kinds(name) for name in self._names])
+            return Release([noised(counts, std, self.__releases.entropy) for counts in exact])
 
         counts = self.__releases.release(KINDS, sensitivity, draw).arrays
         std = self._std(KINDS, sensitivity)
@@ -160,8 +152,7 @@ class RawTable:
                 raise BudgetError("Names of levels are released by partition selection alone.")
             std, arrays, words = event.multiplier * sensitivity, list[Floats](), list[str]()
             threshold = most + rarely_exceeded(std, event.delta / (len(names) * most))
-            for name in names:
-                exact, codes = self.__level_counts(name, kinds[name])
+            for exact, codes in self.__levels(names, kinds):
                 noisy = noised(exact.to_numpy(np.int64), std, self.__releases.entropy)
                 passed = noisy > threshold
                 arrays += [noisy[passed], noised(codes, std, self.__releases.entropy)]
@@ -181,6 +172,15 @@ class RawTable:
             columns[name] = LearnedColumn(kind=kinds[name], column=column, kept=kept, gaps=gaps, rest=rest, std=spread)
         return columns
 
+    def __levels(self, names: list[str], kinds: dict[str, ColumnKind]) -> list[tuple[pd.Series, Integers]]:
+        """Exact counts of levels and of codes of missing values over all rows, of each of some columns."""
+        found = list[tuple[pd.Series, Integers]]()
+        for rows in self.__rows():
+            more = [rows.levels(name, kinds[name]) for name in names]
+            pairs = zip(found, more, strict=True)
+            found = [(levels_added(a, c), b + d) for (a, b), (c, d) in pairs] if found else more
+        return found
+
     def _gaps(self, known: Iterable[str], codes: Floats, std: float, columns: int, *, target: bool) -> dict[str, float]:
         """Codes of missing values that are known or that these noisy counts of all codes show, with their counts."""
         shown = {*known, *clear_codes(codes, std, self._kinds, columns, target=target)}
@@ -198,17 +198,18 @@ class RawTable:
         dates = [name for name in names if kinds[name].cells == "date"]
         decimal = [name for name in names if kinds[name].cells == "decimal"]
         numbers = [name for name in names if name not in dates]
-        parts: list[tuple[Callable[[str, ColumnKind], Integers], list[str]]]
-        parts = [(self.__magnitudes, numbers), (self.__decimals, decimal), (self.__years, dates)]
+        parts = [(RawRows.magnitudes, numbers), (RawRows.decimals, decimal), (RawRows.years, dates)]
         pairs = date_pairs([name for name in dates if name != target and not doubtful(name)])
         sensitivity = self._max_rows * math.sqrt(sum(len(some) for _, some in parts) + len(pairs))
 
         def draw(event: Event) -> Release:
             std = event.multiplier * sensitivity
-            exact = [count(name, kinds[name]) for count, some in parts for name in some]
-            days = {name: self.__days(name, kinds[name]) for name in dict.fromkeys(chain(*pairs))}
-            exact += [self.__differences(days[first], days[second]) for first, second in pairs]
-            return Release([noised(counts, std, self.__releases.entropy) for counts in exact])
+
+            def count(rows: RawRows) -> list[Integers]:
+                own = [count(rows, name, kinds[name]) for count, some in parts for name in some]
+                return own + [rows.differences((a, kinds[a]), (b, kinds[b])) for a, b in pairs]
+
+            return Release([noised(counts, std, self.__releases.entropy) for counts in self.__added(count)])
 
         found = iter(self.__releases.release(FORMATS, sensitivity, draw).arrays)
         magnitudes, decimals, years = ({name: next(found) for name in some} for _, some in parts)
@@ -231,67 +232,16 @@ class RawTable:
     def _std(self, label: str, sensitivity: float) -> float:
         return self.__releases.event(label).multiplier * sensitivity
 
-    def __distinct(self, name: str) -> Distinct:
-        """A column's texts, each with its kind, and the place of each row's text among them. Kept, for it is slow."""
-        if name not in self.__read:
-            place, found = pd.factorize(self.__table.cells[name], use_na_sentinel=False)
-            texts = np.asarray(found, dtype=object)
-            self.__read[name] = Distinct(place.astype(np.int32), texts, self._kinds.places(texts))
-        return self.__read[name]
+    def __rows(self) -> Iterator[RawRows]:
+        """The rows, some at a time; of a table in memory, the same each time, which keep what they have read."""
+        if isinstance(self.__table, LargeTable):
+            return (RawRows(piece, self._kinds) for piece in self.__table.chunks())
+        self.__kept = self.__kept or RawRows(self.__table, self._kinds)
+        return iter([self.__kept])
 
-    def __kinds(self, name: str) -> Integers:
-        """Exact counts of the kinds of a column's cells."""
-        place, _, kinds = self.__distinct(name)
-        return np.bincount(kinds[place], minlength=len(self._kinds.names))
-
-    def __level_counts(self, name: str, kind: ColumnKind) -> tuple[pd.Series, Integers]:
-        """Exact counts of a column's levels, in the order of their texts, and of codes of missing values.
-
-        Codes that are numbers count as levels. Of a column of numbers that has words, these alone are levels.
-        """
-        place, texts, kinds = self.__distinct(name)
-        own = self._kinds.codes
-        named = [code not in own or is_code_of_a_number(code) for code in self._kinds.names]
-        coded = ~np.array(named, np.bool_)[kinds]
-        words = np.array([kind in WORDS for kind in self._kinds.names], np.bool_)[kinds]
-        levels = ~coded & (words | kind.may_have_levels)
-        written = np.array([level_of(text, kind.cells) for text in texts], dtype=object)
-        known = pd.Series(written[place][levels[place]], dtype=object)
-        codes = np.bincount(kinds[place][coded[place]], minlength=len(own))
-        return known.value_counts().sort_index(), codes
-
-    def __magnitudes(self, name: str, kind: ColumnKind) -> Integers:
-        """Exact counts of each magnitude of a column of numbers, then of codes of missing values."""
-        place, texts, codes = self.__distinct(name)
-        cells = np.where(
-            codes < len(self._kinds.codes), magnitudes.MAGNITUDES + codes, magnitudes.magnitude_cell(numbers_of(texts))
-        )
-        return np.bincount(cells[place], minlength=magnitudes.MAGNITUDES + len(self._kinds.codes))
-
-    def __decimals(self, name: str, kind: ColumnKind) -> Integers:
-        """Exact counts of numbers with none, one, two, ... digits after the point, zeros at the end left out."""
-        place, texts, _ = self.__distinct(name)
-        numbers, most = numbers_of(texts), inference.MOST_DECIMALS
-        digits = np.array([min(len(text.partition(".")[2].rstrip("0")), most) for text in texts], np.int64)
-        known = np.isfinite(numbers)
-        cells = inference.digit_cell(numbers, digits, mixed=kind.mixed)[place][known[place]]
-        return np.bincount(cells, minlength=inference.digit_cells(mixed=kind.mixed))
-
-    def __years(self, name: str, kind: ColumnKind) -> Integers:
-        """Exact counts of the years of a column of dates, then of codes of missing values."""
-        place, texts, codes = self.__distinct(name)
-        years = inference.year_cell(np.array([ordinal(text, kind.form) for text in texts], np.float64))
-        cells = np.where(codes < len(self._kinds.codes), inference.YEARS + codes, years)
-        return np.bincount(cells[place], minlength=inference.YEARS + len(self._kinds.codes))
-
-    def __days(self, name: str, kind: ColumnKind) -> Floats:
-        """Each row's day number, NaN for what is no date."""
-        place, texts, _ = self.__distinct(name)
-        return np.array([ordinal(text, kind.form) for text in texts], np.float64)[place]
-
-    def __differences(self, first: Floats, second: Floats) -> Integers:
-        """Exact counts of the days from one date to another; each row by its own two."""
-        return np.bincount(magnitudes.difference_cell(first, second), minlength=magnitudes.DIFFERENCES)
+    def __added(self, count: Callable[[RawRows], list[Integers]]) -> list[Integers]:
+        """Exact counts over all rows."""
+        return added(map(count, self.__rows()))
 
     def __repr__(self) -> str:
         return "RawTable(private rows)"

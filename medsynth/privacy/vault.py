@@ -21,7 +21,7 @@ from .accounting.events import Event, Gaussian, SubsampledGaussian
 from .contribution import PrivacyUnits, check_units
 from .pair_clipping import MOST_PAIRS
 from .queries.measurements import QUERIES, Measurements
-from .queries.parts import Part, RowsInMemory
+from .queries.parts import Part, RowsInMemory, answers
 from .queries.query import RowQuery, added
 from .queries.rows import Codes, Features, Floats, Lot
 from .release import Release, Releases
@@ -72,7 +72,7 @@ class Vault(Measurements):
         sensitivity, rate = query.sensitivity(self._max_rows), _rate(self.__releases.event(label), label)
 
         def draw(event: Event) -> Release:
-            exact = added(part.exact(query, lot) for part, lot in self.__lots(query, rate))
+            exact = added(answers(query, self.__lots(query, rate), len(self.__parts)))
             return Release(query.noised(exact, event.multiplier * sensitivity, self.__releases.entropy))
 
         return query.result(self.__releases.release(label, sensitivity, draw).arrays)
@@ -97,30 +97,32 @@ class Vault(Measurements):
         return Shards(encoded, place, count, classes, config, self.__releases)
 
     def __lots(self, query: RowQuery[Any], rate: float) -> Iterator[tuple[Part, Lot]]:
-        """Each part with its rows of one fresh lot, and these rows' own draws: coins of all first, then draws of all.
+        """Each part with its rows of one fresh lot, and these rows' own draws, in the order of the rows.
 
-        In the order of the rows, whatever parts they lie in.
+        Coins of all rows come before draws of any, whatever parts they lie in; without draws a part's coins are tossed
+        when its turn comes.
         """
-        joined, lots, first = self.__joined(rate), list[Lot](), 0
+        joined, first = self.__joined(rate), 0
         units = self.__units if query.of_patients else None
-        for part, mask in zip(self.__parts, joined, strict=True):
+        for part, mask in zip(self.__parts, list(joined) if query.draws else joined, strict=True):
             rows = slice(first, first := first + part.count)
             size = part.count if mask is None else int(mask.sum())
             secret = self.__releases.entropy.bytes(8 * query.draws * size) if query.draws else b""
             draws = np.frombuffer(secret, dtype=np.uint64).reshape(size, query.draws)
-            lots.append(Lot(mask, draws, units and units.of_rows(rows)))
-        return zip(self.__parts, lots, strict=True)
+            yield part, Lot(mask, draws, units and units.of_rows(rows))
 
-    def __joined(self, rate: float) -> list[NDArray[np.bool_] | None]:
+    def __joined(self, rate: float) -> Iterator[NDArray[np.bool_] | None]:
         """For each part, which of its rows join a fresh Poisson lot at this rate; patients join it whole."""
-        units, entropy, found, first = self.__units, self.__releases.entropy, list[NDArray[np.bool_] | None](), 0
-        if rate == 1:
-            return [None for _ in self.__parts]
-        of_patients = coins(entropy, units.count, rate)[units.of_row] if units else None
+        units, entropy, first = self.__units, self.__releases.entropy, 0
+        patients = coins(entropy, units.count, rate) if units and rate < 1 else None
         for part in self.__parts:
             rows = slice(first, first := first + part.count)
-            found.append(coins(entropy, part.count, rate) if of_patients is None else of_patients[rows])
-        return found
+            if rate == 1:
+                yield None
+            elif units is None or patients is None:
+                yield coins(entropy, part.count, rate)
+            else:
+                yield patients[units.of_row[rows]]
 
     def __repr__(self) -> str:
         return "Vault(private rows)"

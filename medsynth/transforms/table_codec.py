@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import SchemaError, did_you_mean
+from ..io.large import LargeTable
 from ..io.table import Table
 from .categorical import Categorical
 from .column import Codes, Values
@@ -22,7 +23,7 @@ def encode(table: Table, schema: ColumnSet) -> Codes:
     return np.column_stack([_encode_column(table, schema, name) for name in schema.columns])
 
 
-def check_header(table: Table, schema: ColumnSet) -> None:
+def check_header(table: Table | LargeTable, schema: ColumnSet) -> None:
     """Raises SchemaError unless the table has exactly the schema's columns, in any order."""
     absent = [name for name in schema.names if name not in table.header]
     if absent:
@@ -46,7 +47,7 @@ def _encode_column(table: Table, schema: ColumnSet, name: str) -> Codes:
     place, reading = column.read_rows(table.cells[name], related)
     for fault in reading.faults:
         if fault.found.any():
-            row = int(np.nonzero(fault.found[place])[0][0]) + 1
+            row = table.before + int(np.nonzero(fault.found[place])[0][0]) + 1
             raise SchemaError(f"{table.where}, column {name!r}, row {row}: {fault.what}. {fault.cure}")
     return reading.codes[place].astype(np.int32)
 

@@ -33,7 +33,7 @@ from .one_way_marginals import OneWayMarginals
 from .rules.constraints import BrokenRules
 from .rules.derived_columns import WIDE, DerivedColumn, ExpectedDerived, derived_columns
 from .shrinkage import shrunk_table
-from .two_way_marginals import Candidates, ColumnPair, TwoWayMarginal, expected_tables
+from .two_way_marginals import Candidates, ColumnPair, TwoWayMarginal, expected_tables, merged_bins
 
 
 @dataclass(kw_only=True)
@@ -64,9 +64,9 @@ class _Fit:
         if self.allocation.critic == "triples":
             count = self.allocation.critic_features
             triples = TripleCritic(start.bins, self.columns, self.given, self.schema.names, count, stream)
-            return [measure_features(triples, self.vault, CRITIC_GRADIENTS, noise)]
+            return [measure_features(triples, self.vault, CRITIC_GRADIENTS, noise, self.plan.rows)]
         critic = PairCritic(start.bins, start.mass, self.columns, self.given, self.schema.names, stream)
-        sums = measure_features(critic, self.vault, CRITIC_GRADIENTS, noise)
+        sums = measure_features(critic, self.vault, CRITIC_GRADIENTS, noise, self.plan.rows)
         expected = sums.expected(generator, start.totals)
         sums = sums.shrunk(expected)
         beyond = sums.totals.double().cpu().numpy() - expected
@@ -74,7 +74,7 @@ class _Fit:
         if MOMENTS not in self.plan.events:
             return [sums]
         moments = MomentCritic(critic, critic.strongest(beyond, MOST_MOMENTS))
-        measured = measure_features(moments, self.vault, MOMENTS, self.plan.noise(MOMENTS))
+        measured = measure_features(moments, self.vault, MOMENTS, self.plan.noise(MOMENTS), self.plan.rows)
         # The generator's prior draws every relation towards none. Slopes are to come back whole.
         return [sums, replace(measured, std=measured.std / MOMENTS_FIRMNESS)]
 
@@ -117,7 +117,8 @@ class _Fit:
     ) -> list[TwoWayMarginal]:
         """One round's marginals: of the candidates that the generator fits worst, by noisy L1 errors if planned."""
         each = self.allocation.count // self.allocation.rounds
-        axes = {pair.key: pair.axes(self.given, start.bins) for pair in candidates}
+        merged = merged_bins(candidates, start.bins)
+        axes = {pair.key: pair.axes(self.given, merged) for pair in candidates}
         std = self.plan.noise(TWO_WAY) * math.sqrt(each)
         expected = expected_tables(generator, start.totals, candidates)
         if SELECTION in self.plan.events:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,12 +55,9 @@ class ColumnPair:
         """A name for the pair's measurements."""
         return f"{self.one} x {self.other}"
 
-    def axes(self, given: tuple[str, CellMap], bins: dict[str, Bins]) -> Axes:
+    def axes(self, given: tuple[str, CellMap], merged: Mapping[str, MergedBins]) -> Axes:
         """The axes of its table: class, if it is by class; coarse bin of the one, coarse bin of the other."""
-        columns: Axes = [
-            (self.one, MergedBins(bins[self.one], self.part_one)),
-            (self.other, MergedBins(bins[self.other], self.part_other)),
-        ]
+        columns: Axes = [(self.one, merged[self.one]), (self.other, merged[self.other])]
         return [given, *columns] if self.by_class else columns
 
     def ordered(self, bins: dict[str, Bins]) -> tuple[int, int]:
@@ -96,6 +93,12 @@ class Candidates:
     def leave_out(self, measured: Sequence[ColumnPair]) -> None:
         """Take out those of the pairs drawn last that were measured."""
         self._left = np.setdiff1d(self._left, [self._drawn[pair.key] for pair in measured if pair.key in self._drawn])
+
+
+def merged_bins(pairs: Sequence[ColumnPair], bins: Mapping[str, Bins]) -> dict[str, MergedBins]:
+    """The coarse bins of each column of some pairs: one map a column, which is read once for all its pairs."""
+    parts = {p.one: p.part_one for p in pairs} | {p.other: p.part_other for p in pairs}
+    return {name: MergedBins(bins[name], part) for name, part in parts.items()}
 
 
 @dataclass(frozen=True, eq=False)

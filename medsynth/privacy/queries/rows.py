@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -55,6 +55,11 @@ class Lot:
     draws: NDArray[np.uint64]
     units: PrivacyUnits | None = None
 
+    @property
+    def units_that_joined(self) -> PrivacyUnits | None:
+        """The patients of the rows that take part."""
+        return self.units if self.units is None or self.joined is None else self.units.of_rows(self.joined)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CodedRows:
@@ -72,10 +77,13 @@ class CodedRows:
     @classmethod
     def of(cls, codes: Codes, names: tuple[str, ...], lot: Lot) -> CodedRows:
         """Those of the rows that take part in a lot."""
-        if lot.joined is None:
-            return cls(codes, names, lot.draws, lot.units)
-        return cls(codes[lot.joined], names, lot.draws, lot.units and lot.units.of_rows(lot.joined))
+        return cls(codes if lot.joined is None else codes[lot.joined], names, lot.draws, lot.units_that_joined)
 
     def cells(self, name: str | tuple[str, ...], cells: CellMap) -> NDArray[np.integer]:
         """The cell of each row on one axis: (rows,)."""
         return cells.cell_of(column_of(self.codes, self.names, name))
+
+    def blocks(self, size: int) -> Iterator[CodedRows]:
+        """The rows, so many at a time, without draws and patients."""
+        for k in range(0, len(self.codes), size):
+            yield CodedRows(self.codes[k : k + size], self.names, self.draws[:0])

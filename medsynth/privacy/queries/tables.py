@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,11 +16,34 @@ DISTANCE_UNIT = 2.0**-20  # guesses of tables are rounded to it, so that distanc
 LARGEST_GUESS = 2.0**40  # of rows in a table
 
 
-def counts(axes: Axes, rows: CodedRows) -> Whole:
-    """The exact contingency table of some columns, (cells of the first, cells of the second, ...)."""
-    shape = tuple(cells.cells for _, cells in axes)
-    places = [rows.cells(name, cells) for name, cells in axes]
-    return np.bincount(np.ravel_multi_index(places, shape), minlength=math.prod(shape)).reshape(shape)
+BLOCK_ROWS = 1 << 16  # whose cells are kept while all tables count them
+
+
+def counts(tables: Collection[Axes], rows: CodedRows) -> list[Whole]:
+    """The exact contingency table of some columns for each of `tables`, (cells of the first, cells of the second, ...).
+
+    Some rows at a time: their cells on an axis are computed once for all tables that have it.
+    """
+    shapes = [tuple(cells.cells for _, cells in axes) for axes in tables]
+    found = [np.zeros(math.prod(shape), np.int64) for shape in shapes]
+    for block in rows.blocks(max([BLOCK_ROWS, *(len(total) for total in found)])):
+        known = dict[tuple[str | tuple[str, ...], int], Whole]()
+        for axes, total in zip(tables, found, strict=True):
+            place = np.zeros(len(block.codes), np.int64)
+            for name, cells in axes:
+                key = name, id(cells)
+                if key not in known:
+                    known[key] = _checked(np.asarray(block.cells(name, cells), np.int64), cells.cells)
+                place = place * cells.cells + known[key]
+            total += np.bincount(place, minlength=len(total))
+    return [total.reshape(shape) for total, shape in zip(found, shapes, strict=True)]
+
+
+def _checked(places: Whole, cells: int) -> Whole:
+    """Cells of rows. Raises ValueError where a map gives one that it does not have: a row would count elsewhere."""
+    if len(places) and not 0 <= places.min() <= places.max() < cells:
+        raise ValueError("A map gives a cell that it does not have.")
+    return places
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +71,7 @@ class Marginals(RowQuery[dict[str, Floats]]):
 
     def exact(self, rows: CodedRows) -> list[Whole]:
         """The tables."""
-        return [counts(axes, rows) for axes in self.tables.values()]
+        return counts(self.tables.values(), rows)
 
     def scales(self, std: float) -> list[Scale]:
         """In inverse proportion to a table's weight."""
@@ -81,7 +104,7 @@ class Distances(RowQuery[dict[str, float]]):
 
     def exact(self, rows: CodedRows) -> list[Whole]:
         """The tables."""
-        return [counts(axes, rows) for axes in self.tables.values()]
+        return counts(self.tables.values(), rows)
 
     def finished(self, total: list[Whole]) -> list[Whole]:
         """All distances in one array, in whole multiples of `DISTANCE_UNIT`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -18,6 +19,7 @@ from ..generator import Generator
 from ..shrinkage import shrunk
 
 Floats = NDArray[np.float64]
+MOST_ROWS = 1 << 20  # that a critic reads: its time grows with them, and so many say nearly all
 CLIPPING_NORM = 1.0  # features have norm one, so that clipping changes nothing
 
 
@@ -70,9 +72,14 @@ class FeatureSums:
             return np.asarray(rows[:, None] * self.critic.expectation(part).of(part.by_bin()).double().cpu().numpy())
 
 
-def measure_features(critic: LinearCritic, vault: Vault, label: str, noise: float) -> FeatureSums:
-    """Measure the gradient sum of a linear critic on real rows: minus it is the sum of their features."""
-    classes = critic.given[1].cells
+def measure_features(critic: LinearCritic, vault: Vault, label: str, noise: float, rows: int) -> FeatureSums:
+    """Measure the gradient sum of a linear critic on real rows: minus it is the sum of their features.
+
+    Of more `rows` than MOST_ROWS so many are read, drawn at random. What that adds to the noise, at most: the variance
+    of a sum of features whose squares add up to one a row.
+    """
+    classes, share = critic.given[1].cells, min(1.0, MOST_ROWS / rows)
     linear = Mlp([classes * critic.width, 1], bias=False)
-    (total,) = vault.measure_gradient_sum(label, linear, minus_output, critic.features, CLIPPING_NORM)
-    return FeatureSums(critic, -total.reshape(classes, -1), noise * CLIPPING_NORM)
+    (total,) = vault.measure_gradient_sum(label, linear, minus_output, critic.features, CLIPPING_NORM, share=share)
+    std = math.hypot(noise * CLIPPING_NORM / share, math.sqrt(rows * (1 - share) / share / critic.width))
+    return FeatureSums(critic, -total.reshape(classes, -1) / share, std)

@@ -1,0 +1,81 @@
+"""Private rows as patients and as codes: in memory or, of a table that is larger, on disk."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import MedsynthError, SchemaError
+from ..io.large import LargeTable
+from ..io.table import MISSING_TOKENS, Table
+from ..privacy.contribution import PrivacyUnits
+from ..privacy.queries.rows import Codes
+from ..privacy.queries.stored_rows import StoredCodes
+from ..privacy.release import Releases
+from ..transforms.column_set import ColumnSet
+
+if TYPE_CHECKING:
+    from ..privacy.vault import Vault
+
+Coded = Codes | StoredCodes
+
+
+def patients(data: Table | LargeTable, unit: str) -> NDArray[np.int64]:
+    """The patient of each row, (rows,), numbered by their first rows. Raises SchemaError for a row without one."""
+    numbers, found = dict[str, int](), list[NDArray[np.int64]]()
+    for piece in data.chunks():
+        place, texts = pd.factorize(piece.cells[unit], use_na_sentinel=False)
+        empty = np.array([text in MISSING_TOKENS for text in texts], np.bool_)[place]
+        if empty.any():
+            row = piece.before + int(empty.argmax()) + 1
+            raise SchemaError(
+                f"{data.where}, column {unit!r}, row {row}: no patient, so that the row has no privacy unit. Fill the "
+                "cell or take the row out."
+            )
+        found.append(np.array([numbers.setdefault(text, len(numbers)) for text in texts], np.int64)[place])
+    return np.concatenate(found)
+
+
+def codes_of(columns: ColumnSet) -> list[int]:
+    """How many codes each column has, those of missing values included."""
+    return [column.size + column.gaps for column in columns.columns.values()]
+
+
+def coded(
+    data: Table | LargeTable, encode: Callable[[Table], Codes], sizes: Sequence[int], folder: Path | None
+) -> Coded:
+    """The codes of all rows, of columns with so many codes each: in memory, or in a file of no name in `folder`.
+
+    Raises MedsynthError where a large table's codes have no room there, and whatever `encode` does.
+    """
+    if isinstance(data, Table):
+        return encode(data)
+    place = folder or Path(tempfile.gettempdir())
+    needed = data.rows * sum(np.min_scalar_type(max(size - 1, 0)).itemsize for size in sizes)
+    if needed > shutil.disk_usage(place).free:
+        raise MedsynthError(
+            f"The rows' codes take {needed / 2**30:.1f} GiB of disk while the fit runs, and {place} has less. Make "
+            "room there."
+        )
+    found = StoredCodes(sizes, place)
+    for piece in data.chunks():
+        found.append(encode(piece))
+    return found
+
+
+def vault_of(
+    codes: Coded, names: tuple[str, ...], stay: NDArray[np.int64] | None, releases: Releases, units: PrivacyUnits | None
+) -> Vault:
+    """The vault of all rows or, by their positions, of those that `stay`."""
+    from ..privacy.vault import Vault
+
+    if isinstance(codes, StoredCodes):
+        return Vault(list(codes.parts(names, stay)), names, releases, units)
+    return Vault(codes if stay is None else codes[stay], names, releases, units)

@@ -1,0 +1,155 @@
+"""Delimited text: its header, and its rows some at a time, each distinct field once."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import re
+from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+import numpy as np
+import pandas as pd
+
+from ..errors import TableError
+from . import formats
+
+NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?$")
+_DECIMAL_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+$")
+BLOCK_ROWS = 256  # whose fields are numbered at once
+
+
+class Rows(NamedTuple):
+    """Some rows of a text: how many, their `cells` by column, and the `fields` that differ from their cells."""
+
+    size: int
+    cells: pd.DataFrame
+    fields: dict[str, pd.Series]
+
+
+@dataclass(frozen=True)
+class OpenText:
+    """A text table that is being read. `header`: names; `first`: the header as written."""
+
+    where: str
+    header: tuple[str, ...]
+    first: tuple[str, ...]
+    form: formats.Form
+    reader: Any = field(repr=False)
+
+    def rows(self, most: int | None = None) -> Iterator[Rows]:
+        """The rows that are left, at most so many at a time, all at once where no number is given; none are one piece.
+
+        Every record has as many fields as the header: none is padded. Raises TableError for one that has not.
+        """
+        records, pieces = self._records(), 0
+        while pieces == 0 or most is not None:
+            columns = [_Column() for _ in self.header]
+            piece, count = itertools.islice(records, most), 0
+            while block := list(itertools.islice(piece, BLOCK_ROWS)):
+                count += len(block)
+                for column, texts in zip(columns, zip(*block, strict=True), strict=True):
+                    column.codes.extend(map(column.index.__getitem__, texts))
+            if count == 0 and pieces:
+                return
+            pieces += 1
+            yield self._rows(count, columns)
+
+    def _records(self) -> Iterator[list[str]]:
+        """The records that are left, each with as many fields as the header, all of them text."""
+        fields = len(self.header)
+        for row, record in enumerate(filter(None, self.reader), 1):
+            if "\0" in "".join(record):
+                _check_text(record, self.where, self.reader.line_num)
+            if len(record) != fields:
+                raise TableError(
+                    f"{self.where}, row {row} (line {self.reader.line_num}): this row has "
+                    f"{'fewer' if len(record) < fields else 'more'} fields than the header's {fields}. "
+                    "Mend that line: a delimiter inside a value needs quotes around the value."
+                )
+            yield record
+
+    def _rows(self, count: int, columns: list[_Column]) -> Rows:
+        """Columns that were read: fields without blanks around them, decimal commas as points."""
+        cells, fields = {}, {}
+        for name, column in zip(self.header, columns, strict=True):
+            distinct = list(column.index)
+            texts = [text.strip() for text in distinct]
+            if self.form.delimiter in ";\t":  # where commas may be decimal, 1,5 is 1.5
+                texts = [text.replace(",", ".") if _DECIMAL_COMMA.match(text) else text for text in texts]
+            cells[name] = column.of(texts)
+            if texts != distinct:
+                fields[name] = column.of(distinct)
+        return Rows(count, pd.DataFrame(cells), fields)
+
+
+class _Numbers(dict[str, int]):
+    """The number of each distinct text: a new one gets the next."""
+
+    def __missing__(self, text: str) -> int:
+        self[text] = len(self)
+        return self[text]
+
+
+class _Column:
+    """A column while it is read: each distinct field once, and the number of each row's field."""
+
+    def __init__(self) -> None:
+        self.index = _Numbers()
+        self.codes = array("i")
+
+    def of(self, texts: list[str]) -> pd.Series:
+        """The rows' texts, (rows,), given one for each distinct field."""
+        return pd.Series(np.array(texts, dtype=object)[np.frombuffer(self.codes, np.intc)], dtype=object)
+
+
+@contextmanager
+def opened(path: Path, encoding: str | None) -> Iterator[OpenText]:
+    """The text table at `path`, UTF-8 or of the `encoding` given, its header read. Raises TableError for none."""
+    name = formats.encoding_of(path, encoding)
+    try:
+        with formats.text(path, name) as file:
+            yield _begun(file, name, str(path))
+    except UnicodeError:
+        raise TableError(f"{path} is no text in {name}. Save it as 'CSV UTF-8', or give its `encoding`.") from None
+
+
+def _begun(file: TextIO, encoding: str, where: str) -> OpenText:
+    start = []
+    for line in file:
+        start.append(line)
+        if line.strip():
+            break
+    delimiter = formats.delimiter_of(start[-1] if start else "")
+    reader = csv.reader(itertools.chain(start, file), strict=True, delimiter=delimiter)
+    first = next((record for record in reader if record), None)
+    if first is None:
+        raise TableError(f"{where} is empty. Export the table again, with a header line.")
+    _check_text(first, where, reader.line_num)
+    if any(formats.ESCAPED.search(name) for name in first):
+        raise TableError(f"{where}: the header is no text in {encoding}. Give the file's `encoding`, such as cp1252.")
+    header = check_header(tuple(name.strip() for name in first), where)
+    return OpenText(where, header, tuple(first), formats.Form(encoding, delimiter), reader)
+
+
+def _check_text(record: list[str], where: str, line: int) -> None:
+    if any("\0" in cell for cell in record):
+        raise TableError(f"{where}, line {line}: binary content. This is not a CSV table.")
+
+
+def check_header(header: tuple[str, ...], where: str) -> tuple[str, ...]:
+    """The header, if it can be one. Its cells are never printed: they may be a patient's."""
+    empty = [k for k, cell in enumerate(header, 1) if not cell or NUMBER.match(cell)]
+    if empty:
+        raise TableError(
+            f"{where}: no header: column {empty[0]} of the first line is a number or empty. "
+            "Put a line of column names on top."
+        )
+    for k, cell in enumerate(header):
+        if cell in header[:k]:
+            raise TableError(f"{where}: columns {header.index(cell) + 1} and {k + 1} have one name. Rename one.")
+    return header

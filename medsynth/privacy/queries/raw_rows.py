@@ -1,0 +1,111 @@
+"""Rows of a table before it has a schema, and exact counts of their cells, which add up over parts of the rows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, NoReturn
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ...io.table import Table
+from ...schema import inference, magnitudes
+from ...schema.cells import WORDS, CellKinds, is_code_of_a_number, level_of
+from ...schema.kinds import ColumnKind
+from ...transforms.date import ordinal
+from ...transforms.dtypes import numbers_of
+from .rows import Floats
+from .rows import Whole as Integers
+
+
+class Distinct(NamedTuple):
+    """The place of each row's text among a column's texts, (rows,); these, (texts,); and the place of each kind."""
+
+    place: NDArray[np.int32]
+    texts: NDArray[np.object_]
+    kinds: Integers
+
+
+class RawRows:
+    """Private cells of text, whose kinds are counted by `kinds`. Each count of a row turns on that row alone."""
+
+    __slots__ = ("__read", "__table", "_kinds")
+
+    def __init__(self, table: Table, kinds: CellKinds) -> None:
+        self.__table, self._kinds = table, kinds
+        self.__read: dict[str, Distinct] = {}
+
+    def distinct(self, name: str) -> Distinct:
+        """A column's texts, each with its kind, and the place of each row's text among them. Kept, for it is slow."""
+        if name not in self.__read:
+            place, found = pd.factorize(self.__table.cells[name], use_na_sentinel=False)
+            texts = np.asarray(found, dtype=object)
+            self.__read[name] = Distinct(place.astype(np.int32), texts, self._kinds.places(texts))
+        return self.__read[name]
+
+    def kinds(self, name: str) -> Integers:
+        """How many of a column's cells are of each kind."""
+        place, _, kinds = self.distinct(name)
+        return np.bincount(kinds[place], minlength=len(self._kinds.names))
+
+    def levels(self, name: str, kind: ColumnKind) -> tuple[pd.Series, Integers]:
+        """How many cells hold each of a column's levels, by their texts, and each code of missing values.
+
+        Codes that are numbers count as levels. Of a column of numbers that has words, these alone are levels.
+        """
+        place, texts, kinds = self.distinct(name)
+        own = self._kinds.codes
+        named = [code not in own or is_code_of_a_number(code) for code in self._kinds.names]
+        coded = ~np.array(named, np.bool_)[kinds]
+        words = np.array([kind in WORDS for kind in self._kinds.names], np.bool_)[kinds]
+        levels = ~coded & (words | kind.may_have_levels)
+        written = [level_of(text, kind.cells) for text in texts[levels]]
+        known = pd.Series(np.bincount(place, minlength=len(texts))[levels], dtype=np.int64)
+        codes = np.bincount(kinds[place][coded[place]], minlength=len(own))
+        return known.groupby(np.array(written, dtype=object)).sum(), codes
+
+    def magnitudes(self, name: str, kind: ColumnKind) -> Integers:
+        """How many cells have each magnitude of a number, then how many each code of missing values."""
+        place, texts, codes = self.distinct(name)
+        cells = np.where(
+            codes < len(self._kinds.codes), magnitudes.MAGNITUDES + codes, magnitudes.magnitude_cell(numbers_of(texts))
+        )
+        return np.bincount(cells[place], minlength=magnitudes.MAGNITUDES + len(self._kinds.codes))
+
+    def decimals(self, name: str, kind: ColumnKind) -> Integers:
+        """How many numbers have none, one, two, ... digits after the point, zeros at the end left out."""
+        place, texts, _ = self.distinct(name)
+        numbers, most = numbers_of(texts), inference.MOST_DECIMALS
+        digits = np.array([min(len(text.partition(".")[2].rstrip("0")), most) for text in texts], np.int64)
+        known = np.isfinite(numbers)
+        cells = inference.digit_cell(numbers, digits, mixed=kind.mixed)[place][known[place]]
+        return np.bincount(cells, minlength=inference.digit_cells(mixed=kind.mixed))
+
+    def years(self, name: str, kind: ColumnKind) -> Integers:
+        """How many cells are dates of each year, then how many each code of missing values."""
+        place, texts, codes = self.distinct(name)
+        years = inference.year_cell(np.array([ordinal(text, kind.form) for text in texts], np.float64))
+        cells = np.where(codes < len(self._kinds.codes), inference.YEARS + codes, years)
+        return np.bincount(cells[place], minlength=inference.YEARS + len(self._kinds.codes))
+
+    def differences(self, first: tuple[str, ColumnKind], second: tuple[str, ColumnKind]) -> Integers:
+        """How many rows have so many days from one date to another; each row by its own two."""
+        return np.bincount(
+            magnitudes.difference_cell(self._days(*first), self._days(*second)), minlength=magnitudes.DIFFERENCES
+        )
+
+    def _days(self, name: str, kind: ColumnKind) -> Floats:
+        """Each row's day number, NaN for what is no date."""
+        place, texts, _ = self.distinct(name)
+        return np.array([ordinal(text, kind.form) for text in texts], np.float64)[place]
+
+    def __repr__(self) -> str:
+        return "RawRows(private rows)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Private rows cannot be pickled or copied.")
+
+
+def levels_added(one: pd.Series, other: pd.Series) -> pd.Series:
+    """Counts of levels over more rows, in the order of the levels' texts."""
+    return one.add(other, fill_value=0).astype(np.int64).sort_index()

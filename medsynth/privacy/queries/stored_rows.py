@@ -1,0 +1,110 @@
+"""Coded rows in a file: parts of a vault whose rows do not fit in memory."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import MedsynthError
+from .query import RowQuery
+from .rows import CodedRows, Codes, Features, Lot, Whole
+
+if TYPE_CHECKING:  # a table is read and refused without PyTorch
+    from torch import Tensor
+
+Mask = NDArray[np.bool_]
+
+
+class StoredCodes:
+    """Private codes on disk, in pieces, of columns with so many codes each.
+
+    The file has no name, so that nobody else opens it, and it is gone with this process, however that ends. It lies in
+    `folder`. Raises MedsynthError where that has no room.
+    """
+
+    __slots__ = ("__file", "__kinds", "__pieces")
+
+    def __init__(self, sizes: Sequence[int], folder: Path) -> None:
+        self.__file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (as long as the codes are)
+        self.__kinds = tuple(np.min_scalar_type(max(size - 1, 0)) for size in sizes)
+        self.__pieces = list[tuple[int, int]]()  # where each begins, and its rows
+
+    def append(self, codes: Codes) -> None:
+        """One more piece of rows, (rows, columns)."""
+        start = self.__file.tell()
+        try:
+            for column, kind in zip(codes.T, self.__kinds, strict=True):
+                self.__file.write(np.ascontiguousarray(column, kind).tobytes())
+            self.__file.flush()
+        except OSError as error:
+            raise MedsynthError(f"Coded rows could not be kept on disk ({error.strerror}). Make room there.") from None
+        self.__pieces.append((start, len(codes)))
+
+    def parts(self, names: tuple[str, ...], stay: NDArray[np.int64] | None = None) -> Iterator[StoredRows]:
+        """The pieces as parts of a vault, of all rows or of those at some positions, ascending."""
+        first = 0
+        for start, rows in self.__pieces:
+            kept = None
+            if stay is not None:
+                kept = np.zeros(rows, np.bool_)
+                kept[stay[slice(*np.searchsorted(stay, [first, first + rows]))] - first] = True
+            yield StoredRows(self, start, rows, names, kept)
+            first += rows
+
+    def read(self, start: int, rows: int, some: Mask | None) -> Codes:
+        """The codes of some rows of a piece, (rows, columns), column by column in memory."""
+        count = rows if some is None else int(some.sum())
+        found = np.empty((count, len(self.__kinds)), np.int32, order="F")
+        for k, kind in enumerate(self.__kinds):
+            column = np.frombuffer(os.pread(self.__file.fileno(), rows * kind.itemsize, start), kind)
+            found[:, k] = column if some is None else column[some]
+            start += rows * kind.itemsize
+        return found
+
+    def __repr__(self) -> str:
+        return "StoredCodes(private rows)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Private rows cannot be pickled or copied.")
+
+
+class StoredRows:
+    """One piece of codes on disk, or those of its rows that are `kept`, (rows,), as a part of a vault."""
+
+    __slots__ = ("__codes", "__count", "__kept", "__names", "__rows", "__start")
+
+    def __init__(self, codes: StoredCodes, start: int, rows: int, names: tuple[str, ...], kept: Mask | None) -> None:
+        self.__codes, self.__start, self.__rows, self.__names, self.__kept = codes, start, rows, names, kept
+        self.__count = rows if kept is None else int(kept.sum())
+
+    @property
+    def count(self) -> int:
+        """How many rows."""
+        return self.__count
+
+    def exact(self, query: RowQuery[Any], lot: Lot) -> list[Whole]:
+        """The exact answer over those of the rows that take part in the lot."""
+        return query.exact(CodedRows(self.__read(lot.joined), self.__names, lot.draws, lot.units_that_joined))
+
+    def encoded(self, features: Features) -> Tensor:
+        """The features of all rows, (rows, width)."""
+        return features(self.__read(None))
+
+    def __read(self, joined: Mask | None) -> Codes:
+        some = self.__kept
+        if joined is not None and some is not None:
+            some = some.copy()
+            some[some] = joined
+        return self.__codes.read(self.__start, self.__rows, joined if some is None else some)
+
+    def __repr__(self) -> str:
+        return "StoredRows(private rows)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Private rows cannot be pickled or copied.")
