@@ -9,7 +9,7 @@ import pytest
 
 from medsynth.io import table
 
-DAYS = pd.to_datetime(["2020-01-01", None, "2020-01-01 10:00", "2020-01-01"], format="mixed")
+DAYS = pd.to_datetime(pd.Series(["2020-01-01", None, "2020-01-01 10:00", "2020-01-01"]), format="mixed")
 COLUMNS = {
     "floats": pd.Series([1.0, -0.0, 0.0, np.nan, 2.5, 1e300, np.inf, -np.inf, 2.0**53, 2.0**52] * 2),
     "objects": pd.Series([True, 1, 1.0, "1", None, np.nan, decimal.Decimal("5.00"), 5, pd.NaT, " a ", "a"]),
@@ -20,8 +20,8 @@ COLUMNS = {
     "whole": pd.Series([1, 2, None, 2], dtype="Int64"),
     "truths": pd.Series([True, False, None, True], dtype="boolean"),
     "plain truths": pd.Series([True, False, True]),
-    "days": pd.Series(DAYS),
-    "days in a zone": pd.Series(DAYS.tz_localize("UTC")),
+    "days": DAYS,
+    "days in a zone": DAYS.dt.tz_localize("UTC"),
     "spans": pd.Series(pd.to_timedelta([1, None, 1], unit="D")),
     "months": pd.Series(pd.period_range("2020-01", periods=2, freq="M")),
     "single floats": pd.Series([1.5, np.nan, 16777217, 0.1], dtype="float32"),

@@ -1,31 +1,38 @@
 """Exact answers add up over parts of the rows, and a vault in parts releases what a vault of the same rows does."""
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medsynth.errors import BudgetError
+from medsynth.io.table import from_frame
 from medsynth.privacy.accounting.events import Gaussian, SubsampledGaussian
 from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.privacy.contribution import PrivacyUnits
 from medsynth.privacy.networks import Mlp
 from medsynth.privacy.pair_clipping import Groups
+from medsynth.privacy.queries import parts, tables
 from medsynth.privacy.queries.gradients import GradientSum, NormsBelow, PairGradientSum
 from medsynth.privacy.queries.measurements import QUERIES
 from medsynth.privacy.queries.moments import SecondMoments
 from medsynth.privacy.queries.parts import RowsInMemory
 from medsynth.privacy.queries.query import added
-from medsynth.privacy.queries.rows import CodedRows
+from medsynth.privacy.queries.raw_rows import RawRows
+from medsynth.privacy.queries.rows import CodedRows, Lot
+from medsynth.privacy.queries.stored_rows import StoredCodes
 from medsynth.privacy.queries.tables import Distances, Marginals, RowsPerPatient
 from medsynth.privacy.release import Releases
 from medsynth.privacy.shard_critics import CriticConfig
 from medsynth.privacy.vault import Vault
 from medsynth.rng import SeededEntropy
+from medsynth.schema.cells import CellKinds
 from medsynth.transforms.grid import Grid
 
 NAMES = ("a", "b")
@@ -58,6 +65,7 @@ CASES: dict[str, Any] = {
     "distances": Distances(AXES, {"a": np.ones(3), "ab": np.full((3, 3), 1.5)}),
     "gradient sum": GradientSum(CRITIC, soft, features, 0.4),
     "microbatches": GradientSum(CRITIC, soft, features, 0.4, 4),
+    "a share of the rows": GradientSum(CRITIC, soft, features, 0.4, None, 0.5),
     "pair gradients": PairGradientSum(CRITIC, pair_loss, features, POOL, GROUPS),
     "norms below a bound": NormsBelow(CRITIC, pair_loss, features, POOL, GROUPS),
     "second moments": SecondMoments(vectors, ("b", LEVELS), 2),
@@ -94,7 +102,10 @@ def test_exact_answers_add_up_over_any_parts(name: str, count: int, parts: int, 
     assert all(array.dtype == np.int64 for array in whole + total)
     for one, other in zip(query.finished(whole), query.finished(total), strict=True):
         assert np.array_equal(one, other)
-    if name != "gradient sum":  # whose two words may carry differently; they stand for the same sum
+    if name not in (
+        "gradient sum",
+        "a share of the rows",
+    ):  # two words a number, which may carry differently
         assert all(map(np.array_equal, whole, total))
 
 
@@ -152,6 +163,67 @@ def test_patients_join_a_lot_with_their_rows_of_every_part(name: str) -> None:
         room.measure("m", query)
         joined = np.bincount(np.concatenate(lots), minlength=20)
         assert set(joined) == {0, 3} and len(lots) == 3
+
+
+def test_a_share_of_the_rows_is_read_by_their_own_draws() -> None:
+    """The sum is that of the rows whose draw lies below the share; what is charged is what all rows would be."""
+    rows, query = rows_of(400, CASES["a share of the rows"], 9), CASES["a share of the rows"]
+    read = rows.draws[:, 0] < np.uint64(2**63)
+    alone = CASES["gradient sum"].exact(some(rows, read))
+    assert all(np.array_equal(a, b) for a, b in zip(query.exact(rows), alone, strict=True))
+    assert 100 < read.sum() < 300 and query.sensitivity(3) == CASES["gradient sum"].sensitivity(3)
+    for share, groups in ((0.0, None), (1.5, None), (0.5, 4)):
+        with pytest.raises(BudgetError, match="share of rows"):
+            GradientSum(CRITIC, soft, features, 0.4, groups, share)
+
+
+def test_a_map_with_a_cell_that_it_does_not_have_is_refused() -> None:
+    """A row would count in another table's cell."""
+    rows = CodedRows(np.full((3, 2), 2, np.int32), NAMES, np.empty((3, 0), np.uint64))
+
+    class Beyond:
+        cells = 2
+
+        def cell_of(self, codes: Any) -> Any:
+            return codes
+
+    with pytest.raises(ValueError, match="does not have"):
+        Marginals({"a": [("a", Beyond()), ("b", LEVELS)]}).exact(rows)
+
+
+def test_tables_of_many_rows_are_counted_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = rows_of(100, CASES["marginals"], 11)
+    whole = Marginals(AXES).exact(rows)
+    monkeypatch.setattr(tables, "BLOCK_ROWS", 7)
+    assert all(np.array_equal(a, b) for a, b in zip(whole, Marginals(AXES).exact(rows), strict=True))
+    assert np.array_equal(whole[1], [[((rows.codes == [a, b]).all(1)).sum() for b in range(3)] for a in range(3)])
+
+
+def test_answers_of_parts_come_in_their_order_on_one_core_and_on_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = rows_of(50, CASES["marginals"], 12)
+    lots = [(RowsInMemory(rows.codes[k : k + 5], NAMES), Lot(None, rows.draws[:0])) for k in range(0, 50, 5)]
+    found = []
+    for cores in (1, 3):
+        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
+        found.append(list(parts.answers(Marginals(AXES), lots, len(lots))))
+    for one, other in zip(*found, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def test_codes_on_disk_are_shown_and_copied_nowhere(tmp_path: Path) -> None:
+    stored = StoredCodes([3, 3], tmp_path)
+    stored.append(np.zeros((2, 2), np.int32))
+    raw = RawRows(from_frame(pd.DataFrame({"a": [1, 2]})), CellKinds())
+    (part,) = stored.parts(NAMES)
+    assert [repr(held) for held in (stored, part, raw)] == [
+        "StoredCodes(private rows)", "StoredRows(private rows)", "RawRows(private rows)"
+    ]  # fmt: skip
+    attempts: list[Any] = [pickle.dumps, len, iter]
+    for held in (stored, part, raw):
+        assert not hasattr(held, "__dict__")
+        for attempt in attempts:
+            with pytest.raises(TypeError):
+                attempt(held)
 
 
 def test_shards_of_a_vault_in_parts_are_those_of_the_same_rows() -> None:

@@ -77,7 +77,8 @@ class RowQuery(ABC, Generic[Result]):
 
 def added(answers: Iterable[list[Whole]]) -> list[Whole]:
     """Exact answers over parts of the rows, added up: that over all of them."""
-    first, *others = answers
-    for other in others:
+    rest = iter(answers)
+    first = next(rest)
+    for other in rest:
         first = [one + more for one, more in zip(first, other, strict=True)]
     return first

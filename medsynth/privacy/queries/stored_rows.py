@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -28,20 +29,22 @@ class StoredCodes:
     `folder`. Raises MedsynthError where that has no room.
     """
 
-    __slots__ = ("__file", "__kinds", "__pieces")
+    __slots__ = ("__file", "__kinds", "__pieces", "__weakref__")
 
     def __init__(self, sizes: Sequence[int], folder: Path) -> None:
-        self.__file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (as long as the codes are)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            self.__file = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self.__file)
         self.__kinds = tuple(np.min_scalar_type(max(size - 1, 0)) for size in sizes)
         self.__pieces = list[tuple[int, int]]()  # where each begins, and its rows
 
     def append(self, codes: Codes) -> None:
         """One more piece of rows, (rows, columns)."""
-        start = self.__file.tell()
+        start = os.lseek(self.__file, 0, os.SEEK_END)
         try:
-            for column, kind in zip(codes.T, self.__kinds, strict=True):
-                self.__file.write(np.ascontiguousarray(column, kind).tobytes())
-            self.__file.flush()
+            with open(self.__file, "wb", closefd=False) as file:
+                for column, kind in zip(codes.T, self.__kinds, strict=True):
+                    file.write(np.ascontiguousarray(column, kind).tobytes())
         except OSError as error:
             raise MedsynthError(f"Coded rows could not be kept on disk ({error.strerror}). Make room there.") from None
         self.__pieces.append((start, len(codes)))
@@ -62,7 +65,7 @@ class StoredCodes:
         count = rows if some is None else int(some.sum())
         found = np.empty((count, len(self.__kinds)), np.int32, order="F")
         for k, kind in enumerate(self.__kinds):
-            column = np.frombuffer(os.pread(self.__file.fileno(), rows * kind.itemsize, start), kind)
+            column = np.frombuffer(os.pread(self.__file, rows * kind.itemsize, start), kind)
             found[:, k] = column if some is None else column[some]
             start += rows * kind.itemsize
         return found
