@@ -1,0 +1,87 @@
+"""Seconds, processor seconds and peak memory of fits of very large tables, beside reading the file alone.
+
+    python tests/benchmarks/large_tables.py --rows 1000000 10000000 100000000 --folder FOLDER
+
+The table is the simulated clinic, 21 columns, in Parquet, with its declared schema. Each figure is of a process of its
+own. Tables are made once and kept in FOLDER, which needs 12 bytes a row, and 24 more while a fit runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+from medsynth_sample_data import simulate
+
+GROUP = 500_000  # rows that are simulated at once
+MEASURED = """
+import json, resource, sys, time
+start = time.perf_counter()
+exec(sys.argv[1])
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(json.dumps([time.perf_counter() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / 2**20]))
+"""
+READ = "import pyarrow.parquet\nfor piece in pyarrow.parquet.ParquetFile(sys.argv[2]).iter_batches(): pass"
+FIT = """
+import medsynth
+from medsynth.io import large
+if sys.argv[4] == "whole": large.LARGE_CELLS = 1 << 60
+model = medsynth.fit(sys.argv[2], epsilon=3.7, schema=sys.argv[3], rows=int(sys.argv[5]), notice=lambda text: None)
+model.save(sys.argv[6], force=True)
+"""
+
+
+def written(path: Path, rows: int) -> Path:
+    """The table in a file, unless it is there."""
+    if not path.exists():
+        unfinished, writer = path.with_suffix(".unfinished"), None
+        for first in range(0, rows, GROUP):
+            frame = simulate.cohort(min(GROUP, rows - first), first)
+            piece = pyarrow.Table.from_pandas(frame, preserve_index=False)
+            writer = writer or pyarrow.parquet.ParquetWriter(unfinished, piece.schema)
+            writer.write_table(piece)
+        assert writer is not None
+        writer.close()
+        unfinished.rename(path)
+    return path
+
+
+def measured(*words: str) -> list[float]:
+    """Wall seconds, processor seconds and peak GiB of a piece of Python in a process of its own."""
+    found = subprocess.run([sys.executable, "-c", MEASURED, *words], check=True, capture_output=True, text=True)
+    numbers: list[float] = json.loads(found.stdout.splitlines()[-1])
+    return numbers
+
+
+def main() -> None:
+    """One line a table and way of fitting it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 10_000_000])
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--whole", action="store_true", help="fit it in memory too, where it is read in pieces")
+    given = parser.parse_args()
+    schema = given.folder / "clinic.schema.yaml"
+    schema.write_text(simulate.schema_text())
+    for rows in given.rows:
+        path = written(given.folder / f"clinic-{rows}.parquet", rows)
+        fits = {"fit": "pieces", **({"fit in memory": "whole"} if given.whole else {})}
+        tasks = {"read": [READ, str(path)]}
+        for name, way in fits.items():
+            model = given.folder / f"clinic-{rows}-{way}.medsynth"
+            tasks[name] = [FIT, str(path), str(schema), way, str(rows), str(model)]
+        for name, words in tasks.items():
+            wall, processor, gib = measured(*words)
+            when = f"{time.strftime('%H:%M')}, load {os.getloadavg()[0]:.1f}"
+            figures = f"{wall:7.1f} s, {processor:7.1f} CPU s, {gib:.2f} GiB"
+            print(f"{rows:>11,} rows, {name:13}: {figures}  ({when})", flush=True)
+
+
+if __name__ == "__main__":
+    main()
