@@ -93,7 +93,7 @@ def fit_by(options: FitOptions, table: Path | str | pd.DataFrame | Table) -> Mod
         options.max_rows,
     )  # fmt: skip
     # A cell that the schema does not allow is reported before torch is loaded.
-    codes = codes_by(private, private.declared.core, options.folder) if private.declared else None
+    codes = codes_by(private, private.declared.core, options) if private.declared else None
     options.phase("planning the noise")
     method = choose_method(options)
     public_rows = None

@@ -49,11 +49,16 @@ def codes_of(columns: ColumnSet) -> list[int]:
 
 
 def coded(
-    data: Table | LargeTable, encode: Callable[[Table], Codes], sizes: Sequence[int], folder: Path | None
+    data: Table | LargeTable,
+    encode: Callable[[Table], Codes],
+    sizes: Sequence[int],
+    folder: Path | None,
+    done: Callable[[float], None] = lambda share: None,
 ) -> Coded:
     """The codes of all rows, of columns with so many codes each: in memory, or in a file of no name in `folder`.
 
-    Raises MedsynthError where a large table's codes have no room there, and whatever `encode` does.
+    `done` is told which share of a large table was read. Raises MedsynthError where a large table's codes have no room
+    there, and whatever `encode` does.
     """
     if isinstance(data, Table):
         return encode(data)
@@ -61,12 +66,12 @@ def coded(
     needed = data.rows * sum(np.min_scalar_type(max(size - 1, 0)).itemsize for size in sizes)
     if needed > shutil.disk_usage(place).free:
         raise MedsynthError(
-            f"The rows' codes take {needed / 2**30:.1f} GiB of disk while the fit runs, and {place} has less. Make "
-            "room there."
+            f"The rows' codes, which lie on disk while the fit runs, take more room than {place} has. Make room there."
         )
     found = StoredCodes(sizes, place)
     for piece in data.chunks():
         found.append(encode(piece))
+        done((piece.before + piece.rows) / data.rows)
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +18,7 @@ from ..schema.learned import LEARNED, LOST
 from ..transforms.column import MAX_CODES
 from ..transforms.table_codec import encode, hierarchy_positions
 from .environment import one_thread, versions
+from .options import FitOptions
 from .preparation import PlannedFit
 from .private_rows import Coded, coded, codes_of, vault_of
 from .private_table import (
@@ -84,7 +84,7 @@ def encode_into_vault(
     """The rows that stay, as codes of the schema, behind the vault. `codes`: those of a schema declared in full."""
     core = schema.core
     if codes is None or private.columns_without_levels:
-        codes = codes_by(private, core, planned.options.folder)
+        codes = codes_by(private, core, planned.options)
     if (heavy := fit_memory_gib(core)) > MUCH_MEMORY_GIB:
         planned.options.notice(
             f"So many levels take about {heavy:.0f} GiB of memory. Fewer, or a hierarchy, take less (docs/schema.md)."
@@ -92,9 +92,13 @@ def encode_into_vault(
     return vault_of(codes, core.names, planned.stay, releases, planned.units)
 
 
-def codes_by(private: PrivateTable, core: Schema, folder: Path | None) -> Coded:
+def codes_by(private: PrivateTable, core: Schema, options: FitOptions) -> Coded:
     """The rows' codes by a schema's own columns. Raises SchemaError for the first cell that it does not allow."""
-    return coded(private.data, lambda data: encode(data, core), codes_of(core), folder)
+
+    def done(share: float) -> None:
+        options.phase(f"reading the table, {share:.0%}")
+
+    return coded(private.data, lambda data: encode(data, core), codes_of(core), options.folder, done)
 
 
 def rows_in_use(planned: PlannedFit, releases: Releases) -> tuple[int, Arrays]:
