@@ -39,6 +39,7 @@ from .options import (
 if TYPE_CHECKING:
     from medsynth.artifact import Model
     from medsynth.fitting.holdout import HoldOut
+    from medsynth.io.large import LargeTable
     from medsynth.io.table import Table
     from medsynth.schema import Schema
 
@@ -172,7 +173,7 @@ def _sole_writers(files: Files) -> Iterator[None]:
 def _split(
     files: Files, table: Path, schema: Path | None, encoding: str | None, fraction: float | None, unit: str | None,
     resume: bool, quiet: bool,
-) -> Iterator[tuple[Path | Table, Path | Schema | None]]:  # fmt: skip
+) -> Iterator[tuple[Path | Table | LargeTable, Path | Schema | None]]:  # fmt: skip
     """The table and its schema or, with hold-out, the training rows and the whole table's schema.
 
     The parts of a table wait beside the checkpoint. Where a fit leaves no checkpoint they are gone at the end. No other
@@ -195,7 +196,13 @@ def _split(
 
 
 def _fitted(
-    run: Callable[..., Model], source: Path | Table, files: Files, quiet: bool, *, resume: bool, **options: Any
+    run: Callable[..., Model],
+    source: Path | Table | LargeTable,
+    files: Files,
+    quiet: bool,
+    *,
+    resume: bool,
+    **options: Any,
 ) -> Model:
     try:
         return run(

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from ..errors import MedsynthError
 from ..io.formats import is_parquet, name_of
-from ..io.split import check_fraction, expecting, split
+from ..io.large import LargeTable
+from ..io.split import check_fraction, expecting, split, split_large
 from ..io.table import Table
 from ..schema import Schema
 from ..transforms.table_codec import encode
-from .private_table import Notice, choose_schema, read_table
+from .private_table import Notice, choose_schema, read_rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +51,7 @@ class HoldOut:
 def hold_out(
     path: Path, files: HoldOut, fraction: float, schema: Path | None, encoding: str | None, *, resume: bool,
     notice: Notice, unit: str | None = None,
-) -> tuple[Table, Schema | None]:  # fmt: skip
+) -> tuple[Table | LargeTable, Schema | None]:  # fmt: skip
     """Split the table at `path`, once all of its cells have met its schema; or, to `resume`, take the split that waits.
 
     Returns the training rows and the schema that the whole table has. How many rows the secret draws kept is no public
@@ -58,14 +59,17 @@ def hold_out(
     schema or, without one, `unit` names their column. Raises UsageError, TableError or SchemaError.
     """
     check_fraction(fraction)
-    read = read_table(path, encoding)
+    read = read_rows(path, encoding)
     if read.form:
         notice(f"{read.where} is read as a table {read.form}.")
     declared = choose_schema(read, schema, path, notice)
     if declared is not None:
-        encode(read, declared.core)  # of both parts, with the numbers of the rows as they stand in the file
+        for piece in read.chunks():
+            encode(piece, declared.core)  # of both parts, with the numbers of the rows as they stand in the file
     train, heldout = files.waiting
     if resume and train.exists() and heldout.exists():
-        return expecting(read_table(train), read, 1 - fraction), declared  # a fit that is resumed keeps its split
-    rows, _ = split(read, fraction, train, heldout, force=True, unit=declared.unit if declared else unit)
-    return rows, declared
+        return expecting(read_rows(train), read, 1 - fraction), declared  # a fit that is resumed keeps its split
+    whose = declared.unit if declared else unit
+    if isinstance(read, LargeTable):
+        return split_large(read, fraction, train, heldout, force=True, unit=whose), declared
+    return split(read, fraction, train, heldout, force=True, unit=whose)[0], declared

@@ -26,11 +26,12 @@ from .training import (
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ..io.large import LargeTable
     from ..io.table import Table
 
 
 def fit(
-    table: Path | str | pd.DataFrame | Table, *,
+    table: Path | str | pd.DataFrame | Table | LargeTable, *,
     epsilon: float | None = None, no_dp: bool = False, delta: float | None = None,
     schema: Schema | Mapping[str, object] | Path | str | None = None, target: str | None = None,
     method: str | None = None, preset: str | None = None, microbatches: int | None = None,
@@ -85,7 +86,7 @@ def fit(
         return fit_by(options, table)
 
 
-def fit_by(options: FitOptions, table: Path | str | pd.DataFrame | Table) -> Model:
+def fit_by(options: FitOptions, table: Path | str | pd.DataFrame | Table | LargeTable) -> Model:
     """The phases of a fit, one a line."""
     options.phase("reading the table")
     private = open_table(

@@ -153,7 +153,7 @@ def read_table(path: Path | str, encoding: str | None = None) -> io_table.Table:
 
 
 def open_table(
-    table: Path | str | pd.DataFrame | io_table.Table,
+    table: Path | str | pd.DataFrame | io_table.Table | LargeTable,
     schema: Schema | Path | str | None,
     target: str | None,
     notice: Notice,
@@ -169,7 +169,7 @@ def open_table(
     encoding that does not exist, or for any of these beside a schema.
     """
     path = Path(table) if isinstance(table, str | Path) else None
-    if isinstance(table, io_table.Table):
+    if isinstance(table, io_table.Table | LargeTable):
         data: io_table.Table | LargeTable = table
     else:
         data = io_table.from_frame(table) if isinstance(table, pd.DataFrame) else read_rows(table, encoding)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..errors import TableError
 from . import formats, text, workbook
 from .table import Table, check_parquet, check_rows, parquet_errors, readable, texts_of, with_index
+from .written import WrittenBatch, WrittenText
 
 CHUNK_CELLS = 1 << 22  # of a piece: some tens of MB as text
 LARGE_CELLS = 1 << 25  # of a Parquet file, from which on it is read in pieces
@@ -138,7 +139,7 @@ def _parquet(path: Path) -> Iterator[Table]:
         for batch in file.iter_batches(_rows_of_a_chunk(file.metadata.num_columns)):
             frame = pyarrow.Table.from_batches([batch]).to_pandas(types_mapper=nullable.get)
             cells = texts_of(with_index(frame), str(path))
-            yield Table(str(path), tuple(map(str, cells.columns)), cells, before=before)
+            yield Table(str(path), tuple(map(str, cells.columns)), cells, written=WrittenBatch(batch), before=before)
             before += len(cells)
 
 
@@ -152,5 +153,6 @@ def _text(path: Path, encoding: str | None) -> Iterator[Table]:
     before = 0
     with text.opened(path, encoding) as file:
         for piece in file.rows(_rows_of_a_chunk(len(file.header))):
-            yield Table(str(path), file.header, piece.cells, form=file.form.description, before=before)
+            written = WrittenText(file.first, file.form.delimiter, piece.fields)
+            yield Table(str(path), file.header, piece.cells, file.form.description, written, before=before)
             before += piece.size

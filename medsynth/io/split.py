@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -12,7 +14,11 @@ from numpy.typing import NDArray
 from .. import rng
 from ..errors import UsageError
 from .atomic import atomic_write, refuse_existing
+from .large import LargeTable, read_large
 from .table import Table, check_rows
+from .written import WrittenBatch, WrittenText
+
+Part = TypeVar("Part", bound=Table | LargeTable)
 
 
 def split(
@@ -35,7 +41,70 @@ def split(
     return expecting(first, table, 1 - fraction), expecting(second, table, fraction)
 
 
-def expecting(part: Table, table: Table, share: float) -> Table:
+def split_large(
+    table: LargeTable, fraction: float, train: Path, heldout: Path, *, force: bool, unit: str | None = None
+) -> LargeTable:
+    """The same of a table that is read in pieces. Returns the part to train on.
+
+    Raises UsageError, OutputExists, or TableError where too few rows are left to learn from.
+    """
+    check_fraction(fraction)
+    for output in (train, heldout):
+        refuse_existing(output, force=force)
+    known = dict[str, bool]()
+
+    def write(kept: BinaryIO, held: BinaryIO) -> None:
+        with ExitStack() as stack:
+            sinks = [stack.enter_context(_Sink(file)) for file in (kept, held)]
+            for piece in table.chunks():
+                out = _coins_of_patients(piece, unit, fraction, known) if unit in table.header else _coins(
+                    None, piece.rows, fraction
+                )  # fmt: skip
+                for sink, rows in zip(sinks, (~out, out), strict=True):
+                    sink.add(piece, rows)
+
+    def both(kept: BinaryIO) -> None:
+        atomic_write(heldout, lambda held: write(kept, held), force=force, private=True)
+
+    atomic_write(train, both, force=force, private=True)
+    return expecting(read_large(train), table, 1 - fraction)
+
+
+class _Sink:
+    """A file of some rows of pieces, as they were written: Parquet with its types, or text."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._writer, self._begun = file, ExitStack(), False
+
+    def __enter__(self) -> _Sink:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._writer.close()
+
+    def add(self, piece: Table, rows: NDArray[np.bool_]) -> None:
+        """Some rows of one more piece, (rows,)."""
+        written, begun, self._begun = piece.written, self._begun, True
+        if isinstance(written, WrittenText):
+            self._file.write((written.records if begun else written.content)(piece.cells, rows))
+        elif isinstance(written, WrittenBatch):
+            if not begun:
+                import pyarrow.parquet
+
+                self._parquet = pyarrow.parquet.ParquetWriter(self._file, written.batch.schema)
+                self._writer.enter_context(self._parquet)
+            self._parquet.write_batch(written.batch.filter(rows))
+
+
+def _coins_of_patients(piece: Table, unit: str, fraction: float, known: dict[str, bool]) -> NDArray[np.bool_]:
+    """A secret coin for each patient, tossed at their first row and `known` from then on: (rows,)."""
+    place, found = pd.factorize(piece.cells[unit], use_na_sentinel=False)
+    new = [text for text in found if text not in known]
+    known.update(zip(new, rng.coins(rng.system_entropy(), len(new), fraction).tolist(), strict=True))
+    return np.array([known[text] for text in found], np.bool_)[place]
+
+
+def expecting(part: Part, table: Table | LargeTable, share: float) -> Part:
     """A part of a table with the number of rows that its `share` makes expected: what the draws left is secret."""
     return replace(part, expected_rows=max(2, round(table.public_rows * share)))
 
@@ -43,7 +112,7 @@ def expecting(part: Table, table: Table, share: float) -> Table:
 def _part(table: Table, rows: NDArray[np.bool_], output: Path, *, force: bool) -> Table:
     """Some rows of a table, (rows,), written to `output`."""
     written = table.written
-    if written is None:
+    if written is None or isinstance(written, WrittenBatch):
         raise ValueError("a table that was not read from a file cannot be written as it was")
     content = written.content(table.cells, rows)
     atomic_write(output, lambda file: file.write(content), force=force, private=True)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..errors import TableError
 from . import formats, text, workbook
 from .text import NUMBER
-from .written import Written, WrittenParquet, WrittenText
+from .written import Written, WrittenBatch, WrittenParquet, WrittenText
 
 Kind = Literal["int", "float", "date", "text"]
 MISSING_TOKENS = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA>"})
@@ -41,7 +41,7 @@ class Table:
     header: tuple[str, ...]
     cells: pd.DataFrame = field(repr=False)
     form: str = ""
-    written: Written | None = field(default=None, repr=False)
+    written: Written | WrittenBatch | None = field(default=None, repr=False)
     expected_rows: int | None = None
     before: int = 0
 

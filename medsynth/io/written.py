@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from .formats import Form
+
+if TYPE_CHECKING:
+    import pyarrow
 
 Mask = NDArray[np.bool_]
 
@@ -48,11 +51,23 @@ class WrittenText:
 
     def content(self, cells: pd.DataFrame, rows: Mask) -> bytes:
         """UTF-8 text with the same delimiter, fields as they were written."""
+        return self._lines([self.header]) + self.records(cells, rows)
+
+    def records(self, cells: pd.DataFrame, rows: Mask) -> bytes:
+        """The same without the header."""
+        return self._lines(zip(*(self.fields.get(str(name), cells[name])[rows] for name in cells), strict=True))
+
+    def _lines(self, records: Iterable[Sequence[str]]) -> bytes:
         text = io.StringIO()
-        writer = csv.writer(text, delimiter=self.delimiter, lineterminator="\n")
-        writer.writerow(self.header)
-        writer.writerows(zip(*(self.fields.get(str(name), cells[name])[rows] for name in cells), strict=True))
+        csv.writer(text, delimiter=self.delimiter, lineterminator="\n").writerows(records)
         return text.getvalue().encode()
+
+
+@dataclass(frozen=True)
+class WrittenBatch:
+    """A piece of a large Parquet file, with its types: a file of them begins with their schema."""
+
+    batch: pyarrow.RecordBatch = field(repr=False)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """A fit of a table in pieces is that of the table in memory, number by number, and leaves nothing on disk."""
 
+import json
 import shutil
 from collections import Counter, namedtuple
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from medsynth_cli.app import app
+from typer.testing import CliRunner
 
 import medsynth
 from medsynth import rng
@@ -156,3 +159,18 @@ def test_a_fit_in_pieces_that_was_killed_is_resumed(
     write(changed, path)
     with pytest.raises(MedsynthError):
         fitted(path, schema=PATIENT, checkpoint=tmp_path / "c", resume=True)
+
+
+def test_a_hold_out_is_split_off_in_pieces_and_the_command_ends_as_ever(
+    tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(visits(), tmp_path / "visits.csv")
+    (tmp_path / "visits.schema.yaml").write_text(medsynth.Schema.from_dict(PATIENT).to_yaml())
+    in_pieces(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    words = ["fit", "visits.csv", "--epsilon", "30", "--rows", "240", "--holdout", "0.3", "--json"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["rows"] <= 168
+    train, held = (pd.read_csv(f"visits.{part}.csv") for part in ("train", "heldout"))
+    assert len(train) + len(held) == 240 and not set(train["patient"]) & set(held["patient"])
