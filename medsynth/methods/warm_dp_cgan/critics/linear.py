@@ -19,7 +19,7 @@ from ..generator import Generator
 from ..shrinkage import shrunk
 
 Floats = NDArray[np.float64]
-MOST_ROWS = 1 << 20  # that a critic reads: its time grows with them, and so many say nearly all
+MOST_ROWS = 1 << 18  # that a critic reads: its time grows with them, and so many say nearly all
 CLIPPING_NORM = 1.0  # features have norm one, so that clipping changes nothing
 
 
