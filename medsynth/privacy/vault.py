@@ -21,6 +21,7 @@ from .accounting.events import Event, Gaussian, SubsampledGaussian
 from .contribution import PrivacyUnits, check_units
 from .pair_clipping import MOST_PAIRS
 from .queries.measurements import QUERIES, Measurements
+from .queries.noising import NOISINGS, Noising, WholeNoise
 from .queries.parts import Part, RowsInMemory
 from .queries.query import RowQuery, added
 from .queries.rows import Codes, Features, Floats, Lot
@@ -67,15 +68,22 @@ class Vault(Measurements):
         Raises BudgetError, before anything is charged, where the plan does not hold the measurement or plans it as
         another mechanism than a Gaussian one of a Poisson lot, and for a query of an unknown class.
         """
-        if type(query) not in QUERIES:
+        return query.result(self.release(label, query, WholeNoise()).arrays)
+
+    def release(self, label: str, query: RowQuery[Any], noising: Noising) -> Release:
+        """What leaves this vault of such a measurement, charged alike, where answers of several vaults are added up.
+
+        Raises BudgetError as `measure` does, and for a query that has no such part.
+        """
+        if type(query) not in QUERIES or type(noising) not in NOISINGS:
             raise BudgetError("A vault answers its own kinds of queries alone.")
         sensitivity, rate = query.sensitivity(self._max_rows), _rate(self.__releases.event(label), label)
 
         def draw(event: Event) -> Release:
             exact = added(part.exact(query, lot) for part, lot in self.__lots(query, rate))
-            return Release(query.noised(exact, event.multiplier * sensitivity, self.__releases.entropy))
+            return Release(noising.released(query, exact, event.multiplier * sensitivity, self.__releases.entropy))
 
-        return query.result(self.__releases.release(label, sensitivity, draw).arrays)
+        return self.__releases.release(label, sensitivity, draw)
 
     def split_into_shards(self, count: int, features: Features, classes: int, config: CriticConfig) -> Shards:
         """The rows in `count` shards, each with a critic, behind a boundary of their own.
