@@ -178,7 +178,7 @@ def federated_fit(
     ledger = plan.ledger(_source(study, sites.join(), entropy))
     ledger.notes.extend(study.facts())
     ledger.notes.append(
-        f"Public by declaration: the study with its schema, that all tables meet it, and {plan.rows} as the rows of all."
+        "Public by declaration: the study with its schema and number of rows, and that all tables meet the schema."
     )
     for fact in study.facts():
         notice(fact)

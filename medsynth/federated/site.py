@@ -64,10 +64,9 @@ class Site:
         core = study.table_schema.core
         codes = encode(private.data, core)  # in the study's order, whatever the table's is
         stay, units = private.bounded_rows(entropy)
-        stem = folder / f"{study.name}-{name}"
-        self._log = stem.with_name(f"{stem.name}.medsynth-log")
+        checkpoint, self._log = files_of(study, name, folder)
         facts = {"study": study.digest, "site": name, "noise": entropy.source, **private.facts()}
-        self._rounds = Rounds(stem.with_name(f"{stem.name}.medsynth-checkpoint"), facts, resume=resume)
+        self._rounds = Rounds(checkpoint, facts, resume=resume)
         self._ledger = self._plan.ledger(entropy.source)
         self._rounds.charge_again(self._ledger)
         self._vault = Vault(codes[stay], core.names, Releases(self._ledger, entropy, self._rounds), units)
@@ -186,6 +185,12 @@ class Site:
 
     def __repr__(self) -> str:
         return f"Site({self.name!r} of study {self.study.name!r})"
+
+
+def files_of(study: Study, name: str, folder: Path) -> tuple[Path, Path]:
+    """The checkpoint and the log of a site."""
+    stem = f"{study.name}-{name}"
+    return folder / f"{stem}.medsynth-checkpoint", folder / f"{stem}.medsynth-log"
 
 
 def check_key(study: Study, name: str, key: SecretKey | None) -> SecretKey | None:

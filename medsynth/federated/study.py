@@ -99,14 +99,14 @@ class Study(BaseModel):
         if not all(NAME.fullmatch(name) for name in self.sites):
             raise ValueError("the names of sites are letters, digits, - and _")
         if not 1 <= self.minimum <= len(self.sites) <= MOST_SITES:
-            raise ValueError(f"`minimum` must lie between 1 and the number of sites, and these at most at {MOST_SITES}")
+            raise ValueError(f"the minimum lies between 1 and the number of sites, and these are {MOST_SITES} at most")
         if self.trust == "secure-sum":
             if len(self.sites) < 2 or not all(KEY.fullmatch(key) for key in self.sites.values()):
                 raise ValueError("a secure sum takes two sites or more, each with its public key")
             if len(set(self.sites.values())) < len(self.sites):
                 raise ValueError("two sites have the same public key")
             if self.honest > self.minimum:
-                raise ValueError("`honest` sites must be among the `minimum` that answer")
+                raise ValueError("more sites are relied on as honest than the minimum that answer")
         if self.method not in METHODS:
             raise ValueError(f"a federated fit takes one of these methods: {', '.join(METHODS)}")
         return self

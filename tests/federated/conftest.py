@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from federation import SITES, Federation, table
+from three_sites import SITES, Federation, table
 
 
 @pytest.fixture

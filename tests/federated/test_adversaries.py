@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from federation import Federation
+from three_sites import Federation
 
 from medsynth.budget import Budget
 from medsynth.errors import MedsynthError, UsageError

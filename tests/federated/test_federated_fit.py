@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from federation import SCHEMA, Federation, table
+from three_sites import SCHEMA, Federation, table
 
 import medsynth
 from medsynth import rng
