@@ -175,6 +175,8 @@ def federated_fit(
     if file.remaining:
         notice(f"Resuming: {file.remaining} records of the fit that was killed are used again.")
     sites = Sites(study, transport, f"{file.seed:014x}", notice)
+    began = Releases(plan.ledger(entropy.source), entropy, file)
+    began.draw_once("run", lambda: np.empty(0))  # its number is on file before a site has seen it
     ledger = plan.ledger(_source(study, sites.join(), entropy))
     ledger.notes.extend(study.facts())
     ledger.notes.append(
