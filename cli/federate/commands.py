@@ -49,6 +49,25 @@ def key(
 
 @app.command()
 @guarded
+def allow(
+    kit: Annotated[Path, typer.Argument(help="The startup kit of a FLARE server or site, as it was provisioned.")],
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Write a startup kit's local policy: medsynth's relays may run, and no code that a job brings.
+
+    Example:
+
+        medsynth federate allow kits/north
+    """
+    from medsynth.federated.kit import restrict
+
+    written = [str(path) for path in restrict(kit, force=force)]
+    result({"written": written}, f"Wrote {' and '.join(written)}.", as_json=as_json)
+
+
+@app.command()
+@guarded
 def plan(study: StudyFile, as_json: Json = False) -> None:
     """Show what a study's sites would answer, with which noise, whom they trust, and the digest to agree to.
 

@@ -23,16 +23,11 @@ from typing import Any
 from nvflare.collab import CollabRecipe, collab
 
 from ..errors import MedsynthError
+from .kit import CLASSES
 from .messages import packed, unpacked
 from .transport import accepted, ask, connected, listening, receive, send, socket_of
 
 FOLDER = "MEDSYNTH_SOCKETS"
-CLASSES = (  # what a site's FLARE must allow: these relays, and FLARE's own two that call them
-    "medsynth.federated.flare.RelayServer",
-    "medsynth.federated.flare.RelaySite",
-    "nvflare.collab.runtime.controller.CollabController",
-    "nvflare.collab.runtime.executor.CollabExecutor",
-)
 ANSWER_SECONDS = 900.0  # that a site may take for one answer
 START_SECONDS = 300.0  # that FLARE may take to start a job
 END_SECONDS = 60.0  # and to end it

@@ -69,15 +69,14 @@ class Site:
         self._rounds = Rounds(checkpoint, facts, resume=resume)
         self._ledger = self._plan.ledger(entropy.source)
         self._rounds.charge_again(self._ledger)
-        self._vault = Vault(codes[stay], core.names, Releases(self._ledger, entropy, self._rounds), units)
+        noising: dict[str, Noising] = {"none": WholeNoise(), "server": Unnoised()}
+        self._vault = Vault(
+            codes[stay], core.names, Releases(self._ledger, entropy, self._rounds), units,
+            noising.get(study.trust) or NoiseShare(study.honest),
+        )  # fmt: skip
         path = table if isinstance(table, Path) else Path(table.where)
         self._budget, self._number = Budget.of(path), f"{self._rounds.seed:014x}"
         self._reserved, self._lock = False, threading.Lock()
-        self._noising: Noising = {
-            "none": WholeNoise(),
-            "server": Unnoised(),
-            "secure-sum": NoiseShare(study.honest),
-        }[study.trust]
 
     @property
     def ledger(self) -> Ledger:
@@ -136,7 +135,7 @@ class Site:
                 self._budget.reserve(self._plan, method=self.study.method, noise=True, number=self._number)
                 self._reserved = True
             self._rounds.asked = number, key, query.sensitivity(self._vault.max_rows)
-            self._vault.release(label, query, self._noising)
+            self._vault.release(label, query)
             stored = self._rounds.answers[number]
         elif stored.digest != key:
             raise Refused(f"Measurement {number} was answered before, to another request.")

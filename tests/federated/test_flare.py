@@ -47,7 +47,8 @@ def done(made: Federation, name: str) -> Callable[[], bool]:
 
 
 def test_a_job_holds_two_relays_and_no_code(tmp_path: Path) -> None:
-    from medsynth.federated.flare import CLASSES, write_job
+    from medsynth.federated.flare import write_job
+    from medsynth.federated.kit import CLASSES
 
     job = write_job(tmp_path, "trial", 3)
     files = [path for path in job.rglob("*") if path.is_file()]
