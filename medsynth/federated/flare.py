@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from .transport import accepted, ask, connected, listening, receive, send, socke
 
 FOLDER = "MEDSYNTH_SOCKETS"
 ANSWER_SECONDS = 900.0  # that a site may take for one answer
-START_SECONDS = 300.0  # that FLARE may take to start a job
+START_SECONDS = 120.0  # that FLARE may take to start a job
 END_SECONDS = 60.0  # and to end it
 
 
@@ -100,17 +100,21 @@ def write_job(folder: Path, name: str, least: int) -> Path:
     return folder / name
 
 
+Ended = Callable[[], bool]
+Submit = Callable[[Path], AbstractContextManager[Ended]]
+
+
 @contextmanager
-def relayed(name: str, folder: Path, submit: Callable[[Path], Callable[[], bool]], least: int) -> Iterator[Flare]:
+def relayed(name: str, folder: Path, submit: Submit, least: int) -> Iterator[Flare]:
     """Submit the job of the fit `name` and wait for its relay at the fit's socket in `folder`.
 
-    `submit` takes the job's folder and returns whether the job has failed so far. Raises MedsynthError where no relay
-    comes.
+    `submit` takes the job's folder and gives whether the job has ended. Raises MedsynthError where no relay comes.
     """
     with ExitStack() as stack:
         listener = stack.enter_context(listening(socket_of(folder, name)))
         jobs = stack.enter_context(tempfile.TemporaryDirectory())
-        ended, until = submit(write_job(Path(jobs), name, least)), time.monotonic() + START_SECONDS
+        ended = stack.enter_context(submit(write_job(Path(jobs), name, least)))
+        until = time.monotonic() + START_SECONDS
         connection = accepted(listener, lambda: ended() or time.monotonic() > until)
         if connection is None:
             raise MedsynthError(
@@ -124,35 +128,41 @@ def relayed(name: str, folder: Path, submit: Callable[[Path], Callable[[], bool]
             time.sleep(0.2)
 
 
-def submitted(kit: Path, user: str) -> Callable[[Path], Callable[[], bool]]:
+def submitted(kit: Path, user: str) -> Submit:
     """Submit to a running FLARE deployment, as the administrator whose startup kit this is."""
 
-    def submit(job: Path) -> Callable[[], bool]:
+    @contextmanager
+    def submit(job: Path) -> Iterator[Ended]:
         from nvflare.fuel.flare_api.flare_api import new_secure_session
 
         try:
-            session: Any = new_secure_session(user, str(kit))
-            number = session.submit_job(str(job))
+            with redirect_stdout(sys.stderr):  # it prints
+                session: Any = new_secure_session(user, str(kit))
+                number = session.submit_job(str(job))
         except Exception as error:  # FLARE raises what it likes where no server answers
             raise MedsynthError(f"FLARE took no job by the startup kit {kit} ({type(error).__name__}).") from None
         looked, status = time.monotonic(), ""
 
-        def failed() -> bool:
+        def ended() -> bool:
             """Asked of the server every other second at most."""
             nonlocal looked, status
             if time.monotonic() - looked > 2:
                 looked, status = time.monotonic(), str(session.get_job_meta(number).get("status", ""))
             return status.startswith("FINISHED")
 
-        return failed
+        try:
+            yield ended
+        finally:
+            session.close()
 
     return submit
 
 
-def simulated(sites: Sequence[str], folder: Path) -> Callable[[Path], Callable[[], bool]]:
+def simulated(sites: Sequence[str], folder: Path) -> Submit:
     """Run the job in FLARE's simulator on this machine: to try a study out."""
 
-    def submit(job: Path) -> Callable[[], bool]:
+    @contextmanager
+    def submit(job: Path) -> Iterator[Ended]:
         workspace = job.parent / "simulation"
         local = workspace / "local"
         local.mkdir(parents=True)
@@ -162,6 +172,10 @@ def simulated(sites: Sequence[str], folder: Path) -> Callable[[Path], Callable[[
         environment = {**os.environ, FOLDER: str(folder.resolve())}
         with (folder / "simulator.log").open("w") as log:
             process = subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, env=environment)
-        return lambda: process.poll() is not None
+        try:
+            yield lambda: process.poll() is not None
+        finally:
+            process.terminate()
+            process.wait()
 
     return submit

@@ -21,13 +21,13 @@ OPEN = dict.fromkeys(("submit_job", "clone_job", "manage_job", "download_job", "
 
 
 def restrict(kit: Path, *, force: bool = False) -> list[Path]:
-    """Write the local policy of a server's or a site's startup kit, and return its files.
+    """Write the local policy of a server's or a site's startup kit, and return its files. No log leaves either.
 
     Raises UsageError where the folder is no such kit, OutputExists unless `force`.
     """
     local = kit / "local"
     resources, permissions = (_default(local, name) for name in (RESOURCES, PERMISSIONS))
-    resources["class_allow_list"] = list(CLASSES)
+    resources |= {"class_allow_list": list(CLASSES), "allow_log_streaming": False}  # logs stay where they are written
     roles = permissions["permissions"]
     permissions["permissions"] = {
         role: {**(OPEN if rights == "any" else rights), **CLOSED} for role, rights in roles.items()

@@ -38,7 +38,7 @@ class Vault(Measurements):
     Every measurement is a release of `releases`. With `units`, the patient of each row of all parts in order, the
     patient is the unit of privacy: sensitivities are those of all of a patient's rows, and patients join lots whole, in
     whichever parts their rows lie. Over parts every release is that over the same rows in one part, number by number.
-    Where the answers of several vaults are added up, `noising` says what leaves this one; all of the noise if not given.
+    Where the answers of several vaults are added up, `noising` says what leaves this one; else noised answers do.
     Raises BudgetError for units that are not those of the rows or of the ledger, and for more than 2^30 rows.
     """
 
