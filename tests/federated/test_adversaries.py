@@ -191,3 +191,13 @@ def test_an_error_over_private_rows_says_nothing_of_them(federation: Make, monke
     monkeypatch.setattr(module, "counts", fail)
     why = json.dumps(server.ask()[0])
     assert "refused" in why and "private" not in why and "100" not in why
+
+
+def test_a_restart_does_not_give_the_plan_once_more(federation: Make) -> None:
+    made = federation().start()
+    server = Adversary(made)
+    server.ask()
+    made.start("north", resume=True)
+    again = Adversary(made)
+    assert again.site.ledger.times_measured(again.label) == 1
+    assert "no further one" in again.refused(number=1)

@@ -104,3 +104,12 @@ def test_patients_are_counted_at_their_own_sites(federation: Make, trust: str) -
     made = federation(frames, schema=schema, rows=180, trust=trust)
     model = made.start().fit()
     assert model.ledger.max_rows == 2 and model.ledger.complete and 60 < model.rows <= 180
+
+
+@pytest.mark.parametrize(("trust", "copies"), [("none", 3.0), ("server", 1.0), ("secure-sum", 1.5)])
+def test_the_plan_knows_the_noise_of_a_sum(federation: Make, trust: str, copies: float) -> None:
+    """Three sites' whole noise, one noise, or three shares of which two are relied on."""
+    plan = federation(trust=trust).study.plan()
+    label, (event, _) = next(iter(plan.events.items()))
+    assert plan.noise(label) == pytest.approx(event.multiplier * copies**0.5)
+    assert plan.equivalent_rows == int(300 / copies**0.5) and plan.delta == 1e-5
