@@ -117,12 +117,12 @@ def listening(path: Path) -> Iterator[socket.socket]:
     """A socket that its owner alone can reach. Raises MedsynthError where there can be none."""
     if len(os.fsencode(path)) > LONGEST_SOCKET:
         raise MedsynthError(f"The path of the socket {path} is too long. Name a folder with a shorter one.")
-    before = os.umask(0o177)
+    before, listener = os.umask(0o177), socket.socket(socket.AF_UNIX)
     try:
         path.unlink(missing_ok=True)
-        listener = socket.socket(socket.AF_UNIX)
         listener.bind(str(path))
     except OSError as error:
+        listener.close()
         raise MedsynthError(f"The socket {path} cannot be opened ({error.strerror}).") from None
     finally:
         os.umask(before)

@@ -11,7 +11,7 @@ from three_sites import Federation
 from medsynth.budget import Budget
 from medsynth.errors import MedsynthError, UsageError
 from medsynth.federated.admission import first_query
-from medsynth.federated.messages import packed, unpacked
+from medsynth.federated.messages import arrays_of, packed, unpacked
 from medsynth.federated.site import Site
 from medsynth.federated.study import study_of
 from medsynth.privacy.queries.cells import ALL_CODES, EveryCode
@@ -151,15 +151,20 @@ def test_a_secure_sum_is_of_one_set_of_sites(federation: Make) -> None:
         assert "not enough" in fresh.refused(among=among)
 
 
-def test_sets_that_differ_between_sites_do_not_open(federation: Make) -> None:
-    """A server that tells each site of another set gets numbers without meaning: pads cancel for one request alone."""
+@pytest.mark.parametrize("differ", ["sets", "runs", "not at all"])
+def test_requests_that_differ_between_sites_do_not_open(federation: Make, differ: str) -> None:
+    """A server that asks each site otherwise gets numbers without meaning: pads cancel for one request alone."""
     made = federation(trust="secure-sum", minimum=2).start()
-    sets = {"east": ["east", "north"], "north": ["east", "north", "west"]}
-    from medsynth.federated.messages import arrays_of
-
-    answers = [arrays_of(Adversary(made, name).ask(among=among)[1]) for name, among in sets.items()]
-    steps = [(one + other).view(np.int64) for one, other in zip(*answers, strict=True)]
-    assert max(np.abs(part).max() for part in steps) > 1 << 55
+    pair = ["east", "north"]
+    other: dict[str, dict[str, Any]] = {
+        "sets": {"among": [*pair, "west"]},
+        "runs": {"among": pair, "run": "2"},
+        "not at all": {"among": pair},
+    }
+    asked: dict[str, dict[str, Any]] = {"east": {"among": pair}, "north": other[differ]}
+    answers = [arrays_of(Adversary(made, name).ask(**changed)[1]) for name, changed in asked.items()]
+    steps = [(one + more).view(np.int64) for one, more in zip(*answers, strict=True)]
+    assert (max(np.abs(part).max() for part in steps) > 1 << 55) == (differ != "not at all")
 
 
 def test_a_site_of_another_key_or_name_does_not_start(federation: Make) -> None:
