@@ -58,9 +58,8 @@ def noise_share(values: Integers, std: float, honest: int, entropy: Entropy) -> 
     nearly. Under `NoNoise` nothing is added.
     """
     steps, scale = noise_grid(std / math.sqrt(honest))
-    if isinstance(entropy, NoNoise):
-        return values * steps
-    return values * steps + rounded_normal(values.size, scale, entropy).reshape(values.shape)
+    share = 0 if isinstance(entropy, NoNoise) else rounded_normal(values.size, scale, entropy).reshape(values.shape)
+    return values * steps + share
 
 
 def shares_distance(scale: float, shares: int) -> float:
