@@ -14,7 +14,7 @@ from ..errors import MedsynthError
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.checkpoint import Checkpoint, Floats
 
-RUN, FINISHED, SECRET = "run of the server", "finished", "secret: "
+RUN, FINISHED = "run of the server", "finished"
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,6 @@ class Rounds(Checkpoint):
         self.run: str | None = None
         self.finished = False
         self.asked: tuple[int, str, float] | None = None  # number, digest and sensitivity of the request in hand
-        self._secrets: dict[str, list[Floats]] = {}
         try:
             for label, arrays, names in self.rest():
                 self._again(label, arrays, names)
@@ -52,8 +51,6 @@ class Rounds(Checkpoint):
             (self.run,) = names
         elif label == FINISHED:
             self.finished = True
-        elif label.startswith(SECRET):
-            self._secrets[label] = arrays
         else:
             number, digest, sensitivity = names
             self.answers[int(number)] = Answered(digest, label, float(sensitivity), arrays)
@@ -67,16 +64,11 @@ class Rounds(Checkpoint):
             ledger.charge(answered.label, planned[0], answered.sensitivity)
 
     def replay(self, label: str) -> tuple[list[Floats], list[str]] | None:
-        """A secret draw that is on file. Answers are found in `answers`, before anything is charged."""
-        stored = self._secrets.get(label)
-        return None if stored is None else (stored, [])
+        """Nothing: an answer that is on file is found in `answers`, before anything is charged."""
+        return None
 
     def store(self, label: str, arrays: list[Floats], names: list[str]) -> None:
-        """Put a record on disk: a secret draw, or the answer to the request in hand."""
-        if label.startswith(SECRET):
-            super().store(label, arrays, names)
-            self._secrets[label] = arrays
-            return
+        """Put the answer to the request in hand on disk."""
         assert self.asked is not None
         number, digest, sensitivity = self.asked
         super().store(label, arrays, [str(number), digest, repr(sensitivity)])
