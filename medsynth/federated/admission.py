@@ -39,19 +39,20 @@ KINDS: dict[str, type[RowQuery[Any]]] = {
 
 
 def check_query(
-    study: Study, plan: Plan, label: str, query: RowQuery[Any], columns: Columns, *, first: bool, body: bytes
+    study: Study, plan: Plan, label: str, query: RowQuery[Any], body: bytes, *, number: int, first: tuple[str, bytes]
 ) -> None:
-    """Raises QueryError for a query that the study's method does not ask under this label."""
+    """Raises QueryError for a query that the study's method does not ask under this label.
+
+    `first`: label and bytes of what a fit of the study measures first, whichever measurement a site answers first.
+    """
     if type(query) is not KINDS.get(label):
         raise QueryError(f"{label!r} is a measurement of another kind than the query that came.")
     if not study.trust == "server" and not query.adds_up:
         raise QueryError("The query is no sum over rows.")
     if isinstance(query, RowsPerPatient) and query.most != plan.max_rows:
         raise QueryError("Rows of patients are counted up to the most that one has.")
-    if first:
-        expected_label, expected = first_query(study, plan)
-        if label != expected_label or body != write(expected, columns):
-            raise QueryError("The first query follows from the study, and is another one than came.")
+    if (number == 0 or label == first[0]) and (label, body) != first:
+        raise QueryError("The first query follows from the study, and is another one than came.")
 
 
 class _Asked(Exception):
@@ -76,8 +77,8 @@ class _NoRows(Measurements):
         raise _Asked(label, query)
 
 
-def first_query(study: Study, plan: Plan) -> tuple[str, RowQuery[Any]]:
-    """What a fit of this study measures first, by its own code: no row and no noise has a part in it."""
+def first_query(study: Study, plan: Plan) -> tuple[str, bytes]:
+    """What a fit of this study measures first, its label and its bytes: no row and no noise has a part in it."""
     asked = _NoRows(plan.max_rows)
     module = registry.module(study.method, study.preset)
     try:
@@ -85,5 +86,5 @@ def first_query(study: Study, plan: Plan) -> tuple[str, RowQuery[Any]]:
             asked.measure_rows_per_patient(ROWS_PER_PATIENT_LABEL)
         module.train(study.config(), study.table_schema.core, asked, plan, 0, "cpu", lambda done, total: None)
     except _Asked as found:
-        return found.label, found.query
+        return found.label, write(found.query, Columns.of(study.table_schema.core))
     raise QueryError("A fit of this study measures nothing.")  # such a plan is refused before

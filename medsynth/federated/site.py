@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from ..privacy.queries.wire import Columns, read
 from ..privacy.release import Releases
 from ..privacy.vault import Vault
 from ..transforms.table_codec import encode
-from .admission import check_query
+from .admission import check_query, first_query
 from .masks import SecretKey, masked
 from .messages import body_of, digest, packed, request
 from .rounds import Rounds
@@ -82,6 +83,10 @@ class Site:
     def ledger(self) -> Ledger:
         """What this site was charged."""
         return self._ledger
+
+    @cached_property
+    def _first(self) -> tuple[str, bytes]:
+        return first_query(self.study, self._plan)
 
     @property
     def finished(self) -> bool:
@@ -160,7 +165,7 @@ class Site:
         if self._ledger.times_measured(label) >= self._ledger.allowance.get(label, (None, 0))[1]:
             raise Refused("The plan holds no measurement of this label, or no further one.")
         query = read(body, self._columns)
-        check_query(self.study, self._plan, label, query, self._columns, first=number == 0, body=body)
+        check_query(self.study, self._plan, label, query, body, number=number, first=self._first)
         return query
 
     def _finished(self) -> bytes:

@@ -27,8 +27,7 @@ class Adversary:
     def __init__(self, made: Federation, site: str = "north") -> None:
         self.made, self.site, self.name = made, made.sites[site], site
         self.columns = Columns.of(made.study.table_schema.core)
-        self.label, query = first_query(made.study, made.study.plan())
-        self.body = write(query, self.columns)
+        self.label, self.body = first_query(made.study, made.study.plan())
 
     def head(self, **changed: Any) -> dict[str, Any]:
         among = list(self.made.study.sites) if self.made.study.trust == "secure-sum" else []
@@ -83,6 +82,7 @@ def test_other_queries_and_other_cells_are_refused(federation: Make) -> None:
     server = Adversary(federation().start())
     cells = write(Marginals(tables("age", 121)), server.columns)
     assert "follows from the study" in server.refused(cells)
+    assert "follows from the study" in server.refused(cells, number=1)  # not by another number either
     gap = write(Distances(tables("y", 3), {"x": np.zeros(3)}), server.columns)
     assert "another kind" in server.refused(gap)
     assert "another kind" in server.refused(gap, label="class-by-bin marginals", number=1)
