@@ -11,6 +11,7 @@ from medsynth import __version__
 
 from . import audit, demo, fit, ledger, plan, report, sample, schema
 from .console import INTERRUPTED, open_streams
+from .federate import commands as federate
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -57,6 +58,7 @@ app.command("inspect")(ledger.inspect)
 app.command("audit")(audit.audit)
 app.command("demo")(demo.demo)
 app.add_typer(schema.app, name="schema")
+app.add_typer(federate.app, name="federate")
 
 
 def main() -> None:

@@ -104,7 +104,7 @@ def fit(
         )  # fmt: skip
         model.save(files.model, force=force)
         _publish(files, quiet)
-    _print(model, files.model, as_json)
+    publish_fit(model, files.model, as_json)
 
 
 def _rows_to_train_on(rows: int | None, holdout: float | None) -> int | None:
@@ -224,7 +224,8 @@ def _publish(files: Files, quiet: bool) -> None:
     files.checkpoint.unlink(missing_ok=True)
 
 
-def _print(model: Model, output: Path, as_json: bool) -> None:
+def publish_fit(model: Model, output: Path, as_json: bool) -> None:
+    """Print what a fit has made."""
     from medsynth.artifact import claim
     from medsynth.schema.learned import LEARNED
 

@@ -81,13 +81,13 @@ def plan(
         "accountant": made.accountant,
         "steps": made.events[made.most_frequent][1],
         "notes": notes,
-        "measurements": _measurements(made),
+        "measurements": measurements(made),
     }
     lines = [
         f"A fit would use epsilon {rounded_up(made.epsilon)} of {epsilon:g}, at delta {made.delta:g}, for {made.rows} "
         f"rows (accountant {made.accountant.upper()}).",
         "",
-        *_table(_measurements(made)),
+        *table_of(measurements(made)),
         "",
         *map(translated, notes),
         "Noise multiplier: the noise's standard deviation over the most that one row can change. Share: about what "
@@ -96,7 +96,8 @@ def plan(
     result(content, "\n".join(lines), as_json=as_json)
 
 
-def _measurements(made: Plan) -> list[dict[str, Any]]:
+def measurements(made: Plan) -> list[dict[str, Any]]:
+    """The measurements of a plan as plain data."""
     shares = made.shares()
     return [
         {
@@ -111,7 +112,8 @@ def _measurements(made: Plan) -> list[dict[str, Any]]:
     ]
 
 
-def _table(measurements: list[dict[str, Any]]) -> list[str]:
+def table_of(lines: list[dict[str, Any]]) -> list[str]:
+    """The same as lines of text."""
     heading = (
         f"{'measurement':<28} {'mechanism':<20} {'times':>6} {'noise multiplier':>16} {'sampling rate':>13} "
         f"{'share':>7}"
@@ -119,5 +121,5 @@ def _table(measurements: list[dict[str, Any]]) -> list[str]:
     return [heading] + [
         f"{m['label']:<28} {m['mechanism']:<20} {m['times']:>6} {m['multiplier']:>16.4f} "
         f"{m['rate']:>13.5f} {m['share']:>7.1%}"
-        for m in measurements
+        for m in lines
     ]

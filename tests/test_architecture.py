@@ -28,7 +28,7 @@ FLOORS = [
     ["budget"],
     ["sampling"],
     ["fitting"],
-    ["synthesizer", "report", "audit"],
+    ["synthesizer", "report", "audit", "federated"],
 ]
 FLOOR = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 SOURCES = sorted((ROOT / "medsynth").rglob("*.py"))

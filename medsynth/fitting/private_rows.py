@@ -22,6 +22,7 @@ from ..privacy.release import Releases
 from ..transforms.column_set import ColumnSet
 
 if TYPE_CHECKING:
+    from ..privacy.queries.noising import Noising
     from ..privacy.vault import Vault
 
 Coded = Codes | StoredCodes
@@ -76,11 +77,16 @@ def coded(
 
 
 def vault_of(
-    codes: Coded, names: tuple[str, ...], stay: NDArray[np.int64] | None, releases: Releases, units: PrivacyUnits | None
+    codes: Coded,
+    names: tuple[str, ...],
+    stay: NDArray[np.int64] | None,
+    releases: Releases,
+    units: PrivacyUnits | None,
+    noising: Noising | None = None,
 ) -> Vault:
     """The vault of all rows or, by their positions, of those that `stay`."""
     from ..privacy.vault import Vault
 
     if isinstance(codes, StoredCodes):
-        return Vault(list(codes.parts(names, stay)), names, releases, units)
-    return Vault(codes if stay is None else codes[stay], names, releases, units)
+        return Vault(list(codes.parts(names, stay)), names, releases, units, noising)
+    return Vault(codes if stay is None else codes[stay], names, releases, units, noising)

@@ -31,6 +31,10 @@ from .private_table import (
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..privacy.accounting.calibration import Plan
+    from ..privacy.queries.measurements import Measurements
     from ..privacy.vault import Vault
 
 
@@ -113,7 +117,11 @@ def rows_in_use(planned: PlannedFit, releases: Releases) -> tuple[int, Arrays]:
     from ..privacy.vault import Vault
 
     patients = Vault(np.empty((len(planned.stay), 0), np.int32), (), releases, planned.units)  # and no column
-    counts = patients.measure_rows_per_patient(ROWS_PER_PATIENT_LABEL)
+    return rows_of_patients(patients.measure_rows_per_patient(ROWS_PER_PATIENT_LABEL), plan)
+
+
+def rows_of_patients(counts: NDArray[np.float64], plan: Plan) -> tuple[int, Arrays]:
+    """The rows of so many patients with 1, 2, ... of them, by noisy `counts`, and the shares of such patients."""
     total = counts.clip(min=0).sum()
     shares = cleaned(counts, total)
     rows = round(float(total * shares @ np.arange(1, len(shares) + 1)))
@@ -121,7 +129,12 @@ def rows_in_use(planned: PlannedFit, releases: Releases) -> tuple[int, Arrays]:
 
 
 def train(
-    planned: PlannedFit, rows: int, vault: Vault, schema: Schema, seed: int | None, public_rows: PublicRows | None
+    planned: PlannedFit,
+    rows: int,
+    vault: Measurements,
+    schema: Schema,
+    seed: int | None,
+    public_rows: PublicRows | None,
 ) -> Arrays:
     """Train the method's generator on so many rows. Returns its tensors."""
     plan, method, ledger, options = planned.plan.used_on(rows), planned.method, planned.ledger, planned.options

@@ -64,6 +64,11 @@ class Checkpoint:
             raise MedsynthError(f"{self.path} does not fit this version's plan. Start anew without `resume`.")
         return arrays, names
 
+    def rest(self) -> list[tuple[str, list[Floats], list[str]]]:
+        """All records that are still to be replayed, at once: label, numbers and names. None is left."""
+        found, self._records = self._records, []
+        return found
+
     def store(self, label: str, arrays: list[Floats], names: list[str]) -> None:
         """Put a record on disk, whole, before it is used. The file begins with the first one."""
         if not self.path.exists():

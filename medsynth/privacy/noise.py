@@ -48,3 +48,24 @@ def noised(values: Integers, std: float, entropy: Entropy) -> Floats:
     steps, scale = noise_grid(std)
     noise = rounded_normal(values.size, scale, entropy).reshape(values.shape)
     return (values * steps + noise) / steps
+
+
+def noise_share(values: Integers, std: float, honest: int, entropy: Entropy) -> Integers:
+    """Whole numbers with a share of noise of `std`, in steps of a public grid: what several vaults' answers add up of.
+
+    Each share is a normal variable rounded to the grid, of variance 1/honest of that asked for, or a little more. Any
+    `honest` of them add up to nearly the law of a rounded normal variable of all of it: `shares_distance` says how
+    nearly. Under `NoNoise` nothing is added.
+    """
+    steps, scale = noise_grid(std / math.sqrt(honest))
+    share = 0 if isinstance(entropy, NoNoise) else rounded_normal(values.size, scale, entropy).reshape(values.shape)
+    return values * steps + share
+
+
+def shares_distance(scale: float, shares: int) -> float:
+    """A bound on the total variation between so many rounded normal variables' sum and a normal one rounded once.
+
+    `scale`: the standard deviation of each, in steps, at least 1,024. The other normal variable has at least the
+    variance of all together before they were rounded (docs/proofs/secure-sums.md).
+    """
+    return (shares - 1) * 1.5e-3 / (shares * scale**2) ** 2 + 1e-32

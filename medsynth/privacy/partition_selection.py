@@ -26,9 +26,9 @@ from ..transforms.column import Column
 from .accounting.calibration import Query
 from .accounting.events import Event, Thresholded
 from .contribution import PrivacyUnits, check_units
+from .exact.raw_rows import RawRows, levels_added
 from .noise import Floats, Integers, noised, rarely_exceeded
 from .queries.query import added
-from .queries.raw_rows import RawRows, levels_added
 from .release import Release, Releases
 
 KINDS, TARGET, LEVELS = "schema: kinds of columns", "schema: target levels", "schema: levels"

@@ -21,6 +21,7 @@ from .accounting.events import Event, Gaussian, SubsampledGaussian
 from .contribution import PrivacyUnits, check_units
 from .pair_clipping import MOST_PAIRS
 from .queries.measurements import QUERIES, Measurements
+from .queries.noising import NOISINGS, Noising, WholeNoise
 from .queries.parts import Part, RowsInMemory, answers
 from .queries.query import RowQuery, added
 from .queries.rows import Codes, Features, Floats, Lot
@@ -37,10 +38,11 @@ class Vault(Measurements):
     Every measurement is a release of `releases`. With `units`, the patient of each row of all parts in order, the
     patient is the unit of privacy: sensitivities are those of all of a patient's rows, and patients join lots whole, in
     whichever parts their rows lie. Over parts every release is that over the same rows in one part, number by number.
+    Where the answers of several vaults are added up, `noising` says what leaves this one; else noised answers do.
     Raises BudgetError for units that are not those of the rows or of the ledger, and for more than 2^30 rows.
     """
 
-    __slots__ = ("__parts", "__releases", "__units", "_max_rows")
+    __slots__ = ("__noising", "__parts", "__releases", "__units", "_max_rows")
 
     def __init__(
         self,
@@ -48,7 +50,11 @@ class Vault(Measurements):
         names: tuple[str, ...],
         releases: Releases,
         units: PrivacyUnits | None = None,
+        noising: Noising | None = None,
     ) -> None:
+        self.__noising = noising or WholeNoise()
+        if type(self.__noising) not in NOISINGS:
+            raise BudgetError("A vault takes its own kinds of noising alone.")
         parts: Sequence[Part] = [RowsInMemory(rows, names)] if isinstance(rows, np.ndarray) else rows
         check_units(units, rows_in_all := sum(part.count for part in parts), releases.max_rows)
         if rows_in_all > MOST_PAIRS:
@@ -67,15 +73,26 @@ class Vault(Measurements):
         Raises BudgetError, before anything is charged, where the plan does not hold the measurement or plans it as
         another mechanism than a Gaussian one of a Poisson lot, and for a query of an unknown class.
         """
+        if type(self.__noising) is not WholeNoise:
+            raise BudgetError("This vault's answers are parts of a sum over several: no answer is one by itself.")
+        return query.result(self.release(label, query).arrays)
+
+    def release(self, label: str, query: RowQuery[Any]) -> Release:
+        """What leaves this vault of such a measurement: of all of the noise the noised arrays, else a part of a sum.
+
+        Raises BudgetError as `measure` does, and for a query that has no such part.
+        """
         if type(query) not in QUERIES:
             raise BudgetError("A vault answers its own kinds of queries alone.")
         sensitivity, rate = query.sensitivity(self._max_rows), _rate(self.__releases.event(label), label)
 
         def draw(event: Event) -> Release:
             exact = added(answers(query, self.__lots(query, rate), len(self.__parts)))
-            return Release(query.noised(exact, event.multiplier * sensitivity, self.__releases.entropy))
+            return Release(
+                self.__noising.released(query, exact, event.multiplier * sensitivity, self.__releases.entropy)
+            )
 
-        return query.result(self.__releases.release(label, sensitivity, draw).arrays)
+        return self.__releases.release(label, sensitivity, draw)
 
     def split_into_shards(self, count: int, features: Features, classes: int, config: CriticConfig) -> Shards:
         """The rows in `count` shards, each with a critic, behind a boundary of their own.

@@ -95,4 +95,4 @@ def figures(
     return {name: None if value is None else round(float(value), 4) for name, value in found.items()}
 
 
-__all__ = ["figures", "groups", "overlap", "propensity", "similarity"]
+__all__ = ["LEARNED", "figures", "groups", "overlap", "propensity", "similarity"]

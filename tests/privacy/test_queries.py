@@ -16,6 +16,7 @@ from medsynth.io.table import from_frame
 from medsynth.privacy.accounting.events import Gaussian, SubsampledGaussian
 from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.privacy.contribution import PrivacyUnits
+from medsynth.privacy.exact.raw_rows import RawRows
 from medsynth.privacy.networks import Mlp
 from medsynth.privacy.pair_clipping import Groups
 from medsynth.privacy.queries import parts, tables
@@ -24,7 +25,6 @@ from medsynth.privacy.queries.measurements import QUERIES
 from medsynth.privacy.queries.moments import SecondMoments
 from medsynth.privacy.queries.parts import RowsInMemory
 from medsynth.privacy.queries.query import added
-from medsynth.privacy.queries.raw_rows import RawRows
 from medsynth.privacy.queries.rows import CodedRows, Lot
 from medsynth.privacy.queries.stored_rows import StoredCodes
 from medsynth.privacy.queries.tables import Distances, Marginals, RowsPerPatient

@@ -213,7 +213,7 @@ def test_nothing_else_is_offered() -> None:
     public = {name for name in dir(vault) if not name.startswith("_")}
     gradients = {"measure_gradient_sum", "measure_pair_gradient_sum", "measure_norms_below", "measure_second_moments"}
     tables = {"measure_histograms", "measure_marginals", "measure_distances", "measure_rows_per_patient"}
-    assert public == {"measure", "max_rows", "split_into_shards"} | tables | gradients
+    assert public == {"measure", "release", "max_rows", "split_into_shards"} | tables | gradients
 
 
 def test_a_query_of_another_class_is_refused_before_it_is_charged() -> None:

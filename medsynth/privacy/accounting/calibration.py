@@ -69,6 +69,7 @@ class Plan:
     events: dict[str, tuple[Event, int]]
     max_rows: int | None = None  # per patient, where the patient is the unit of privacy
     planned_rows: int | None = None  # for which it was made, where `rows` was measured afterwards
+    noises: float = 1.0  # how many times the planned variance answers have, where several vaults each add noise
 
     def used_on(self, rows: int) -> Plan:
         """This plan on so many rows by a noisy count: rates, steps and noise stay, weights and divisors follow it."""
@@ -80,14 +81,13 @@ class Plan:
         A patient's rows are all in one shard, and the sensitivity of a shard's measurement is about its whole value.
         """
         event = self.events[label][0]
-        return event.multiplier * (
-            1 if isinstance(event, ShardSampledGaussian | PublicOrderGaussian) else self.max_rows or 1
-        )
+        of_shard = isinstance(event, ShardSampledGaussian | PublicOrderGaussian)
+        return event.multiplier * math.sqrt(self.noises) * (1 if of_shard else self.max_rows or 1)
 
     @property
     def equivalent_rows(self) -> int:
         """So many rows with the row as the unit would get the same noise: the row count that budget rules take."""
-        return max(1, (self.planned_rows or self.rows) // (self.max_rows or 1))
+        return equivalent_rows(self.planned_rows or self.rows, self.max_rows, self.noises)
 
     def ledger(self, random_source: str) -> Ledger:
         """An empty ledger that admits exactly this plan."""
@@ -126,6 +126,15 @@ class Plan:
             (n, accountant.epsilon([*others, (event, n)], self.delta, self.accountant)) for n in steps if 0 < n < times
         ]
         return [*table, (times, self.epsilon)]
+
+
+def equivalent_rows(rows: int, max_rows: int | None, noises: float = 1.0) -> int:
+    """How many rows with the row as the unit, and noise once, would meet the same noise in proportion.
+
+    >>> equivalent_rows(1000, None), equivalent_rows(1000, 2), equivalent_rows(1000, None, 4.0)
+    (1000, 500, 500)
+    """
+    return max(1, math.floor(rows / ((max_rows or 1) * math.sqrt(noises))))
 
 
 def default_delta(declared_rows: int | None) -> float:

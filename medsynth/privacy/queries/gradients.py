@@ -70,6 +70,11 @@ class GradientSum(RowQuery[tuple[Tensor, ...]]):
             raise BudgetError("The clipping norm and the number of microbatches must be positive.")
 
     @property
+    def adds_up(self) -> bool:
+        """Not with microbatches: a mean over all rows of a group is not a sum of means."""
+        return self.microbatches is None
+
+    @property
     def draws(self) -> int:
         """One number, for the row's group, or for whether it is read."""
         return 0 if self.microbatches is None and self.share == 1 else 1

@@ -43,6 +43,11 @@ class RowQuery(ABC, Generic[Result]):
         """Whether it reads which patient a row is of."""
         return False
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether what is noised adds up over vaults of patients of their own: false where it is no sum over rows."""
+        return True
+
     @abstractmethod
     def sensitivity(self, max_rows: int | None) -> float:
         """L2, of what is noised as `scales` weigh it, to one row or, with `max_rows`, to a patient of so many.
@@ -68,7 +73,10 @@ class RowQuery(ABC, Generic[Result]):
 
     def noised(self, total: list[Whole], std: float, entropy: Entropy) -> list[Floats]:
         """The release: noise of `std`, multiplier times sensitivity, on the exact answer over all rows."""
-        finished = self.finished(total)
+        return self.noised_finished(self.finished(total), std, entropy)
+
+    def noised_finished(self, finished: list[Whole], std: float, entropy: Entropy) -> list[Floats]:
+        """The same of what `finished` makes of the exact answer."""
         return [
             noised(whole, scale.std / scale.unit, entropy) * scale.unit
             for whole, scale in zip(finished, self.scales(std), strict=True)

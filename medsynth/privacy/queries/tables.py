@@ -94,6 +94,11 @@ class Distances(RowQuery[dict[str, float]]):
     tables: Mapping[str, Axes]
     guesses: Mapping[str, Floats]
 
+    @property
+    def adds_up(self) -> bool:
+        """No: the distance of a sum is not the sum of distances."""
+        return False
+
     def __post_init__(self) -> None:
         if not all(np.abs(guess).sum() < LARGEST_GUESS for guess in self.guesses.values()):
             raise BudgetError("A guess of a contingency table must hold numbers of rows.")

@@ -14,8 +14,9 @@ from ...schema.cells import WORDS, CellKinds, is_code_of_a_number, level_of
 from ...schema.kinds import ColumnKind
 from ...transforms.date import ordinal
 from ...transforms.dtypes import numbers_of
-from .rows import Floats
-from .rows import Whole as Integers
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 
 class Distinct(NamedTuple):

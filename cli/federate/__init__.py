@@ -1,0 +1,1 @@
+"""`medsynth federate`: fits over several sites that keep their rows."""

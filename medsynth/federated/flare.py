@@ -1,0 +1,181 @@
+"""NVIDIA FLARE as the carrier: jobs that hand bytes from the server's socket to each site's, and back.
+
+A job ships no code: it names the two relays below, which every site's medsynth has, so that a site can forbid jobs that
+bring their own (FLARE's `byoc`) and allow these classes alone. Neither relay sees a table. Each FLARE process is
+started with MEDSYNTH_SOCKETS, the folder in which the sockets of the site, or of the fit, lie.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stdout, suppress
+from pathlib import Path
+from typing import Any
+
+from nvflare.collab import CollabRecipe, collab
+
+from ..errors import MedsynthError
+from .kit import CLASSES
+from .messages import packed, unpacked
+from .transport import accepted, ask, connected, listening, receive, send, socket_of
+
+FOLDER = "MEDSYNTH_SOCKETS"
+ANSWER_SECONDS = 900.0  # that a site may take for one answer
+START_SECONDS = 120.0  # that FLARE may take to start a job
+END_SECONDS = 60.0  # and to end it
+
+
+def _folder() -> Path:
+    return Path(os.environ.get(FOLDER, "."))
+
+
+class RelaySite:
+    """At a FLARE client: hands a message to the site's process on the same machine, and its answer back."""
+
+    @collab.publish  # type: ignore[untyped-decorator]
+    def answer(self, message: bytes) -> bytes:
+        """The site's answer. Raises OSError where its process is not there, which counts as no answer."""
+        return ask(socket_of(_folder(), str(collab.site_name)), message)
+
+
+class RelayServer:
+    """At the FLARE server: hands each message of the fit, a process on the same machine, to the sites that it names."""
+
+    def __init__(self, fit: str, seconds: float = ANSWER_SECONDS) -> None:
+        self.fit, self.seconds = fit, seconds
+
+    @collab.main  # type: ignore[untyped-decorator]
+    def relay(self) -> None:
+        """Until the fit ends or is gone."""
+        known = {client.name for client in collab.clients}
+        with suppress(OSError), connected(socket_of(_folder(), self.fit)) as connection:
+            while True:
+                head, message = unpacked(receive(connection))
+                names = [name for name in head["sites"] if name in known]
+                answers = self._asked(names, message) if names else {}
+                sizes = {name: len(answer) for name, answer in answers.items()}
+                send(connection, packed({"sizes": sizes}, b"".join(answers[name] for name in sorted(sizes))))
+
+    def _asked(self, names: list[str], message: bytes) -> dict[str, bytes]:
+        group = collab.get_clients(names)(timeout=self.seconds)
+        return {str(name): answer for name, answer in group.answer(message=message) if isinstance(answer, bytes)}
+
+
+class Flare:
+    """The fit's end of a job's relay. Raises MedsynthError where the relay is gone."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+
+    def call(self, sites: Sequence[str], message: bytes) -> Mapping[str, bytes]:
+        """The answers of those sites that gave one, by name."""
+        try:
+            send(self._connection, packed({"sites": list(sites)}, message))
+            head, body = unpacked(receive(self._connection))
+        except OSError:
+            raise MedsynthError(
+                "The FLARE job has ended. What was measured is on file: fit again with `resume`."
+            ) from None
+        found, place = {}, 0
+        for name in sorted(head["sizes"]):
+            found[name] = body[place : place + head["sizes"][name]]
+            place += head["sizes"][name]
+        return found
+
+
+def write_job(folder: Path, name: str, least: int) -> Path:
+    """The FLARE job of the fit `name`, in a folder of its own: two relays, and no code."""
+    recipe: Any = CollabRecipe(job_name=name, server=RelayServer(name), client=RelaySite(), min_clients=least)
+    recipe.export(str(folder))
+    for code in folder.rglob("custom"):
+        shutil.rmtree(code)
+    return folder / name
+
+
+Ended = Callable[[], bool]
+Submit = Callable[[Path], AbstractContextManager[Ended]]
+
+
+@contextmanager
+def relayed(name: str, folder: Path, submit: Submit, least: int) -> Iterator[Flare]:
+    """Submit the job of the fit `name` and wait for its relay at the fit's socket in `folder`.
+
+    `submit` takes the job's folder and gives whether the job has ended. Raises MedsynthError where no relay comes.
+    """
+    with ExitStack() as stack:
+        listener = stack.enter_context(listening(socket_of(folder, name)))
+        jobs = stack.enter_context(tempfile.TemporaryDirectory())
+        ended = stack.enter_context(submit(write_job(Path(jobs), name, least)))
+        until = time.monotonic() + START_SECONDS
+        connection = accepted(listener, lambda: ended() or time.monotonic() > until)
+        if connection is None:
+            raise MedsynthError(
+                f"FLARE did not start the job. Its server's log says why; is it started with {FOLDER} set to "
+                f"{folder}, and do all sites allow medsynth's classes?"
+            )
+        with connection:
+            yield Flare(connection)
+        until = time.monotonic() + END_SECONDS
+        while not ended() and time.monotonic() < until:  # the relay ends by itself once nobody asks
+            time.sleep(0.2)
+
+
+def submitted(kit: Path, user: str) -> Submit:
+    """Submit to a running FLARE deployment, as the administrator whose startup kit this is."""
+
+    @contextmanager
+    def submit(job: Path) -> Iterator[Ended]:
+        from nvflare.fuel.flare_api.flare_api import new_secure_session
+
+        try:
+            with redirect_stdout(sys.stderr):  # it prints
+                session: Any = new_secure_session(user, str(kit))
+                number = session.submit_job(str(job))
+        except Exception as error:  # FLARE raises what it likes where no server answers
+            raise MedsynthError(f"FLARE took no job by the startup kit {kit} ({type(error).__name__}).") from None
+        looked, status = time.monotonic(), ""
+
+        def ended() -> bool:
+            """Asked of the server every other second at most."""
+            nonlocal looked, status
+            if time.monotonic() - looked > 2:
+                looked, status = time.monotonic(), str(session.get_job_meta(number).get("status", ""))
+            return status.startswith("FINISHED")
+
+        try:
+            yield ended
+        finally:
+            session.close()
+
+    return submit
+
+
+def simulated(sites: Sequence[str], folder: Path) -> Submit:
+    """Run the job in FLARE's simulator on this machine: to try a study out."""
+
+    @contextmanager
+    def submit(job: Path) -> Iterator[Ended]:
+        workspace = job.parent / "simulation"
+        local = workspace / "local"
+        local.mkdir(parents=True)
+        (local / "resources.json").write_text(json.dumps({"format_version": 2, "class_allow_list": list(CLASSES)}))
+        words = [sys.executable, "-m", "nvflare.private.fed.app.simulator.simulator", str(job), "-w", str(workspace)]
+        words += ["-c", ",".join(sites), "-t", str(len(sites))]
+        environment = {**os.environ, FOLDER: str(folder.resolve())}
+        with (folder / "simulator.log").open("w") as log:
+            process = subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, env=environment)
+        try:
+            yield lambda: process.poll() is not None
+        finally:
+            process.terminate()
+            process.wait()
+
+    return submit

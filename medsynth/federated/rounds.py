@@ -1,0 +1,87 @@
+"""What a site has answered so far: on disk, whole, before it is sent, and charged again when the site starts anew.
+
+The file is a checkpoint (`privacy/checkpoint.py`) and as private. It takes the place of a fit's own: an answer is found
+by the request's number and digest, so that the same request gets the same bytes, and another of that number nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import MedsynthError
+from ..privacy.accounting.ledger import Ledger
+from ..privacy.checkpoint import Checkpoint, Floats
+
+RUN, FINISHED = "run of the server", "finished"
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A measurement that a site has answered: to which request, and what."""
+
+    digest: str
+    label: str
+    sensitivity: float
+    arrays: list[Floats]
+
+
+class Rounds(Checkpoint):
+    """The checkpoint of a site. `facts` identify study and table; with `resume` what is on file counts as answered.
+
+    Raises UsageError where the file is of another study or table, MedsynthError where it was altered.
+    """
+
+    def __init__(self, path: Path, facts: dict[str, Any], *, resume: bool) -> None:
+        super().__init__(path, facts, resume=resume)
+        self.answers: dict[int, Answered] = {}
+        self.run: str | None = None
+        self.finished = False
+        self.asked: tuple[int, str, float] | None = None  # number, digest and sensitivity of the request in hand
+        try:
+            for label, arrays, names in self.rest():
+                self._again(label, arrays, names)
+        except ValueError:
+            raise MedsynthError(f"{path} was altered, or is of another version of medsynth.") from None
+
+    def _again(self, label: str, arrays: list[Floats], names: list[str]) -> None:
+        """Take a record that is on file. Raises ValueError where it is none of a site's."""
+        if label == RUN:
+            (self.run,) = names
+        elif label == FINISHED:
+            self.finished = True
+        else:
+            number, digest, sensitivity = names
+            self.answers[int(number)] = Answered(digest, label, float(sensitivity), arrays)
+
+    def charge_again(self, ledger: Ledger) -> None:
+        """Charge a new ledger with all that is on file. Raises BudgetError where the plan does not hold it."""
+        for answered in self.answers.values():
+            planned = ledger.allowance.get(answered.label)
+            if planned is None:
+                raise MedsynthError(f"{self.path} holds what the plan does not: it is of another version of medsynth.")
+            ledger.charge(answered.label, planned[0], answered.sensitivity)
+
+    def replay(self, label: str) -> tuple[list[Floats], list[str]] | None:
+        """Nothing: an answer that is on file is found in `answers`, before anything is charged."""
+        return None
+
+    def store(self, label: str, arrays: list[Floats], names: list[str]) -> None:
+        """Put the answer to the request in hand on disk."""
+        assert self.asked is not None
+        number, digest, sensitivity = self.asked
+        super().store(label, arrays, [str(number), digest, repr(sensitivity)])
+        self.answers[number] = Answered(digest, label, sensitivity, arrays)
+
+    def bind(self, run: str) -> None:
+        """Answer this run of the server alone, from now on."""
+        super().store(RUN, [], [run])
+        self.run = run
+
+    def finish(self) -> None:
+        """Answer nothing any more. The answers leave the file: they are in the model, and need not lie here."""
+        self.finished, run = True, self.run or ""
+        self.path.unlink(missing_ok=True)
+        super().store(RUN, [], [run])
+        super().store(FINISHED, [], [])

@@ -1,0 +1,216 @@
+"""The server of a federated fit: one query to all sites, one sum of their answers, one model. It sees no row."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import rng
+from ..artifact import Arrays, Model
+from ..errors import BudgetError, MedsynthError, QueryError
+from ..fitting.options import FitOptions, Phase, Progress
+from ..fitting.preparation import PlannedFit, choose_method
+from ..fitting.private_table import ROWS_PER_PATIENT_LABEL, Notice
+from ..fitting.training import rows_of_patients, seal, train
+from ..privacy.accounting.events import Event
+from ..privacy.checkpoint import Checkpoint
+from ..privacy.queries.measurements import QUERIES, Measurements, Result
+from ..privacy.queries.noising import NoiseShare, Unnoised
+from ..privacy.queries.query import RowQuery, added
+from ..privacy.queries.rows import Floats
+from ..privacy.queries.wire import Columns, write
+from ..privacy.release import Release, Releases
+from .messages import arrays_of, packed, unpacked
+from .study import FORMAT, Study
+from .transport import Transport
+
+TRIES, PAUSE = 3, 2.0  # how often sites that do not answer are asked again, and seconds before that
+Told = Callable[[str], None]
+
+
+class Sites:
+    """The sites of a study, as the server reaches them in one run."""
+
+    def __init__(self, study: Study, transport: Transport, run: str, notice: Notice) -> None:
+        self.study, self._transport, self._run, self._notice = study, transport, run, notice
+        self.pause = PAUSE  # as it stands when the run begins
+
+    def join(self) -> dict[str, dict[str, Any]]:
+        """Who is there, by name, with what they say of themselves."""
+        return {name: head for name, (head, _) in self._ask("join", list(self.study.sites), self.study.minimum).items()}
+
+    def measure(self, number: int, label: str, body: bytes, among: list[str]) -> list[list[np.ndarray[Any, Any]]]:
+        """The answers to a measurement; of a secure sum, those of all that are named."""
+        more = {"number": number, "label": label, "among": among}
+        asked = among or list(self.study.sites)
+        answers = self._ask("measure", asked, len(among) or self.study.minimum, body, **more)
+        return [arrays_of(content) for _, content in answers.values()]
+
+    def finish(self) -> None:
+        """Tell all sites that the study has ended. One that cannot be reached is named, and can be told later."""
+        found = self._ask("finish", list(self.study.sites), 0)
+        if missing := [name for name in self.study.sites if name not in found]:
+            self._notice(f"Not told that the study has ended: {', '.join(missing)}. Each can be stopped where it runs.")
+
+    def _ask(
+        self, kind: str, sites: Sequence[str], least: int, body: bytes = b"", **more: Any
+    ) -> dict[str, tuple[dict[str, Any], bytes]]:
+        """The answers of at least so many sites. Those that give none are asked again, with the same bytes.
+
+        Raises MedsynthError where too few answer, or one refuses.
+        """
+        head = {"format": FORMAT, "study": self.study.digest, "run": self._run, "kind": kind, **more}
+        message, found = packed(head, body), dict[str, tuple[dict[str, Any], bytes]]()
+        for attempt in range(TRIES):
+            if attempt:
+                time.sleep(self.pause)
+            waiting = [name for name in sites if name not in found]
+            for name, answer in self._transport.call(waiting, message).items():
+                found[name] = self._read(name, answer)
+            if len(found) == len(sites):
+                break
+        if len(found) < least:
+            missing = ", ".join(name for name in sites if name not in found)
+            raise MedsynthError(
+                f"No answer from {missing}; at least {least} sites must answer. What was measured is on file: fit "
+                "again with `resume` once they are back."
+            )
+        return {name: found[name] for name in sites if name in found}
+
+    def _read(self, name: str, answer: bytes) -> tuple[dict[str, Any], bytes]:
+        """What a site answered. Raises MedsynthError where it refused."""
+        try:
+            head, body = unpacked(answer)
+        except QueryError:
+            raise MedsynthError(f"The site {name} sent no answer of this version of medsynth.") from None
+        if head.get("status") != "answered":
+            raise MedsynthError(f"The site {name} refused: {head.get('why')}")
+        return head, body
+
+
+class FederatedMeasurements(Measurements):
+    """What a trainer asks of the rows of all sites together. Each measurement is a release of the server's own fit."""
+
+    def __init__(self, sites: Sites, releases: Releases, told: Told) -> None:
+        self._sites, self._releases, self._told, self._number = sites, releases, told, 0
+        self._study, self._columns = sites.study, Columns.of(sites.study.table_schema.core)
+
+    @property
+    def max_rows(self) -> int | None:
+        """The most rows of a patient, where the patient is the unit of privacy."""
+        return self._study.table_schema.max_rows
+
+    def measure(self, label: str, query: RowQuery[Result]) -> Result:
+        """The noised answer over all sites' rows, charged as the measurement `label` of the plan.
+
+        Raises BudgetError where the plan does not hold it, MedsynthError where too few sites answer.
+        """
+        if type(query) not in QUERIES:
+            raise BudgetError("Sites answer their own kinds of queries alone.")
+        sensitivity, number = query.sensitivity(self.max_rows), self._number
+        self._number += 1
+        among = self._among(number)
+        body = write(query, self._columns)
+
+        def draw(event: Event) -> Release:
+            started = time.monotonic()
+            answers = self._sites.measure(number, label, body, among)
+            self._told(f"{number + 1}: {label}, {len(answers)} sites, {time.monotonic() - started:.1f} s")
+            return Release(self._combined(query, answers, event.multiplier * sensitivity))
+
+        return query.result(self._releases.release(label, sensitivity, draw).arrays)
+
+    def _among(self, number: int) -> list[str]:
+        """The sites of a secure sum, those that are there: on file before they are asked, for no other set will do."""
+        if self._study.trust != "secure-sum":
+            return []
+        names = list(self._study.sites)
+        there = self._releases.draw_once(
+            f"sites of {number}", lambda: np.array([names.index(name) for name in self._sites.join()], np.float64)
+        )
+        return [names[int(k)] for k in there]
+
+    def _combined(self, query: RowQuery[Any], answers: list[list[Any]], std: float) -> list[Floats]:
+        """The release that all sites' answers make. Raises MedsynthError for answers that do not fit one another."""
+        trust = self._study.trust
+        like = answers[0]
+        kind = {"none": np.float64, "server": np.int64, "secure-sum": np.uint64}[trust]
+        for answer in answers:
+            if [a.shape for a in answer] != [a.shape for a in like] or any(a.dtype != kind for a in answer):
+                raise MedsynthError("The sites' answers differ in form: their versions of medsynth differ.")
+        if trust == "none":
+            return [np.sum(parts, axis=0) for parts in zip(*answers, strict=True)]
+        total = added(answers)
+        if trust == "server":
+            return Unnoised().noised(query, total, std, self._releases.entropy)
+        return NoiseShare(self._study.honest).noised(query, [words.view(np.int64) for words in total], std)
+
+
+def federated_fit(
+    study: Study,
+    transport: Transport,
+    checkpoint: Path,
+    *,
+    resume: bool = False,
+    seed: int | None = None,
+    notice: Notice = lambda text: None,
+    progress: Progress = lambda plan, device, done, total, lots: None,
+    phase: Phase = lambda name: None,
+    told: Told = lambda line: None,
+) -> tuple[Model, Callable[[], None]]:
+    """Fit a generator to the rows of all sites, and what to call once the model is saved: it ends the study.
+
+    A `checkpoint` holds every sum before it is used; with `resume` those of a fit that was killed are used again.
+    `told` gets one line a measurement. Raises MedsynthError where too few sites answer, or one refuses.
+    """
+    options = _options(study, seed, checkpoint, resume, notice, progress, phase)
+    method = choose_method(options)
+    plan = study.plan()
+    entropy = rng.system_entropy()
+    file = Checkpoint(checkpoint, {"study": study.digest, "seed": seed, "noise": entropy.source}, resume=resume)
+    if file.remaining:
+        notice(f"Resuming: {file.remaining} records of the fit that was killed are used again.")
+    sites = Sites(study, transport, f"{file.seed:014x}", notice)
+    began = Releases(plan.ledger(entropy.source), entropy, file)
+    began.draw_once("run", lambda: np.empty(0))  # its number is on file before a site has seen it
+    ledger = plan.ledger(_source(study, sites.join(), entropy))
+    ledger.notes.extend(study.facts())
+    ledger.notes.append(
+        "Public by declaration: the study with its schema and number of rows, and that all tables meet the schema."
+    )
+    for fact in study.facts():
+        notice(fact)
+    planned = PlannedFit(
+        options=options, method=method, plan=plan, ledger=ledger, entropy=entropy, stay=None, units=None
+    )
+    measurements = FederatedMeasurements(sites, Releases(ledger, entropy, file), told)
+    phase("measuring")
+    rows, sizes = plan.rows, Arrays()
+    if plan.max_rows is not None:
+        rows, sizes = rows_of_patients(measurements.measure_rows_per_patient(ROWS_PER_PATIENT_LABEL), plan)
+    own = file.seed if seed is None else seed
+    tensors = train(planned, rows, measurements, study.table_schema, own, None)
+    return seal(planned, rows, study.table_schema, {**tensors, **sizes}), sites.finish
+
+
+def _source(study: Study, joined: dict[str, dict[str, Any]], entropy: rng.Entropy) -> str:
+    """Where the noise comes from, in the ledger's words: whoever adds it."""
+    sources = {entropy.source} if study.trust == "server" else {str(head.get("source")) for head in joined.values()}
+    return entropy.source if sources == {entropy.source} else f"sites differ: {', '.join(sorted(sources))}"
+
+
+def _options(
+    study: Study, seed: int | None, checkpoint: Path, resume: bool, notice: Notice, progress: Progress, phase: Phase
+) -> FitOptions:
+    """The study as options of a fit."""
+    return FitOptions(
+        epsilon=study.epsilon, no_dp=False, delta=study.delta, schema=study.table_schema, target=None,
+        method=study.method, preset=study.preset, microbatches=None, settings=study.settings, rows=study.rows,
+        encoding=None, na_values=(), one_row_a_patient=False, unit=None, max_rows=None, public=None, device="cpu",
+        seed=seed, checkpoint=checkpoint, budget_table=None, model_name=None, resume=resume, notice=notice,
+        progress=progress, phase=phase,
+    )  # fmt: skip

@@ -1,0 +1,209 @@
+"""A site of a federated fit: its table, vault, ledger, checkpoint, budget file and log. It answers bytes with bytes.
+
+The server is an adversary: it may ask for anything. A site answers what its own plan holds, at its own plan's noise,
+once; the same request again gets the same bytes. All else is refused, and leaves a line in the site's log.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from .. import rng
+from ..budget import Budget
+from ..errors import MedsynthError, UsageError, did_you_mean
+from ..fitting.private_rows import coded, codes_of, vault_of
+from ..fitting.private_table import Notice, open_table
+from ..io.table import Table
+from ..privacy.accounting.ledger import Ledger
+from ..privacy.queries.noising import NoiseShare, Noising, Unnoised, WholeNoise, from_words
+from ..privacy.queries.query import RowQuery
+from ..privacy.queries.wire import Columns, read
+from ..privacy.release import Releases
+from ..transforms.table_codec import encode
+from .admission import check_query, first_query
+from .masks import SecretKey, masked
+from .messages import body_of, digest, packed, request
+from .rounds import Rounds
+from .study import FORMAT, Study
+
+
+class Refused(MedsynthError):
+    """What a site does not answer, and why: no word of it depends on a row."""
+
+
+class Site:
+    """One site's rows behind its own vault, for one study that whoever starts it has agreed to.
+
+    table: a CSV or Parquet file, of which the budget file lies beside; folder: where checkpoint and log go; key: the
+    site's secret key, for a secure sum. `resume` goes on with what a site that was killed has answered.
+    Raises TableError or SchemaError for a table that does not meet the study's schema, before anything is reserved;
+    UsageError where the study does not name the site, or the key is not that of the study.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        name: str,
+        table: Path | Table,
+        folder: Path,
+        *,
+        key: SecretKey | None = None,
+        encoding: str | None = None,
+        resume: bool = False,
+        notice: Notice = lambda text: None,
+    ) -> None:
+        self.study, self.name = study, name
+        self._key = check_key(study, name, key)
+        self._plan, self._columns = study.plan(), Columns.of(study.table_schema.core)
+        entropy = rng.system_entropy()
+        private = open_table(table, study.table_schema, None, notice, encoding)
+        core = study.table_schema.core
+        # In the study's order, whatever the table's is.
+        codes = coded(private.data, lambda data: encode(data, core), codes_of(core), folder)
+        stay, units = private.bounded_rows(entropy)
+        checkpoint, self._log = files_of(study, name, folder)
+        facts = {"study": study.digest, "site": name, "noise": entropy.source, **private.facts()}
+        self._rounds = Rounds(checkpoint, facts, resume=resume)
+        self._ledger = self._plan.ledger(entropy.source)
+        self._rounds.charge_again(self._ledger)
+        noising: dict[str, Noising] = {"none": WholeNoise(), "server": Unnoised()}
+        self._vault = vault_of(
+            codes, core.names, stay, Releases(self._ledger, entropy, self._rounds), units,
+            noising.get(study.trust) or NoiseShare(study.honest),
+        )  # fmt: skip
+        path = table if isinstance(table, Path) else Path(table.where)
+        self._budget, self._number = Budget.of(path), f"{self._rounds.seed:014x}"
+        self._reserved, self._lock = False, threading.Lock()
+
+    @property
+    def ledger(self) -> Ledger:
+        """What this site was charged."""
+        return self._ledger
+
+    @cached_property
+    def _first(self) -> tuple[str, bytes]:
+        return first_query(self.study, self._plan)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the study has ended here."""
+        return self._rounds.finished
+
+    def answer(self, message: bytes) -> bytes:
+        """The answer to a message, or a refusal with its reason. It never raises."""
+        with self._lock:
+            try:
+                return self._answered(message)
+            except MedsynthError as error:
+                why = str(error)
+            except Exception as error:  # whatever it is: its words might tell of a row
+                why = f"This site could not answer ({type(error).__name__})."
+            self._note(f"refused: {why}")
+            return packed({"format": FORMAT, "status": "refused", "why": why})
+
+    def _answered(self, message: bytes) -> bytes:
+        """Raises MedsynthError for what is refused."""
+        head, body = request(message)
+        if head["format"] != FORMAT or head["study"] != self.study.digest:
+            raise Refused("The message is of another study, or of another version of medsynth.")
+        if self._rounds.finished and head["kind"] != "finish":
+            raise Refused("The study has ended at this site.")
+        if not isinstance(head["run"], str) or self._rounds.run not in (None, head["run"]):
+            raise Refused("The message is of another run: this site has begun to answer one, and answers no other.")
+        answers: dict[str, Callable[[], bytes]] = {
+            "join": self._joined,
+            "finish": self._finished,
+            "measure": lambda: self._measured(head, body, digest(message)),
+        }
+        return answers[head["kind"]]()
+
+    def _joined(self) -> bytes:
+        self._note("joined")
+        return self._reply({"source": self._ledger.random_source})
+
+    def _reply(self, more: dict[str, Any], body: bytes = b"") -> bytes:
+        return packed({"format": FORMAT, "status": "answered", "site": self.name, **more}, body)
+
+    def _measured(self, head: dict[str, Any], body: bytes, key: str) -> bytes:
+        """The answer of a measurement, from the checkpoint where it was given before."""
+        number, label, among = head["number"], head["label"], head["among"]
+        stored = self._rounds.answers.get(number)
+        if stored is None:
+            query = self._checked(number, label, among, body)
+            if self._rounds.run is None:
+                self._rounds.bind(head["run"])  # on file, with the number that the budget file knows this fit by
+            if not self._reserved:
+                self._budget.reserve(self._plan, method=self.study.method, noise=True, number=self._number)
+                self._reserved = True
+            self._rounds.asked = number, key, query.sensitivity(self._vault.max_rows)
+            self._vault.release(label, query)
+            stored = self._rounds.answers[number]
+        elif stored.digest != key:
+            raise Refused(f"Measurement {number} was answered before, to another request.")
+        self._note(f"answered {number}: {label}")
+        if self.study.trust == "none":
+            return self._reply({}, body_of(stored.arrays))
+        words = from_words(stored.arrays)
+        if self._key is not None:
+            return self._reply({}, body_of(masked(words, self._key, self.study, self.name, among, key)))
+        return self._reply({}, body_of(words))
+
+    def _checked(self, number: int, label: str, among: list[str], body: bytes) -> RowQuery[Any]:
+        """The query, where it is one that the plan can mean. Raises MedsynthError for any other."""
+        if self._rounds.answers and number <= max(self._rounds.answers):
+            raise Refused("Measurements are numbered, and this number is past.")
+        if self.study.trust == "secure-sum":
+            known = len(set(among)) == len(among) >= self.study.minimum and set(among) <= set(self.study.sites)
+            if not known or self.name not in among:
+                raise Refused("The sites that are named are not enough of the study's, or this is none of them.")
+        elif among:
+            raise Refused("Sites are named for a secure sum alone.")
+        if self._ledger.times_measured(label) >= self._ledger.allowance.get(label, (None, 0))[1]:
+            raise Refused("The plan holds no measurement of this label, or no further one.")
+        query = read(body, self._columns)
+        check_query(self.study, self._plan, label, query, body, number=number, first=self._first)
+        return query
+
+    def _finished(self) -> bytes:
+        """End the study here: nothing is answered any more, and the budget file holds what was charged."""
+        if not self._rounds.finished:
+            if self._rounds.answers:
+                self._budget.reserve(self._plan, method=self.study.method, noise=True, number=self._number)
+                if self._ledger.complete:
+                    self._budget.settle(self._number, f"federated study {self.study.name}")
+                else:
+                    self._budget.end(self._number, self._ledger.composition())
+            self._rounds.finish()
+            self._note("the study has ended")
+        return self._reply({})
+
+    def _note(self, text: str) -> None:
+        """One line in the log."""
+        line = " ".join(text.split())
+        with self._log.open("a") as file:
+            file.write(f"{datetime.now(UTC).isoformat(timespec='seconds')} {line}\n")
+
+    def __repr__(self) -> str:
+        return f"Site({self.name!r} of study {self.study.name!r})"
+
+
+def files_of(study: Study, name: str, folder: Path) -> tuple[Path, Path]:
+    """The checkpoint and the log of a site."""
+    stem = f"{study.name}-{name}"
+    return folder / f"{stem}.medsynth-checkpoint", folder / f"{stem}.medsynth-log"
+
+
+def check_key(study: Study, name: str, key: SecretKey | None) -> SecretKey | None:
+    """The key that a site masks its sums with, None where it needs none. Raises UsageError for another than agreed."""
+    if name not in study.sites:
+        raise UsageError(f"The study {study.name!r} has no site {name!r}.{did_you_mean(name, study.sites)}")
+    if study.trust != "secure-sum":
+        return None
+    if key is None or key.public != study.sites[name]:
+        raise UsageError("A secure sum needs the site's own secret key, of which the study names the public one.")
+    return key

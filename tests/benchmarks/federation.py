@@ -1,0 +1,134 @@
+"""Figures of fits over sites: pooled, each trust, one site alone; mean AuROC, two-way similarity, bytes, seconds.
+
+python federation.py --data FOLDER [--runs 5] [--epsilon 3.7] [--sites 3] [--split same|classes|sizes] [--output CSV]
+
+FOLDER/thyroid holds the ann-thyroid files. Sites are parts of its training rows, in this process: `same` at random;
+`classes`: the rarest class at the first site alone; `sizes`: sites of growing size, the last ten times the first.
+One line a run is added to the CSV, so that a run that was stopped goes on; medians and ranges are printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import panel_data
+from panel_bins import coded, grids
+from panel_figures import LEARNED, groups, similarity
+from threadpoolctl import threadpool_limits
+
+import medsynth
+from medsynth.federated.masks import write_key
+from medsynth.federated.server import federated_fit
+from medsynth.federated.site import Site
+from medsynth.federated.study import study_of
+from medsynth.federated.transport import InProcess
+from medsynth.report.data import protocol
+
+FIELDS = ("trust", "sites", "split", "epsilon", "method", "run", "mean", "two_way", "megabytes", "seconds")
+ALONE, POOLED = "one site alone", "pooled"
+
+
+def parts(train: pd.DataFrame, target: str, sites: int, split: str) -> list[pd.DataFrame]:
+    """The training rows of each site, always the same."""
+    rng = np.random.default_rng(0)
+    order = rng.permutation(len(train))
+    if split == "sizes":
+        sizes = np.geomspace(1, 10, sites)
+        cuts = np.cumsum(sizes / sizes.sum() * len(train)).astype(int)[:-1]
+        return [train.iloc[np.sort(rows)].reset_index(drop=True) for rows in np.split(order, cuts)]
+    place = np.empty(len(train), int)
+    place[order] = np.arange(len(train)) % sites
+    if split == "classes":
+        place[(train[target] == train[target].value_counts().index[-1]).to_numpy()] = 0
+    return [train[place == k].reset_index(drop=True) for k in range(sites)]
+
+
+def federated(trust: str, frames: list[pd.DataFrame], schema: Any, rows: int, epsilon: float, method: str) -> Any:
+    """A model of all sites' rows, and the bytes of all messages."""
+    with tempfile.TemporaryDirectory() as place:
+        folder, keys, sites = Path(place), {}, {}
+        for k in range(len(frames)):
+            keys[f"site-{k}"] = write_key(folder / f"key-{k}")
+        content = {
+            "name": "figures", "schema": schema.to_dict(), "epsilon": epsilon, "rows": rows, "trust": trust,
+            "method": method, "sites": {name: key.public for name, key in keys.items()},
+        }  # fmt: skip
+        study = study_of(content)
+        for (name, key), frame in zip(keys.items(), frames, strict=True):
+            (folder / name).mkdir()
+            frame.to_csv(folder / name / "t.csv", index=False)
+            sites[name] = Site(study, name, folder / name / "t.csv", folder / name, key=key)
+        transport = InProcess({name: site.answer for name, site in sites.items()})
+        model, end = federated_fit(study, transport, folder / "checkpoint")
+        end()
+    return model, transport.sent + transport.received
+
+
+def fitted(arm: str, frames: list[pd.DataFrame], schema: Any, rows: int, epsilon: float, method: str) -> Any:
+    """A model by one of the arms, and the bytes of its messages."""
+    if arm in (ALONE, POOLED):
+        own = frames[-1] if arm == ALONE else pd.concat(frames, ignore_index=True)
+        return medsynth.fit(own, epsilon=epsilon, schema=schema, rows=len(own), method=method), 0
+    return federated(arm, frames, schema, rows, epsilon, method)
+
+
+def figures(
+    drawn: pd.DataFrame, train: pd.DataFrame, test: pd.DataFrame, schema: Any, target: str
+) -> tuple[float, float]:
+    """Mean AuROC and two-way similarity, as the panel computes them."""
+    one, other = (coded(frame, grids(schema)).to_numpy(np.int64) for frame in (train, drawn))
+    with threadpool_limits(1):
+        score: Any = protocol.score(drawn[:LEARNED].reset_index(drop=True), test, target)
+    return float(score["mean"]), similarity(one, other, groups(one.shape[1], 2))
+
+
+def main() -> None:
+    """Run what is missing in the CSV, and print medians."""
+    given = argparse.ArgumentParser()
+    given.add_argument("--data", default=os.environ.get("MEDSYNTH_DATA"))
+    given.add_argument("--runs", type=int, default=5)
+    given.add_argument("--epsilon", type=float, default=3.7)
+    given.add_argument("--sites", type=int, default=3)
+    given.add_argument("--split", choices=["same", "classes", "sizes"], default="same")
+    given.add_argument("--method", default="warm-dp-cgan")
+    given.add_argument("--arms", nargs="+", default=[POOLED, "server", "secure-sum", "none", ALONE])
+    given.add_argument("--output", type=Path, default=Path("federation.csv"))
+    asked = given.parse_args()
+    train, test, schema, target = panel_data.load("thyroid", asked.data)
+    frames = parts(train, target, asked.sites, asked.split)
+    if not asked.output.exists():
+        asked.output.write_text(",".join(FIELDS) + "\n")
+    case = {"sites": str(asked.sites), "split": asked.split, "epsilon": str(asked.epsilon), "method": asked.method}
+    for run in range(asked.runs):
+        for arm in asked.arms:
+            key = {"trust": arm, **case, "run": str(run)}
+            with asked.output.open(newline="") as file:
+                if any(all(row[name] == value for name, value in key.items()) for row in csv.DictReader(file)):
+                    continue
+            started = time.perf_counter()
+            model, size = fitted(arm, frames, schema, len(train), asked.epsilon, asked.method)
+            seconds = time.perf_counter() - started
+            mean, two_way = figures(medsynth.sample(model, len(train)), train, test, schema, target)
+            line = [*key.values(), round(mean, 4), round(two_way, 4), round(size / 1e6, 2), round(seconds, 1)]
+            with asked.output.open("a", newline="") as file:
+                csv.writer(file).writerow(line)
+    table = pd.read_csv(asked.output, dtype=dict.fromkeys(case, str))
+    for name, value in case.items():
+        table = table[table[name] == value]
+    for arm, own in table.groupby("trust", sort=False):
+        numbers = {name: own[name] for name in ("mean", "two_way", "megabytes", "seconds")}
+        shown = {name: [float(x) for x in (c.median(), c.min(), c.max())] for name, c in numbers.items()}
+        print(json.dumps({"arm": arm, **case, "runs": len(own), **shown}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""A server, or another site, that does what it should not is refused: a line in the site's log, and no charge."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from three_sites import Federation
+
+from medsynth.budget import Budget
+from medsynth.errors import MedsynthError, UsageError
+from medsynth.federated.admission import first_query
+from medsynth.federated.messages import arrays_of, packed, unpacked
+from medsynth.federated.site import Site
+from medsynth.federated.study import study_of
+from medsynth.privacy.queries.cells import ALL_CODES, EveryCode
+from medsynth.privacy.queries.tables import Distances, Marginals
+from medsynth.privacy.queries.wire import Columns, write
+
+Make = Callable[..., Federation]
+
+
+class Adversary:
+    """Whoever can send a site any bytes. `asked` is what a server of the study asks first."""
+
+    def __init__(self, made: Federation, site: str = "north") -> None:
+        self.made, self.site, self.name = made, made.sites[site], site
+        self.columns = Columns.of(made.study.table_schema.core)
+        self.label, self.body = first_query(made.study, made.study.plan())
+
+    def head(self, **changed: Any) -> dict[str, Any]:
+        among = list(self.made.study.sites) if self.made.study.trust == "secure-sum" else []
+        head = {"format": 1, "study": self.made.study.digest, "run": "1", "kind": "measure", "number": 0}
+        return {**head, "label": self.label, "among": among, **changed}
+
+    def ask(self, body: bytes | None = None, **changed: Any) -> tuple[dict[str, Any], bytes]:
+        return unpacked(self.site.answer(packed(self.head(**changed), self.body if body is None else body)))
+
+    def refused(self, body: bytes | None = None, **changed: Any) -> str:
+        """Why such a request is refused. Nothing is charged, and the log has a line more."""
+        before, lines = self.site.ledger.entries, self._lines()
+        head, content = self.ask(body, **changed)
+        assert head["status"] == "refused" and content == b"" and self.site.ledger.entries == before
+        new = self.made.log(self.name)[lines:]
+        assert len(new) == 1 and "refused" in new[0]
+        return str(head["why"])
+
+    def _lines(self) -> int:
+        try:
+            return len(self.made.log(self.name))
+        except FileNotFoundError:
+            return 0
+
+
+def tables(name: str, cells: int) -> Any:
+    return {"x": [(name, EveryCode(cells))]}
+
+
+def test_the_same_request_gets_the_same_bytes_and_is_charged_once(federation: Make) -> None:
+    server = Adversary(federation().start())
+    first = server.site.answer(packed(server.head(), server.body))
+    assert unpacked(first)[0]["status"] == "answered"
+    assert server.site.answer(packed(server.head(), server.body)) == first
+    assert server.site.ledger.times_measured(server.label) == 1
+
+
+def test_a_second_answer_of_one_measurement_is_refused(federation: Make) -> None:
+    """Under the same number another query, and under the next number the same label again."""
+    server = Adversary(federation().start())
+    server.ask()
+    assert "to another request" in server.refused(write(Marginals(tables("age", 121)), server.columns))
+    assert "no further one" in server.refused(number=1)
+    assert "no further one" in server.refused(number=1, label="two-way marginals")
+    later = next(label for label in server.made.study.plan().events if label != server.label)
+    good = write(Marginals(tables("y", 3)), server.columns)
+    assert server.ask(good, number=5, label=later)[0]["status"] == "answered"
+    assert "past" in server.refused(good, number=3, label=later)
+
+
+def test_other_queries_and_other_cells_are_refused(federation: Make) -> None:
+    server = Adversary(federation().start())
+    cells = write(Marginals(tables("age", 121)), server.columns)
+    assert "follows from the study" in server.refused(cells)
+    assert "follows from the study" in server.refused(cells, number=1)  # not by another number either
+    gap = write(Distances(tables("y", 3), {"x": np.zeros(3)}), server.columns)
+    assert "another kind" in server.refused(gap)
+    assert "another kind" in server.refused(gap, label="class-by-bin marginals", number=1)
+    assert "no query" in server.refused(b"\x00" * 64)
+    assert "no query" in server.refused(
+        write(Marginals(tables("y", 2)), server.columns), number=1, label=_other(server)
+    )
+    assert "no query" in server.refused(
+        write(Marginals({"x": [("nobody", ALL_CODES)]}), server.columns), number=1, label=_other(server)
+    )
+
+
+def _other(server: Adversary) -> str:
+    return next(label for label in server.made.study.plan().events if label != server.label)
+
+
+def test_no_message_can_lower_the_noise(federation: Make) -> None:
+    """The noise is no part of a message: one that names any is refused. What comes has the site's own plan's noise."""
+    server = Adversary(federation().start())
+    for more in ({"multiplier": 0.01}, {"epsilon": 100.0}, {"honest": 50}, {"trust": "server"}):
+        assert "more than" in server.refused(**more)
+    server.ask()
+    (entry,) = server.site.ledger.entries
+    assert entry.event == server.made.study.plan().events[server.label][0]
+
+
+def test_another_study_run_or_version_is_refused(federation: Make) -> None:
+    made = federation().start()
+    server = Adversary(made)
+    louder = study_of({**made.content, "epsilon": 30.0})
+    assert louder.digest != made.study.digest
+    assert "another study" in server.refused(study=louder.digest)
+    assert "another study" in server.refused(format=2)
+    server.ask()
+    assert "another run" in server.refused(run="2", number=1)
+    assert "no known kind" in server.refused(kind="rows")
+    assert "no message" in str(unpacked(server.site.answer(b"hello"))[0]["why"])
+    for wrong in ({"number": "0"}, {"number": True}, {"label": None}, {"among": "north"}, {"among": [1]}):
+        server.refused(**wrong)
+
+
+@pytest.mark.parametrize("trust", ["none", "secure-sum", "server"])
+def test_nothing_is_answered_after_the_study_has_ended(federation: Make, trust: str) -> None:
+    """Whoever ends it, and after a restart too; what was charged is on file, and no sum is left in the checkpoint."""
+    made = federation(trust=trust).start()
+    server = Adversary(made)
+    server.ask()
+    end = {"format": 1, "study": made.study.digest, "run": "1", "kind": "finish"}
+    for _ in range(2):
+        assert unpacked(server.site.answer(packed(end)))[0]["status"] == "answered"
+    assert "has ended" in server.refused() and "has ended" in server.refused(number=1)
+    (fit,) = Budget.of(made.folder / "north" / "t.csv").spent().fits
+    assert fit.ended and len(fit.events) == 1
+    made.start("north", resume=True)
+    again = Adversary(made)
+    assert again.site.finished and "has ended" in again.refused()
+
+
+def test_a_secure_sum_is_of_one_set_of_sites(federation: Make) -> None:
+    """Two sums over sets that differ in one site would give that site's share away."""
+    server = Adversary(federation(trust="secure-sum", minimum=2).start())
+    server.ask(among=["east", "north", "west"])
+    assert "to another request" in server.refused(among=["east", "north"])
+    fresh = Adversary(server.made, "east")
+    for among in (["east"], [], ["north", "west"], ["east", "nobody"], ["east", "east"]):
+        assert "not enough" in fresh.refused(among=among)
+
+
+@pytest.mark.parametrize("differ", ["sets", "runs", "not at all"])
+def test_requests_that_differ_between_sites_do_not_open(federation: Make, differ: str) -> None:
+    """A server that asks each site otherwise gets numbers without meaning: pads cancel for one request alone."""
+    made = federation(trust="secure-sum", minimum=2).start()
+    pair = ["east", "north"]
+    other: dict[str, dict[str, Any]] = {
+        "sets": {"among": [*pair, "west"]},
+        "runs": {"among": pair, "run": "2"},
+        "not at all": {"among": pair},
+    }
+    asked: dict[str, dict[str, Any]] = {"east": {"among": pair}, "north": other[differ]}
+    answers = [arrays_of(Adversary(made, name).ask(**changed)[1]) for name, changed in asked.items()]
+    steps = [(one + more).view(np.int64) for one, more in zip(*answers, strict=True)]
+    assert (max(np.abs(part).max() for part in steps) > 1 << 55) == (differ != "not at all")
+
+
+def test_a_site_of_another_key_or_name_does_not_start(federation: Make) -> None:
+    made = federation(trust="secure-sum")
+    at = made.folder / "north"
+    for name, key in (("north", None), ("north", made.keys["east"]), ("nord", made.keys["north"])):
+        with pytest.raises(UsageError):
+            Site(made.study, name, at / "t.csv", at, key=key)
+
+
+def test_a_refusal_ends_the_fit_in_one_message(federation: Make) -> None:
+    """A site that agreed to another study refuses, and the server says which."""
+    made = federation()
+    made.start("east", "west")
+    made.start("north", study=study_of({**made.content, "rows": 301}))
+    with pytest.raises(MedsynthError, match="north refused: The message is of another study"):
+        made.fit()
+
+
+def test_an_error_over_private_rows_says_nothing_of_them(federation: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    from medsynth.privacy.queries import tables as module
+
+    made = federation().start()
+    server = Adversary(made)
+
+    def fail(axes: Any, rows: Any) -> Any:
+        raise ValueError(f"private {len(rows.codes)}")
+
+    monkeypatch.setattr(module, "counts", fail)
+    why = json.dumps(server.ask()[0])
+    assert "refused" in why and "private" not in why and "100" not in why
+
+
+def test_a_restart_does_not_give_the_plan_once_more(federation: Make) -> None:
+    made = federation().start()
+    server = Adversary(made)
+    server.ask()
+    made.start("north", resume=True)
+    again = Adversary(made)
+    assert again.site.ledger.times_measured(again.label) == 1
+    assert "no further one" in again.refused(number=1)

@@ -1,0 +1,92 @@
+"""Nightly: a provisioned FLARE deployment, kits with certificates, processes of this machine, a secure sum."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from three_sites import SITES, Federation, table
+
+import medsynth
+
+pytest.importorskip("nvflare", reason="NVIDIA FLARE is not installed: pip install -e '.[federated]'")
+PROJECT = """\
+api_version: 3
+name: trial
+participants:
+  - {{name: localhost, type: server, org: hospitals, fed_learn_port: {port}}}
+  - {{name: east, type: client, org: hospitals}}
+  - {{name: north, type: client, org: hospitals}}
+  - {{name: west, type: client, org: hospitals}}
+  - {{name: lead@hospitals.org, type: admin, org: hospitals, role: project_admin}}
+builders:
+  - {{path: nvflare.lighter.impl.workspace.WorkspaceBuilder, args: {{template_file: [master_template.yml]}}}}
+  - {{path: nvflare.lighter.impl.static_file.StaticFileBuilder, args: {{config_folder: config}}}}
+  - {{path: nvflare.lighter.impl.cert.CertBuilder}}
+  - {{path: nvflare.lighter.impl.signature.SignatureBuilder}}
+"""
+BIN = Path(sys.executable).parent
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("localhost", 0))
+        return int(one.getsockname()[1])
+
+
+@pytest.fixture
+def processes() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Processes, each with a group of its own, that are ended with the test."""
+    started: list[subprocess.Popen[bytes]] = []
+    yield started
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.mark.nightly
+def test_a_provisioned_deployment(tmp_path: Path, processes: list[subprocess.Popen[bytes]]) -> None:
+    """As docs/how-to/federation.md says, by the same commands."""
+    made = Federation(tmp_path, {name: table(100, k) for k, name in enumerate(SITES)}, trust="secure-sum")
+    (tmp_path / "study.yaml").write_text(json.dumps(made.content))
+    (tmp_path / "project.yml").write_text(PROJECT.format(port=free_port()))
+    (tmp_path / "s").mkdir()
+    environment = {**os.environ, "MEDSYNTH_SOCKETS": str(tmp_path / "s"), "PATH": f"{BIN}:{os.environ['PATH']}"}
+
+    def run(*words: str) -> None:
+        done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=400)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def start(folder: Path, *words: str) -> None:
+        with (tmp_path / f"log-{len(processes)}").open("w") as log:
+            processes.append(
+                subprocess.Popen(
+                    words, cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                )
+            )
+
+    run("nvflare", "provision", "-p", "project.yml", "-w", "kits")
+    kits = tmp_path / "kits" / "trial" / "prod_00"
+    for name in ("localhost", *SITES):
+        run("medsynth", "federate", "allow", str(kits / name))
+    for name in SITES:
+        words = ["--name", name, "--accept", made.study.digest, "--key", "key", "--sockets", str(tmp_path / "s")]
+        start(tmp_path / name, "medsynth", "federate", "site", "../study.yaml", "t.csv", *words)
+    for name in ("localhost", *SITES):
+        start(tmp_path, "bash", str(kits / name / "startup" / "sub_start.sh"))
+    until = time.monotonic() + 120
+    log = kits / "localhost" / "log.txt"
+    while not (log.exists() and log.read_text().count("joined. Sent token") == 3) and time.monotonic() < until:
+        time.sleep(1)
+    kit = str(kits / "lead@hospitals.org")
+    run("medsynth", "federate", "fit", "study.yaml", "--kit", kit, "--user", "lead@hospitals.org", "--sockets", "s")
+    assert medsynth.load(tmp_path / "trial.medsynth").claims
+    for process in processes[:3]:
+        assert process.wait(60) == 0

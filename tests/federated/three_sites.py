@@ -1,0 +1,71 @@
+"""A federation in one process: sites with tables of their own, and a server that reaches them by function calls."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from medsynth.artifact import Model
+from medsynth.federated.masks import SecretKey, write_key
+from medsynth.federated.server import federated_fit
+from medsynth.federated.site import Site
+from medsynth.federated.study import Study, study_of
+from medsynth.federated.transport import InProcess
+
+SCHEMA: dict[str, Any] = {
+    "name": "t",
+    "target": "y",
+    "columns": {
+        "age": {"kind": "count", "bounds": [0, 120]},
+        "dose": {"kind": "continuous", "bounds": [0, 100], "decimals": 1},
+        "sick": {"kind": "binary", "levels": ["no", "yes"]},
+        "y": {"kind": "categorical", "levels": ["a", "b", "c"]},
+    },
+}
+SITES = ("east", "north", "west")
+
+
+def table(rows: int, seed: int, classes: str = "abc") -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    y = rng.choice(list(classes), rows)
+    age = rng.integers(0, 60, rows) + 50 * (y == "a")
+    return pd.DataFrame(
+        {"age": age, "dose": rng.integers(0, 1000, rows) / 10, "sick": np.where(age > 60, "yes", "no"), "y": y}
+    )
+
+
+class Federation:
+    """Three sites below a folder, the study that they agreed to, and whatever a test does to either."""
+
+    def __init__(self, folder: Path, tables: dict[str, pd.DataFrame], **study: Any) -> None:
+        self.folder, self.tables = folder, tables
+        self.keys: dict[str, SecretKey] = {}
+        for name, frame in tables.items():
+            (folder / name).mkdir()
+            frame.to_csv(folder / name / "t.csv", index=False)
+            self.keys[name] = write_key(folder / name / "key")
+        content = {"name": "trial", "schema": SCHEMA, "epsilon": 3.7, "rows": 300, "method": "independent"}
+        sites = {name: self.keys[name].public for name in tables}
+        self.content: dict[str, Any] = {**content, "sites": sites, **study}
+        self.study: Study = study_of(self.content)
+        self.sites: dict[str, Site] = {}
+        self.transport = InProcess({})
+
+    def start(self, *names: str, resume: bool = False, study: Study | None = None) -> "Federation":
+        """Start these sites, or all, as their own processes would."""
+        for name in names or tuple(self.tables):
+            at = self.folder / name
+            site = Site(study or self.study, name, at / "t.csv", at, key=self.keys[name], resume=resume)
+            self.sites[name] = site
+            self.transport.sites[name] = site.answer
+        return self
+
+    def fit(self, **options: Any) -> Model:
+        """A fit to its end, the sites told."""
+        model, end = federated_fit(self.study, self.transport, self.folder / "checkpoint", **options)
+        end()
+        return model
+
+    def log(self, name: str) -> list[str]:
+        return (self.folder / name / f"trial-{name}.medsynth-log").read_text().splitlines()
