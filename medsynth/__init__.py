@@ -1,8 +1,10 @@
 """Synthetic patient tables with an end-to-end accounted differential-privacy guarantee.
 
 >>> import medsynth
->>> sorted(medsynth.__all__)
-['MedsynthError', 'MedsynthWarning', 'Model', 'Schema', 'Synthesizer', 'fit', 'load', 'plan', 'sample', 'verify']
+>>> sorted(medsynth.__all__)[:5]
+['MedsynthError', 'MedsynthWarning', 'Model', 'Schema', 'Synthesizer']
+>>> sorted(medsynth.__all__)[5:]
+['combine', 'fit', 'load', 'plan', 'sample', 'verify']
 
 From a table to synthetic rows (here a simulated clinic; `fit` also takes the path of a CSV file):
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from .artifact import Model, load, verify
+    from .combining import combine
     from .errors import MedsynthError, MedsynthWarning
     from .fitting import fit, plan
     from .report.document import Report
@@ -45,6 +48,7 @@ __all__ = [
     "Model",
     "Schema",
     "Synthesizer",
+    "combine",
     "fit",
     "load",
     "plan",
@@ -57,6 +61,7 @@ _HOMES = {
     "Model": "artifact",
     "Schema": "schema",
     "Synthesizer": "synthesizer",
+    "combine": "combining",
     "fit": "fitting",
     "load": "artifact",
     "plan": "fitting",

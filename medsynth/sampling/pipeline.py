@@ -22,8 +22,10 @@ from ..transforms.table_codec import csv_cells, decode
 from .balance import balanced, halvings
 from .patients import ROWS_PER_PATIENT, assign_patients, fresh_columns
 from .rejection import Codes, Sampler, rejection_sample, sample_again
+from .replicates import replicates as replicates_of
 
 RANGE_ROUNDS = 2_000  # of drawing anew the rows that lie between the ranges of a condition
+REPLICATE = "replicate"  # the column that numbers replicates, from 1 on
 CHUNK_ROWS = 100_000  # rows in memory at once while a file is written
 
 
@@ -34,8 +36,11 @@ def sample_codes(
     where: Where = (),
     balance: bool = False,
     first: int = 0,
+    halved: bool = True,
 ) -> Codes:
     """`n` synthetic rows as codes, (n, columns); `first` rows were sampled before, whose keys are not used again.
+
+    `halved`: whether more are drawn, and halved so that their tables stay those of all; replicates do without.
 
     Raises UsageError unless n is positive and `where` can be met, ArtifactError for a broken model.
     """
@@ -46,10 +51,9 @@ def sample_codes(
     sampler = _method_sampler(model, *_conditions(model, where, balance))
     fresh = fresh_columns(schema, first, count)
     with _broken_model():
-        times = 2 ** halvings(count, len(schema.columns))
-        codes = balanced(
-            rejection_sample(sampler, schema, times * count, seed), schema, count, numpy_stream(seed, "balance")
-        )
+        times = 2 ** halvings(count, len(schema.columns)) if halved else 1
+        codes = rejection_sample(sampler, schema, times * count, seed)
+        codes = balanced(codes, schema, count, numpy_stream(seed, "balance")) if halved else codes
         for name, keys in fresh.items():
             codes[:, schema.names.index(name)] = keys  # after all rejection: no key comes twice
         if schema.unit is not None:
@@ -126,6 +130,7 @@ def sample(
     seed: int | None = None,
     where: Where = (),
     balance: bool = False,
+    replicates: int | None = None,
 ) -> pd.DataFrame:
     """`n` synthetic rows (by default as many as the model's public row count), in the original's columns.
 
@@ -133,10 +138,34 @@ def sample(
 
     `seed` repeats the sample. `where`: a condition such as "sex=F", "age=40..60", "age=60.." or "sex=F,M", a list of
     them, or a mapping such as {"sex": ["F", "M"], "age": (60, None)}; `balance`: as many rows a class.
+    `replicates`: so many plausible models, by the released measurements alone, draw `n` rows each, below one another,
+    with the number of the replicate, from 1 on, in a first column `replicate`; `medsynth.combine` makes one interval of
+    their estimates.
     Raises UsageError unless n is positive and the conditions can be met, ArtifactError for a broken model.
     """
     model = model if isinstance(model, Model) else load(model)
+    if replicates is not None:
+        return pd.concat(replicated_frames(model, n, seed, where, balance, replicates), ignore_index=True)
     return decode(sample_codes(model, n, seed, where, balance), model.schema)
+
+
+def replicated_frames(
+    model: Model, n: int | None, seed: int | None, where: Where, balance: bool, count: int
+) -> Iterator[pd.DataFrame]:
+    """The rows of each of `count` replicates, `n` each, with the replicate's number in a first column."""
+    _check_name(model)
+    for k, one in enumerate(replicates_of(model, count, seed), 1):
+        own = None if seed is None else stream_seed(seed, f"replicate {k}")
+        for codes in _chunks(one, n, own, where, balance, halved=False):
+            frame = decode(codes, one.schema)
+            frame.insert(0, REPLICATE, k)
+            yield frame
+
+
+def _check_name(model: Model) -> None:
+    """Raises UsageError where a column of the table has the name of that of replicates."""
+    if REPLICATE in model.schema.names:
+        raise UsageError(f"The table has a column {REPLICATE!r}, as its replicates would. Rename it, and fit again.")
 
 
 def sample_csv(
@@ -161,8 +190,10 @@ def frames(
     return (decode(codes, model.schema) for codes in _chunks(model, n, seed, where, balance))
 
 
-def _chunks(model: Model, n: int | None, seed: int | None, where: Where, balance: bool) -> Iterator[Codes]:
+def _chunks(
+    model: Model, n: int | None, seed: int | None, where: Where, balance: bool, *, halved: bool = True
+) -> Iterator[Codes]:
     count = model.rows if n is None else n
     for start in range(0, max(count, 1), CHUNK_ROWS):
         own = seed if start == 0 or seed is None else stream_seed(seed, f"rows from {start}")
-        yield sample_codes(model, min(CHUNK_ROWS, count - start), own, where, balance, start)
+        yield sample_codes(model, min(CHUNK_ROWS, count - start), own, where, balance, start, halved)

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from ....privacy.networks import Mlp
 from ....privacy.queries.gradients import minus_output
+from ....privacy.queries.measurements import Measurements
 from ....privacy.queries.rows import CellMap, Features
-from ....privacy.vault import Vault
 from ..generator import Generator
 from ..shrinkage import shrunk
 
@@ -70,7 +70,7 @@ class FeatureSums:
             return np.asarray(rows[:, None] * self.critic.expectation(part).of(part.by_bin()).double().cpu().numpy())
 
 
-def measure_features(critic: LinearCritic, vault: Vault, label: str, noise: float) -> FeatureSums:
+def measure_features(critic: LinearCritic, vault: Measurements, label: str, noise: float) -> FeatureSums:
     """Measure the gradient sum of a linear critic on real rows: minus it is the sum of their features."""
     classes = critic.given[1].cells
     linear = Mlp([classes * critic.width, 1], bias=False)
