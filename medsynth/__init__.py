@@ -28,6 +28,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pandas import DataFrame
@@ -88,6 +89,13 @@ def report_on(model: Model, real: DataFrame | Path | str, output: Path | str | N
     if output is not None:
         save(made, Path(output), force=force)
     return made
+
+
+def replicates_of(model: Model, count: int, seed: int | None) -> Iterator[Model]:
+    """What `Model.replicates` does: models are fitted again a floor above the model."""
+    from .sampling.replicates import replicates
+
+    return replicates(model, count, seed)
 
 
 def __getattr__(name: str) -> object:

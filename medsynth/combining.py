@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
@@ -27,6 +28,7 @@ import numpy as np
 from .errors import UsageError
 
 Rule = Literal["between", "fully", "raab"]
+COLUMNS = ("term", "replicate", "estimate")  # of a file of results
 RULES: tuple[Rule, ...] = get_args(Rule)
 
 
@@ -89,9 +91,9 @@ def _check(q: np.ndarray, u: np.ndarray | None, rule: str, level: float, rows_ra
     if q.ndim != 1 or len(q) < 2:
         raise UsageError("To combine takes the estimates of two replicates or more.")
     if u is None and rule != "between":
-        raise UsageError(f"The rule {rule} needs `variances`, the squared standard errors of the estimates.")
+        raise UsageError(f"The rule {rule} needs variances, the squared standard errors of the estimates.")
     if u is not None and u.shape != q.shape:
-        raise UsageError("There must be as many `variances` as `estimates`.")
+        raise UsageError("There must be as many variances as estimates.")
     if not np.isfinite(q).all() or (u is not None and not (np.isfinite(u).all() and (u >= 0).all())):
         raise UsageError("Estimates must be finite, and variances finite and not negative.")
     if not 0 < level < 1 or not 0 < rows_ratio < math.inf:
@@ -113,3 +115,36 @@ def _interval(
         estimate=estimate, std_error=std_error, low=estimate - half, high=estimate + half, p_value=p_value,
         degrees=degrees, replicates=count, rule=rule, level=level, cured=cured,
     )  # fmt: skip
+
+
+def combine_file(
+    path: Path, *, rule: str = "between", level: float = 0.95, rows_ratio: float = 1.0
+) -> dict[str, Combined]:
+    """The combined estimate of each term in a CSV file: its columns are term, replicate, estimate, perhaps std_error.
+
+    Raises UsageError for a file that is none, that lacks a column, where a replicate has a term twice, and as
+    `combine` does.
+    """
+    import pandas as pd
+
+    try:
+        table = pd.read_csv(path, dtype={"term": str})
+        numbers = table.assign(**{n: pd.to_numeric(table[n]) for n in ("estimate", "std_error") if n in table})
+    except (OSError, ValueError):
+        raise UsageError(f"{path} is no CSV file of numbers. Write term, replicate, estimate and std_error.") from None
+    if missing := [name for name in COLUMNS if name not in numbers]:
+        raise UsageError(
+            f"{path} lacks the column {missing[0]!r}. It takes {', '.join(COLUMNS)} and perhaps std_error."
+        )
+    if numbers.duplicated(["term", "replicate"]).any():
+        raise UsageError(f"{path}: a term stands twice in one replicate.")
+    found = {}
+    for term, group in numbers.groupby("term", sort=False):
+        variances = (group["std_error"] ** 2).tolist() if "std_error" in group else None
+        try:
+            found[str(term)] = combine(
+                group["estimate"].tolist(), variances, rule=rule, level=level, rows_ratio=rows_ratio  # type: ignore[arg-type]
+            )  # fmt: skip
+        except UsageError as error:
+            raise UsageError(f"{path}, term {str(term)[:40]!r}: {error}") from None
+    return found

@@ -145,21 +145,8 @@ def sample(
     """
     model = model if isinstance(model, Model) else load(model)
     if replicates is not None:
-        return pd.concat(replicated_frames(model, n, seed, where, balance, replicates), ignore_index=True)
+        return pd.concat(frames(model, n, seed, where, balance, replicates), ignore_index=True)
     return decode(sample_codes(model, n, seed, where, balance), model.schema)
-
-
-def replicated_frames(
-    model: Model, n: int | None, seed: int | None, where: Where, balance: bool, count: int
-) -> Iterator[pd.DataFrame]:
-    """The rows of each of `count` replicates, `n` each, with the replicate's number in a first column."""
-    _check_name(model)
-    for k, one in enumerate(replicates_of(model, count, seed), 1):
-        own = None if seed is None else stream_seed(seed, f"replicate {k}")
-        for codes in _chunks(one, n, own, where, balance, halved=False):
-            frame = decode(codes, one.schema)
-            frame.insert(0, REPLICATE, k)
-            yield frame
 
 
 def _check_name(model: Model) -> None:
@@ -176,18 +163,41 @@ def sample_csv(
 
 
 def csv_chunks(
-    model: Model, n: int | None = None, seed: int | None = None, where: Where = (), balance: bool = False
-) -> Iterator[str]:
-    """That text in chunks, so that any number of rows is sampled in constant memory."""
-    for k, codes in enumerate(_chunks(model, n, seed, where, balance)):
-        yield csv_text(csv_cells(codes, model.schema), header=k == 0)
+    model: Model, n: int | None = None, seed: int | None = None, where: Where = (), balance: bool = False,
+    replicates: int | None = None,
+) -> Iterator[str]:  # fmt: skip
+    """That text in chunks, so that any number of rows is sampled in constant memory; or that of `replicates`."""
+    for k, (number, codes) in enumerate(_numbered(model, n, seed, where, balance, replicates)):
+        yield csv_text(_beside(csv_cells(codes, model.schema), number and str(number)), header=k == 0)
 
 
 def frames(
-    model: Model, n: int | None = None, seed: int | None = None, where: Where = (), balance: bool = False
-) -> Iterator[pd.DataFrame]:
+    model: Model, n: int | None = None, seed: int | None = None, where: Where = (), balance: bool = False,
+    replicates: int | None = None,
+) -> Iterator[pd.DataFrame]:  # fmt: skip
     """The same rows as frames, chunk by chunk."""
-    return (decode(codes, model.schema) for codes in _chunks(model, n, seed, where, balance))
+    for number, codes in _numbered(model, n, seed, where, balance, replicates):
+        yield _beside(decode(codes, model.schema), number)
+
+
+def _beside(frame: pd.DataFrame, number: int | str | None) -> pd.DataFrame:
+    """Rows with the number of their replicate in a first column; without one, as they are."""
+    if number is not None:
+        frame.insert(0, REPLICATE, number)
+    return frame
+
+
+def _numbered(
+    model: Model, n: int | None, seed: int | None, where: Where, balance: bool, replicates: int | None
+) -> Iterator[tuple[int | None, Codes]]:
+    """Rows in chunks, with the number of the replicate that they are of, from 1 on, or None for the model's own."""
+    if replicates is None:
+        yield from ((None, codes) for codes in _chunks(model, n, seed, where, balance))
+        return
+    _check_name(model)
+    for number, one in enumerate(replicates_of(model, replicates, seed), 1):
+        own = None if seed is None else stream_seed(seed, f"replicate {number}")
+        yield from ((number, codes) for codes in _chunks(one, n, own, where, balance, halved=False))
 
 
 def _chunks(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from ..artifact import Model
 from ..errors import UsageError
@@ -28,9 +32,24 @@ def why_not(model: Model) -> str | None:
     if not any(name.startswith(RELEASED) for name in model.tensors):
         return (
             "This model holds no measurements, so it cannot be replicated: an earlier version wrote it, or its table "
-            "is so wide that matrices were measured. Fit again, or with `critic_share=0` in `settings`."
+            "is so wide that matrices were measured. Fit again, or with critic_share=0 in `settings`."
         )
     return None
+
+
+def released(model: Model) -> list[dict[str, Any]]:
+    """The measurements that a model file holds: the label of each, how many numbers, and from which standard deviation
+    of their noise to which.
+    """
+    found = []
+    for key in sorted(key for key in model.tensors if key.startswith(RELEASED) and key.endswith(".head")):
+        stem, head = key.removesuffix("head"), model.tensors[key].astype(np.uint8).tobytes()
+        std = model.tensors[f"{stem}std"]
+        found.append({
+            "measurement": json.loads(head.decode())[0], "numbers": model.tensors[f"{stem}noisy"].size,
+            "noise_std": [float(std.min()), float(std.max())],
+        })  # fmt: skip
+    return found
 
 
 def replicates(model: Model, count: int, seed: int | None = None) -> Iterator[Model]:

@@ -65,8 +65,9 @@ def summary(runs: pd.DataFrame) -> pd.DataFrame:
         width=runs.high - runs.low,
     )
     keys = ["rows", "epsilon", "declared", "run", "term"]
-    real = runs[runs.way == "real"].set_index(keys).width
-    runs["relative_width"] = runs.width / runs.set_index(keys).index.map(real)
+    real = runs[runs.way == "real"][[*keys, "width"]]
+    runs = runs.merge(real, on=keys, suffixes=("", "_real"))
+    runs["relative_width"] = runs.width / runs.width_real
     lines = []
     for (rows, epsilon, told, kind, way), group in runs.groupby(["rows", "epsilon", "declared", "kind", "way"]):
         related, none = group[~group.null], group[group.null]

@@ -75,19 +75,19 @@ def study(rows: int, seed: int) -> pd.DataFrame:
 
 def numbers(table: pd.DataFrame) -> pd.DataFrame:
     """The columns as regressions take them: numbers on their scales, levels as indicators."""
-    found = {"ward_a": (table["ward"].astype(str) == "a").astype(float)}
+    found: dict[str, pd.Series[float]] = {"ward_a": (table["ward"].astype(str) == "a").astype(float)}
     for name, column in SCHEMA.columns.items():
         if column.kind == "binary":
             found[name] = (table[name].astype(str) == "yes").astype(float)
         elif column.ordered:
             values = pd.to_numeric(table[name]).astype(float)
-            found[name] = np.log(values) if column.scale == "log" else values
+            found[name] = values.map(np.log) if column.scale == "log" else values
     return pd.DataFrame(found)
 
 
 def coefficients(table: pd.DataFrame, formulas: tuple[str, ...] = DECLARED + UNDECLARED) -> pd.DataFrame:
     """Estimate and standard error of each term, such as "hb ~ bmi": logistic regression of the event, else linear."""
-    values, found = numbers(table), {}
+    values, found = numbers(table), dict[str, tuple[float, float]]()
     for formula in formulas:
         regression = Regression.parse(formula)
         design = sm.add_constant(values[list(regression.predictors)])

@@ -93,7 +93,7 @@ def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Que
     plan = config.allocation(rows, columns, epsilon)
     if config.inference and plan.critic == "matrix":
         raise UsageError("`inference` is not taken for a table of so many columns, whose matrices hold no regression. "
-                         "Leave columns out, or set `critic_share=0` in `settings`.")  # fmt: skip
+                         "Leave columns out, or set critic_share=0 in `settings`.")  # fmt: skip
     shares = {COARSE: config.coarse_share, VALUES: config.values_share, ONE_WAY: config.histogram_share}
     shares |= {REMEASURED: config.remeasured_share} if config.remeasured_share and plan.remeasured else {}
     if plan.count:

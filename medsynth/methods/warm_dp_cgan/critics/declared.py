@@ -2,13 +2,15 @@
 
 A linear regression's coefficients are functions of the means, squares and products of its columns; a logistic one's
 score reads the products of outcome and predictors. They are read from every value's fine cell, so that no bin blurs
-them; the generator's expectation of a product of two columns follows from the means of its bins.
+them; the generator's expectation of a product of two columns follows from the means of its bins. A row's products are
+clipped at a norm that few rows reach, and the sums corrected for what that takes from them.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -16,15 +18,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ....privacy.queries.rows import CellMap, Features
+from ....rng import numpy_stream
 from ...regressions import Regression
 from ...shared.bins import Bins
 from ...shared.marginals import Condition
 from ..generator import Generator
+from .linear import FeatureSums
 from .moments import fine_values
 from .products import ExpectedProducts, Products, ProductsByClass
 
 Floats = NDArray[np.float64]
-ONE = -1  # the item of a column that is one in every row
+CLIPPED_STDS = 3.5  # from the mean, where values are clipped
+CLIPPED_ROWS = 0.05  # the share of rows of independent columns that is clipped: noise is in proportion to the bound
+DRAWN = 20_000  # such rows, drawn in public
 
 
 def column_items(bins: Bins) -> Floats:
@@ -33,7 +39,7 @@ def column_items(bins: Bins) -> Floats:
     Of a number its standardised value and that value's square; of levels, each but the most frequent, less its share.
     Then one.
     """
-    cells, values = bins.grid.cells, fine_values(bins) if bins.column.ordered else np.empty(0)
+    cells, values = bins.grid.cells, fine_values(bins, CLIPPED_STDS) if bins.column.ordered else np.empty(0)
     if len(values):
         own = np.zeros((cells, 2))
         own[: len(values)] = np.stack([values, values**2], 1)
@@ -43,11 +49,33 @@ def column_items(bins: Bins) -> Floats:
     return np.concatenate([own, np.ones((cells, 1))], 1)
 
 
+def _independent_products(fine: dict[str, Floats], shares: dict[str, Floats], ones: Tensor, others: Tensor) -> Floats:
+    """Products of rows whose columns are independent, by the released shares of cells: (rows, products)."""
+    rng, items = numpy_stream(0, "declared moments"), list[Floats]()
+    for name, table in fine.items():
+        share = shares[name] + 1e-12
+        items.append(table[rng.choice(len(share), DRAWN, p=share / share.sum())])
+    every = np.concatenate(items, 1)
+    return np.asarray(every[:, ones.numpy()] * every[:, others.numpy()])
+
+
+def _kept(products: Floats, factors: Floats) -> Floats:
+    """What clipping rows by `factors`, (rows,), leaves of each mean, (products,).
+
+    Of one that is not negative, a square, as it is. Of others as much as of their squares: they have a mean where
+    columns are related, and the density of weakly related columns is that of independent ones times one plus a multiple
+    of the product.
+    """
+    weights = np.where((products >= 0).all(0), products, products**2)
+    return np.asarray((factors @ weights) / np.maximum(weights.sum(0), 1e-12))
+
+
 class DeclaredCritic:
     """Means and squares of the columns of `regressions`, and products of any two columns of one of them.
 
     `bins`: every column's beside the target's; `given`: the target's name and the map from its codes to classes. Where
-    a regression names the target each class has sums of its own. `order`: the names of the codes' columns.
+    a regression names the target each class has sums of its own. `order`: the names of the codes' columns. `kept`: what
+    clipping leaves of each sum, (width,).
     """
 
     def __init__(
@@ -70,13 +98,21 @@ class DeclaredCritic:
         ones, others = torch.tensor(list(dict.fromkeys(tuple(sorted(pair)) for pair in pairs))).T
         tables = {name: torch.tensor(table, dtype=torch.float32) for name, table in fine.items()}
         grids = {name: bins[name].grid for name in names}
-        self.products = Products(grids, tuple(order), tables, ones, others, len(ones) ** -0.5)
+        independent = _independent_products(fine, {name: bins[name].shares for name in names}, ones, others)
+        norms = np.linalg.norm(independent, axis=1)
+        bound = float(np.quantile(norms, 1 - CLIPPED_ROWS))
+        self.products = Products(grids, tuple(order), tables, ones, others, 1 / bound)
+        self.kept = _kept(independent, np.minimum(1.0, bound / norms))
 
     def inside(self, bins: dict[str, Bins]) -> DeclaredCritic:
         """The same products, with other shares of the cells inside the bins."""
         found = copy.copy(self)
         found._bins = {name: bins[name] for name in self._bins}
         return found
+
+    def corrected(self, sums: FeatureSums) -> FeatureSums:
+        """Measured sums without what clipping took from them; `std` stays that of the least corrected."""
+        return replace(sums, totals=sums.totals / torch.tensor(self.kept, dtype=torch.float32))
 
     @property
     def columns_read(self) -> set[str]:

@@ -77,5 +77,6 @@ class MeasuredCritics:
         found = []
         for label, sums in self.raw.items():
             own = sums if self.expected is None or label != CRITIC_GRADIENTS else sums.shrunk(self.expected)
+            own = sums.critic.corrected(own) if isinstance(sums.critic, DeclaredCritic) else own
             found.append(replace(own, std=own.std / FIRMNESS.get(label, 1.0)))
         return found

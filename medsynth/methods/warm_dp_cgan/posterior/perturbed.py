@@ -117,9 +117,13 @@ class Population:
 
 def exact(query: RowQuery[Any], rows: Codes, names: tuple[str, ...]) -> list[Floats]:
     """The exact answer to a query of synthetic rows, array by array."""
-    if isinstance(query, GradientSum):  # of a linear critic of norm one: minus the sum of its features
-        parts = (rows[k : k + CHUNK] for k in range(0, len(rows), CHUNK))
-        return [-np.sum([query.features(part).double().sum(0).cpu().numpy() for part in parts], axis=0)[None]]
+    if isinstance(query, GradientSum):  # of a linear critic: minus the sum of its features, each row's clipped
+        total = np.zeros(0)
+        for k in range(0, len(rows), CHUNK):
+            found = query.features(rows[k : k + CHUNK]).double()
+            found *= (query.bound / found.norm(dim=1, keepdim=True).clamp(min=query.bound)).clamp(max=1.0)
+            total = found.sum(0).numpy() + (total if len(total) else 0.0)
+        return [-total[None]]
     coded = CodedRows(rows, names, np.zeros((len(rows), 0), np.uint64))
     scales = query.scales(1.0)
     return [np.asarray(a * scale.unit) for a, scale in zip(query.finished(query.exact(coded)), scales, strict=True)]

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ....errors import ArtifactError
 from ....privacy.accounting.calibration import Plan
 from ....privacy.queries.rows import Axes
 from ....rng import Stream, numpy_stream
@@ -24,6 +25,7 @@ from ....schema import Schema
 from ...protocol import Arrays
 from ...shared.labels import CRITIC_GRADIENTS, TWO_WAY
 from ...shared.mixture import mixture_tensors
+from ...threads import one_thread
 from ..beginning import Beginning
 from ..class_marginals import ClassMarginals
 from ..critics.declared import DeclaredCritic
@@ -37,11 +39,13 @@ from ..rules.constraints import BrokenRules
 from ..rules.derived_columns import ExpectedDerived
 from ..shrinkage import drawn, shrunk_table
 from ..two_way_marginals import ColumnPair, TwoWayMarginal, expected_tables
+from .main_effects import MainEffects
 from .perturbed import Perturbed, Population
-from .released import PREFIX, Kept, public_numbers
+from .released import PREFIX, WRONG, Kept, public_numbers
 
 Floats = NDArray[np.float64]
 STEPS = 120  # of Adam, from the fitted generator
+CLOSE = 1e-3  # log shares by the measurements on file are these, on any machine
 
 
 @dataclass(kw_only=True)
@@ -68,6 +72,8 @@ class Posterior:
         plan = plan if rows == plan.rows else replace(plan, planned_rows=rows)
         beginning = Beginning.measure(config, schema, kept, plan, seed)
         blank = beginning.blank("cpu")
+        if any(np.abs(tensors[f"base.{n}"] - beginning.start.base[n]).max() > CLOSE for n in beginning.columns):
+            raise ArtifactError(WRONG)
         fitted = copy.copy(blank)
         fitted.restore({n: tensors[f"residual.{n}"] for n in beginning.columns if f"residual.{n}" in tensors})
         critics, left, known = beginning.measure_critics(kept, blank), beginning.candidates(), dict[str, ColumnPair]()
@@ -82,7 +88,7 @@ class Posterior:
         return cls(kept=kept, beginning=beginning, blank=blank, fitted=fitted, critics=critics, pairs=pairs,
                    tables=tables, rules=beginning.rules(blank))  # fmt: skip
 
-    def replicate(self, vault: Perturbed, main: _Main, rng: Stream) -> Arrays:
+    def replicate(self, vault: Perturbed, main: MainEffects, rng: Stream) -> Arrays:
         """The tensors of one replicate, whose measurements are those of `vault`."""
         old = self.beginning
         numbers = OneWayMarginals.measure(vault, old.schema, old.plan, old.allocation.column_bins, old.numbers)
@@ -104,7 +110,7 @@ class Posterior:
         return new.tensors(columns)
 
     def _sums(
-        self, vault: Perturbed, start: ClassMarginals, blank: Generator, main: _Main, rng: Stream
+        self, vault: Perturbed, start: ClassMarginals, blank: Generator, main: MainEffects, rng: Stream
     ) -> list[FeatureSums]:
         """What the critics might have measured; of a critic of pairs, freed from noise by a draw."""
         found = []
@@ -120,11 +126,12 @@ class Posterior:
                 own += (new.totals - old.totals).double().numpy() - main.of_sums(old)
                 own += old.expected(blank, start.totals)
                 new = replace(old, totals=torch.tensor(own, dtype=torch.float32))
+            new = critic.corrected(new) if isinstance(critic, DeclaredCritic) else new
             found.append(replace(new, std=new.std / FIRMNESS.get(label, 1.0)))
         return found
 
     def _two_way(
-        self, vault: Perturbed, start: ClassMarginals, blank: Generator, main: _Main, rng: Stream
+        self, vault: Perturbed, start: ClassMarginals, blank: Generator, main: MainEffects, rng: Stream
     ) -> list[TwoWayMarginal]:
         """Two-way marginals as they might have come out."""
         if not self.pairs:
@@ -148,49 +155,6 @@ class Posterior:
         return found
 
 
-class _Main:
-    """The part of the sampling error of sums and tables that is that of the columns' own shares, of one replicate.
-
-    It comes with the marginals of the replicate already.
-    """
-
-    def __init__(self, posterior: Posterior, population: Population, replicate: int) -> None:
-        self._posterior, self._population, self._replicate = posterior, population, replicate
-
-    def _generator(self, k: int) -> tuple[Generator, Floats]:
-        own, rows = self._posterior.beginning, self._population.rows[k]
-        order, (target, cells) = own.schema.names, own.given
-        labels = np.asarray(cells.cell_of(rows[:, order.index(target) if target else 0]), np.int64)
-        base = {}
-        for name in own.columns:
-            bins = own.start.bins[name]
-            place = bins.cell_of(rows[:, order.index(name)])
-            table = np.bincount(labels * bins.cells + place, minlength=cells.cells * bins.cells) + 1e-9
-            table = table.reshape(cells.cells, bins.cells)
-            base[name] = np.log(table / table.sum(1, keepdims=True))
-        totals = np.bincount(labels, minlength=cells.cells).astype(np.float64)
-        return self._posterior.blank.on(base, fitted=False), totals
-
-    def of_sums(self, sums: FeatureSums) -> Floats:
-        """Of a critic's sums, (classes, width)."""
-
-        def expected() -> list[Floats]:
-            return [sums.expected(*self._generator(k)) for k in range(len(self._population.rows))]
-
-        every = self._population.answered(("expected sums", 0), expected)
-        return np.asarray(self._population.scale * (every[self._replicate] - np.mean(every, axis=0)))
-
-    def of_tables(self, pairs: list[ColumnPair]) -> dict[str, Floats]:
-        """Of each pair's table."""
-
-        def expected() -> list[dict[str, Floats]]:
-            return [expected_tables(*self._generator(k), pairs) for k in range(len(self._population.rows))]
-
-        every, scale = self._population.answered(("expected tables", 0), expected), self._population.scale
-        means = {pair.key: np.mean([one[pair.key] for one in every], axis=0) for pair in pairs}
-        return {key: scale * (every[self._replicate][key] - mean) for key, mean in means.items()}
-
-
 def _axes(beginning: Beginning, pairs: list[ColumnPair]) -> dict[str, Axes]:
     return {pair.key: pair.axes(beginning.given, beginning.start.bins) for pair in pairs}
 
@@ -199,9 +163,17 @@ def replicated(
     config: Config, schema: Schema, plan: Plan, tensors: Arrays, count: int, seed: int | None
 ) -> Iterator[Arrays]:
     """The tensors of `count` plausible generators, one after another. Of a seed they are the same."""
-    posterior, rng = Posterior.of(config, schema, plan, tensors), numpy_stream(seed, "replicates")
+    with one_thread():
+        posterior = Posterior.of(config, schema, plan, tensors)
+    rng = numpy_stream(seed, "replicates")
     plain = {name: tensor for name, tensor in tensors.items() if not name.startswith(PREFIX)}
     population = Population.of(plain, schema, plan.rows, count, rng)
     for k in range(count):
         own = numpy_stream(int(rng.integers(2**62)), "replicate")
-        yield posterior.replicate(Perturbed(posterior.kept, population, k, own), _Main(posterior, population, k), own)
+        with one_thread():  # on which sums are the same each time
+            found = posterior.replicate(
+                Perturbed(posterior.kept, population, k, own),
+                MainEffects(posterior.beginning, posterior.blank, population, k),
+                own,
+            )
+        yield found
