@@ -97,11 +97,10 @@ def test_the_plan_gives_them_their_share() -> None:
 
 def test_expectations_are_those_of_the_generators_rows() -> None:
     """Where bins are cells, the expected moments of independent columns are the means over all of their rows."""
-    bins = bins_of(100)
+    bins = {name: Bins.of(SCHEMA.columns[name], None, None, 100, fine_grid(SCHEMA.columns[name])) for name in NAMES}
     critic = DeclaredCritic(parsed(["b ~ a + c"]), bins, ("y", Classes()), SCHEMA.names)
-    base = {
-        name: np.log(np.tile(np.random.default_rng(5).dirichlet(np.ones(bins[name].cells)), (2, 1))) for name in NAMES
-    }
+    rng = np.random.default_rng(5)
+    base = {name: np.log(np.tile(rng.dirichlet(np.ones(bins[name].cells)), (2, 1))) for name in NAMES}
     functions = {n: smooth_functions(bins[n].middles(0.75), bins[n].cells, 4) for n in NAMES}
     generator = Generator(base, functions, 2, torch_stream(0, "init")).part(set(NAMES))
     expected = critic.expectation(generator).of(generator.by_bin())[0].numpy()
@@ -114,7 +113,7 @@ def test_expectations_are_those_of_the_generators_rows() -> None:
 
 @pytest.mark.parametrize("correlation", [0.0, 0.3, 0.6])
 def test_clipping_is_corrected(correlation: float) -> None:
-    """Sums of clipped rows, corrected, are those of rows as they are: within 6 % of a square's, at any correlation here.
+    """Sums of clipped rows, corrected, are those of rows as they are, within 6 % of a square's.
 
     Of 200,000 rows a mean's standard error is below 0.4 % of a square's mean.
     """

@@ -1,4 +1,4 @@
-"""Replicates: from the released measurements alone, repeated by a seed, at no cost, and refused where they cannot be."""
+"""Replicates: from the released measurements alone, repeated by a seed, at no cost; refused where they cannot be."""
 
 import dataclasses
 import json
@@ -89,7 +89,7 @@ def test_a_seed_repeats_them_and_they_differ_from_one_another(model: Model) -> N
 def test_declared_slopes_come_back_with_an_honest_spread(model: Model) -> None:
     """The slope is 0.4 by the simulation; replicates lie about it, by more than the real rows' standard error of 0.016.
 
-    Their mean is within five of their own standard deviations, which noise of this size exceeds with a chance below 1e-6.
+    Their mean is within five of their own standard deviations and a tenth of the slope: a chance below 1e-6 otherwise.
     """
     found = slopes(medsynth.sample(model, 3000, seed=5, replicates=8))
     assert 0.008 < found.std() < 0.2

@@ -31,7 +31,8 @@ MOST_STDS = 4.5  # from the mean to where values are clipped
 def fine_values(bins: Bins, most_stds: float = MOST_STDS) -> Floats:
     """The value of each fine cell of values from -1 to 1, (cells of values,): less the mean, clipped.
 
-    At the ends of the rows, or at so many standard deviations from the mean. By the released shares of the fine cells: no row is read.
+    At the ends of the rows, or at so many standard deviations from the mean. By the released shares of the fine cells:
+    no row is read.
     """
     at = scale_middles(bins.column, bins.grid)
     share = bins.shares[: len(at)] / bins.shares[: len(at)].sum()
