@@ -90,5 +90,5 @@ def parsed_settings(words: list[str] | None, inference: list[str] | None = None)
     for word in words or ():
         if "=" not in word:
             raise UsageError(f"--set takes NAME=VALUE, such as --set lots=800; {word!r} has no equals sign.")
-    told = {"inference": tuple(inference)} if inference else {}
-    return dict(word.split("=", 1) for word in words or ()) | told
+    found: dict[str, object] = {word.split("=", 1)[0]: word.split("=", 1)[1] for word in words or ()}
+    return {**found, "inference": tuple(inference)} if inference else found

@@ -106,6 +106,7 @@ register(
         summary="the baseline: noisy class-by-bin marginals, columns independent given the class",
         module=f"{_HERE}.independent.method",
         conditional_sampling=True,
+        replicable=True,
     )
 )
 register(

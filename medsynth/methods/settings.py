@@ -43,7 +43,7 @@ def share_names(config: type[MethodConfig]) -> list[str]:
 def descriptions(config: type[MethodConfig]) -> dict[str, str]:
     """What each setting is, by name: its description and its default if it has one, for help and documents."""
     return {
-        name: str(field.description) + ("" if field.default is None else f" [{field.default}]")
+        name: str(field.description) + ("" if field.default in (None, ()) else f" [{field.default}]")
         for name, field in config.model_fields.items()
     }
 

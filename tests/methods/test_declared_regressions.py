@@ -1,5 +1,7 @@
 """Regressions that a fit is told of: parsed, refused before anything is spent, and their moments exact."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -36,7 +38,7 @@ class Classes:
 
     cells = 2
 
-    def cell_of(self, codes: object) -> object:
+    def cell_of(self, codes: Any) -> Any:
         return np.asarray(codes, np.int64)
 
 
@@ -82,7 +84,7 @@ def test_mistakes_are_refused_before_anything_is_measured() -> None:
     with pytest.raises(UsageError, match="names no column"):
         medsynth.fit(rows, schema=SCHEMA, epsilon=1, delta=1e-5, rows=50, inference=["y ~ zz"])
     with pytest.raises(UsageError, match="belongs to"):
-        registry.configured("independent", registry.module("independent"), {"inference": ("y ~ a",)})
+        registry.configured("dp-merf", registry.module("dp-merf"), {"inference": ("y ~ a",)})
     with pytest.raises(UsageError, match="so many columns"):
         plan_fit(100_000, epsilon=10, inference=["y ~ a"], columns=500)
 

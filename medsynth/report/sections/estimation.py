@@ -133,7 +133,7 @@ def _design(table: pd.DataFrame, regression: Regression, schema: Schema) -> tupl
     Numbers are on their columns' scales. Of levels each but the first is an indicator; an outcome of levels is any but
     the first.
     """
-    columns: dict[str, Floats] = {}
+    columns, y = dict[str, Floats](), np.empty(0)
     known: NDArray[np.bool_] = np.ones(len(table), np.bool_)
     for name in regression.predictors:
         column = schema.columns[name]
@@ -143,7 +143,7 @@ def _design(table: pd.DataFrame, regression: Regression, schema: Schema) -> tupl
         else:
             known &= np.asarray(table[name] != "", np.bool_)
             for level in list(column.levels)[1:]:
-                columns[f"{name} = {level}"] = (table[name] == str(level)).to_numpy(np.float64)
+                columns[f"{name} = {level}"] = np.asarray(table[name] == str(level), np.float64)
     outcome = schema.columns[regression.outcome]
     if outcome.ordered:
         y = _numbers(table, regression.outcome, schema)
