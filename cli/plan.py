@@ -68,10 +68,9 @@ def plan(
     from medsynth.privacy.accounting.accountant import rounded_up
 
     made, notes = plan_fit(
-        whole_number(table) if WHOLE.fullmatch(table) else Path(table),
-        epsilon=epsilon, delta=delta, schema=schema, target=target, method=method, preset=preset,
-        microbatches=microbatches, settings=parsed_settings(set_, inference), rows=rows, unit=unit, max_rows=max_rows,
-        encoding=encoding, public=public,
+        whole_number(table) if WHOLE.fullmatch(table) else Path(table), epsilon=epsilon, delta=delta, schema=schema,
+        target=target, method=method, preset=preset, microbatches=microbatches, rows=rows, unit=unit,
+        settings=parsed_settings(set_, inference), max_rows=max_rows, encoding=encoding, public=public,
     )  # fmt: skip
     content = {
         "epsilon": made.epsilon,

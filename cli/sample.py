@@ -50,9 +50,8 @@ def sample(
 ) -> None:
     """Draw synthetic rows from a model and write NAME.synthetic.csv. Uses no privacy budget.
 
-    One table serves to predict. To estimate, draw --replicates 20: so many generators that the released measurements
-    leave plausible draw as many rows each, one long table with a first column `replicate`. Run the analysis on each and
-    let `medsynth combine` make one interval of the estimates.
+    One table serves to predict. To estimate, draw --replicates 20, run the analysis on each, and combine the estimates
+    (`medsynth combine`): a first column `replicate` numbers the plausible models that drew the rows.
 
     Beside the rows stands NAME.synthetic.csv.provenance.json: with it a report draws the rows again, and shows the
     model's claim only where they are the same.
@@ -61,9 +60,7 @@ def sample(
 
         medsynth sample -n 10000
 
-        medsynth sample -n 500 --model patients.medsynth --output -
-
-        medsynth sample -n 5_000_000 --output patients.synthetic.parquet
+        medsynth sample -n 5_000_000 --model patients.medsynth --output patients.synthetic.parquet
 
         medsynth sample -n 500 --where sex=F --where age=40..60 --balance
 
@@ -83,8 +80,7 @@ def sample(
     if output == "-":
         return _to_standard_output(fitted, n, seed, where or (), balance, replicates)
     facts = _to_file(fitted, path, target, n, seed, where or (), balance, replicates, force=force, quiet=as_json)
-    each = f" of each of {replicates} replicates" if replicates else ""
-    result(facts, f"Wrote {target}, {facts['rows']} rows{each}.", as_json=as_json)
+    result(facts, f"Wrote {target}, {facts['rows']} rows{' a replicate' * bool(replicates)}.", as_json=as_json)
 
 
 def _check_arguments(n: int | None, replicates: int | None, output: str | None, as_json: bool) -> None:
