@@ -19,6 +19,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Rate = Annotated[float, Field(gt=0, le=1)]
 Share = Annotated[float, Field(gt=0, lt=1), IsShare()]
 ShareOrNone = Annotated[float, Field(ge=0, lt=1), IsShare()]  # at zero the measurement is left out
+LATER = {"inference", "inference_share"}  # settings that files of before them lack: nothing was declared
 ShareByRule = Annotated[float | None, Field(ge=0, lt=1), IsShare()]  # None: a public rule decides
 
 
@@ -63,7 +64,8 @@ def read_settings(method: str, config: type[MethodConfig], settings: Mapping[str
 
 def restored_settings(config: type[MethodConfig], kept: Mapping[str, object]) -> MethodConfig:
     """The configuration that a model file keeps. Raises ArtifactError where it is not one of this version's."""
-    if set(kept) == set(config.model_fields):
+    lacking = set(config.model_fields) - set(kept)
+    if lacking <= LATER and set(kept) <= set(config.model_fields):
         try:
             return config.model_validate(dict(kept))
         except ValidationError:

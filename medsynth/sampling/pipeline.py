@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..artifact import Model, load
-from ..errors import ArtifactError, MedsynthError, UsageError
+from ..errors import UsageError
 from ..io.writer import csv_text
 from ..methods import registry
 from ..methods.settings import restored_settings
@@ -22,6 +21,7 @@ from ..transforms.table_codec import csv_cells, decode
 from .balance import balanced, halvings
 from .patients import ROWS_PER_PATIENT, assign_patients, fresh_columns
 from .rejection import Codes, Sampler, rejection_sample, sample_again
+from .replicates import broken_model
 from .replicates import replicates as replicates_of
 
 RANGE_ROUNDS = 2_000  # of drawing anew the rows that lie between the ranges of a condition
@@ -50,7 +50,7 @@ def sample_codes(
     schema = model.schema
     sampler = _method_sampler(model, *_conditions(model, where, balance))
     fresh = fresh_columns(schema, first, count)
-    with _broken_model():
+    with broken_model():
         times = 2 ** halvings(count, len(schema.columns)) if halved else 1
         codes = rejection_sample(sampler, schema, times * count, seed)
         codes = balanced(codes, schema, count, numpy_stream(seed, "balance")) if halved else codes
@@ -111,17 +111,6 @@ def _method_sampler(model: Model, conditions: dict[str, Any], apart: dict[str, t
         return found
 
     return sampler if apart else drawn
-
-
-@contextmanager
-def _broken_model() -> Iterator[None]:
-    """Whatever a hostile file provokes is one error to the user."""
-    try:
-        yield
-    except MedsynthError:
-        raise
-    except Exception as error:
-        raise ArtifactError("This model's tensors do not fit its schema. Refit it.") from error
 
 
 def sample(

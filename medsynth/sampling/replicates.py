@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..artifact import Model
-from ..errors import UsageError
+from ..errors import ArtifactError, MedsynthError, UsageError
 from ..methods import registry
 from ..methods.settings import restored_settings
 from ..privacy.accounting.calibration import Plan
@@ -52,6 +53,17 @@ def released(model: Model) -> list[dict[str, Any]]:
     return found
 
 
+@contextmanager
+def broken_model() -> Iterator[None]:
+    """Whatever a hostile file provokes is one error to the user."""
+    try:
+        yield
+    except MedsynthError:
+        raise
+    except Exception as error:
+        raise ArtifactError("This model's tensors do not fit its schema. Refit it.") from error
+
+
 def replicates(model: Model, count: int, seed: int | None = None) -> Iterator[Model]:
     """`count` plausible models, one after another; of one `seed` and count they are the same.
 
@@ -65,8 +77,9 @@ def replicates(model: Model, count: int, seed: int | None = None) -> Iterator[Mo
         raise UsageError(reason)
     module = registry.module(model.method, model.preset)
     config = restored_settings(module.Config, model.config)
-    for tensors in module.replicated(config, model.schema.core, _plan(model), model.tensors, count, seed):
-        yield replace(model, tensors=tensors)
+    with broken_model():
+        for tensors in module.replicated(config, model.schema.core, _plan(model), model.tensors, count, seed):
+            yield replace(model, tensors=tensors)
 
 
 def _plan(model: Model) -> Plan:

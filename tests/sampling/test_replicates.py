@@ -149,6 +149,8 @@ def test_the_command_draws_them(saved: Path, tmp_path: Path) -> None:
 def test_what_cannot_be_replicated_says_why_and_what_to_do(model: Model) -> None:
     old = dataclasses.replace(model, tensors={n: t for n, t in model.tensors.items() if not n.startswith(RELEASED)})
     assert "earlier version" in (why_not(old) or "") and why_not(model) is None
+    before = {name: value for name, value in old.config.items() if not name.startswith("inference")}
+    assert len(medsynth.sample(dataclasses.replace(old, config=before), 10)) == 10  # a file of before it still serves
     other = dataclasses.replace(model, method="dp-merf")
     assert "warm-dp-cgan" in (why_not(other) or "")
     assert "without noise" in (why_not(dataclasses.replace(model, epsilon=None)) or "")
@@ -169,6 +171,12 @@ def test_measurements_of_another_model_are_refused(model: Model) -> None:
     short = model.tensors | {key: model.tensors[key][:-1]}
     with pytest.raises(ArtifactError, match="measurements are not those"):
         list(replicates(dataclasses.replace(model, tensors=short), 2))
+
+
+def test_a_file_whose_measurements_and_settings_differ_is_one_error(model: Model) -> None:
+    undeclared = dataclasses.replace(model, config=model.config | {"inference": []})
+    with pytest.raises(ArtifactError):
+        list(replicates(undeclared, 2))
 
 
 def test_a_column_called_replicate_is_refused() -> None:

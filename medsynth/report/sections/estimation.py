@@ -28,7 +28,7 @@ MOST_ROWS = 20_000  # drawn of a replicate
 HOW = (
     "Draw 20 replicates from the model, run the analysis on each, and combine the estimates; in Python by "
     "medsynth.sample(..., replicates=20) and medsynth.combine. An interval from one synthetic table, as if its rows "
-    "were patients, is too narrow."
+    "were patients, is too narrow. Relations that were not declared cannot be estimated."
 )
 
 
