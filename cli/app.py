@@ -51,6 +51,7 @@ def _options(
 
 app.command("fit")(fit.fit)
 app.command("sample")(sample.sample)
+app.command("combine")(sample.combine)
 app.command("plan")(plan.plan)
 app.command("report")(report.report)
 app.command("ledger")(ledger.ledger)

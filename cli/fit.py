@@ -18,6 +18,7 @@ from .options import (
     Delta,
     Encoding,
     Force,
+    Inference,
     Json,
     MaxRows,
     Method,
@@ -54,6 +55,7 @@ def fit(
     method: Method = None,
     preset: Preset = None,
     microbatches: Microbatches = None,
+    inference: Inference = None,
     set_: Settings = None,
     rows: Rows = None,
     encoding: Encoding = None,
@@ -74,12 +76,11 @@ def fit(
 ) -> None:
     """Fit a generator to a table under differential privacy and write NAME.medsynth.
 
-    Exactly one of --epsilon and --no-dp is given; a model fitted without noise says so wherever it is used. What is
-    taken as public is listed before anything is measured.
+    Give one of --epsilon and --no-dp. What is taken as public is listed before anything is measured.
 
     Examples:
 
-        medsynth fit patients.csv --epsilon 3.7
+        medsynth fit patients.csv --epsilon 3.7 --inference "pulse ~ age + sex"
 
         medsynth fit visits.csv --epsilon 1 --rows 3772 --holdout 0.25 --unit patient_id --max-rows 3
 
@@ -97,7 +98,7 @@ def fit(
     with _split(files, table, schema, encoding, holdout, unit, resume, quiet) as (source, declared):
         model = _fitted(
             run, source, files, quiet, epsilon=epsilon, no_dp=no_dp, delta=delta, schema=declared, target=target,
-            method=method, preset=preset, microbatches=microbatches, settings=parsed_settings(set_),
+            method=method, preset=preset, microbatches=microbatches, settings=parsed_settings(set_, inference),
             rows=_rows_to_train_on(rows, holdout), encoding=encoding, na_values=_codes(na_values),
             one_row_a_patient=one_row_a_patient, unit=unit, max_rows=max_rows, public=public, device=device, seed=seed,
             progress=show, resume=resume, budget_table=table, model_name=files.model.name,

@@ -102,8 +102,15 @@ def inspect(model: ModelArgument = None, as_json: Json = False) -> None:
     from medsynth.artifact import claim, load
 
     fitted = load(find_model(model))
+    from medsynth.sampling.replicates import released, why_not
+
     tensors = {name: list(t.shape) for name, t in sorted(fitted.tensors.items())}
-    content = {**fitted.describe(), "tensors": tensors}
+    content = {
+        **fitted.describe(),
+        "tensors": tensors,
+        "released": released(fitted),
+        "replicable": why_not(fitted) is None,
+    }
     result(content, "\n".join([translated(claim(fitted)), *_contents(fitted)]), as_json=as_json)
 
 
@@ -115,6 +122,7 @@ def _contents(fitted: Model) -> list[str]:
         f"{'method':<10} {fitted.method}{f', preset {fitted.preset}' if fitted.preset else ''}, on {fitted.device}",
         f"{'rows':<10} {fitted.rows}, {declared}",
         f"{'settings':<10} {_listed(fitted.config)}",
+        f"{'replicates':<10} {_replicable(fitted)}",
         f"{'versions':<10} {_listed(fitted.versions)}",
         "",
         f"{'column':<28} {'kind':<12} values",
@@ -124,8 +132,22 @@ def _contents(fitted: Model) -> list[str]:
         domain, missing, precision = column.describe()
         words = "; ".join(word for word in (domain, missing, precision) if word)
         lines.append(f"{name + mark:<28} {column.kind:<12} {words}")
+    from medsynth.sampling.replicates import RELEASED
+
     lines += ["", f"{'tensor':<40} shape"]
-    return lines + [f"{name:<40} {'x'.join(map(str, t.shape))}" for name, t in sorted(fitted.tensors.items())]
+    return lines + [f"{name:<40} {'x'.join(map(str, t.shape))}" for name, t in sorted(fitted.tensors.items())
+                    if not name.startswith(RELEASED)]  # fmt: skip
+
+
+def _replicable(fitted: Model) -> str:
+    """What is on file for replicates, or why there are none."""
+    from medsynth.sampling.replicates import released, why_not
+
+    found = released(fitted)
+    if (reason := why_not(fitted)) is not None:
+        return translated(reason)
+    numbers = sum(one["numbers"] for one in found)
+    return f"{len(found)} released measurements with their noise are on file, {numbers} numbers: they cost nothing more"
 
 
 def _listed(facts: Mapping[str, object]) -> str:

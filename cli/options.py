@@ -50,6 +50,10 @@ Preset = Annotated[str | None, typer.Option(help=f"{_PRESETS}.")]
 Microbatches = Annotated[
     int | None, typer.Option(help=f"{_MICROBATCHES}: clip mean gradients of this many groups of rows, not each row's.")
 ]
+Inference = Annotated[
+    list[str] | None,
+    typer.Option(metavar="FORMULA", help="A regression that matters, such as 'y ~ a + b'; may be given again."),
+]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting of the method; may be given again.")
 ]
@@ -78,9 +82,13 @@ ModelArgument = Annotated[Path | None, typer.Argument(help="Model file [default:
 ModelOption = Annotated[Path | None, typer.Option(help="Model file [default: the newest here].")]
 
 
-def parsed_settings(words: list[str] | None) -> dict[str, str]:
-    """The settings given by --set, by name. Raises UsageError for a word that is not NAME=VALUE."""
+def parsed_settings(words: list[str] | None, inference: list[str] | None = None) -> dict[str, object]:
+    """The settings given by --set, by name, and the regressions given by --inference.
+
+    Raises UsageError for a word that is not NAME=VALUE.
+    """
     for word in words or ():
         if "=" not in word:
             raise UsageError(f"--set takes NAME=VALUE, such as --set lots=800; {word!r} has no equals sign.")
-    return dict(word.split("=", 1) for word in words or ())
+    found: dict[str, object] = {word.split("=", 1)[0]: word.split("=", 1)[1] for word in words or ()}
+    return {**found, "inference": tuple(inference)} if inference else found

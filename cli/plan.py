@@ -15,6 +15,7 @@ from .options import (
     WHOLE,
     Delta,
     Encoding,
+    Inference,
     Json,
     MaxRows,
     Method,
@@ -42,6 +43,7 @@ def plan(
     preset: Preset = None,
     schema: SchemaFile = None,
     target: Target = None,
+    inference: Inference = None,
     set_: Settings = None,
     rows: Rows = None,
     unit: Unit = None,
@@ -65,11 +67,10 @@ def plan(
     from medsynth.methods.registry import settle
     from medsynth.privacy.accounting.accountant import rounded_up
 
-    source = whole_number(table) if WHOLE.fullmatch(table) else Path(table)
     made, notes = plan_fit(
-        source, epsilon=epsilon, delta=delta, schema=schema, target=target, method=method, preset=preset,
-        microbatches=microbatches, settings=parsed_settings(set_), rows=rows, unit=unit, max_rows=max_rows,
-        encoding=encoding, public=public,
+        whole_number(table) if WHOLE.fullmatch(table) else Path(table), epsilon=epsilon, delta=delta, schema=schema,
+        target=target, method=method, preset=preset, microbatches=microbatches, rows=rows, unit=unit,
+        settings=parsed_settings(set_, inference), max_rows=max_rows, encoding=encoding, public=public,
     )  # fmt: skip
     content = {
         "epsilon": made.epsilon,

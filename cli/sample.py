@@ -1,9 +1,10 @@
-"""`medsynth sample`."""
+"""`medsynth sample`, and `medsynth combine` for what is estimated from replicates."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,7 @@ from .options import Force, Json, ModelOption, whole_number
 
 if TYPE_CHECKING:
     from medsynth.artifact import Model
+    from medsynth.combining import Combined
 
 
 @guarded
@@ -36,11 +38,20 @@ def sample(
         typer.Option(help="Only rows with COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH; may be given again."),
     ] = None,
     balance: Annotated[bool, typer.Option("--balance", help="Give every class of the target the same share.")] = False,
+    replicates: Annotated[
+        int | None,
+        typer.Option(
+            parser=whole_number, metavar="M", help="Draw N rows of each of M plausible models, for intervals."
+        ),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Repeat this draw.")] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Draw synthetic rows from a model and write NAME.synthetic.csv. Uses no privacy budget.
+
+    One table serves to predict. To estimate, draw --replicates 20, run the analysis on each, and combine the estimates
+    (`medsynth combine`): a first column `replicate` numbers the plausible models that drew the rows.
 
     Beside the rows stands NAME.synthetic.csv.provenance.json: with it a report draws the rows again, and shows the
     model's claim only where they are the same.
@@ -49,18 +60,15 @@ def sample(
 
         medsynth sample -n 10000
 
-        medsynth sample -n 500 --model patients.medsynth --output -
-
-        medsynth sample -n 5_000_000 --output patients.synthetic.parquet
+        medsynth sample -n 5_000_000 --model patients.medsynth --output patients.synthetic.parquet
 
         medsynth sample -n 500 --where sex=F --where age=40..60 --balance
 
         medsynth sample -n 1e4 --where age=60.. --where ward=heart,kidney -o old.csv
+
+        medsynth sample -n 5000 --replicates 20 -o replicates.csv
     """
-    if n is not None and n < 1:
-        raise UsageError("-n must be one or more.")
-    if output == "-" and as_json:
-        raise UsageError("--json and --output - both claim standard output. Choose one.")
+    _check_arguments(n, replicates, output, as_json)
     path = find_model(model)
     target = Path(output or f"{path.stem}.synthetic.csv")
     if output != "-":
@@ -70,23 +78,34 @@ def sample(
 
     fitted = load(path)
     if output == "-":
-        return _to_standard_output(fitted, n, seed, where or (), balance)
-    facts = _to_file(fitted, path, target, n, seed, where or (), balance, force=force, quiet=as_json)
-    result(facts, f"Wrote {target}, {facts['rows']} rows.", as_json=as_json)
+        return _to_standard_output(fitted, n, seed, where or (), balance, replicates)
+    facts = _to_file(fitted, path, target, n, seed, where or (), balance, replicates, force=force, quiet=as_json)
+    result(facts, f"Wrote {target}, {facts['rows']} rows{' a replicate' * bool(replicates)}.", as_json=as_json)
 
 
-def _to_standard_output(fitted: Model, n: int | None, seed: int | None, where: Sequence[str], balance: bool) -> None:
+def _check_arguments(n: int | None, replicates: int | None, output: str | None, as_json: bool) -> None:
+    if n is not None and n < 1:
+        raise UsageError("-n must be one or more.")
+    if replicates is not None and replicates < 2:
+        raise UsageError("--replicates must be two or more.")
+    if output == "-" and as_json:
+        raise UsageError("--json and --output - both claim standard output. Choose one.")
+
+
+def _to_standard_output(
+    fitted: Model, n: int | None, seed: int | None, where: Sequence[str], balance: bool, replicates: int | None
+) -> None:
     from medsynth.sampling import csv_chunks
 
     with writing_to_standard_output():
-        for chunk in csv_chunks(fitted, n, seed, where, balance):
+        for chunk in csv_chunks(fitted, n, seed, where, balance, replicates):
             sys.stdout.buffer.write(chunk.encode())  # UTF-8, whatever the terminal's encoding is
         sys.stdout.buffer.flush()
 
 
 def _to_file(
-    fitted: Model, path: Path, target: Path, n: int | None, seed: int | None, where: Sequence[str], balance: bool, *,
-    force: bool, quiet: bool,
+    fitted: Model, path: Path, target: Path, n: int | None, seed: int | None, where: Sequence[str], balance: bool,
+    replicates: int | None, *, force: bool, quiet: bool,
 ) -> dict[str, Any]:  # fmt: skip
     """Write rows and their provenance; what was written, for JSON."""
     from medsynth.artifact import claim
@@ -94,12 +113,13 @@ def _to_file(
     from medsynth.sampling.provenance import write_sample
 
     rows = fitted.rows if n is None else n
-    own = write_sample(fitted, path, target, rows, seed, where, balance, force=force)
+    own = write_sample(fitted, path, target, rows, seed, where, balance, replicates, force=force)
     notify(claim(fitted, brief=True), quiet=quiet)
     if (odd := formula_columns(fitted.schema)) and target.suffix.lower() not in (".parquet", ".pq"):
         notify(f"CAUTION: spreadsheets run cells of {', '.join(odd[:5])} as formulas (they begin with =, +, - or @). "
                "Import the file as text.", quiet=quiet)  # fmt: skip
-    return {"output": str(target), "rows": rows, "model": str(path), "claims": fitted.claims, "seed": own}
+    return {"output": str(target), "rows": rows, "model": str(path), "claims": fitted.claims, "seed": own,
+            "replicates": replicates}  # fmt: skip
 
 
 def _check_outputs(target: Path, model: Path, force: bool) -> None:
@@ -116,3 +136,49 @@ def _check_outputs(target: Path, model: Path, force: bool) -> None:
     if fitted or name_of(target).endswith((".train", ".heldout")):
         raise UsageError(f"{target} has the name of a table of real rows. Choose another --output.")
     check_outputs(target, beside(target), inputs=(model,), force=force)
+
+
+@guarded
+def combine(
+    results: Annotated[
+        Path, typer.Argument(help="CSV file with the columns term, replicate, estimate and perhaps std_error.")
+    ],
+    rule: Annotated[str, typer.Option(help="between, for replicates of medsynth; fully; or raab.")] = "between",
+    level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    rows_ratio: Annotated[
+        float, typer.Option(help="Rows of one synthetic table over rows of the real one, for --rule raab and fully.")
+    ] = 1.0,
+    as_json: Json = False,
+) -> None:
+    """Combine the estimates of replicates into one estimate and interval a term. Uses no privacy budget.
+
+    The file has a line for each term of each replicate, as an analysis of every replicate gives them. The rule between
+    reads the estimates alone; fully and raab (docs/inference.md) need their standard errors too.
+
+    Examples:
+
+        medsynth combine results.csv
+
+        medsynth combine results.csv --rule fully --json
+    """
+    from medsynth.combining import combine_file
+
+    found = combine_file(results, rule=rule, level=level, rows_ratio=rows_ratio)
+    if not found:
+        raise UsageError(f"{results} has no line.")
+    heading = f"{'term':<28} {'estimate':>12} {'std error':>11} {f'{level:.0%} interval':>27} {'p':>8}"
+    lines = [heading, *(_line(term, one) for term, one in found.items())]
+    if cured := [term for term, one in found.items() if one.cured]:
+        lines.append(f"A negative variance was replaced: {', '.join(cured)}. More replicates or rows in each help.")
+    content = {"rule": rule, "level": level, "terms": {term: _plain(one) for term, one in found.items()}}
+    result(content, "\n".join(lines), as_json=as_json)
+
+
+def _line(term: str, one: Combined) -> str:
+    interval = f"{one.low:.5g} to {one.high:.5g}"
+    return f"{term[:28]:<28} {one.estimate:>12.5g} {one.std_error:>11.4g} {interval:>27} {one.p_value:>8.2g}"
+
+
+def _plain(one: Combined) -> dict[str, object]:
+    """As JSON holds it, which knows no infinite number: the degrees of a normal interval are none."""
+    return asdict(one) | {"degrees": one.degrees if one.degrees < float("inf") else None}

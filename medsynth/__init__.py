@@ -1,8 +1,10 @@
 """Synthetic patient tables with an end-to-end accounted differential-privacy guarantee.
 
 >>> import medsynth
->>> sorted(medsynth.__all__)
-['MedsynthError', 'MedsynthWarning', 'Model', 'Schema', 'Synthesizer', 'fit', 'load', 'plan', 'sample', 'verify']
+>>> sorted(medsynth.__all__)[:5]
+['MedsynthError', 'MedsynthWarning', 'Model', 'Schema', 'Synthesizer']
+>>> sorted(medsynth.__all__)[5:]
+['combine', 'fit', 'load', 'plan', 'sample', 'verify']
 
 From a table to synthetic rows (here a simulated clinic; `fit` also takes the path of a CSV file):
 
@@ -26,11 +28,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pandas import DataFrame
 
     from .artifact import Model, load, verify
+    from .combining import combine
     from .errors import MedsynthError, MedsynthWarning
     from .fitting import fit, plan
     from .report.document import Report
@@ -45,6 +49,7 @@ __all__ = [
     "Model",
     "Schema",
     "Synthesizer",
+    "combine",
     "fit",
     "load",
     "plan",
@@ -57,6 +62,7 @@ _HOMES = {
     "Model": "artifact",
     "Schema": "schema",
     "Synthesizer": "synthesizer",
+    "combine": "combining",
     "fit": "fitting",
     "load": "artifact",
     "plan": "fitting",
@@ -83,6 +89,13 @@ def report_on(model: Model, real: DataFrame | Path | str, output: Path | str | N
     if output is not None:
         save(made, Path(output), force=force)
     return made
+
+
+def replicates_of(model: Model, count: int, seed: int | None) -> Iterator[Model]:
+    """What `Model.replicates` does: models are fitted again a floor above the model."""
+    from .sampling.replicates import replicates
+
+    return replicates(model, count, seed)
 
 
 def __getattr__(name: str) -> object:

@@ -96,6 +96,15 @@ class Model:
 
         return medsynth.sample(self, n, seed, where, balance)
 
+    def replicates(self, count: int = 20, seed: int | None = None) -> Iterator[Model]:
+        """Plausible models by the released measurements alone, one after another; repeated by `seed`. Costs no privacy.
+
+        Raises UsageError for a model whose method keeps no measurements, and for fewer than two.
+        """
+        import medsynth  # the roof, as above
+
+        return medsynth.replicates_of(self, count, seed)
+
     def report(self, real: pd.DataFrame | Path | str, output: Path | str | None = None, *, force: bool = False) -> Any:
         """The report on rows sampled afresh, beside `real` rows that no fit has seen; saved where `output` is given.
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 # Ground up. A module may import modules of lower floors, and siblings in its own folder.
 FLOORS = [
     ["errors", "rng"],
-    ["io"],
+    ["io", "combining"],
     ["transforms"],
     ["schema"],
     ["privacy"],

@@ -39,6 +39,7 @@ class FitOptions:
     method: str | None
     preset: str | None
     microbatches: int | None
+    inference: Sequence[str]
     settings: Mapping[str, object] | None
     rows: int | None
     encoding: str | None
@@ -163,10 +164,10 @@ def check_unit(unit: str | None, max_rows: int | None) -> None:
 
 
 def method_settings(
-    settings: Mapping[str, object] | None, microbatches: int | None, *, public: bool
+    settings: Mapping[str, object] | None, microbatches: int | None, *, public: bool, inference: Sequence[str] = ()
 ) -> dict[str, object]:
     """The settings that a method is configured with. Raises UsageError where they declare public rows themselves."""
     if "public" in (settings or {}):
         raise UsageError("`settings` declare no public rows: give their table as `public`.")
-    named = {"microbatches": microbatches, "public": public or None}
+    named = {"microbatches": microbatches, "public": public or None, "inference": tuple(inference) or None}
     return {**(settings or {}), **{name: value for name, value in named.items() if value is not None}}

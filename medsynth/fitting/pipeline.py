@@ -35,7 +35,8 @@ def fit(
     epsilon: float | None = None, no_dp: bool = False, delta: float | None = None,
     schema: Schema | Mapping[str, object] | Path | str | None = None, target: str | None = None,
     method: str | None = None, preset: str | None = None, microbatches: int | None = None,
-    settings: Mapping[str, object] | None = None, rows: int | None = None, encoding: str | None = None,
+    inference: Sequence[str] = (), settings: Mapping[str, object] | None = None,
+    rows: int | None = None, encoding: str | None = None,
     na_values: Sequence[str] = (), one_row_a_patient: bool = False, unit: str | None = None,
     max_rows: int | None = None, public: Path | str | None = None,
     device: str = "auto", seed: int | None = None, checkpoint: Path | None = None, resume: bool = False,
@@ -56,7 +57,8 @@ def fit(
     notebooks as well.
 
     `encoding` is that of a text file, UTF-8 if not given; bytes that are no text in it are kept, escaped, in their
-    own cells. `settings` change the method's own, by name (docs/methods/).
+    own cells. `settings` change the method's own, by name (docs/methods/). `inference` names regressions that matter,
+    such as "y ~ a + b", as public knowledge: a share of the budget measures their moments (docs/inference.md).
 
     Without a schema the usual codes of missing values are recognised (docs/schema.md); `na_values` adds to them.
     Where rows share patients, `unit` names their column, without a schema too: the claim is then for one patient,
@@ -78,7 +80,8 @@ def fit(
             progress, phase = bar.enter_context(progress_bar(progress))
         options = FitOptions(
             epsilon=epsilon, no_dp=no_dp, delta=settled_delta(delta, rows), schema=declared(schema), target=target,
-            method=method, preset=preset, microbatches=microbatches, settings=settings, rows=rows, encoding=encoding,
+            method=method, preset=preset, microbatches=microbatches, inference=inference, settings=settings,
+            rows=rows, encoding=encoding,
             na_values=na_values, one_row_a_patient=one_row_a_patient, unit=unit, max_rows=max_rows, public=public,
             device=device, seed=seed, checkpoint=checkpoint, resume=resume, budget_table=budget_table,
             model_name=model_name, notice=notice, progress=progress, phase=phase,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -55,6 +55,7 @@ def plan(
     target: str | None = None,
     method: str | None = None,
     preset: str | None = None,
+    inference: Sequence[str] = (),
     settings: Mapping[str, object] | None = None,
     rows: int | None = None,
     unit: str | None = None,
@@ -70,7 +71,7 @@ def plan(
     """
     made, notes = plan_fit(
         table, epsilon=epsilon, delta=delta, schema=declared(schema), target=target, method=method, preset=preset,
-        settings=settings, rows=rows, unit=unit, max_rows=max_rows,
+        inference=inference, settings=settings, rows=rows, unit=unit, max_rows=max_rows,
     )  # fmt: skip
     shares = made.shares()
     lines = [
@@ -98,6 +99,7 @@ def plan_fit(
     method: str | None = None,
     preset: str | None = None,
     microbatches: int | None = None,
+    inference: Sequence[str] = (),
     settings: Mapping[str, object] | None = None,
     rows: int | None = None,
     encoding: str | None = None,
@@ -124,7 +126,9 @@ def plan_fit(
     if not isinstance(table, int):
         private = open_table(table, schema, target, lambda text: None, encoding, unit=unit, max_rows=max_rows)
     module = registry.module(method, preset)
-    config = registry.configured(method, module, method_settings(settings, microbatches, public=public))
+    config = registry.configured(
+        method, module, method_settings(settings, microbatches, public=public, inference=inference)
+    )
     if private is None:
         count, queries = int(table), partial(module.queries, columns=columns, epsilon=epsilon)  # type: ignore[arg-type]
     else:

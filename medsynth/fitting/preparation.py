@@ -61,7 +61,8 @@ def choose_method(options: FitOptions) -> ChosenMethod:
     module = registry.module(name, options.preset)
     if not options.no_dp:
         registry.check_claim(name)
-    own = method_settings(options.settings, options.microbatches, public=options.public is not None)
+    own = method_settings(options.settings, options.microbatches, public=options.public is not None,
+                          inference=options.inference)  # fmt: skip
     config = registry.configured(name, module, own)
     return ChosenMethod(name=name, module=module, config=config, device=choose_device(options.device))
 

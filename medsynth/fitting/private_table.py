@@ -17,6 +17,7 @@ from ..io import formats
 from ..io import table as io_table
 from ..io.large import LargeTable, is_large, read_large
 from ..methods.protocol import MethodModule
+from ..methods.regressions import check_columns
 from ..privacy import hierarchy_selection, partition_selection
 from ..privacy.accounting.calibration import Query
 from ..privacy.contribution import PrivacyUnits, bound_contributions
@@ -51,6 +52,8 @@ class PrivateTable:
         learning = [] if self.declared else partition_selection.queries()
         learning += [Query(label=ROWS_PER_PATIENT_LABEL, weight=ROWS_PER_PATIENT_SHARE**-0.5)] if self.max_rows else []
         learning += hierarchy_selection.queries(self.columns_without_levels)
+        declared = self.declared.core.columns if self.declared else dict.fromkeys(self.data.header)
+        check_columns(getattr(config, "regressions", ()), declared, self.target)
         return [*learning, *module.queries(config, max(1, rows // (self.max_rows or 1)), self.columns, epsilon)]
 
     def bounded_rows(self, entropy: Entropy) -> tuple[NDArray[np.int64] | None, PrivacyUnits | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -50,6 +50,13 @@ class MethodModule(Protocol):
         classes are drawn evenly, and `fixed`, codes of some columns by row, (count,) each.
         """
 
+    @property
+    def replicated(self) -> Callable[..., Iterator[Arrays]]:
+        """`replicated(config, schema, plan, tensors, count, seed)`: the tensors of plausible generators, one by one.
+
+        With the capability `replicable` alone.
+        """
+
 
 @dataclass(frozen=True, kw_only=True)
 class Preset:
@@ -66,6 +73,7 @@ class Method:
     `summary`: one line for help and documents. `presets`: by name. `no_claim`: why a model of this method makes no
     privacy claim, or None where it makes one. `conditional_sampling`: rows are drawn given values of some columns.
     `public_rows`: it learns from rows that the user declares public. `microbatches`: it has a setting of this name.
+    `replicable`: its models keep their measurements, by which plausible generators are fitted again.
     """
 
     name: str
@@ -75,6 +83,7 @@ class Method:
     conditional_sampling: bool = False
     public_rows: bool = False
     microbatches: bool = False
+    replicable: bool = False
     no_claim: str | None = None
 
     @property

@@ -68,6 +68,9 @@ def configured(method: str, module: MethodModule, settings: Mapping[str, object]
     if "microbatches" in settings and not facts.microbatches:
         takers = " or ".join(m.name for m in METHODS.values() if m.microbatches)
         raise UsageError(f"`microbatches` belongs to {takers}: {method} clips no means of groups of rows.")
+    if settings.get("inference") and not facts.replicable:
+        takers = " or ".join(m.name for m in METHODS.values() if m.replicable)
+        raise UsageError(f"`inference` belongs to {takers}: {method} measures no moments of declared regressions.")
     if settings.get("public") and not facts.public_rows:
         takers = " or ".join(m.name for m in METHODS.values() if m.public_rows)
         raise UsageError(f"`public` belongs to {takers}: {method} learns from no public rows.")
@@ -80,6 +83,7 @@ register(
         summary="noisy marginals, then a conditional generator fitted to two-way marginals and against a critic",
         module=f"{_HERE}.warm_dp_cgan.method",
         conditional_sampling=True,
+        replicable=True,
     )
 )
 register(
@@ -102,6 +106,7 @@ register(
         summary="the baseline: noisy class-by-bin marginals, columns independent given the class",
         module=f"{_HERE}.independent.method",
         conditional_sampling=True,
+        replicable=True,
     )
 )
 register(

@@ -19,6 +19,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Rate = Annotated[float, Field(gt=0, le=1)]
 Share = Annotated[float, Field(gt=0, lt=1), IsShare()]
 ShareOrNone = Annotated[float, Field(ge=0, lt=1), IsShare()]  # at zero the measurement is left out
+LATER = {"inference", "inference_share"}  # settings that files of before them lack: nothing was declared
 ShareByRule = Annotated[float | None, Field(ge=0, lt=1), IsShare()]  # None: a public rule decides
 
 
@@ -43,7 +44,7 @@ def share_names(config: type[MethodConfig]) -> list[str]:
 def descriptions(config: type[MethodConfig]) -> dict[str, str]:
     """What each setting is, by name: its description and its default if it has one, for help and documents."""
     return {
-        name: str(field.description) + ("" if field.default is None else f" [{field.default}]")
+        name: str(field.description) + ("" if field.default in (None, ()) else f" [{field.default}]")
         for name, field in config.model_fields.items()
     }
 
@@ -63,7 +64,8 @@ def read_settings(method: str, config: type[MethodConfig], settings: Mapping[str
 
 def restored_settings(config: type[MethodConfig], kept: Mapping[str, object]) -> MethodConfig:
     """The configuration that a model file keeps. Raises ArtifactError where it is not one of this version's."""
-    if set(kept) == set(config.model_fields):
+    lacking = set(config.model_fields) - set(kept)
+    if lacking <= LATER and set(kept) <= set(config.model_fields):
         try:
             return config.model_validate(dict(kept))
         except ValidationError:

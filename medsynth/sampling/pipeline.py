@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..artifact import Model, load
-from ..errors import ArtifactError, MedsynthError, UsageError
+from ..errors import UsageError
 from ..io.writer import csv_text
 from ..methods import registry
 from ..methods.settings import restored_settings
@@ -22,8 +21,11 @@ from ..transforms.table_codec import csv_cells, decode
 from .balance import balanced, halvings
 from .patients import ROWS_PER_PATIENT, assign_patients, fresh_columns
 from .rejection import Codes, Sampler, rejection_sample, sample_again
+from .replicates import broken_model
+from .replicates import replicates as replicates_of
 
 RANGE_ROUNDS = 2_000  # of drawing anew the rows that lie between the ranges of a condition
+REPLICATE = "replicate"  # the column that numbers replicates, from 1 on
 CHUNK_ROWS = 100_000  # rows in memory at once while a file is written
 
 
@@ -34,8 +36,11 @@ def sample_codes(
     where: Where = (),
     balance: bool = False,
     first: int = 0,
+    halved: bool = True,
 ) -> Codes:
     """`n` synthetic rows as codes, (n, columns); `first` rows were sampled before, whose keys are not used again.
+
+    `halved`: whether more are drawn, and halved so that their tables stay those of all; replicates do without.
 
     Raises UsageError unless n is positive and `where` can be met, ArtifactError for a broken model.
     """
@@ -45,11 +50,10 @@ def sample_codes(
     schema = model.schema
     sampler = _method_sampler(model, *_conditions(model, where, balance))
     fresh = fresh_columns(schema, first, count)
-    with _broken_model():
-        times = 2 ** halvings(count, len(schema.columns))
-        codes = balanced(
-            rejection_sample(sampler, schema, times * count, seed), schema, count, numpy_stream(seed, "balance")
-        )
+    with broken_model():
+        times = 2 ** halvings(count, len(schema.columns)) if halved else 1
+        codes = rejection_sample(sampler, schema, times * count, seed)
+        codes = balanced(codes, schema, count, numpy_stream(seed, "balance")) if halved else codes
         for name, keys in fresh.items():
             codes[:, schema.names.index(name)] = keys  # after all rejection: no key comes twice
         if schema.unit is not None:
@@ -109,23 +113,13 @@ def _method_sampler(model: Model, conditions: dict[str, Any], apart: dict[str, t
     return sampler if apart else drawn
 
 
-@contextmanager
-def _broken_model() -> Iterator[None]:
-    """Whatever a hostile file provokes is one error to the user."""
-    try:
-        yield
-    except MedsynthError:
-        raise
-    except Exception as error:
-        raise ArtifactError("This model's tensors do not fit its schema. Refit it.") from error
-
-
 def sample(
     model: Model | Path | str,
     n: int | None = None,
     seed: int | None = None,
     where: Where = (),
     balance: bool = False,
+    replicates: int | None = None,
 ) -> pd.DataFrame:
     """`n` synthetic rows (by default as many as the model's public row count), in the original's columns.
 
@@ -133,10 +127,21 @@ def sample(
 
     `seed` repeats the sample. `where`: a condition such as "sex=F", "age=40..60", "age=60.." or "sex=F,M", a list of
     them, or a mapping such as {"sex": ["F", "M"], "age": (60, None)}; `balance`: as many rows a class.
+    `replicates`: so many plausible models, by the released measurements alone, draw `n` rows each, below one another,
+    with the number of the replicate, from 1 on, in a first column `replicate`; `medsynth.combine` makes one interval of
+    their estimates.
     Raises UsageError unless n is positive and the conditions can be met, ArtifactError for a broken model.
     """
     model = model if isinstance(model, Model) else load(model)
+    if replicates is not None:
+        return pd.concat(frames(model, n, seed, where, balance, replicates), ignore_index=True)
     return decode(sample_codes(model, n, seed, where, balance), model.schema)
+
+
+def _check_name(model: Model) -> None:
+    """Raises UsageError where a column of the table has the name of that of replicates."""
+    if REPLICATE in model.schema.names:
+        raise UsageError(f"The table has a column {REPLICATE!r}, as its replicates would. Rename it, and fit again.")
 
 
 def sample_csv(
@@ -147,22 +152,47 @@ def sample_csv(
 
 
 def csv_chunks(
-    model: Model, n: int | None = None, seed: int | None = None, where: Where = (), balance: bool = False
-) -> Iterator[str]:
-    """That text in chunks, so that any number of rows is sampled in constant memory."""
-    for k, codes in enumerate(_chunks(model, n, seed, where, balance)):
-        yield csv_text(csv_cells(codes, model.schema), header=k == 0)
+    model: Model, n: int | None = None, seed: int | None = None, where: Where = (), balance: bool = False,
+    replicates: int | None = None,
+) -> Iterator[str]:  # fmt: skip
+    """That text in chunks, so that any number of rows is sampled in constant memory; or that of `replicates`."""
+    for k, (number, codes) in enumerate(_numbered(model, n, seed, where, balance, replicates)):
+        yield csv_text(_beside(csv_cells(codes, model.schema), number and str(number)), header=k == 0)
 
 
 def frames(
-    model: Model, n: int | None = None, seed: int | None = None, where: Where = (), balance: bool = False
-) -> Iterator[pd.DataFrame]:
+    model: Model, n: int | None = None, seed: int | None = None, where: Where = (), balance: bool = False,
+    replicates: int | None = None,
+) -> Iterator[pd.DataFrame]:  # fmt: skip
     """The same rows as frames, chunk by chunk."""
-    return (decode(codes, model.schema) for codes in _chunks(model, n, seed, where, balance))
+    for number, codes in _numbered(model, n, seed, where, balance, replicates):
+        yield _beside(decode(codes, model.schema), number)
 
 
-def _chunks(model: Model, n: int | None, seed: int | None, where: Where, balance: bool) -> Iterator[Codes]:
+def _beside(frame: pd.DataFrame, number: int | str | None) -> pd.DataFrame:
+    """Rows with the number of their replicate in a first column; without one, as they are."""
+    if number is not None:
+        frame.insert(0, REPLICATE, number)
+    return frame
+
+
+def _numbered(
+    model: Model, n: int | None, seed: int | None, where: Where, balance: bool, replicates: int | None
+) -> Iterator[tuple[int | None, Codes]]:
+    """Rows in chunks, with the number of the replicate that they are of, from 1 on, or None for the model's own."""
+    if replicates is None:
+        yield from ((None, codes) for codes in _chunks(model, n, seed, where, balance))
+        return
+    _check_name(model)
+    for number, one in enumerate(replicates_of(model, replicates, seed), 1):
+        own = None if seed is None else stream_seed(seed, f"replicate {number}")
+        yield from ((number, codes) for codes in _chunks(one, n, own, where, balance, halved=False))
+
+
+def _chunks(
+    model: Model, n: int | None, seed: int | None, where: Where, balance: bool, *, halved: bool = True
+) -> Iterator[Codes]:
     count = model.rows if n is None else n
     for start in range(0, max(count, 1), CHUNK_ROWS):
         own = seed if start == 0 or seed is None else stream_seed(seed, f"rows from {start}")
-        yield sample_codes(model, min(CHUNK_ROWS, count - start), own, where, balance, start)
+        yield sample_codes(model, min(CHUNK_ROWS, count - start), own, where, balance, start, halved)

@@ -26,6 +26,14 @@ from ..io.writer import write
 from ..transforms.conditions import Where, words
 from .pipeline import csv_chunks, frames
 
+ONE_TABLE = (
+    "One synthetic table: standard errors that take its rows for real ones are too small. For estimates with intervals "
+    "draw `replicates` and combine what each gives."
+)
+SEVERAL = (
+    "Replicates: run the analysis on each, then combine the estimates. Fitted to the released measurements alone, so "
+    "that they cost no privacy."
+)
 SUFFIX = ".provenance.json"
 BLOCK = 1 << 20  # bytes compared at once
 SEED_BITS = 53  # of a fresh seed: whole numbers that every reader of JSON keeps
@@ -33,7 +41,11 @@ SEED_BITS = 53  # of a fresh seed: whole numbers that every reader of JSON keeps
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """How rows were drawn: all that is needed to draw them again. `claim` is for people; nobody reads it back."""
+    """How rows were drawn: all that is needed to draw them again.
+
+    `claim` and `note` are for people; nobody reads them back. `replicates`: how many models drew `rows` rows each, None
+    where the model itself did.
+    """
 
     model: str
     model_sha256: str
@@ -42,6 +54,8 @@ class Provenance:
     where: tuple[str, ...]
     balance: bool
     claim: str
+    replicates: int | None = None
+    note: str = ""
     medsynth: str = __version__
 
     def save(self, table: Path, *, force: bool = False) -> Path:
@@ -57,7 +71,9 @@ def beside(table: Path) -> Path:
     return table.with_name(table.name + SUFFIX)
 
 
-def of(model: Model, path: Path, rows: int, seed: int, where: Where, balance: bool) -> Provenance:
+def of(
+    model: Model, path: Path, rows: int, seed: int, where: Where, balance: bool, replicates: int | None = None
+) -> Provenance:
     """The provenance of `rows` rows that the model in the file `path` draws with `seed`."""
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     return Provenance(
@@ -68,22 +84,26 @@ def of(model: Model, path: Path, rows: int, seed: int, where: Where, balance: bo
         where=words(where),
         balance=balance,
         claim=claim(model),
+        replicates=replicates,
+        note=ONE_TABLE if replicates is None else SEVERAL,
     )
 
 
 def write_sample(
     model: Model, path: Path, table: Path, rows: int, seed: int | None = None, where: Where = (),
-    balance: bool = False, *, force: bool = False,
+    balance: bool = False, replicates: int | None = None, *, force: bool = False,
 ) -> int:  # fmt: skip
     """Draw rows of the model in the file `path` into the file `table`, and write their provenance beside it.
+
+    `replicates`: so many plausible models draw as many rows each. Nothing is measured by that, and nothing charged.
 
     The name of `table` says in which form. Returns the seed, a fresh one where none is given.
     Raises OutputExists unless `force`, UsageError as `sample` does.
     """
     seed = secrets.randbits(SEED_BITS) if seed is None else seed
-    drawn = (model, rows, seed, where, balance)
+    drawn = (model, rows, seed, where, balance, replicates)
     atomic_write(table, lambda file: write(file, table, frames(*drawn), csv_chunks(*drawn)), force=force)
-    of(model, path, rows, seed, where, balance).save(table, force=force)
+    of(model, path, rows, seed, where, balance, replicates).save(table, force=force)
     return seed
 
 
@@ -95,7 +115,8 @@ def load(table: Path) -> Provenance | None:
     except (OSError, ValueError, TypeError, KeyError):
         return None
     kinds = {"rows": int, "seed": int, "balance": bool}
-    right = all(type(getattr(found, name)) is kind for name, kind in kinds.items()) and found.rows > 0
+    several = found.replicates is None or (type(found.replicates) is int and found.replicates > 1)
+    right = several and all(type(getattr(found, name)) is kind for name, kind in kinds.items()) and found.rows > 0
     return found if right and all(isinstance(word, str) for word in found.where) else None
 
 
@@ -107,7 +128,7 @@ def drawn_by(model: Model, table: Path) -> bool:
     found = load(table)
     if found is None:
         return False
-    options = (model, found.rows, found.seed, found.where, found.balance)
+    options = (model, found.rows, found.seed, found.where, found.balance, found.replicates)
     try:
         if is_parquet(table):
             return _same_cells(table, frames(*options))

@@ -18,14 +18,14 @@ from medsynth.schema import Schema
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The names of the two-way marginals of each release of a fit, in order."""
-    found, true = list[list[str]](), Vault.measure_marginals
+    found, true = list[list[str]](), Vault.measure
 
-    def watched(self: Vault, label: str, tables: Any, weights: Any = None) -> Any:
+    def watched(self: Vault, label: str, query: Any) -> Any:
         if label == TWO_WAY:
-            found.append(list(tables))
-        return true(self, label, tables, weights)
+            found.append(list(query.tables))
+        return true(self, label, query)
 
-    monkeypatch.setattr(Vault, "measure_marginals", watched)
+    monkeypatch.setattr(Vault, "measure", watched)
     return found
 
 

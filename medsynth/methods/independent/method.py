@@ -7,7 +7,7 @@ from pydantic import Field
 from ..settings import ShareByRule
 from ..warm_dp_cgan import method as warm
 
-queries, notes, train, generate = warm.queries, warm.notes, warm.train, warm.generate
+queries, notes, train, generate, replicated = warm.queries, warm.notes, warm.train, warm.generate, warm.replicated
 
 
 class Config(warm.Config):

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from ...privacy.accounting.calibration import Plan
 from ...privacy.queries.cells import EveryCode
+from ...privacy.queries.measurements import Measurements
 from ...privacy.queries.rows import Axes
-from ...privacy.vault import Vault
 from ...schema import Column
 from ...schema.kinds import clear_stds
 from ...transforms.grid import Grid, grid
@@ -125,7 +125,7 @@ def expected_beyond(counts: Floats, level: float, std: float) -> Floats:
     return np.asarray(np.cumsum((likely / likely.sum() @ tails)[::-1])[::-1])
 
 
-def surveys(vault: Vault, plan: Plan, columns: dict[str, Column]) -> dict[str, Survey]:
+def surveys(vault: Measurements, plan: Plan, columns: dict[str, Column]) -> dict[str, Survey]:
     """What the coarse measurements say of number `columns`."""
     coarse = {name: grid(column, COARSE_CELLS) for name, column in columns.items()}
     counts, std = _measured(vault, COARSE, plan, {name: [(name, cells)] for name, cells in coarse.items()})
@@ -151,7 +151,7 @@ def _every_value(columns: dict[str, Column]) -> dict[str, Axes]:
     return {name: [(name, EveryCode(columns[name].size + columns[name].gaps))] for name in some}
 
 
-def _measured(vault: Vault, label: str, plan: Plan, axes: dict[str, Axes]) -> tuple[dict[str, Floats], float]:
+def _measured(vault: Measurements, label: str, plan: Plan, axes: dict[str, Axes]) -> tuple[dict[str, Floats], float]:
     """Noisy tables and the standard deviation of their noise. Rows are counted where there is no table: the plan,
     which knows no schema, holds the measurement.
     """

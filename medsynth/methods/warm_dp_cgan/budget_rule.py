@@ -11,6 +11,7 @@ COLUMNS_READ = 3  # by a feature of the critic of triples
 MOMENTS_NOISE = 0.01  # of a second moment, as a share of the rows, beyond which it gets no budget
 MOST_MOMENTS = 16  # relations whose second moment is measured
 MOMENTS_FIRMNESS = 2.0  # how many times more firmly the generator is held to them than their noise asks
+DECLARED_FIRMNESS = 10.0  # the same, of the moments of declared regressions
 MOST_PRODUCTS = 30_000  # by class, of the critic of pairs: of wider tables a random part of the columns is read
 CRITIC_NOISE = 0.08  # of a product of the critic of pairs, as a share of the rows, beyond which it gets no budget
 WIDE_COLUMNS = 100  # from which on a few two-way marginals say nothing of the table, and matrices may

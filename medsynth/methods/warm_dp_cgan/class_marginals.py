@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...privacy.accounting.calibration import Plan
+from ...privacy.queries.measurements import Measurements
 from ...privacy.queries.rows import Axes, CellMap
-from ...privacy.vault import Vault
 from ...schema import Schema
 from ..shared.bins import Bins
 from ..shared.conditionals import class_totals, conditionals
@@ -35,7 +35,8 @@ class ClassMarginals:
     """Noisy tables class by bin, (classes, bins) a column, their bins, and the standard deviation of their noise.
 
     `base`: log p(bin | class) by them, (classes, bins) a column. `totals`: rows of each class, (classes,). `whole_std`:
-    the noise of a bin's rows of all classes, by these tables and the one-way marginals `numbers`.
+    the noise of a bin's rows of all classes, by these tables and the one-way marginals `numbers`. `again`: the columns
+    that were measured again.
     """
 
     bins: dict[str, Bins]
@@ -45,6 +46,7 @@ class ClassMarginals:
     numbers: OneWayMarginals
     base: dict[str, Floats]
     whole_std: dict[str, float]
+    again: tuple[str, ...] = ()
 
     @cached_property
     def mass(self) -> dict[str, Floats]:
@@ -69,12 +71,12 @@ class ClassMarginals:
 
     @classmethod
     def measure(
-        cls, vault: Vault, plan: Plan, schema: Schema, given: tuple[str, CellMap], bins: dict[str, Bins],
-        derived: dict[str, DerivedColumn], numbers: OneWayMarginals, planned: int,
+        cls, vault: Measurements, plan: Plan, schema: Schema, given: tuple[str, CellMap], bins: dict[str, Bins],
+        derived: dict[str, DerivedColumn], numbers: OneWayMarginals, planned: int, like: ClassMarginals | None = None,
     ) -> ClassMarginals:  # fmt: skip
         """Of columns beside the target and derived ones, by the classes `given`; then of the separating ones again.
 
-        `planned`: the most bins of a number.
+        `planned`: the most bins of a number; `like`: marginals whose bins and separating columns these have.
         """
         columns = [name for name in schema.names if name != schema.target]
         axes: dict[str, Axes] = {name: [given, (name, bins[name])] for name in columns}
@@ -91,7 +93,7 @@ class ClassMarginals:
         found = cls.of(bins, noisy, std, totals, numbers)
         if REMEASURED not in plan.events:
             return found
-        return found.remeasured(vault, plan.noise(REMEASURED), given, columns)
+        return found.remeasured(vault, plan.noise(REMEASURED), given, columns, like)
 
     def separating(self, columns: Sequence[str]) -> list[str]:
         """Those of `columns` whose shares differ between classes nearly as much as the best one's; classes weigh the
@@ -102,13 +104,18 @@ class ClassMarginals:
         return [name for name, far in distance.items() if far >= SEPARATION_TO_REMEASURE * max(distance.values())]
 
     def remeasured(
-        self, vault: Vault, multiplier: float, given: tuple[str, CellMap], columns: Sequence[str]
-    ) -> ClassMarginals:
+        self, vault: Measurements, multiplier: float, given: tuple[str, CellMap], columns: Sequence[str],
+        like: ClassMarginals | None = None,
+    ) -> ClassMarginals:  # fmt: skip
         """With the separating ones of `columns` measured again, the two measurements of each bin combined by their
         precision.
         """
         bins, tables, std = dict(self.bins), dict(self.tables), dict(self.std)
-        for name in (chosen := self.separating(columns)):
+        chosen = self.separating(columns) if like is None else list(like.again)
+        for name in chosen:
+            if like is not None:
+                bins[name] = replace(bins[name], place=like.bins[name].place)
+                continue
             weight = self.bins[name].inside(self.base[name])
             bins[name] = self.bins[name].split((weight / weight.sum(1, keepdims=True)).mean(0), FINER_BINS)
         axes: dict[str, Axes] = {name: [given, (name, bins[name])] for name in chosen}
@@ -124,4 +131,4 @@ class ClassMarginals:
             std[name] = noise * math.sqrt(1 - (precision / pieces)[parent].mean())
         some = ClassMarginals.of(bins, {n: tables[n] for n in chosen}, std, self.totals, self.numbers)
         base, whole_std = self.base | some.base, self.whole_std | some.whole_std
-        return replace(some, tables=tables, base=base, whole_std=whole_std)
+        return replace(some, tables=tables, base=base, whole_std=whole_std, again=tuple(chosen))

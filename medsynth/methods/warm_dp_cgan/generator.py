@@ -73,6 +73,25 @@ class Generator:
         self._lay_out(self.names)
         return self
 
+    def on(self, base: Mapping[str, Floats], *, fitted: bool) -> Generator:
+        """This generator on other log shares, (classes, bins) a column; unless `fitted`, without coefficients."""
+        found = copy.copy(self)
+        found.base = torch.tensor(np.concatenate([base[name] for name in self.names], 1), dtype=torch.float32)
+        found.common, found.own = (t.clone() if fitted else torch.zeros_like(t) for t in (self.common, self.own))
+        return found
+
+    def restore(self, residuals: Mapping[str, NDArray[np.float32]]) -> None:
+        """Take the likeliest coefficients that add up to `residuals`, (points, classes, bins) a column."""
+        self.common, self.own = self.common.clone(), self.own.clone()
+        weight = (COMMON_STD / OWN_STD) ** 2
+        for name, first, stop in zip(self.names, self._places, self._places[1:], strict=False):
+            if name in residuals:
+                added = torch.tensor(residuals[name]).permute(2, 1, 0)
+                sums = torch.linalg.pinv(self._functions[name]) @ added.flatten(1)
+                sums = sums.reshape(-1, *added.shape[1:])
+                common = sums.sum(1, keepdim=True) * weight / (COMMON_STD * (1 + weight * self.classes))
+                self.common[first:stop], self.own[first:stop] = common, (sums - COMMON_STD * common) / OWN_STD
+
     def part(self, names: Collection[str]) -> Generator:
         """The generator of the columns `names` by itself, those with as many bins side by side."""
         part = copy.copy(self)

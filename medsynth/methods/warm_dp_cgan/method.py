@@ -10,19 +10,23 @@ matrix of second moments a class.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from ...errors import UsageError
 from ...privacy.accounting.calibration import Plan, Query
 from ...schema import Schema
 from ..protocol import Arrays, Progress
+from ..regressions import Regression, parsed
 from ..settings import Count, MethodConfig, Share, ShareByRule, ShareOrNone
 from ..shared.labels import (
     BY_CLASS,
     COARSE,
     CRITIC_GRADIENTS,
+    DECLARED,
     MATRIX,
     MOMENTS,
     ONE_WAY,
@@ -57,6 +61,21 @@ class Config(MethodConfig):
         default=None, ge=0, description="two-way marginals measured; by a rule on rows if not given"
     )
 
+    inference: tuple[str, ...] = Field(
+        default=(), description="regressions that matter, such as y ~ a + b; several, parted by semicolons"
+    )
+    inference_share: Share = Field(default=0.25, description="share of the moments of these regressions, if any")
+
+    @field_validator("inference", mode="before")
+    @classmethod
+    def _several(cls, texts: object) -> object:
+        return tuple(text.strip() for text in texts.split(";") if text.strip()) if isinstance(texts, str) else texts
+
+    @property
+    def regressions(self) -> list[Regression]:
+        """The declared regressions."""
+        return parsed(self.inference)
+
     def allocation(self, rows: int, columns: int, epsilon: float) -> Allocation:
         """What is done about two-way marginals and the critic."""
         found = allocate(rows, columns, epsilon, matrix=not self.pairs and self.critic_share != 0)
@@ -72,6 +91,9 @@ class Config(MethodConfig):
 def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Query]:
     """What a fit measures; without two-way marginals the class-by-bin ones take their shares."""
     plan = config.allocation(rows, columns, epsilon)
+    if config.inference and plan.critic == "matrix":
+        raise UsageError("`inference` is not taken for a table of so many columns, whose matrices hold no regression. "
+                         "Leave columns out, or set critic_share=0 in `settings`.")  # fmt: skip
     shares = {COARSE: config.coarse_share, VALUES: config.values_share, ONE_WAY: config.histogram_share}
     shares |= {REMEASURED: config.remeasured_share} if config.remeasured_share and plan.remeasured else {}
     if plan.count:
@@ -80,8 +102,23 @@ def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Que
     shares |= {MATRIX if plan.critic == "matrix" else CRITIC_GRADIENTS: plan.critic_share} if plan.critic_share else {}
     shares |= {MOMENTS: plan.moments_share} if plan.moments_share else {}
     shares[BY_CLASS] = 1 - sum(shares.values())
+    if config.inference:
+        shares = {label: (1 - config.inference_share) * share for label, share in shares.items()}
+        shares[DECLARED] = config.inference_share
     times = {SELECTION: plan.rounds, TWO_WAY: plan.rounds}
-    labels = (COARSE, VALUES, ONE_WAY, BY_CLASS, REMEASURED, CRITIC_GRADIENTS, MATRIX, MOMENTS, SELECTION, TWO_WAY)
+    labels = (
+        COARSE,
+        VALUES,
+        ONE_WAY,
+        BY_CLASS,
+        REMEASURED,
+        DECLARED,
+        CRITIC_GRADIENTS,
+        MATRIX,
+        MOMENTS,
+        SELECTION,
+        TWO_WAY,
+    )
     return [
         Query(label=label, weight=(shares[label] / times.get(label, 1)) ** -0.5, times=times.get(label, 1))
         for label in labels
@@ -106,3 +143,12 @@ def train(
     from .training import fitted  # with PyTorch, which plans and samples do without
 
     return fitted(config, schema, vault, plan, seed, device, progress)
+
+
+def replicated(
+    config: Config, schema: Schema, plan: Plan, tensors: Arrays, count: int, seed: int | None
+) -> Iterator[Arrays]:
+    """The tensors of `count` plausible generators, by the released measurements among a model's `tensors` alone."""
+    from .posterior.replicates import replicated as run  # with PyTorch
+
+    yield from run(config, schema, plan, tensors, count, seed)

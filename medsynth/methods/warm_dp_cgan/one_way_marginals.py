@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...privacy.accounting.calibration import Plan
+from ...privacy.queries.measurements import Measurements
 from ...privacy.queries.rows import Axes
-from ...privacy.vault import Vault
 from ...schema import Schema
 from ...transforms.grid import Grid
 from ..shared.bins import Bins
@@ -47,15 +47,18 @@ class OneWayMarginals:
     std: dict[str, float]
 
     @classmethod
-    def measure(cls, vault: Vault, schema: Schema, plan: Plan, bins: int) -> OneWayMarginals:
+    def measure(
+        cls, vault: Measurements, schema: Schema, plan: Plan, bins: int, like: OneWayMarginals | None = None
+    ) -> OneWayMarginals:
         """Of number columns with more than `bins` values: coarsely, their frequent values, then finely; of the others
         level by level.
 
-        A row adds its weight to one cell of each table: sensitivity the root of the sum of squared weights.
+        A row adds its weight to one cell of each table: sensitivity the root of the sum of squared weights. `like`:
+        marginals on whose fine grids these are.
         """
         numbers = grids(schema, bins)
         found = surveys(vault, plan, {name: schema.columns[name] for name in numbers})
-        fine = {name: survey.fine_grid() for name, survey in found.items()}
+        fine = {name: survey.fine_grid() for name, survey in found.items()} if like is None else like.grids
         few = {name: column for name, column in schema.columns.items() if name not in fine}
         axes: dict[str, Axes] = {LEVELS_OF + name: [(name, fine_grid(column))] for name, column in few.items()}
         axes |= decoder_axes(schema, fine)

@@ -3,80 +3,52 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...privacy.accounting.calibration import Plan
-from ...privacy.queries.rows import CellMap
-from ...privacy.vault import Vault
+from ...privacy.queries.measurements import Measurements
 from ...rng import numpy_stream, torch_stream
 from ...schema import Schema
 from ..protocol import Arrays, Progress
-from ..shared.bins import MERGED_WIDE
-from ..shared.cuts import planned_bins
-from ..shared.decoder import decoder, decoder_tensors, grid_tensors
-from ..shared.labels import CRITIC_GRADIENTS, MATRIX, MOMENTS, SELECTION, TWO_WAY
+from ..shared.labels import MATRIX, SELECTION, TWO_WAY
 from ..shared.mixture import low_rank_tensors, mixture_tensors
-from .budget_rule import MOMENTS_FIRMNESS, MOST_MOMENTS, Allocation
+from .beginning import Beginning
+from .budget_rule import Allocation
 from .class_marginals import ClassMarginals
 from .critics.factors import latent_points, loadings
-from .critics.linear import FeatureSums, measure_features
+from .critics.linear import FeatureSums
 from .critics.matrix import MomentMatrix
-from .critics.moments import MomentCritic
-from .critics.pairs import PairCritic
-from .critics.triples import TripleCritic
-from .generator import Generator, smooth_functions
+from .generator import Generator
 from .generator_fit import fit
 from .method import Config
-from .one_way_marginals import OneWayMarginals
+from .posterior.released import Recorded
 from .rules.constraints import BrokenRules
-from .rules.derived_columns import WIDE, DerivedColumn, ExpectedDerived, derived_columns
+from .rules.derived_columns import ExpectedDerived
 from .shrinkage import shrunk_table
 from .two_way_marginals import Candidates, ColumnPair, TwoWayMarginal, expected_tables, merged_bins
+
+SEED_BITS = 53  # of a fresh public seed
 
 
 @dataclass(kw_only=True)
 class _Fit:
-    """A fit under way. `given`: the target's name and the map from its codes to classes, once these are known; `sizes`:
-    how far from independence a critic of pairs found each two columns.
+    """A fit under way: its `beginning`, and in `sizes` how far from independence a critic of pairs found each two
+    columns.
     """
 
-    config: Config
-    schema: Schema
-    vault: Vault
-    plan: Plan
-    seed: int | None
-    allocation: Allocation
-    given: tuple[str, CellMap] = field(init=False)
+    vault: Measurements
+    beginning: Beginning
     sizes: dict[tuple[str, str], float] = field(default_factory=dict)
 
     @property
-    def columns(self) -> list[str]:
-        """The columns beside the target."""
-        return [name for name in self.schema.names if name != self.schema.target]
-
-    def measure_features(self, generator: Generator, start: ClassMarginals) -> list[FeatureSums]:
-        """The gradient sums of the critics that have a share."""
-        if CRITIC_GRADIENTS not in self.plan.events:
-            return []
-        stream, noise = torch_stream(self.seed, "critic"), self.plan.noise(CRITIC_GRADIENTS)
-        if self.allocation.critic == "triples":
-            count = self.allocation.critic_features
-            triples = TripleCritic(start.bins, self.columns, self.given, self.schema.names, count, stream)
-            return [measure_features(triples, self.vault, CRITIC_GRADIENTS, noise, self.plan.rows)]
-        critic = PairCritic(start.bins, start.mass, self.columns, self.given, self.schema.names, stream)
-        sums = measure_features(critic, self.vault, CRITIC_GRADIENTS, noise, self.plan.rows)
-        expected = sums.expected(generator, start.totals)
-        sums = sums.shrunk(expected)
-        beyond = sums.totals.double().cpu().numpy() - expected
-        self.sizes = critic.by_columns(beyond)
-        if MOMENTS not in self.plan.events:
-            return [sums]
-        moments = MomentCritic(critic, critic.strongest(beyond, MOST_MOMENTS))
-        measured = measure_features(moments, self.vault, MOMENTS, self.plan.noise(MOMENTS), self.plan.rows)
-        # The generator's prior draws every relation towards none. Slopes are to come back whole.
-        return [sums, replace(measured, std=measured.std / MOMENTS_FIRMNESS)]
+    def allocation(self) -> Allocation:
+        """What is done about two-way marginals and the critic."""
+        return self.beginning.allocation
 
     def fit_in_rounds(
         self,
@@ -90,9 +62,7 @@ class _Fit:
         """Select and measure two-way marginals and fit the generator to all that was measured, in rounds."""
         if not self.allocation.count:
             return fit(generator, start, [], self.allocation.steps, sums, derived, rules, progress)
-        rounds, public = self.allocation.rounds, numpy_stream(self.seed, "candidates")
-        coarse = {n: start.bins[n].merged(self.allocation.bins, start.mass[n]) for n in self.columns}
-        measured, left = list[TwoWayMarginal](), Candidates(coarse, public, by_class=self.allocation.by_class)
+        measured, left, rounds = list[TwoWayMarginal](), self.beginning.candidates(), self.allocation.rounds
         for number in range(rounds):
             found = self.select_and_measure(generator, start, self.candidates(left, self.allocation.count // rounds))
             left.leave_out([m.pair for m in found])
@@ -108,7 +78,7 @@ class _Fit:
     def candidates(self, left: Candidates, count: int) -> list[ColumnPair]:
         """For so many marginals: the pairs farthest from independence by a critic of pairs; without it, random ones."""
         if not self.allocation.pairs_read:
-            return left.drawn(max(self.config.candidates, 2 * count))
+            return left.drawn(max(self.beginning.config.candidates, 2 * count))
         strongest = sorted(self.sizes, key=self.sizes.__getitem__, reverse=True)
         return [left.pair(*names) for names in strongest[:count]]
 
@@ -118,10 +88,10 @@ class _Fit:
         """One round's marginals: of the candidates that the generator fits worst, by noisy L1 errors if planned."""
         each = self.allocation.count // self.allocation.rounds
         merged = merged_bins(candidates, start.bins)
-        axes = {pair.key: pair.axes(self.given, merged) for pair in candidates}
-        std = self.plan.noise(TWO_WAY) * math.sqrt(each)
+        axes = {pair.key: pair.axes(self.beginning.given, merged) for pair in candidates}
+        std = self.beginning.plan.noise(TWO_WAY) * math.sqrt(each)
         expected = expected_tables(generator, start.totals, candidates)
-        if SELECTION in self.plan.events:
+        if SELECTION in self.beginning.plan.events:
             tables = {p.key: expected[p.key] if p.by_class else expected[p.key][0] for p in candidates}
             errors = self.vault.measure_distances(SELECTION, axes, tables)
             # A large table has a large error by its noise alone (AIM, equation 1): its error must exceed that.
@@ -136,52 +106,37 @@ class _Fit:
             found.append(TwoWayMarginal(pair, before + beyond, std))
         return found
 
-    def low_rank(self, start: ClassMarginals) -> Arrays:
+    def low_rank(self) -> Arrays:
         """The tensors of a latent variable and of the columns that follow it, by matrices of second moments."""
-        stream = torch_stream(self.seed, "matrix")
-        matrix = MomentMatrix(start.bins, start.base, self.columns, self.given, self.schema.names, stream)
-        found = loadings(matrix.measure(self.vault, MATRIX, self.plan.noise(MATRIX), start.totals))
-        points = latent_points(self.allocation.latent_points, found.shape[2], numpy_stream(self.seed, "latent"))
+        own, start = self.beginning, self.beginning.start
+        stream = torch_stream(own.seed, "matrix")
+        matrix = MomentMatrix(start.bins, start.base, own.columns, own.given, own.schema.names, stream)
+        found = loadings(matrix.measure(self.vault, MATRIX, own.plan.noise(MATRIX), start.totals))
+        points = latent_points(self.allocation.latent_points, found.shape[2], numpy_stream(own.seed, "latent"))
         return low_rank_tensors({name: found[:, k] for k, name in enumerate(matrix.names)}, matrix.ordered, points)
 
-    def generator(
-        self, start: ClassMarginals, derived: dict[str, DerivedColumn], device: str, progress: Progress
-    ) -> Arrays:
-        """The tensors of a generator that is fitted to what the critics and two-way marginals say."""
-        self.allocation = self.allocation.within_reach(
-            self.given[1].cells, planned_bins(self.schema, self.allocation.column_bins)
-        )
-        base = {name: start.base[name] for name in self.columns}
-        functions = {
-            n: smooth_functions(start.bins[n].middles(MERGED_WIDE), base[n].shape[1], self.allocation.waves)
-            for n in base
-        }
-        points, stream = self.allocation.latent_points, torch_stream(self.seed, "init")
-        generator = Generator(base, functions, points, stream).to(device)
-        expected = ExpectedDerived(derived, start.bins, numpy_stream(self.seed, "derived"), generator.base.device)
-        rules = BrokenRules(self.schema, start.bins, numpy_stream(self.seed, "known rules"), generator.base.device)
-        if self.allocation.count or self.allocation.critic_share or rules.read:
-            self.fit_in_rounds(generator, start, self.measure_features(generator, start), expected, rules, progress)
-        return mixture_tensors(base, generator.residuals())
+    def residuals(self, device: str, progress: Progress) -> Mapping[str, NDArray[np.float32]]:
+        """Those of a generator that is fitted to what the critics and two-way marginals say."""
+        own, generator = self.beginning, self.beginning.blank(device)
+        expected, rules = own.rules(generator)
+        critics = own.measure_critics(self.vault, generator)
+        self.sizes = critics.sizes
+        if self.allocation.count or critics.raw or rules.read:
+            self.fit_in_rounds(generator, own.start, critics.targets(), expected, rules, progress)
+        return generator.residuals()
 
 
 def fitted(
-    config: Config, schema: Schema, vault: Vault, plan: Plan, seed: int | None, device: str, progress: Progress
+    config: Config, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str, progress: Progress
 ) -> Arrays:
-    """Fit the generator. Returns its tensors and the noisy marginals that decode its rows."""
-    allocation = config.allocation(plan.equivalent_rows, len(schema.columns), plan.epsilon_asked)
-    run = _Fit(config=config, schema=schema, vault=vault, plan=plan, seed=seed, allocation=allocation)
-    numbers = OneWayMarginals.measure(vault, schema, plan, allocation.column_bins)
-    bins, condition = decoder(schema, numbers.shares, plan.rows, allocation.column_bins, numbers.grids, WIDE)
-    run.given = (schema.target or "", condition)
-    derived = derived_columns(schema, bins, allocation.column_bins, numpy_stream(seed, "derived"))
-    start = ClassMarginals.measure(vault, plan, schema, run.given, bins, derived, numbers, allocation.column_bins)
+    """Fit the generator. Returns its tensors, the noisy marginals that decode its rows, and all that was released."""
+    seed, recorded = secrets.randbits(SEED_BITS) if seed is None else seed, Recorded(vault, plan)
+    source = vault if MATRIX in plan.events else recorded
+    beginning = Beginning.measure(config, schema, source, plan, seed)
+    run, base = _Fit(vault=source, beginning=beginning), {n: beginning.start.base[n] for n in beginning.columns}
     if MATRIX in plan.events:
-        columns = run.low_rank(start) | mixture_tensors({name: start.base[name] for name in run.columns}, {})
+        columns = run.low_rank() | mixture_tensors(base, {})
     else:
-        columns = run.generator(start, derived, device, progress)
+        columns = mixture_tensors(base, run.residuals(device, progress)) | recorded.tensors(seed)
     progress(1, 1)
-    prior = (start.totals / start.totals.sum()).astype(np.float32)
-    shares = numbers.shares | {name: start.bins[name].shares for name in numbers.grids if name != schema.target}
-    kept = decoder_tensors(shares, start.bins, run.columns) | grid_tensors(numbers.grids)
-    return {**columns, **kept, "prior": prior}
+    return beginning.tensors(columns)

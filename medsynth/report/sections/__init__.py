@@ -1,6 +1,6 @@
 """The sections of a report, one file each, registered here in the order of the page."""
 
-from . import claim, importance, inference, ledger, plausibility, subgroups, utility, verdicts
+from . import claim, estimation, importance, inference, ledger, plausibility, subgroups, utility, verdicts
 from .attacks import section as attacks
 from .documentation import limits, purpose, reproduce, source, tuning, variables
 from .fidelity import quality, synthetic
@@ -18,6 +18,7 @@ for module in (
     utility,
     importance,
     inference,
+    estimation,
     fidelity,
     quality,
     synthetic,

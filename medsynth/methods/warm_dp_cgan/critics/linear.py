@@ -13,8 +13,8 @@ from torch import Tensor
 
 from ....privacy.networks import Mlp
 from ....privacy.queries.gradients import minus_output
+from ....privacy.queries.measurements import Measurements
 from ....privacy.queries.rows import CellMap, Features
-from ....privacy.vault import Vault
 from ..generator import Generator
 from ..shrinkage import shrunk
 
@@ -72,13 +72,13 @@ class FeatureSums:
             return np.asarray(rows[:, None] * self.critic.expectation(part).of(part.by_bin()).double().cpu().numpy())
 
 
-def measure_features(critic: LinearCritic, vault: Vault, label: str, noise: float, rows: int) -> FeatureSums:
+def measure_features(critic: LinearCritic, vault: Measurements, label: str, noise: float, rows: int = 0) -> FeatureSums:
     """Measure the gradient sum of a linear critic on real rows: minus it is the sum of their features.
 
-    Of more `rows` than MOST_ROWS so many are read, drawn at random. What that adds to the noise, at most: the variance
-    of a sum of features whose squares add up to one a row.
+    Where there are more `rows` than MOST_ROWS, so many are read, drawn at random; all, where no number is given. What
+    that adds to the noise, at most: the variance of a sum of features whose squares add up to one a row.
     """
-    classes, share = critic.given[1].cells, min(1.0, MOST_ROWS / rows)
+    classes, share = critic.given[1].cells, min(1.0, MOST_ROWS / max(rows, 1))
     linear = Mlp([classes * critic.width, 1], bias=False)
     (total,) = vault.measure_gradient_sum(label, linear, minus_output, critic.features, CLIPPING_NORM, share=share)
     std = math.hypot(noise * CLIPPING_NORM / share, math.sqrt(rows * (1 - share) / share / critic.width))

@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from ....privacy.queries.kinds import kind
+from ....privacy.queries.measurements import Measurements
 from ....privacy.queries.rows import CellMap, Codes, column_of
-from ....privacy.vault import Vault
 from ...shared.bins import Bins
 from ...shared.mixture import normal_cuts
 from ..budget_rule import MOST_ENTRIES
@@ -93,7 +93,7 @@ class MomentMatrix:
         tables = {name: scores[name] / self.norms[:, None] for name in self.names}
         self.features = Scores({name: bins[name] for name in self.names}, self.order, given, tables)
 
-    def measure(self, vault: Vault, label: str, noise: float, rows: Floats) -> Covariances:
+    def measure(self, vault: Measurements, label: str, noise: float, rows: Floats) -> Covariances:
         """Of all rows. `rows`: of each class, (classes,), noisy; `noise`: the plan's multiplier."""
         sums = vault.measure_second_moments(label, self.features, self.given, len(self.names))
         scale = np.square(self.norms) / np.maximum(rows, 1.0)

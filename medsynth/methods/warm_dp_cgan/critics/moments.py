@@ -28,10 +28,11 @@ CLIPPED, TRIMMED = 0.0025, 0.01  # shares of rows at either end: clipped, and le
 MOST_STDS = 4.5  # from the mean to where values are clipped
 
 
-def standardised(bins: Bins) -> Floats:
-    """The value of each bin from -1 to 1, (bins,): less the mean, clipped; zero where a value is missing.
+def fine_values(bins: Bins, most_stds: float = MOST_STDS) -> Floats:
+    """The value of each fine cell of values from -1 to 1, (cells of values,): less the mean, clipped.
 
-    By the released shares of the fine cells: no row is read.
+    At the ends of the rows, or at so many standard deviations from the mean. By the released shares of the fine cells:
+    no row is read.
     """
     at = scale_middles(bins.column, bins.grid)
     share = bins.shares[: len(at)] / bins.shares[: len(at)].sum()
@@ -43,10 +44,15 @@ def standardised(bins: Bins) -> Floats:
 
     trimmed = between(TRIMMED)
     mean, std = share @ trimmed, np.sqrt(share @ np.square(trimmed - share @ trimmed))
-    values = np.clip(between(CLIPPED), mean - MOST_STDS * std, mean + MOST_STDS * std)
+    values = np.clip(between(CLIPPED), mean - most_stds * std, mean + most_stds * std)
     values = values - share @ values
-    values = values / max(np.abs(values[share > 0]).max(), 1e-12)
-    place = bins.place[: len(at)]
+    return np.asarray(np.clip(values / max(np.abs(values[share > 0]).max(), 1e-12), -1, 1))
+
+
+def standardised(bins: Bins) -> Floats:
+    """The mean value of each bin, (bins,), by `fine_values`; zero where a value is missing."""
+    values = fine_values(bins)
+    share, place = bins.shares[: len(values)], bins.place[: len(values)]
     means = np.bincount(place, share * values, bins.cells) / np.maximum(np.bincount(place, share, bins.cells), 1e-300)
     return np.clip(means, -1, 1)
 

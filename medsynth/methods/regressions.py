@@ -1,0 +1,64 @@
+"""Regressions that a fit is told of: public knowledge of which relations of a table matter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..errors import UsageError, did_you_mean
+from ..schema import Column
+
+
+@dataclass(frozen=True)
+class Regression:
+    """An outcome and its predictors, by the names of their columns."""
+
+    outcome: str
+    predictors: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Regression:
+        """From a formula such as "y ~ a + b": columns, without products or functions. Raises UsageError.
+
+        >>> Regression.parse("pulse ~ age + sex")
+        Regression(outcome='pulse', predictors=('age', 'sex'))
+        """
+        outcome, tilde, right = text.partition("~")
+        names = [name.strip() for name in (outcome, *right.split("+"))]
+        if not tilde or not all(names) or "~" in right:
+            raise UsageError("`inference` takes a formula such as 'y ~ a + b': an outcome, ~, and predictors.")
+        if len(set(names)) < len(names):
+            raise UsageError("`inference` names a column twice in one formula.")
+        return cls(names[0], tuple(names[1:]))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The outcome, then the predictors."""
+        return self.outcome, *self.predictors
+
+    def __str__(self) -> str:
+        return f"{self.outcome} ~ {' + '.join(self.predictors)}"
+
+
+def parsed(texts: Sequence[str]) -> list[Regression]:
+    """The regressions that formulas stand for. Raises UsageError for a formula that is none."""
+    return [Regression.parse(text) for text in texts]
+
+
+def check_columns(regressions: Sequence[Regression], columns: Mapping[str, Column | None], target: str) -> None:
+    """Raises UsageError for a regression on a column that the table does not have, or that cannot be read for it.
+
+    `columns`: those of the table by name, each with what is declared of it, or None where that is still to be learned.
+    """
+    for name in (name for regression in regressions for name in regression.columns):
+        if name not in columns:
+            raise UsageError(
+                f"`inference` names no column of the model: {name!r}.{did_you_mean(name, columns)} Products and "
+                "functions of columns are not taken; one whose scale is log stands for its logarithm."
+            )
+        column = columns[name]
+        if name == target and column is not None and column.ordered:
+            raise UsageError(
+                f"`inference` names {name!r}, a number that is also the target: rows are drawn given ranges of it, "
+                "which blurs its relations. Name another `target`."
+            )

@@ -1,0 +1,163 @@
+"""Measurements as they might have come out: of other rows of the same population, with other noise of the same size.
+
+Rows are drawn from the fitted generator, each by itself, as many as the table has: what their exact answers differ from
+their expectation by is the sampling error of all measurements together, with all that is common to them (the parametric
+bootstrap; Efron and Tibshirani 1993, chapter 6).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....privacy.queries.gradients import GradientSum
+from ....privacy.queries.measurements import Measurements
+from ....privacy.queries.query import RowQuery
+from ....privacy.queries.rows import CodedRows, Codes
+from ....rng import Stream
+from ....schema import Schema
+from ...protocol import Arrays
+from ...shared.labels import VALUES
+from ...shared.sampler import Sampler
+from .released import Kept
+
+Floats = NDArray[np.float64]
+Result = TypeVar("Result")
+MOST_ROWS = 20_000  # drawn for one replicate: the deviations of more are scaled from so many
+CHUNK = 2_000  # rows whose features are in memory at once
+UNCHANGED = {VALUES}  # which tells no more than which values stand out
+
+
+def independent_rows(tensors: Arrays, schema: Schema, rows: int, count: int, rng: Stream) -> Codes:
+    """`count` rows of a model of `rows` rows as codes, (count, columns), each drawn by itself.
+
+    Rows of a sample share strata, and deviate less than patients do.
+    """
+    sampler = Sampler.of(tensors, schema, rows, {})
+    prior = sampler.prior / sampler.prior.sum()
+    labels = rng.choice(len(prior), count, p=prior)
+    points = rng.integers(sampler.mixture.points, size=count)
+    codes = np.zeros((count, len(schema.names)), np.int32)
+    for k, name in enumerate(schema.names):
+        if name == schema.target:
+            codes[:, k] = sampler.condition.codes(labels.astype(np.int32), rng.random(count))
+            continue
+        share, bins = sampler.mixture.shares[name], sampler.bins[name]
+        groups = points * sampler.mixture.classes + labels if len(share) > 1 else labels
+        place = _chosen(share.reshape(-1, share.shape[-1]), groups, rng)
+        fine = np.zeros(count, np.int64)
+        inside = sampler.inside[name]
+        first = np.searchsorted(bins.place, place)
+        last = np.searchsorted(bins.place, place, side="right")
+        for label in range(len(inside)):
+            own = labels == label
+            below = np.concatenate([[0.0], np.cumsum(inside[label])])
+            at = below[first[own]] + rng.random(own.sum()) * (below[last[own]] - below[first[own]])
+            fine[own] = np.clip(np.searchsorted(below, at, side="right") - 1, first[own], last[own] - 1)
+        ends = bins.grid.ends
+        codes[:, k] = ends[fine] + np.floor(rng.random(count) * np.diff(ends)[fine])
+    return codes
+
+
+def _chosen(weights: Floats, groups: NDArray[np.int64], rng: Stream) -> NDArray[np.int64]:
+    """A cell for each row by the `weights` of its group, (groups, cells), each row by itself."""
+    below = np.cumsum(weights, 1)
+    below /= below[:, -1:]
+    line = (below + np.arange(len(weights))[:, None]).ravel()
+    found = np.searchsorted(line, groups + rng.random(len(groups)), side="right") - groups * weights.shape[1]
+    return np.asarray(found.clip(0, weights.shape[1] - 1))
+
+
+@dataclass(eq=False)
+class Population:
+    """Rows of a fitted generator for each of several replicates, (rows, columns) each, and the size of a real table.
+
+    `answers`: exact answers already known, by label and the place of the query among its label's.
+    """
+
+    rows: list[Codes]
+    names: tuple[str, ...]
+    size: float
+    answers: dict[tuple[str, int], Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, tensors: Arrays, schema: Schema, rows: int, replicates: int, rng: Stream) -> Population:
+        """Of the generator in `tensors`, fitted to `rows` rows."""
+        count = min(rows, MOST_ROWS)
+        drawn = [independent_rows(tensors, schema, rows, count, rng) for _ in range(max(2, replicates))]
+        return cls(drawn, schema.names, float(rows))
+
+    @property
+    def scale(self) -> float:
+        """Of a deviation from the mean of all replicates.
+
+        An answer takes part in the mean that it is compared with; sums over fewer rows than the table has deviate less.
+        """
+        count = len(self.rows)
+        return math.sqrt(count / (count - 1)) * math.sqrt(self.size / len(self.rows[0]))
+
+    def answered(self, key: tuple[str, int], answer: Callable[[], Result]) -> Result:
+        """An answer, worked out once."""
+        if key not in self.answers:
+            self.answers[key] = answer()
+        found: Result = self.answers[key]
+        return found
+
+    def deviations(self, label: str, k: int, query: RowQuery[Any], replicate: int) -> list[Floats]:
+        """How far a query's exact answer over the rows of a replicate is from that over all, scaled to a table."""
+        every = self.answered((label, k), lambda: [exact(query, rows, self.names) for rows in self.rows])
+        means = [sum(parts) / len(every) for parts in zip(*every, strict=True)]
+        # Of a sum over some of the rows the deviations are those of so many.
+        scale = self.scale * math.sqrt(query.share if isinstance(query, GradientSum) else 1.0)
+        return [np.asarray(scale * (own - mean)) for own, mean in zip(every[replicate], means, strict=True)]
+
+
+def exact(query: RowQuery[Any], rows: Codes, names: tuple[str, ...]) -> list[Floats]:
+    """The exact answer to a query of synthetic rows, array by array."""
+    if isinstance(query, GradientSum):  # of a linear critic: minus the sum of its features, each row's clipped
+        total = np.zeros(0)
+        for k in range(0, len(rows), CHUNK):
+            found = query.features(rows[k : k + CHUNK]).double()
+            found *= (query.bound / found.norm(dim=1, keepdim=True).clamp(min=query.bound)).clamp(max=1.0)
+            total = found.sum(0).numpy() + (total if len(total) else 0.0)
+        return [-total[None]]
+    coded = CodedRows(rows, names, np.zeros((len(rows), 0), np.uint64))
+    scales = query.scales(1.0)
+    return [np.asarray(a * scale.unit) for a, scale in zip(query.finished(query.exact(coded)), scales, strict=True)]
+
+
+class Perturbed(Measurements):
+    """The measurements of one replicate: those released, noise of the same size, and another table's sampling error.
+
+    `quiet`: whether the noise is left out.
+    """
+
+    __slots__ = ("_asked", "_kept", "_population", "_replicate", "_rng", "quiet")
+
+    def __init__(self, kept: Kept, population: Population, replicate: int, rng: Stream) -> None:
+        self._kept, self._population, self._replicate, self._rng = kept.again(), population, replicate, rng
+        self._asked, self.quiet = dict[str, int](), False
+
+    @property
+    def max_rows(self) -> int | None:
+        """The most rows of a patient: none is bounded."""
+        return None
+
+    def measure(self, label: str, query: RowQuery[Result]) -> Result:
+        """The perturbed answer."""
+        k = self._asked.get(label, 0)
+        self._asked[label] = k + 1
+        arrays, stds = self._kept.arrays(label, query)
+        if label in UNCHANGED:
+            return query.result(arrays)
+        moved = self._population.deviations(label, k, query, self._replicate)
+        noise = [0.0 if self.quiet else std for std in stds]
+        return query.result([
+            array + std * self._rng.standard_normal(array.shape) + move.reshape(array.shape)
+            for array, std, move in zip(arrays, noise, moved, strict=True)
+        ])  # fmt: skip

@@ -1,0 +1,183 @@
+"""The noisy measurements of a fit, kept beside its generator: values that were released, with the noise they bear."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ....errors import ArtifactError
+from ....privacy.accounting.calibration import Plan
+from ....privacy.queries.gradients import GradientSum
+from ....privacy.queries.measurements import Measurements
+from ....privacy.queries.query import RowQuery
+from ....privacy.queries.tables import Distances, Marginals
+from ...protocol import Arrays
+from ...shared.labels import VALUES
+
+Floats = NDArray[np.float64]
+Result = TypeVar("Result")
+PREFIX, PUBLIC = "released.", "released.public"
+WORD = 1 << 16  # whole numbers are kept as parts of so many values, which float32 holds exactly
+CLEAR_STDS = 3.5  # of the noise: counts below it of single values are kept as none, for no frequent value is one
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """One release: its numbers, array by array, the standard deviation of the noise of each array, and the tables'
+    names.
+    """
+
+    label: str
+    arrays: list[Floats]
+    stds: list[float]
+    names: list[str]
+
+
+def shapes(query: RowQuery[Any]) -> list[tuple[int, ...]]:
+    """The shapes of a query's arrays. Raises TypeError for a query that is not kept."""
+    if isinstance(query, Marginals):
+        return [tuple(cells.cells for _, cells in axes) for axes in query.tables.values()]
+    if isinstance(query, Distances):
+        return [(len(query.tables),)]
+    if isinstance(query, GradientSum):
+        return [tuple(parameter.shape) for parameter in query.critic.parameters()]
+    raise TypeError("Only tables, distances and gradient sums are kept.")
+
+
+def names(query: RowQuery[Any]) -> list[str]:
+    """The names of a query's tables, of which it may have none."""
+    return list(query.tables) if isinstance(query, Marginals | Distances) else []
+
+
+def _arrays(found: object) -> list[Floats]:
+    """The arrays that a query's result was made of."""
+    if isinstance(found, dict):
+        several = list(found.values())
+        return several if isinstance(several[0], np.ndarray) else [np.array(several)]
+    assert isinstance(found, tuple)
+    return [part.double().cpu().numpy() if isinstance(part, Tensor) else part for part in found]
+
+
+class Recorded(Measurements):
+    """Measurements that are handed on rounded to what a model file holds, and put on record."""
+
+    __slots__ = ("_of", "_plan", "releases")
+
+    def __init__(self, of: Measurements, plan: Plan) -> None:
+        self._of, self._plan, self.releases = of, plan, list[Release]()
+
+    @property
+    def max_rows(self) -> int | None:
+        """The most rows of a patient."""
+        return self._of.max_rows
+
+    def measure(self, label: str, query: RowQuery[Result]) -> Result:
+        """The noised answer, each number rounded to 24 bits."""
+        rounded = [a.astype(np.float32).astype(np.float64) for a in _arrays(self._of.measure(label, query))]
+        event, _ = self._plan.events[label]
+        noise = query.scales(event.multiplier * query.sensitivity(self.max_rows))
+        self.releases.append(Release(label, rounded, [scale.std for scale in noise], names(query)))
+        return query.result(rounded)
+
+    def tensors(self, seed: int) -> Arrays:
+        """All of it for a model file, and the public `seed` and row count by which its structure follows again."""
+        found: Arrays = {PUBLIC: _words([seed, self._plan.planned_rows or self._plan.rows])}
+        for k, release in enumerate(self.releases):
+            flat = np.concatenate([array.ravel() for array in release.arrays])
+            if release.label == VALUES:  # a count for every value there is, of which a few stand out
+                noise = np.repeat(release.stds, [array.size for array in release.arrays])
+                kept = np.flatnonzero(flat > CLEAR_STDS * noise)
+                found[f"{PREFIX}{k:02}.places"] = _words(kept.tolist())
+                flat = flat[kept]
+            head = json.dumps([release.label, release.names]).encode()
+            found[f"{PREFIX}{k:02}.head"] = np.frombuffer(head, np.uint8).astype(np.float32)
+            found[f"{PREFIX}{k:02}.noisy"] = flat.astype(np.float32)
+            found[f"{PREFIX}{k:02}.std"] = np.array(release.stds, np.float32)
+        return found
+
+
+def _words(numbers: Sequence[int]) -> NDArray[np.float32]:
+    """Whole numbers below 2^64 in four parts each, (numbers, 4)."""
+    return np.array([[n // WORD**k % WORD for k in range(4)] for n in numbers], np.float32).reshape(-1, 4)
+
+
+def _numbers(words: NDArray[np.float32]) -> list[int]:
+    return [sum(int(part) * WORD**k for k, part in enumerate(row)) for row in words.tolist()]
+
+
+def public_numbers(tensors: Arrays) -> tuple[int, int]:
+    """The public seed of a fit, and the row count that it was planned for."""
+    seed, rows = _numbers(tensors[PUBLIC])
+    return seed, rows
+
+
+@dataclass
+class Kept(Measurements):
+    """The measurements of a model file, which are given out again to the queries that first asked for them.
+
+    `noisy`, `stds`, `names`: of each label, in the order of the releases; `asked`: how many of them were given out.
+    """
+
+    noisy: dict[str, list[tuple[Floats, NDArray[np.int64] | None]]] = field(default_factory=dict)
+    stds: dict[str, list[list[float]]] = field(default_factory=dict)
+    names: dict[str, list[list[str]]] = field(default_factory=dict)
+    asked: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, tensors: Arrays) -> Kept:
+        """Those that `Recorded.tensors` were made of."""
+        found = cls()
+        for key in sorted(key for key in tensors if key.startswith(PREFIX) and key.endswith(".head")):
+            stem = key.removesuffix("head")
+            label, tables = json.loads(tensors[key].astype(np.uint8).tobytes().decode())
+            places = f"{stem}places"
+            sparse = np.array(_numbers(tensors[places]), np.int64) if places in tensors else None
+            found.noisy.setdefault(label, []).append((tensors[f"{stem}noisy"].astype(np.float64), sparse))
+            found.stds.setdefault(label, []).append([float(std) for std in tensors[f"{stem}std"]])
+            found.names.setdefault(label, []).append(tables)
+        return found
+
+    @property
+    def max_rows(self) -> int | None:
+        """Of no patient: a refit is of tables whose rows are of one patient each."""
+        return None
+
+    def again(self) -> Kept:
+        """The same, none of them given out."""
+        return Kept(self.noisy, self.stds, self.names)
+
+    def arrays(self, label: str, query: RowQuery[Any]) -> tuple[list[Floats], list[float]]:
+        """The next release of a label, array by array, and their noise's standard deviations.
+
+        Raises ArtifactError where the query is not the one that was answered.
+        """
+        k = self.asked.get(label, 0)
+        self.asked[label] = k + 1
+        if label not in self.noisy or k >= len(self.noisy[label]) or self.names[label][k] != names(query):
+            raise ArtifactError(WRONG)
+        (flat, places), own = self.noisy[label][k], shapes(query)
+        sizes = [int(np.prod(shape)) for shape in own]
+        if places is not None:
+            whole = np.zeros(sum(sizes))
+            whole[places] = flat
+            flat = whole
+        if len(flat) != sum(sizes):
+            raise ArtifactError(WRONG)
+        parts = np.split(flat, np.cumsum(sizes)[:-1])
+        return [part.reshape(shape) for part, shape in zip(parts, own, strict=True)], self.stds[label][k]
+
+    def measure(self, label: str, query: RowQuery[Result]) -> Result:
+        """The noised answer that was released."""
+        return query.result(self.arrays(label, query)[0])
+
+
+WRONG = (
+    "This model's measurements are not those that this version of medsynth would make of its schema and settings. "
+    "Install the version that wrote it, or fit again."
+)

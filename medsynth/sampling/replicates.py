@@ -1,0 +1,93 @@
+"""Plausible generators of a model, by its released measurements alone: post-processing, where no table ever was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..artifact import Model
+from ..errors import ArtifactError, MedsynthError, UsageError
+from ..methods import registry
+from ..methods.settings import restored_settings
+from ..privacy.accounting.calibration import Plan
+from ..privacy.accounting.events import Event
+
+RELEASED = "released."  # how the names of tensors begin that hold measurements
+
+
+def why_not(model: Model) -> str | None:
+    """Why a model cannot be replicated, with the cure; None where it can."""
+    if not registry.find(model.method, model.preset).replicable:
+        takers = ", ".join(name for name, other in registry.METHODS.items() if other.replicable)
+        return f"`replicates` need a model of {takers}, whose noise is known; this is one of {model.method}."
+    if model.epsilon is None:
+        return "This model was fitted without noise, so its noise cannot be drawn again. Fit with a budget."
+    if (model.ledger.max_rows or 1) > 1:
+        return ("This model counts several rows of a patient, which are no independent draws of a population. Fit with "
+                "one row of each, `max_rows` 1.")  # fmt: skip
+    if not any(name.startswith(RELEASED) for name in model.tensors):
+        return (
+            "This model holds no measurements, so it cannot be replicated: an earlier version wrote it, or its table "
+            "is so wide that matrices were measured. Fit again, or with critic_share=0 in `settings`."
+        )
+    return None
+
+
+def released(model: Model) -> list[dict[str, Any]]:
+    """The measurements that a model file holds: the label of each, how many numbers, and from which standard deviation
+    of their noise to which.
+    """
+    found = []
+    for key in sorted(key for key in model.tensors if key.startswith(RELEASED) and key.endswith(".head")):
+        stem, head = key.removesuffix("head"), model.tensors[key].astype(np.uint8).tobytes()
+        std = model.tensors[f"{stem}std"]
+        found.append({
+            "measurement": json.loads(head.decode())[0], "numbers": model.tensors[f"{stem}noisy"].size,
+            "noise_std": [float(std.min()), float(std.max())],
+        })  # fmt: skip
+    return found
+
+
+@contextmanager
+def broken_model() -> Iterator[None]:
+    """Whatever a hostile file provokes is one error to the user."""
+    try:
+        yield
+    except MedsynthError:
+        raise
+    except Exception as error:
+        raise ArtifactError("This model's tensors do not fit its schema. Refit it.") from error
+
+
+def replicates(model: Model, count: int, seed: int | None = None) -> Iterator[Model]:
+    """`count` plausible models, one after another; of one `seed` and count they are the same.
+
+    Each is fitted to the released measurements with noise of their own size and a sampling error of their own, so that
+    what differs between replicates is what the measurements leave open. Nothing is measured and nothing charged.
+    Raises UsageError for a model that cannot be replicated, or fewer than two replicates.
+    """
+    if count < 2:
+        raise UsageError("`replicates` must be two or more: what they differ in is what they are for.")
+    if (reason := why_not(model)) is not None:
+        raise UsageError(reason)
+    module = registry.module(model.method, model.preset)
+    config = restored_settings(module.Config, model.config)
+    with broken_model():
+        for tensors in module.replicated(config, model.schema.core, _plan(model), model.tensors, count, seed):
+            yield replace(model, tensors=tensors)
+
+
+def _plan(model: Model) -> Plan:
+    """The plan by which the model was fitted, from its ledger."""
+    events = dict[str, tuple[Event, int]]()
+    for entry in model.ledger.entries:
+        events[entry.label] = entry.event, model.ledger.times_measured(entry.label)
+    return Plan(
+        epsilon_asked=float(model.epsilon_asked or 0), epsilon=float(model.epsilon or 0), delta=model.ledger.delta,
+        rows=model.rows, accountant=model.ledger.accountant, events=events, max_rows=model.ledger.max_rows,
+    )  # fmt: skip

@@ -1,0 +1,136 @@
+"""Regressions that a fit is told of: parsed, refused before anything is spent, and their moments exact."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import medsynth
+from medsynth.errors import UsageError
+from medsynth.fitting.planning import plan_fit
+from medsynth.methods import registry
+from medsynth.methods.regressions import Regression, check_columns, parsed
+from medsynth.methods.shared.bins import Bins
+from medsynth.methods.shared.cuts import fine_grid
+from medsynth.methods.shared.labels import DECLARED
+from medsynth.methods.warm_dp_cgan.critics.declared import DeclaredCritic
+from medsynth.methods.warm_dp_cgan.critics.linear import FeatureSums
+from medsynth.methods.warm_dp_cgan.generator import Generator, smooth_functions
+from medsynth.rng import torch_stream
+from medsynth.schema import Schema
+
+SCHEMA = Schema.from_dict({
+    "name": "t",
+    "target": "y",
+    "columns": {
+        "a": {"kind": "count", "bounds": [0, 99]},
+        "b": {"kind": "count", "bounds": [0, 99]},
+        "c": {"kind": "categorical", "levels": ["u", "v", "w"]},
+        "y": {"kind": "binary", "levels": ["no", "yes"]},
+    },
+})  # fmt: skip
+NAMES = ("a", "b", "c")
+
+
+class Classes:
+    """The target's codes are its classes."""
+
+    cells = 2
+
+    def cell_of(self, codes: Any) -> Any:
+        return np.asarray(codes, np.int64)
+
+
+def bins_of(most: int) -> dict[str, Bins]:
+    """Of numbers with a bell of rows about the middle, at most so many bins."""
+    found = {}
+    for name in NAMES:
+        column = SCHEMA.columns[name]
+        shares = np.exp(-(((np.arange(100) - 49.5) / 15) ** 2) / 2) if name != "c" else None
+        found[name] = Bins.of(column, None if shares is None else shares / shares.sum(), None, most, fine_grid(column))
+    return found
+
+
+def correlated(rows: int, correlation: float) -> "np.ndarray[tuple[int, int], np.dtype[np.int32]]":
+    rng = np.random.default_rng(1)
+    z = rng.multivariate_normal([0, 0], [[1, correlation], [correlation, 1]], rows)
+    numbers = np.clip(np.round(49.5 + 15 * z), 0, 99)
+    return np.column_stack([numbers, rng.integers(0, 3, rows), rng.integers(0, 2, rows)]).astype(np.int32)
+
+
+def test_a_formula_is_read() -> None:
+    assert parsed(["y ~ a+ b ", "b~a"]) == [Regression("y", ("a", "b")), Regression("b", ("a",))]
+    assert str(Regression("y", ("a", "b"))) == "y ~ a + b" and Regression("y", ("a",)).columns == ("y", "a")
+
+
+@pytest.mark.parametrize("text", ["y", "y ~", "~ a", "y ~ a + ", "y ~ a ~ b", "y ~ a + a", "y ~ y"])
+def test_a_formula_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="inference"):
+        Regression.parse(text)
+
+
+def test_columns_that_cannot_be_read_are_refused() -> None:
+    numeric = Schema.from_dict({"name": "t", "target": "b", "columns": SCHEMA.to_dict()["columns"]})
+    with pytest.raises(UsageError, match="names no column"):
+        check_columns(parsed(["y ~ a + d"]), dict(SCHEMA.columns), "y")
+    with pytest.raises(UsageError, match="also the target"):
+        check_columns(parsed(["b ~ a"]), dict(numeric.columns), "b")
+    check_columns(parsed(["y ~ a", "b ~ c"]), dict(SCHEMA.columns), "y")
+
+
+def test_mistakes_are_refused_before_anything_is_measured() -> None:
+    rows = pd.DataFrame({"a": [1] * 50, "b": [2] * 50, "c": ["u"] * 50, "y": ["no", "yes"] * 25})
+    with pytest.raises(UsageError, match="names no column"):
+        medsynth.fit(rows, schema=SCHEMA, epsilon=1, delta=1e-5, rows=50, inference=["y ~ zz"])
+    with pytest.raises(UsageError, match="belongs to"):
+        registry.configured("dp-merf", registry.module("dp-merf"), {"inference": ("y ~ a",)})
+    with pytest.raises(UsageError, match="so many columns"):
+        plan_fit(100_000, epsilon=10, inference=["y ~ a"], columns=500)
+
+
+def test_the_plan_gives_them_their_share() -> None:
+    made, _ = plan_fit(4000, epsilon=3.7, inference=["y ~ a"])
+    plain, _ = plan_fit(4000, epsilon=3.7)
+    assert made.shares()[DECLARED] == pytest.approx(0.25) and DECLARED not in plain.events
+    by_text, _ = plan_fit(4000, epsilon=3.7, settings={"inference": "y ~ a; b ~ a"})
+    assert by_text.events == made.events
+
+
+def test_expectations_are_those_of_the_generators_rows() -> None:
+    """Where bins are cells, the expected moments of independent columns are the means over all of their rows."""
+    bins = {name: Bins.of(SCHEMA.columns[name], None, None, 100, fine_grid(SCHEMA.columns[name])) for name in NAMES}
+    critic = DeclaredCritic(parsed(["b ~ a + c"]), bins, ("y", Classes()), SCHEMA.names)
+    rng = np.random.default_rng(5)
+    base = {name: np.log(np.tile(rng.dirichlet(np.ones(bins[name].cells)), (2, 1))) for name in NAMES}
+    functions = {n: smooth_functions(bins[n].middles(0.75), bins[n].cells, 4) for n in NAMES}
+    generator = Generator(base, functions, 2, torch_stream(0, "init")).part(set(NAMES))
+    expected = critic.expectation(generator).of(generator.by_bin())[0].numpy()
+    shares = {name: np.exp(base[name][0]) for name in NAMES}
+    codes = np.stack([g.ravel() for g in np.meshgrid(np.arange(100), np.arange(100), np.arange(3), indexing="ij")], 1)
+    weight = shares["a"][codes[:, 0]] * shares["b"][codes[:, 1]] * shares["c"][codes[:, 2]]
+    rows = np.column_stack([codes, np.zeros(len(codes))]).astype(np.int32)
+    assert np.allclose(weight @ critic.features(rows).double().numpy(), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.3, 0.6])
+def test_clipping_is_corrected(correlation: float) -> None:
+    """Sums of clipped rows, corrected, are those of rows as they are, within 6 % of a square's.
+
+    Of 200,000 rows a mean's standard error is below 0.4 % of a square's mean.
+    """
+    critic = DeclaredCritic(parsed(["b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names)
+    features = critic.features(correlated(200_000, correlation)).double()
+    norms = features.norm(dim=1, keepdim=True)
+    clipped = (features / norms.clamp(min=1)).sum(0)
+    assert 0.01 < float((norms > 1).double().mean()) < 0.12
+    corrected = critic.corrected(FeatureSums(critic, clipped[None].float(), 1.0)).totals[0].double()
+    squares = float(features[:, 1].sum())
+    assert float((corrected - features.sum(0)).abs().max()) < 0.06 * squares
+
+
+def test_a_regression_of_the_target_is_measured_by_class() -> None:
+    both = DeclaredCritic(parsed(["y ~ a", "b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names)
+    assert both.features(correlated(10, 0)).shape == (10, 2 * both.width) and both.columns_read == {"a", "b"}
+    alone = DeclaredCritic(parsed(["b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names)
+    assert alone.features(correlated(10, 0)).shape == (10, alone.width)

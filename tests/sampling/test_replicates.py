@@ -1,0 +1,188 @@
+"""Replicates: from the released measurements alone, repeated by a seed, at no cost; refused where they cannot be."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from medsynth_cli.app import app
+from typer.testing import CliRunner
+
+import medsynth
+from medsynth.artifact import Model
+from medsynth.errors import ArtifactError, UsageError
+from medsynth.sampling import csv_chunks, provenance
+from medsynth.sampling.replicates import RELEASED, released, replicates, why_not
+from medsynth.schema import Schema
+
+ROWS = 600
+SCHEMA = Schema.from_dict({
+    "name": "small",
+    "target": "event",
+    "columns": {
+        "age": {"kind": "count", "bounds": [18, 100], "out_of_range": "clip"},
+        "pulse": {"kind": "continuous", "bounds": [30, 200], "decimals": 0, "out_of_range": "clip"},
+        "sex": {"kind": "binary", "levels": ["F", "M"]},
+        "event": {"kind": "binary", "levels": ["no", "yes"]},
+    },
+})  # fmt: skip
+FORMULAS = ("pulse ~ age + sex", "event ~ age")
+
+
+def table(seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    age = rng.integers(20, 90, ROWS)
+    pulse = np.round(60 + 0.4 * age + 8 * rng.standard_normal(ROWS))
+    event = rng.random(ROWS) < age / 120
+    return pd.DataFrame({"age": age, "pulse": pulse, "sex": rng.choice(["F", "M"], ROWS),
+                         "event": np.where(event, "yes", "no")})  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return medsynth.fit(table(1), schema=SCHEMA, epsilon=5, delta=1e-5, rows=ROWS, inference=FORMULAS)
+
+
+@pytest.fixture(scope="module")
+def saved(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return model.save(tmp_path_factory.mktemp("alone") / "small.medsynth")
+
+
+def slopes(rows: pd.DataFrame) -> "pd.Series[float]":
+    return pd.Series([float(np.polyfit(own.age, own.pulse, 1)[0]) for _, own in rows.groupby("replicate")])
+
+
+def test_they_run_where_the_table_never_was_and_leave_the_ledger(saved: Path) -> None:
+    """In a process of its own, in a folder that holds the model alone; the model's file stays as it was."""
+    code = (
+        "import medsynth; m = medsynth.load('small.medsynth'); before = m.ledger.to_json()\n"
+        "rows = medsynth.sample(m, 50, seed=1, replicates=2)\n"
+        "assert len(rows) == 100 and list(rows.columns)[0] == 'replicate'\n"
+        "assert m.ledger.to_json() == before and all(r.ledger is m.ledger for r in m.replicates(2, 1))\n"
+    )
+    content = saved.read_bytes()
+    subprocess.run([sys.executable, "-c", code], cwd=saved.parent, check=True)
+    assert saved.read_bytes() == content and [path.name for path in saved.parent.iterdir()] == [saved.name]
+
+
+def test_a_plain_sample_imports_no_torch(saved: Path) -> None:
+    code = (
+        "import sys, medsynth; medsynth.sample(medsynth.load('small.medsynth'), 50); assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=saved.parent, check=True)
+
+
+def test_a_seed_repeats_them_and_they_differ_from_one_another(model: Model) -> None:
+    one, again = ("".join(csv_chunks(model, 40, 3, replicates=2)) for _ in range(2))
+    assert one == again and one != "".join(csv_chunks(model, 40, 4, replicates=2))
+    first, second = replicates(model, 2, 3)
+    assert any((first.tensors[name] != second.tensors[name]).any() for name in first.tensors)
+    assert not any(name.startswith(RELEASED) for name in first.tensors)
+
+
+def test_declared_slopes_come_back_with_an_honest_spread(model: Model) -> None:
+    """The slope is 0.4 by the simulation; replicates lie about it, by more than the real rows' standard error of 0.016.
+
+    Their mean is within five of their own standard deviations and a tenth of the slope: a chance below 1e-6 otherwise.
+    """
+    found = slopes(medsynth.sample(model, 3000, seed=5, replicates=8))
+    assert 0.008 < found.std() < 0.2
+    assert abs(found.mean() - 0.4) < 5 * found.std() + 0.04
+
+
+def test_measurements_are_on_file_with_their_noise(model: Model) -> None:
+    """As many releases as the ledger holds, each with standard deviations multiplier times sensitivity over weights."""
+    found = released(model)
+    charged = [label for entry in model.ledger.entries for label in [entry.label] * entry.count]
+    assert [one["measurement"] for one in found] == charged
+    by_label = {entry.label: entry for entry in model.ledger.entries}
+    for one in found:
+        entry = by_label[one["measurement"]]
+        assert max(one["noise_std"]) <= entry.event.multiplier * entry.sensitivity * (1 + 1e-6)
+    size = sum(tensor.nbytes for name, tensor in model.tensors.items() if name.startswith(RELEASED))
+    assert size < 100_000
+
+
+def test_the_provenance_of_replicates_is_proven_and_one_table_is_marked(
+    model: Model, saved: Path, tmp_path: Path
+) -> None:
+    several, one = tmp_path / "several.csv", tmp_path / "one.csv"
+    provenance.write_sample(model, saved, several, 40, 7, replicates=2)
+    provenance.write_sample(model, saved, one, 40, 7)
+    assert provenance.drawn_by(model, several) and provenance.drawn_by(model, one)
+    notes = [json.loads(provenance.beside(path).read_text()) for path in (several, one)]
+    assert notes[0]["replicates"] == 2 and "combine" in notes[0]["note"] and "cost no privacy" in notes[0]["note"]
+    assert notes[1]["replicates"] is None and "too small" in notes[1]["note"]
+    several.write_text(several.read_text().replace("yes", "no", 1))
+    assert not provenance.drawn_by(model, several)
+
+
+def test_the_command_draws_them(saved: Path, tmp_path: Path) -> None:
+    output = tmp_path / "rows.csv"
+    words = [
+        "sample",
+        "--model",
+        str(saved),
+        "-n",
+        "30",
+        "--replicates",
+        "2",
+        "-o",
+        str(output),
+        "--seed",
+        "1",
+        "--json",
+    ]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0 and json.loads(done.stdout)["replicates"] == 2
+    assert pd.read_csv(output)["replicate"].tolist() == [1] * 30 + [2] * 30
+    refused = CliRunner().invoke(app, ["sample", "--model", str(saved), "--replicates", "1"])
+    assert refused.exit_code == 2 and "two or more" in refused.output
+    shown = CliRunner().invoke(app, ["inspect", str(saved)])
+    assert "released measurements" in shown.stdout
+
+
+def test_what_cannot_be_replicated_says_why_and_what_to_do(model: Model) -> None:
+    old = dataclasses.replace(model, tensors={n: t for n, t in model.tensors.items() if not n.startswith(RELEASED)})
+    assert "earlier version" in (why_not(old) or "") and why_not(model) is None
+    before = {name: value for name, value in old.config.items() if not name.startswith("inference")}
+    assert len(medsynth.sample(dataclasses.replace(old, config=before), 10)) == 10  # a file of before it still serves
+    other = dataclasses.replace(model, method="dp-merf")
+    assert "warm-dp-cgan" in (why_not(other) or "")
+    assert "without noise" in (why_not(dataclasses.replace(model, epsilon=None)) or "")
+    with pytest.raises(UsageError, match="earlier version"):
+        medsynth.sample(old, 10, replicates=2)
+    with pytest.raises(UsageError, match="two or more"):
+        list(replicates(model, 1))
+    patients = dataclasses.replace(model.ledger, max_rows=3)
+    assert "patient" in (why_not(dataclasses.replace(model, ledger=patients)) or "")
+
+
+def test_measurements_of_another_model_are_refused(model: Model) -> None:
+    """A refit whose structure is not that of the measurements would be of nothing."""
+    changed = {n: t + 0.5 if n == "base.age" else t for n, t in model.tensors.items()}
+    with pytest.raises(ArtifactError, match="measurements are not those"):
+        list(replicates(dataclasses.replace(model, tensors=changed), 2))
+    key = next(n for n in model.tensors if n.endswith(".noisy"))
+    short = model.tensors | {key: model.tensors[key][:-1]}
+    with pytest.raises(ArtifactError, match="measurements are not those"):
+        list(replicates(dataclasses.replace(model, tensors=short), 2))
+
+
+def test_a_file_whose_measurements_and_settings_differ_is_one_error(model: Model) -> None:
+    undeclared = dataclasses.replace(model, config=model.config | {"inference": []})
+    with pytest.raises(ArtifactError):
+        list(replicates(undeclared, 2))
+
+
+def test_a_column_called_replicate_is_refused() -> None:
+    columns = {"replicate": {"kind": "binary", "levels": ["0", "1"]}, "y": {"kind": "binary", "levels": ["0", "1"]}}
+    schema = Schema.from_dict({"name": "t", "target": "y", "columns": columns})
+    rows = pd.DataFrame({"replicate": ["0", "1"] * 100, "y": ["0", "1", "1", "0"] * 50})
+    found = medsynth.fit(rows, schema=schema, epsilon=3, delta=1e-5, rows=200)
+    with pytest.raises(UsageError, match="Rename it"):
+        medsynth.sample(found, 5, replicates=2)
