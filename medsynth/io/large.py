@@ -135,7 +135,8 @@ def _parquet(path: Path) -> Iterator[Table]:
     # Whole numbers among which some are missing stay whole.
     nullable = {pyarrow.from_numpy_dtype(kind().type): kind() for kind in _WHOLE}
     before = 0
-    with parquet_errors(path), pyarrow.parquet.ParquetFile(path) as file:
+    # A buffer that reads ahead would hold the whole file.
+    with parquet_errors(path), pyarrow.parquet.ParquetFile(path, pre_buffer=False) as file:
         for batch in file.iter_batches(_rows_of_a_chunk(file.metadata.num_columns)):
             frame = pyarrow.Table.from_batches([batch]).to_pandas(types_mapper=nullable.get)
             cells = texts_of(with_index(frame), str(path))
