@@ -28,7 +28,10 @@ exec(sys.argv[1])
 used = resource.getrusage(resource.RUSAGE_SELF)
 print(json.dumps([time.perf_counter() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / 2**20]))
 """
-READ = "import pyarrow.parquet\nfor piece in pyarrow.parquet.ParquetFile(sys.argv[2], pre_buffer=False).iter_batches(): pass"
+READ = """
+import pyarrow.parquet
+for piece in pyarrow.parquet.ParquetFile(sys.argv[2], pre_buffer=False).iter_batches(): pass
+"""
 FIT = """
 import medsynth
 from medsynth.io import large

@@ -40,29 +40,40 @@ def calls(name: str) -> Iterator[str]:
 
 
 def test_there_is_one_charge_path() -> None:
-    assert list(calls("charge")) == ["privacy/release.py"]
-    assert list(calls("store")) == list(calls("replay")) == ["privacy/release.py"]
+    """A site that starts anew charges again what its file holds, and draws nothing there."""
+    assert sorted(calls("charge")) == ["federated/rounds.py", "privacy/release.py"]
+    rounds = ast.parse((SOURCES / "federated" / "rounds.py").read_text())
+    assert _within(rounds, "charge_again", "charge") == _within(rounds, None, "charge") == 1
+    assert set(calls("store")) == {"federated/rounds.py", "privacy/release.py"}
+    assert list(calls("replay")) == ["privacy/release.py"]
 
 
 def test_noise_is_drawn_by_those_who_release_alone() -> None:
     """Whoever adds noise does it inside a `draw` that `Releases.release` runs; no other room adds any.
 
-    A query scales it, once, where a vault asks it to.
+    A query scales it, once, where a vault asks it to; what leaves a vault of several is a `Noising`'s business.
     """
-    names = ("partition_selection", "queries/query", "shards", "vault")
-    assert set(calls("noised")) == {f"privacy/{name}.py" for name in names}
+    names = ("federated/server", "privacy/partition_selection", "privacy/queries/noising", "privacy/queries/query",
+             "privacy/shards")  # fmt: skip
+    assert set(calls("noised")) == {f"{name}.py" for name in names}
     assert list(calls("noised")).count("privacy/queries/query.py") == 1
-    for name in ("partition_selection", "shards", "vault"):
-        tree = ast.parse((SOURCES / "privacy" / f"{name}.py").read_text())
-        draws = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "draw"]
-        inside = sum(_noise_calls(node) for node in draws)
-        assert inside and inside == _noise_calls(tree)
+    assert list(calls("noise_share")) == ["privacy/queries/noising.py"]
+    assert list(calls("noised_finished")) == ["privacy/queries/noising.py", "privacy/queries/query.py"]
+    assert list(calls("released")) == ["privacy/vault.py"] and list(calls("_combined")) == ["federated/server.py"]
+    drawn = {"privacy/partition_selection": "noised", "privacy/shards": "noised", "privacy/vault": "released",
+             "federated/server": "_combined"}  # fmt: skip
+    for name, call in drawn.items():
+        tree = ast.parse((SOURCES / f"{name}.py").read_text())
+        assert _within(tree, "draw", call) == _within(tree, None, call) > 0
+    server = ast.parse((SOURCES / "federated" / "server.py").read_text())
+    assert _within(server, "_combined", "noised") == _within(server, None, "noised") > 0
 
 
-def _noise_calls(tree: ast.AST) -> int:
-    """Calls of `noised`, the function or a query's."""
-    found = [n.func for n in ast.walk(tree) if isinstance(n, ast.Call)]
-    return sum(getattr(f, "id", getattr(f, "attr", "")) == "noised" for f in found)
+def _within(tree: ast.AST, function: str | None, call: str) -> int:
+    """Calls of a function or method of one name inside functions of another, or anywhere."""
+    trees = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == function] if function else [tree]
+    found = [n.func for one in trees for n in ast.walk(one) if isinstance(n, ast.Call)]
+    return sum(getattr(f, "id", getattr(f, "attr", "")) == call for f in found)
 
 
 def test_no_fit_asks_for_the_exact_kinds_of_columns() -> None:
