@@ -70,6 +70,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.statistical
+@pytest.mark.nightly_for("dp-cgan-1")
 @pytest.mark.parametrize(("method", "seed"), [("warm-dp-cgan", 0), ("dp-cgan", 1)])
 def test_no_output_of_a_fit_contains_one(
     quick: None,

@@ -22,6 +22,7 @@ TRUSTS = ("none", "server", "secure-sum")
 
 
 @pytest.mark.nightly_for("secure-sum-dp-cgan")
+@pytest.mark.nightly_for("none-dp-cgan", "server-dp-cgan")
 @pytest.mark.parametrize("method", ["independent", "warm-dp-cgan", "dp-cgan"])
 @pytest.mark.parametrize("trust", TRUSTS)
 def test_a_fit_ends_in_a_model_and_every_ledger_is_the_plan(
