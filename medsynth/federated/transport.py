@@ -117,15 +117,15 @@ def listening(path: Path) -> Iterator[socket.socket]:
     """A socket that its owner alone can reach. Raises MedsynthError where there can be none."""
     if len(os.fsencode(path)) > LONGEST_SOCKET:
         raise MedsynthError(f"The path of the socket {path} is too long. Name a folder with a shorter one.")
-    before, listener = os.umask(0o177), socket.socket(socket.AF_UNIX)
+    listener = socket.socket(socket.AF_UNIX)
     try:
+        os.fchmod(listener.fileno(), 0o600)  # what Linux makes the file with; a umask would be that of all threads
         path.unlink(missing_ok=True)
         listener.bind(str(path))
+        os.chmod(path, 0o600)
     except OSError as error:
         listener.close()
         raise MedsynthError(f"The socket {path} cannot be opened ({error.strerror}).") from None
-    finally:
-        os.umask(before)
     try:
         listener.settimeout(LOOK)
         listener.listen()

@@ -20,7 +20,7 @@ Patch = pytest.MonkeyPatch
 
 
 @pytest.mark.statistical
-@pytest.mark.nightly_for("distances")
+@pytest.mark.nightly_for("marginals", "distances")
 @pytest.mark.parametrize("name", CASES)
 def test_nearly_all_of_the_claim_is_proven_and_never_more(name: str) -> None:
     """The seed is fixed. 30,000 trials prove 95 % of a claim; fewer prove less, and less of what is sampled."""

@@ -215,6 +215,7 @@ def test_codes_on_disk_are_shown_and_copied_nowhere(tmp_path: Path) -> None:
     stored.append(np.zeros((2, 2), np.int32))
     raw = RawRows(from_frame(pd.DataFrame({"a": [1, 2]})), CellKinds())
     (part,) = stored.parts(NAMES)
+    assert torch.equal(part.encoded(features), features(np.zeros((2, 2), np.int32)))
     assert [repr(held) for held in (stored, part, raw)] == [
         "StoredCodes(private rows)", "StoredRows(private rows)", "RawRows(private rows)"
     ]  # fmt: skip

@@ -1,7 +1,7 @@
 """Do intervals cover? Coverage, type I error, bias and width on a simulated study whose truth is known.
 
-    python tests/benchmarks/coverage.py --rows 4000 --epsilon 3.7 --runs 100 --output runs.csv
-    python tests/benchmarks/coverage.py --read runs.csv
+    python tests/benchmarks/interval_coverage.py --rows 4000 --epsilon 3.7 --runs 100 --output runs.csv
+    python tests/benchmarks/interval_coverage.py --read runs.csv
 
 Each run simulates a study of its own, fits it with its regressions declared, draws one table of as many rows and
 several replicates, and estimates every coefficient in each. Runs are added to the output as they end, so that it can be
