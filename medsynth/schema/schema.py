@@ -51,6 +51,7 @@ class Schema(BaseModel):
     unit: str | None = None  # the identifier of patients, where one patient and not one row is the unit of privacy
     max_rows: int | None = Field(None, ge=1, le=MAX_ROWS_PER_PATIENT)
     constant: tuple[str, ...] = ()  # columns that do not change over a patient's rows
+    order: str | None = None  # the column by which a patient's rows follow one another, ascending
     _definitions: dict[str, Definition] = PrivateAttr(default_factory=dict)
     _constraints: tuple[Constraint, ...] = PrivateAttr(default=())
 
@@ -70,6 +71,8 @@ class Schema(BaseModel):
             )
         if lost := [name for name in self.constant if name not in self.core.columns]:
             raise ValueError(f"`constant` names {lost[0]!r}, which is no column, a key or one that a rule defines")
+        if self.order is not None:
+            self._check_order(self.order)
         settled: set[str] = set()
         for rule in self.parsed_rules:
             if (name := rule.defines) is None:
@@ -91,6 +94,16 @@ class Schema(BaseModel):
                 raise ValueError(f"column {name!r}: what it depends on is computed by a rule, and it is not")
         return self
 
+    def _check_order(self, name: str) -> None:
+        """Raises ValueError unless the column of that name can say which of a patient's rows comes first."""
+        if self.unit is None:
+            raise ValueError('`order` says how a patient\'s rows follow one another: it needs the key "unit"')
+        column = self.columns.get(name)
+        if column is None or name == self.unit or name == self.target or name in self.constant:
+            raise ValueError(f"`order` names {name!r}, which is no column, the patient, the target or a constant")
+        if column.modelled and (name not in self.core.columns or column.categorical or column.depends_on):
+            raise ValueError(f"`order` names {name!r}: give a date that follows no other, a number or an identifier")
+
     @property
     def parsed_rules(self) -> tuple[Rule, ...]:
         """The rules, in order. Raises ValueError for a text that is no rule about these columns."""
@@ -109,7 +122,7 @@ class Schema(BaseModel):
         rules = self.parsed_rules
         defined = {rule.defines for rule in rules}
         columns = {name: c for name, c in self.columns.items() if c.modelled and name not in defined}
-        left = {"columns": columns, "rules": (), "unit": None, "max_rows": None, "constant": ()}
+        left = {"columns": columns, "rules": (), "unit": None, "max_rows": None, "constant": (), "order": None}
         core = self.model_copy(update=left)
         core._definitions = {}
         for rule in rules:
@@ -207,6 +220,7 @@ class Schema(BaseModel):
         }
         head = {"target": self.target, "unit": self.unit, "max_rows": self.max_rows}
         head |= {"constant": list(self.constant)} if self.constant else {}  # type: ignore[dict-item]
+        head |= {"order": self.order}
         rules = {"rules": list(self.rules)} if self.rules else {}
         return {"name": self.name, **{k: v for k, v in head.items() if v is not None}, "columns": columns, **rules}
 
