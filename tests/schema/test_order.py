@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from medsynth import SchemaError
+from medsynth.errors import SchemaError
 from medsynth.schema import Schema
 
 VISITS = """
