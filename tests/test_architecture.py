@@ -24,6 +24,7 @@ FLOORS = [
     ["schema"],
     ["privacy"],
     ["methods"],
+    ["longitudinal"],
     ["artifact"],
     ["budget"],
     ["sampling"],

@@ -7,9 +7,12 @@ import platform
 
 from ..errors import MedsynthError
 from ..methods.threads import one_thread as one_thread
+from ..schema import Schema
 
 DEVICES = ("auto", "cpu", "cuda")
 PACKAGES = ("medsynth", "torch", "opacus", "numpy")
+BINS_OF_A_NUMBER, LATENT_POINTS, STEP_COPIES = 60, 128, 10  # roughly: a generator step's arrays in memory
+MUCH_MEMORY_GIB = 2.0  # of which a person is warned
 
 
 def choose_device(device: str) -> str:
@@ -24,3 +27,9 @@ def choose_device(device: str) -> str:
 def versions() -> dict[str, str]:
     """The versions that a fit ran with."""
     return {"python": platform.python_version(), **{name: importlib.metadata.version(name) for name in PACKAGES}}
+
+
+def fit_memory_gib(schema: Schema) -> float:
+    """Roughly the GiB that a generator of such a table takes while it is fitted: classes by levels by latent points."""
+    levels = {n: c.size if c.categorical else BINS_OF_A_NUMBER for n, c in schema.columns.items()}
+    return 4 * LATENT_POINTS * STEP_COPIES * levels.get(schema.target or "", 1) * sum(levels.values()) / 2**30

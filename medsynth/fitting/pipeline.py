@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..artifact import Model
+from ..errors import UsageError
 from ..schema import Schema
 from .options import FitOptions, Phase, Progress, declared, log_notice, progress_bar, settled_delta
 from .preparation import announce, choose_method, open_releases, plan_measurements
@@ -20,6 +21,7 @@ from .training import (
     rows_in_use,
     seal,
     train,
+    train_in_order,
     with_hierarchy_levels,
 )
 
@@ -102,6 +104,8 @@ def fit_by(options: FitOptions, table: Path | str | pd.DataFrame | Table | Large
     method = choose_method(options)
     public_rows = None
     if options.public is not None:
+        if private.order is not None:
+            raise UsageError("`public` rows have no patients to follow. Leave `public` or the schema's `order` out.")
         for file in (table, options.budget_table):
             if isinstance(file, Path | str):
                 refuse_private_rows_as_public(file, options.public)
@@ -114,7 +118,10 @@ def fit_by(options: FitOptions, table: Path | str | pd.DataFrame | Table | Large
         rows, sizes = rows_in_use(planned, out.releases)
         schema = declared_or_measured_schema(private, planned, out.releases, rows)
         schema = with_hierarchy_levels(private, planned, out.releases, schema)
-        vault = encode_into_vault(private, planned, out.releases, schema, codes)
-        del private, codes  # the memory of the raw table
-        tensors = train(planned, rows, vault, schema, out.seed, public_rows)
+        if schema.order is None:
+            vault = encode_into_vault(private, planned, out.releases, schema, codes)
+            del private, codes  # the memory of the raw table
+            tensors = train(planned, rows, vault, schema, out.seed, public_rows)
+        else:
+            tensors = train_in_order(private, planned, out, schema, codes, rows, sizes)
         return seal(planned, rows, schema, {**tensors, **sizes})

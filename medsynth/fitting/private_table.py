@@ -16,11 +16,12 @@ from ..errors import SchemaError, UsageError, did_you_mean
 from ..io import formats
 from ..io import table as io_table
 from ..io.large import LargeTable, is_large, read_large
+from ..longitudinal import plan as longitudinal
 from ..methods.protocol import MethodModule
 from ..methods.regressions import check_columns
 from ..privacy import hierarchy_selection, partition_selection
 from ..privacy.accounting.calibration import Query
-from ..privacy.contribution import PrivacyUnits, bound_contributions
+from ..privacy.contribution import PrivacyUnits, bound_contributions, first_in_order
 from ..privacy.partition_selection import Learning
 from ..rng import Entropy
 from ..schema import Identifier, Schema, bundled_for
@@ -28,11 +29,9 @@ from ..schema.cells import MISSING_WORDS, moment
 from ..schema.header import free_texts, keys, person_keys
 from ..transforms.categorical import Categorical, without_levels
 from ..transforms.table_codec import check_header, encode
-from .private_rows import patients
+from .private_rows import order_of_rows, patients
 
 Notice = Callable[[str], None]
-BINS_OF_A_NUMBER, LATENT_POINTS, STEP_COPIES = 60, 128, 10  # roughly: a generator step's arrays in memory
-MUCH_MEMORY_GIB = 2.0  # of which a person is warned
 ROWS_PER_PATIENT_LABEL, ROWS_PER_PATIENT_SHARE = "rows per patient", 0.02
 # Noise grows with `max_rows`, and the rows that patients keep grow less, whatever the table is: one row has the least.
 DEFAULT_MAX_ROWS = 1
@@ -54,7 +53,8 @@ class PrivateTable:
         learning += hierarchy_selection.queries(self.columns_without_levels)
         declared = self.declared.core.columns if self.declared else dict.fromkeys(self.data.header)
         check_columns(getattr(config, "regressions", ()), declared, self.target)
-        return [*learning, *module.queries(config, max(1, rows // (self.max_rows or 1)), self.columns, epsilon)]
+        own = module.queries(config, max(1, rows // (self.max_rows or 1)), self.columns, epsilon)
+        return [*learning, *(longitudinal.queries(own) if self.order else own)]
 
     def bounded_rows(self, entropy: Entropy) -> tuple[NDArray[np.int64] | None, PrivacyUnits | None]:
         """The rows that are learned from, by their positions, and their patients; None of both where the row is the
@@ -64,6 +64,10 @@ class PrivateTable:
         """
         if not (self.unit and self.max_rows):
             return None, None
+        if self.order and self.declared:
+            return first_in_order(
+                patients(self.data, self.unit), order_of_rows(self.data, self.declared), self.max_rows
+            )
         return bound_contributions(patients(self.data, self.unit), self.max_rows, entropy)
 
     def facts(self) -> dict[str, object]:
@@ -85,14 +89,20 @@ class PrivateTable:
         return (self.declared or self.learning).max_rows
 
     @property
+    def order(self) -> str | None:
+        """The column by which a patient's rows follow one another."""
+        return self.declared.order if self.declared else None
+
+    @property
     def columns_without_levels(self) -> dict[str, Categorical]:
         """The columns of codes in a hierarchy whose levels are still to be chosen."""
         return without_levels(self.declared.core.columns) if self.declared else {}
 
     @property
     def columns(self) -> int:
-        """How many columns a model learns."""
-        return len(self.declared.core.columns if self.declared else self.data.header) - len(self.learning.keys)
+        """How many columns a model learns: of first rows one more, their number."""
+        names = self.declared.core.columns if self.declared else self.data.header
+        return len(names) - len(self.learning.keys) + (self.order is not None)
 
     @property
     def keys_by_name(self) -> list[str]:
@@ -267,12 +277,6 @@ def check_target(schema: Schema) -> None:
         raise SchemaError(f"The target {schema.target!r} has one class: there is nothing to predict.")
     if len(schema.columns) < 2:
         raise SchemaError("The table has no column beside its target.")
-
-
-def fit_memory_gib(schema: Schema) -> float:
-    """Roughly the GiB that a generator of such a table takes while it is fitted: classes by levels by latent points."""
-    levels = {n: c.size if c.categorical else BINS_OF_A_NUMBER for n, c in schema.columns.items()}
-    return 4 * LATENT_POINTS * STEP_COPIES * levels.get(schema.target or "", 1) * sum(levels.values()) / 2**30
 
 
 def table_kinds(path: Path, encoding: str | None = None) -> dict[str, io_table.Kind]:

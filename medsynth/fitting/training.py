@@ -8,26 +8,27 @@ import numpy as np
 
 from ..artifact import Arrays, Model
 from ..errors import MedsynthError
+from ..longitudinal.plan import plan_of_first_rows
+from ..longitudinal.successive_rows import later_columns, successive_rows, with_rows_column
 from ..methods.shared.marginals import cleaned
 from ..privacy.hierarchy_selection import select_levels
 from ..privacy.partition_selection import RawTable
 from ..privacy.release import Releases
+from ..rng import numpy_stream, stream_seed
 from ..sampling.patients import ROWS_PER_PATIENT
 from ..schema import Schema
 from ..schema.learned import LEARNED, LOST
 from ..transforms.column import MAX_CODES
 from ..transforms.table_codec import encode, hierarchy_positions
-from .environment import one_thread, versions
+from .environment import MUCH_MEMORY_GIB, fit_memory_gib, one_thread, versions
 from .options import FitOptions
-from .preparation import PlannedFit
+from .preparation import PlannedFit, WayOut
 from .private_rows import Coded, coded, codes_of, vault_of
 from .private_table import (
-    MUCH_MEMORY_GIB,
     ROWS_PER_PATIENT_LABEL,
     PrivateTable,
     PublicRows,
     check_target,
-    fit_memory_gib,
 )
 
 if TYPE_CHECKING:
@@ -137,14 +138,61 @@ def train(
     public_rows: PublicRows | None,
 ) -> Arrays:
     """Train the method's generator on so many rows. Returns its tensors."""
-    plan, method, ledger, options = planned.plan.used_on(rows), planned.method, planned.ledger, planned.options
+    return trained(planned, planned.plan.used_on(rows), vault, schema.core, seed, public_rows)
+
+
+def trained(
+    planned: PlannedFit, plan: Plan, vault: Measurements, core: Schema, seed: int | None,
+    public_rows: PublicRows | None,
+) -> Arrays:  # fmt: skip
+    """The tensors of the method's generator of the columns of a core, by a plan."""
+    method, ledger, options = planned.method, planned.ledger, planned.options
 
     def progress(done: int, total: int) -> None:
         options.progress(plan, method.device, done, total, ledger.times_measured(plan.most_frequent))
 
-    public = {} if public_rows is None else {"public": encode(public_rows.data, schema.core)}
+    public = {} if public_rows is None else {"public": encode(public_rows.data, core)}
     with one_thread():
-        return method.module.train(method.config, schema.core, vault, plan, seed, method.device, progress, **public)
+        return method.module.train(method.config, core, vault, plan, seed, method.device, progress, **public)
+
+
+def train_in_order(
+    private: PrivateTable, planned: PlannedFit, out: WayOut, schema: Schema, codes: Coded | None,
+    rows: int, sizes: Arrays,
+) -> Arrays:  # fmt: skip
+    """Train the method's generator on first rows, one a patient, and the model of the rows that follow them.
+
+    `rows` in all, of patients with one, two, ... of them in the shares of `sizes`. Returns the tensors of both.
+    """
+    from ..longitudinal.stored import tensors
+    from ..longitudinal.training import SIMULATED, Training
+    from ..privacy.vault import Vault
+
+    if codes is None or private.columns_without_levels:
+        codes = codes_by(private, schema.core, planned.options)
+    assert isinstance(codes, np.ndarray) and planned.units is not None
+    split = successive_rows(codes[planned.stay], planned.units, schema)
+    mean = float(sizes[ROWS_PER_PATIENT] @ np.arange(1, planned.units.max_rows + 1))
+    patients, several = max(2, round(rows / mean)), 1 - float(sizes[ROWS_PER_PATIENT][0])
+    core = with_rows_column(schema).core
+    firsts = Vault(split.first, core.names, out.releases, split.patients)
+    plan = plan_of_first_rows(planned.plan, patients)
+    found = trained(planned, plan, firsts, core, out.seed, None)
+    planned.options.phase("later rows")
+    method, count = planned.method, int(np.clip(SIMULATED / max(mean - 1, 0.05), 2_000, 100_000))
+    simulated = method.module.generate(found, method.config, core, patients, count, stream_seed(out.seed, "first rows"))
+
+    def progress(done: int, total: int) -> None:
+        planned.options.progress(planned.plan, "cpu", done, total, planned.ledger.times_measured(plan.most_frequent))
+
+    later = Training(
+        schema=schema,
+        vault=Vault(split.later, later_columns(schema), out.releases, split.patients_of_later),
+        plan=planned.plan, patients=max(2.0, several * patients), first=simulated[:, :-1],
+        counts=simulated[:, -1].astype(np.int64) + 1, rng=numpy_stream(out.seed, "later rows"), progress=progress,
+    )  # fmt: skip
+    with one_thread():
+        return {**found, **tensors(later.run())}
 
 
 def seal(planned: PlannedFit, rows: int, schema: Schema, tensors: Arrays) -> Model:

@@ -37,10 +37,16 @@ class PrivacyUnits:
 
 
 def check_units(units: PrivacyUnits | None, rows: int, max_rows: int | None) -> None:
-    """Raises BudgetError unless these are the units of so many rows, as a ledger with `max_rows` states them."""
-    given = units.max_rows if units else None
-    bounded = units is None or (len(units.of_row) == rows and (not rows or np.bincount(units.of_row).max() <= given))
-    if given != max_rows or not bounded:
+    """Raises BudgetError unless these are the units of so many rows, as a ledger with `max_rows` states them.
+
+    Units of fewer rows are those of a part of each patient's: the first ones, or pairs of successive ones.
+    """
+    if units is None or max_rows is None:
+        bounded = units is None and max_rows is None
+    else:
+        most = int(np.bincount(units.of_row).max(initial=0))
+        bounded = len(units.of_row) == rows and most <= units.max_rows <= max_rows
+    if not bounded:
         raise BudgetError("The rows of patients differ from what the ledger says of them.")
 
 
@@ -58,4 +64,19 @@ def bound_contributions(
     order = np.lexsort((draw, patient))
     first = np.searchsorted(patient[order], patient[order])
     stay = np.sort(order[np.arange(len(order)) - first < max_rows])
+    return stay, PrivacyUnits(patient[stay], max_rows)
+
+
+def first_in_order(
+    keys: NDArray[np.int64] | pd.Series, order: NDArray[np.int64], max_rows: int
+) -> tuple[NDArray[np.int64], PrivacyUnits]:
+    """The positions of the rows that stay when each patient keeps the first `max_rows` by `order`, and their patients.
+
+    Positions come patient by patient, a patient's own ascending in `order`; rows of equal order as they were. Which of
+    a patient's rows stay depends on these rows alone.
+    """
+    patient = pd.factorize(keys)[0].astype(np.int64)
+    rows = np.lexsort((np.arange(len(patient)), order, patient))
+    first = np.searchsorted(patient[rows], patient[rows])
+    stay = rows[np.arange(len(rows)) - first < max_rows]
     return stay, PrivacyUnits(patient[stay], max_rows)

@@ -84,6 +84,8 @@ class Vault(Measurements):
         """
         if type(query) not in QUERIES:
             raise BudgetError("A vault answers its own kinds of queries alone.")
+        if query.whole_patients and len(self.__parts) > 1:
+            raise BudgetError("A patient's rows are averaged where they lie in one part: this vault has several.")
         sensitivity, rate = query.sensitivity(self._max_rows), _rate(self.__releases.event(label), label)
 
         def draw(event: Event) -> Release:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +14,12 @@ from .rejection import REJECTION_ROUNDS, Codes, Sampler, broken, complete, sampl
 
 Floats = NDArray[np.float64]
 ROWS_PER_PATIENT = "patients.sizes"  # the tensor that holds the shares of patients with one, two, ... rows
+
+
+def rows_of_a_patient(tensors: Mapping[str, NDArray[np.float32]]) -> float:
+    """How many rows a patient has in the mean, by a model's tensors."""
+    shares = tensors[ROWS_PER_PATIENT].astype(np.float64)
+    return float(shares @ np.arange(1, len(shares) + 1) / shares.sum())
 
 
 def fresh_columns(schema: Schema, first: int, count: int) -> dict[str, Codes]:

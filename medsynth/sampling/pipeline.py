@@ -13,16 +13,19 @@ from numpy.typing import NDArray
 from ..artifact import Model, load
 from ..errors import UsageError
 from ..io.writer import csv_text
+from ..longitudinal.successive_rows import with_rows_column
 from ..methods import registry
 from ..methods.settings import restored_settings
 from ..rng import numpy_stream, stream_seed
+from ..schema import Schema
 from ..transforms.conditions import Range, Where, hull, met, parse
 from ..transforms.table_codec import csv_cells, decode
 from .balance import balanced, halvings
-from .patients import ROWS_PER_PATIENT, assign_patients, fresh_columns
+from .patients import ROWS_PER_PATIENT, assign_patients, fresh_columns, rows_of_a_patient
 from .rejection import Codes, Sampler, rejection_sample, sample_again
 from .replicates import broken_model
 from .replicates import replicates as replicates_of
+from .visits import enough_visits
 
 RANGE_ROUNDS = 2_000  # of drawing anew the rows that lie between the ranges of a condition
 REPLICATE = "replicate"  # the column that numbers replicates, from 1 on
@@ -48,15 +51,29 @@ def sample_codes(
     if count < 1:
         raise UsageError("`n` must be one or more.")
     schema = model.schema
-    sampler = _method_sampler(model, *_conditions(model, where, balance))
+    of_rows = schema if schema.order is None else with_rows_column(schema)
+    sampler = _method_sampler(model, of_rows.core, *_conditions(model, where, balance))
     fresh = fresh_columns(schema, first, count)
+
+    def drawn(rows: int) -> Codes:
+        """Rows that break no rule, one a patient where rows of patients follow one another."""
+        times = 2 ** halvings(rows, len(of_rows.columns)) if halved else 1
+        codes = rejection_sample(sampler, of_rows, times * rows, seed)
+        return balanced(codes, of_rows, rows, numpy_stream(seed, "balance")) if halved else codes
+
     with broken_model():
-        times = 2 ** halvings(count, len(schema.columns)) if halved else 1
-        codes = rejection_sample(sampler, schema, times * count, seed)
-        codes = balanced(codes, schema, count, numpy_stream(seed, "balance")) if halved else codes
+        patients = None
+        if schema.order is not None:
+            mean = rows_of_a_patient(model.tensors)
+            found = enough_visits(model.tensors, schema, drawn, count, mean, numpy_stream(seed, "later rows"))
+            codes, patients = found.codes, found.patients
+        else:
+            codes = drawn(count)
         for name, keys in fresh.items():
             codes[:, schema.names.index(name)] = keys  # after all rejection: no key comes twice
-        if schema.unit is not None:
+        if patients is not None:
+            codes[:, schema.names.index(schema.unit or "")] = first + patients
+        elif schema.unit is not None:
             shares = model.tensors[ROWS_PER_PATIENT].astype(np.float64)
             assign_patients(codes, sampler, schema, seed, shares, first)
     return codes
@@ -78,14 +95,16 @@ def _conditions(model: Model, where: Where, balance: bool) -> tuple[dict[str, An
     return conditions, apart
 
 
-def _method_sampler(model: Model, conditions: dict[str, Any], apart: dict[str, tuple[Range, ...]]) -> Sampler:
-    """The method's generator as a function of rows, seed and given columns, which are put into its rows.
+def _method_sampler(
+    model: Model, core: Schema, conditions: dict[str, Any], apart: dict[str, tuple[Range, ...]]
+) -> Sampler:
+    """The method's generator of a `core` as a function of rows, seed and given columns, which are put into its rows.
 
     It draws within single ranges. Of a column with several, `apart`, it draws within all that they span, and rows in
     between are drawn anew.
     """
     method = registry.find(model.method, model.preset)
-    module, core = method.load(model.preset), model.schema.core
+    module = method.load(model.preset)
     config = restored_settings(module.Config, model.config)
 
     def drawn(rows: int, seed: int | None, fixed: dict[str, Codes] | None = None) -> Codes:

@@ -101,6 +101,8 @@ class Schema(BaseModel):
         column = self.columns.get(name)
         if column is None or name == self.unit or name == self.target or name in self.constant:
             raise ValueError(f"`order` names {name!r}, which is no column, the patient, the target or a constant")
+        if self.max_rows == 1 or column.missing:
+            raise ValueError(f"`order` names {name!r}: it needs `max_rows` of two or more, and no cell may be missing")
         if column.modelled and (name not in self.core.columns or column.categorical or column.depends_on):
             raise ValueError(f"`order` names {name!r}: give a date that follows no other, a number or an identifier")
 

@@ -61,3 +61,24 @@ class Computed:
     def cell_of(self, codes: Codes) -> NDArray[np.integer]:
         """The cell of each row."""
         return self.map.cell_of(self.definition.codes(codes))
+
+
+@kind("beside the last")
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """The cells of a column's codes in this row and in the last, (rows, 2), by a public table of both's cells.
+
+    `table`: (cells of `map` in the last row, in this one) and `equal`: (cells of `map`), where both codes are equal.
+    """
+
+    map: CellMap
+    table: Whole
+    equal: Whole
+    cells: int
+
+    def cell_of(self, codes: Codes) -> Whole:
+        """The cell of each row."""
+        now, last = codes.T
+        before = self.map.cell_of(last)
+        found: Whole = np.where(now == last, self.equal[before], self.table[before, self.map.cell_of(now)])
+        return found

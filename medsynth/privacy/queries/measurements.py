@@ -44,16 +44,17 @@ class Measurements(ABC):
         return self.measure_marginals(label, {name: [(name, cells)] for name, cells in maps.items()})
 
     def measure_marginals(
-        self, label: str, tables: Mapping[str, Axes], weights: Mapping[str, float] | None = None
-    ) -> dict[str, Floats]:
+        self, label: str, tables: Mapping[str, Axes], weights: Mapping[str, float] | None = None, *,
+        averaged: bool = False,
+    ) -> dict[str, Floats]:  # fmt: skip
         """Noisy contingency tables, all in one release: `Marginals`."""
-        return self.measure(label, Marginals(tables, weights))
+        return self.measure(label, Marginals(tables, weights, averaged))
 
     def measure_distances(
-        self, label: str, tables: Mapping[str, Axes], guesses: Mapping[str, Floats]
+        self, label: str, tables: Mapping[str, Axes], guesses: Mapping[str, Floats], *, averaged: bool = False
     ) -> dict[str, float]:
         """Noisy L1 distances between contingency tables and public guesses of them, in one release: `Distances`."""
-        return self.measure(label, Distances(tables, guesses))
+        return self.measure(label, Distances(tables, guesses, averaged))
 
     def measure_gradient_sum(
         self,

@@ -44,6 +44,11 @@ class RowQuery(ABC, Generic[Result]):
         return False
 
     @property
+    def whole_patients(self) -> bool:
+        """Whether all rows of a patient must lie in one part: it divides something among them."""
+        return False
+
+    @property
     def adds_up(self) -> bool:
         """Whether what is noised adds up over vaults of patients of their own: false where it is no sum over rows."""
         return True

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import BudgetError
+from ..contribution import PrivacyUnits
 from .query import RowQuery, Scale
 from .rows import Axes, CodedRows, Floats, Whole
 
@@ -17,16 +18,27 @@ LARGEST_GUESS = 2.0**40  # of rows in a table
 
 
 BLOCK_ROWS = 1 << 16  # whose cells are kept while all tables count them
+WHOLE_PATIENT = 1 << 20  # what the rows of a patient add up to, at most, where tables are averaged
 
 
-def counts(tables: Collection[Axes], rows: CodedRows) -> list[Whole]:
+def row_weights(units: PrivacyUnits | None) -> Whole:
+    """What each row adds where a patient's rows are averaged, (rows,): together `WHOLE_PATIENT` a patient, at most."""
+    assert units is not None
+    return (WHOLE_PATIENT // np.bincount(units.of_row, minlength=1).clip(min=1))[units.of_row]
+
+
+def counts(tables: Collection[Axes], rows: CodedRows, *, averaged: bool = False) -> list[Whole]:
     """The exact contingency table of some columns for each of `tables`, (cells of the first, cells of the second, ...).
 
-    Some rows at a time: their cells on an axis are computed once for all tables that have it.
+    `averaged`: each patient's rows together add `WHOLE_PATIENT`, at most, in place of one each. Some rows at a time:
+    their cells on an axis are computed once for all tables that have it.
     """
     shapes = [tuple(cells.cells for _, cells in axes) for axes in tables]
     found = [np.zeros(math.prod(shape), np.int64) for shape in shapes]
+    weights, first = row_weights(rows.units) if averaged else None, 0
     for block in rows.blocks(max([BLOCK_ROWS, *(len(total) for total in found)])):
+        own = None if weights is None else weights[first : first + len(block.codes)]
+        first += len(block.codes)
         known = dict[tuple[str | tuple[str, ...], int], Whole]()
         for axes, total in zip(tables, found, strict=True):
             place = np.zeros(len(block.codes), np.int64)
@@ -35,7 +47,8 @@ def counts(tables: Collection[Axes], rows: CodedRows) -> list[Whole]:
                 if key not in known:
                     known[key] = _checked(np.asarray(block.cells(name, cells), np.int64), cells.cells)
                 place = place * cells.cells + known[key]
-            total += np.bincount(place, minlength=len(total))
+            # Sums of whole numbers below 2^53, which doubles hold exactly.
+            total += np.bincount(place, own, minlength=len(total)).astype(np.int64)
     return [total.reshape(shape) for total, shape in zip(found, shapes, strict=True)]
 
 
@@ -46,17 +59,26 @@ def _checked(places: Whole, cells: int) -> Whole:
     return places
 
 
+def _most_rows(max_rows: int | None, *, averaged: bool) -> int:
+    """By how many rows a unit of privacy may change a table. Raises BudgetError where there is none to average."""
+    if averaged and max_rows is None:
+        raise BudgetError("The row is the unit of privacy: there are no patients whose rows could be averaged.")
+    return 1 if averaged else max_rows or 1
+
+
 @dataclass(frozen=True, eq=False)
 class Marginals(RowQuery[dict[str, Floats]]):
     """Contingency tables, by name: one axis a named column, of its map's cells.
 
     A row adds one to one cell of each table. Counts are multiplied by the table's weight, one if not given, noised
     and divided by it again: L2 sensitivity the root of the sum of squared weights, times the most rows of a patient.
-    Raises ValueError for a weight of zero or less.
+    `averaged`: a patient's rows add one together, divided evenly among them, so that the sensitivity is that of one row
+    however many there are. Raises ValueError for a weight of zero or less.
     """
 
     tables: Mapping[str, Axes]
     weights: Mapping[str, float] | None = None
+    averaged: bool = False
 
     def __post_init__(self) -> None:
         if min((self.weights or {}).values(), default=1.0) <= 0:
@@ -65,17 +87,31 @@ class Marginals(RowQuery[dict[str, Floats]]):
     def _weight(self, name: str) -> float:
         return 1.0 if self.weights is None else self.weights[name]
 
+    @property
+    def of_patients(self) -> bool:
+        """Whether rows are averaged."""
+        return self.averaged
+
+    @property
+    def whole_patients(self) -> bool:
+        """Whether rows are averaged: a patient's share is divided among all of them."""
+        return self.averaged
+
     def sensitivity(self, max_rows: int | None) -> float:
-        """The root of the sum of squared weights, times the most rows of a patient."""
-        return (max_rows or 1) * math.hypot(*map(self._weight, self.tables))
+        """The root of the sum of squared weights, times the most rows of a patient unless they are averaged.
+
+        Raises BudgetError where rows are to be averaged and the row is the unit of privacy.
+        """
+        return _most_rows(max_rows, averaged=self.averaged) * math.hypot(*map(self._weight, self.tables))
 
     def exact(self, rows: CodedRows) -> list[Whole]:
-        """The tables."""
-        return counts(self.tables.values(), rows)
+        """The tables, those of averaged rows in multiples of 1 / `WHOLE_PATIENT`."""
+        return counts(self.tables.values(), rows, averaged=self.averaged)
 
     def scales(self, std: float) -> list[Scale]:
         """In inverse proportion to a table's weight."""
-        return [Scale(std / self._weight(name)) for name in self.tables]
+        unit = 1 / WHOLE_PATIENT if self.averaged else 1.0
+        return [Scale(std / self._weight(name), unit) for name in self.tables]
 
     def result(self, arrays: list[Floats]) -> dict[str, Floats]:
         """The noisy tables by name."""
@@ -87,12 +123,24 @@ class Distances(RowQuery[dict[str, float]]):
     """L1 distances between contingency tables and public guesses of them, by name.
 
     A row changes one cell of each of the k tables by one, so each distance by at most one: L2 sensitivity sqrt(k),
-    times the most rows of a patient. The tables are added up over parts; the distance is that of the sums. Guesses
-    are rounded to 2^-20. Raises BudgetError for a guess that is no table of rows.
+    times the most rows of a patient. `averaged`: a patient's rows add one together, and sqrt(k) it is. The tables are
+    added up over parts; the distance is that of the sums. Guesses are rounded to 2^-20. Raises BudgetError for a guess
+    that is no table of rows.
     """
 
     tables: Mapping[str, Axes]
     guesses: Mapping[str, Floats]
+    averaged: bool = False
+
+    @property
+    def of_patients(self) -> bool:
+        """Whether rows are averaged."""
+        return self.averaged
+
+    @property
+    def whole_patients(self) -> bool:
+        """Whether rows are averaged: a patient's share is divided among all of them."""
+        return self.averaged
 
     @property
     def adds_up(self) -> bool:
@@ -104,18 +152,22 @@ class Distances(RowQuery[dict[str, float]]):
             raise BudgetError("A guess of a contingency table must hold numbers of rows.")
 
     def sensitivity(self, max_rows: int | None) -> float:
-        """sqrt(k) for k tables, times the most rows of a patient."""
-        return (max_rows or 1) * math.sqrt(len(self.tables))
+        """sqrt(k) for k tables, times the most rows of a patient unless they are averaged.
+
+        Raises BudgetError where rows are to be averaged and the row is the unit of privacy.
+        """
+        return _most_rows(max_rows, averaged=self.averaged) * math.sqrt(len(self.tables))
 
     def exact(self, rows: CodedRows) -> list[Whole]:
-        """The tables."""
-        return counts(self.tables.values(), rows)
+        """The tables, those of averaged rows in multiples of 1 / `WHOLE_PATIENT`."""
+        return counts(self.tables.values(), rows, averaged=self.averaged)
 
     def finished(self, total: list[Whole]) -> list[Whole]:
         """All distances in one array, in whole multiples of `DISTANCE_UNIT`."""
         one = round(1 / DISTANCE_UNIT)
+        each = one // WHOLE_PATIENT if self.averaged else one
         gaps = (
-            table * one - np.rint(self.guesses[key] * one).astype(np.int64)
+            table * each - np.rint(self.guesses[key] * one).astype(np.int64)
             for key, table in zip(self.tables, total, strict=True)
         )
         return [np.array([np.abs(gap).sum() for gap in gaps], np.int64)]

@@ -1,0 +1,81 @@
+"""Later rows, column after column: the gap, then each column that changes, given the last row and the first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..privacy.queries.rows import Codes
+from ..rng import Stream
+from ..schema import Schema
+from .conditional import drawn, log_chances
+from .contexts import Context, Contexts
+from .successive_rows import FIRST, GAP, LAST, NOW, OF, changing, later_columns, named
+
+Whole = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """What later rows are drawn from. `weights`: for each column its contexts, in order, with their weights of its
+    cells, (groups, cells).
+    """
+
+    contexts: Contexts
+    weights: Mapping[str, Sequence[tuple[Context, Floats]]] = field(default_factory=dict)
+
+    @property
+    def schema(self) -> Schema:
+        """Of the whole table."""
+        return self.contexts.schema
+
+    def groups(self, name: str, context: Context, rows: Codes) -> Whole:
+        """The group of a context of the column `name` in each of some later rows, (rows,): of its own last value the
+        cell.
+        """
+        own = np.arange(self.contexts.variables[name].values) if context == (LAST, name) else None
+        return self.contexts.cells(self.contexts.axis(context, own), rows)
+
+    def draw_column(self, name: str, rows: Codes, rng: Stream) -> None:
+        """Draw a column, or the gap, of later rows, (rows, `later_columns`), given those before it; in place."""
+        own, order = self.weights[name], later_columns(self.schema)
+        variable, groups = self.contexts.variables[name], [self.groups(name, context, rows) for context, _ in own]
+        logs = variable.base + log_chances([weight for _, weight in own], groups)
+        last = rows[:, order.index(named(LAST, name))] if name != GAP else np.zeros(len(rows), np.int32)
+        place = order.index(named(OF if name == GAP else NOW, name))
+        rows[:, place] = variable.draw(drawn(logs, rng), last, rng)
+
+    def draw(self, rows: Codes, rng: Stream) -> None:
+        """Draw all columns of later rows whose last and first row and facts are given; in place."""
+        for name in self.contexts.variables:
+            self.draw_column(name, rows, rng)
+        finish(rows, self.schema)
+
+
+def blank(last: Codes, first: Codes, visit: int, most: Codes, schema: Schema) -> Codes:
+    """Later rows of which only these are known: the last row and the first, (rows, columns of the core), how many rows
+    came before the last, and how many rows the patient has less one, (rows,).
+    """
+    facts = [np.zeros_like(most), most - 1 - visit, np.full_like(most, visit), most]
+    return np.column_stack([np.zeros_like(last), last, first, *facts]).astype(np.int32)
+
+
+def finish(rows: Codes, schema: Schema) -> None:
+    """Fill what is not drawn: columns that do not change, and the order, cut to its bounds; in place."""
+    order, core = later_columns(schema), schema.core
+    for name in set(core.names) - set(changing(schema)) - {schema.order}:
+        rows[:, order.index(named(NOW, name))] = rows[:, order.index(named(FIRST, name))]
+    if schema.order in core.columns:
+        top = core.columns[schema.order].size - 1
+        reached = rows[:, order.index(named(LAST, schema.order))].astype(np.int64)
+        reached += rows[:, order.index(named(OF, GAP))]
+        rows[:, order.index(named(NOW, schema.order))] = reached.clip(max=top)
+
+
+def now(rows: Codes, schema: Schema) -> Codes:
+    """The rows themselves, (rows, columns of the core), of later rows beside those before them."""
+    return rows[:, : len(schema.core.columns)]

@@ -1,0 +1,122 @@
+"""The distribution of one column of a later row given others: a multinomial regression that meets measured tables.
+
+Given contexts x_1, x_2, ..., p(cell | x) is proportional to exp(sum over k of W_k[x_k, cell]). With the measured tables
+of (x_k, cell) as its sufficient statistics it has the largest entropy of all distributions that meet them (Berger,
+Della Pietra, Della Pietra 1996, section 3), so what was not measured is not made up. It is fitted on simulated rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.sparse import csr_matrix
+
+from ..rng import Stream
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+PRECISION = 0.5  # of the normal prior of a weight, beside what the noise of its count asks for
+STEPS = 60  # of L-BFGS
+LARGEST_FACTOR = 4.0  # between how often a group of a context is simulated and how often it was measured
+
+
+@dataclass(frozen=True, eq=False)
+class Chances:
+    """What is known of a column's cells given a context: `counts`, with what is left of noise of deviation `std`.
+
+    `tie`: (groups of the context, cells) the number of a count; `region`: (groups of the context,) and `region_of`:
+    (counts,) say which counts are those of the same rows.
+    """
+
+    tie: Whole
+    counts: Floats
+    std: float
+    region: Whole
+    region_of: Whole
+
+    @classmethod
+    def by_group(cls, counts: Floats, std: float, group: Whole) -> Chances:
+        """Of `counts`, (groups of the context, groups of cells); `group`: (cells,) that of each cell."""
+        one, other = counts.shape
+        each = np.arange(one)
+        return cls(each[:, None] * other + group, counts.ravel(), std, each, np.repeat(each, other))
+
+    def goal(self, context: Whole, share: Floats) -> Floats:
+        """The counts, (counts,), were the groups of the context as frequent as in rows of `share`, (rows,)."""
+        regions = int(self.region_of.max()) + 1
+        measured = np.bincount(self.region_of, self.counts, regions)
+        noise = self.std * np.sqrt(np.bincount(self.region_of, minlength=regions))
+        factor = np.bincount(self.region[context], share, regions) / np.maximum(measured, np.maximum(noise, 1e-9))
+        return np.asarray(self.counts * np.clip(factor, 1 / LARGEST_FACTOR, LARGEST_FACTOR)[self.region_of])
+
+
+def log_chances(weights: Sequence[Floats], contexts: Sequence[Whole]) -> Floats:
+    """Log chances of cells, (rows, cells), but for a constant a row.
+
+    `weights`: (groups of a context, cells) and `contexts`: (rows,) groups, one each a context.
+    """
+    found = weights[0][contexts[0]]
+    for weight, context in zip(weights[1:], contexts[1:], strict=True):
+        found = found + weight[context]
+    return np.asarray(found)
+
+
+def drawn(logs: Floats, rng: Stream) -> Whole:
+    """A cell for each row by its log chances, (rows, cells)."""
+    below = np.cumsum(np.exp(logs - logs.max(1, keepdims=True)), 1)
+    at = rng.random((len(logs), 1)) * below[:, -1:]
+    return np.asarray((at > below).sum(1).clip(max=logs.shape[1] - 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """`weights`: as `log_chances` takes them; `point`: the parameters behind them, to begin at another time."""
+
+    weights: Sequence[Floats]
+    point: Floats
+
+
+def fitted(
+    base: Floats, wanted: Sequence[Chances], contexts: Sequence[Whole], rows: float, weights: Floats,
+    start: Floats | None = None,
+) -> Fitted:  # fmt: skip
+    """The weights, beside the log chances `base`, (cells,), whose expected tables over simulated rows of `weights`,
+    (rows,), are the wanted ones.
+
+    Counts are met as closely as their noise allows: of all distributions the likeliest under Gaussian noise of the
+    counts, when a distribution is the less likely the less entropy it has beside `base`. That is a normal prior of
+    weights whose precision is the variance of the noise (Dudik, Phillips, Schapire 2007, section 4).
+
+    `contexts`: (rows,) groups, one each of `wanted`. `rows`: how many rows the counts are of. `start`: parameters of a
+    fit to the first of `wanted`.
+    """
+    share = rows * weights / weights.sum()
+    heights = np.cumsum([0, *(len(one.tie) for one in wanted)])
+    places = np.concatenate([context + first for context, first in zip(contexts, heights, strict=False)])
+    here = np.tile(np.arange(len(share)), len(wanted))
+    design = csr_matrix((np.ones(len(here)), (here, places)), (len(share), int(heights[-1])))
+    weighted = csr_matrix((share[here], (places, here)), (int(heights[-1]), len(share)))
+    ends = np.cumsum([0, *(len(one.counts) for one in wanted)])
+    tie = np.concatenate([one.tie + first for one, first in zip(wanted, ends, strict=False)])
+    goal = np.concatenate([one.goal(context, share) for one, context in zip(wanted, contexts, strict=True)])
+    ridge = np.concatenate([np.full(len(one.counts), PRECISION + one.std**2) for one in wanted])
+    scale = np.sqrt(np.maximum(goal, 1.0) + ridge)  # steps are alike in units of about the curvature's root
+
+    def loss(point: Floats) -> tuple[float, Floats]:
+        own = point / scale
+        logs = base + design @ own[tie]
+        top = logs.max(1)
+        found = np.exp(logs - top[:, None])
+        total = found.sum(1)
+        expected = np.bincount(tie.ravel(), (weighted @ (found / total[:, None])).ravel(), len(goal))
+        value = float(share @ (top + np.log(total)) - goal @ own + (ridge * own) @ own / 2)
+        return value / rows, (expected - goal + ridge * own) / scale / rows
+
+    first = np.zeros(len(goal))
+    first[: 0 if start is None else len(start)] = 0.0 if start is None else start
+    best = minimize(loss, first * scale, jac=True, method="L-BFGS-B", options={"maxiter": STEPS}).x / scale
+    return Fitted([best[part] for part in np.split(tie, heights[1:-1])], best)

@@ -1,0 +1,76 @@
+"""What a column of a later row may depend on, and the maps from codes to groups of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..privacy.queries.cells import Regrouped
+from ..privacy.queries.rows import Codes
+from ..schema import Schema
+from ..transforms.grid import Grid
+from .successive_rows import FIRST, GAP, LAST, LEFT, NOW, OF, ROWS, VISIT, later_columns, named
+from .variables import Axis, Variable
+
+Whole = NDArray[np.int64]
+Context = tuple[str, str]  # whose value, and of which column
+EVERY: Context = (OF, "")  # the context that says nothing
+FACT_GROUPS = {LEFT: 3, VISIT: 4, ROWS: 6}  # of rows that are left, of visits, of a patient's rows: the last is "more"
+
+
+def fact_map(fact: str, most: int) -> Regrouped:
+    """From a fact about a row, which may be 0 to `most`, to its groups."""
+    cells = min(FACT_GROUPS.get(fact, 1), most + 1)
+    return Regrouped(Grid(np.arange(most + 2), 0), np.minimum(np.arange(most + 1), cells - 1), cells)
+
+
+@dataclass(frozen=True, eq=False)
+class Contexts:
+    """`variables`: those of the gap and of the columns that change, in the order in which a row gets them; `fixed`: of
+    the columns that do not change.
+    """
+
+    schema: Schema
+    variables: Mapping[str, Variable]
+    fixed: Mapping[str, Variable]
+
+    def variable(self, name: str) -> Variable:
+        """Of the column of that name."""
+        return self.variables[name] if name in self.variables else self.fixed[name]
+
+    def axis(self, context: Context, part: Whole | None = None) -> Axis:
+        """Of a context in a contingency table, by its coarse groups or by those of `part`."""
+        whose, name = context
+        if whose == OF and name != GAP:
+            assert self.schema.max_rows is not None
+            return named(whose, name or VISIT), fact_map(name, self.schema.max_rows - 1)
+        variable = self.variable(name)
+        return named(whose, name), variable.map(variable.coarse if part is None else part)
+
+    def ordered(self, context: Context) -> int:
+        """How many first coarse groups of a context are neighbours in value."""
+        whose, name = context
+        if whose == OF and name != GAP:
+            return self.axis(context)[1].cells
+        return self.variable(name).ordered(self.variable(name).coarse)
+
+    def of(self, name: str) -> list[Context]:
+        """All that a column may depend on beside its own last value."""
+        before = list(self.variables)[: list(self.variables).index(name)]
+        found = [(OF, fact) for fact in FACT_GROUPS]
+        found += [(FIRST, fixed) for fixed in self.fixed]
+        found += [(OF if other == GAP else NOW, other) for other in before]
+        found += [(LAST, other) for other in self.variables if other not in (name, GAP)]
+        found += [(FIRST, name)] if name != GAP and (self.schema.max_rows or 0) > 2 else []
+        return [context for context in found if self.axis(context)[1].cells > 1]
+
+    def cells(self, axis: Axis, rows: Codes) -> Whole:
+        """The cell of each later row, (rows, `later_columns`), on an axis."""
+        columns, cells = axis
+        order = later_columns(self.schema)
+        if isinstance(columns, str):
+            return np.asarray(cells.cell_of(rows[:, order.index(columns)]), np.int64)
+        return np.asarray(cells.cell_of(rows[:, [order.index(one) for one in columns]]), np.int64)

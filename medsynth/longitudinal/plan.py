@@ -1,0 +1,29 @@
+"""What a fit of patients over time measures beside its method's own measurements of first rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..privacy.accounting.calibration import Plan, Query
+
+LATER_SHARE = 0.4  # of the privacy loss, for later rows: patients with one row alone are the most frequent case
+ONE_WAY, PERSISTENCE = "later rows: one-way marginals", "later rows: persistence"
+SELECTION, TWO_WAY = "later rows: two-way selection", "later rows: two-way marginals"
+SHARES = {ONE_WAY: 0.15, PERSISTENCE: 0.35, SELECTION: 0.1, TWO_WAY: 0.4}
+
+
+def queries(of_method: Sequence[Query]) -> list[Query]:
+    """The method's measurements, for their part of the privacy loss, and those of later rows."""
+    first = [replace(query, weight=query.weight * (1 - LATER_SHARE) ** -0.5) for query in of_method]
+    return first + [Query(label=label, weight=(LATER_SHARE * share) ** -0.5) for label, share in SHARES.items()]
+
+
+def plan_of_first_rows(plan: Plan, patients: int) -> Plan:
+    """The plan as a method reads it that measures one row of each of so many patients."""
+    return replace(plan, max_rows=1, rows=patients, planned_rows=plan.equivalent_rows)
+
+
+def deviation(plan: Plan, label: str, tables: int) -> float:
+    """The standard deviation of the noise of each of so many averaged tables."""
+    return float(plan.events[label][0].multiplier * tables**0.5)

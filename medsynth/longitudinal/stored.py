@@ -1,0 +1,91 @@
+"""The model of later rows as tensors of an artifact, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..methods.protocol import Arrays
+from ..methods.shared.bins import Bins
+from ..schema import Schema
+from .chain import Chain
+from .contexts import EVERY, FACT_GROUPS, Context, Contexts
+from .successive_rows import FIRST, GAP, LAST, NOW, OF, changing, gap_column
+from .variables import Variable, fine_cells
+
+WHOSE = (NOW, LAST, FIRST, OF)
+FACTS = (EVERY[1], *FACT_GROUPS, GAP)
+PREFIX, PARTS = "later.", ("group", "shares", "medium", "coarse")
+
+
+@dataclass(frozen=True)
+class _Names:
+    """Columns of later rows by number: those of the schema's core, then the facts about a row."""
+
+    schema: Schema
+
+    def number(self, context: Context) -> tuple[int, int]:
+        """A context as two numbers."""
+        whose, name = context
+        place = FACTS.index(name) if whose == OF else self.schema.core.names.index(name)
+        return WHOSE.index(whose), place
+
+    def context(self, whose: int, place: int) -> Context:
+        """The context of two numbers."""
+        return WHOSE[whose], FACTS[place] if WHOSE[whose] == OF else self.schema.core.names[place]
+
+    def key(self, name: str) -> str:
+        """What the tensors of a column are called."""
+        return PREFIX + ("gap" if name == GAP else str(self.schema.core.names.index(name)))
+
+
+def tensors(chain: Chain) -> Arrays:
+    """The chain's own, by names that no method uses."""
+    names, found = _Names(chain.schema), dict[str, NDArray[np.float64] | NDArray[np.int64]]()
+    for name, variable in {**chain.contexts.variables, **chain.contexts.fixed}.items():
+        key = names.key(name)
+        found |= {f"{key}.place": variable.bins.place, f"{key}.fine": variable.bins.shares}
+        found |= {f"{key}.{part}": getattr(variable, part) for part in PARTS}
+        found |= {} if variable.bins.digits is None else {f"{key}.digits": variable.bins.digits}
+    for name, weights in chain.weights.items():
+        for k, (context, weight) in enumerate(weights):
+            key = f"{names.key(name)}.given.{k}"
+            found |= {f"{key}.of": np.array(names.number(context)), f"{key}.weights": weight}
+    return {key: np.asarray(value, np.float32) for key, value in found.items()}
+
+
+def restored(kept: Mapping[str, NDArray[np.float32]], schema: Schema) -> Chain:
+    """The chain that tensors were taken from."""
+    names, core, gap = _Names(schema), schema.core, gap_column(schema)
+    moving = [*([GAP] if gap else []), *changing(schema)]
+
+    def variable(name: str) -> Variable:
+        column = gap if name == GAP and gap else core.columns[name]
+        key = names.key(name)
+        digits = kept.get(f"{key}.digits")
+        bins = Bins(
+            column, fine_cells(name, column),
+            kept[f"{key}.place"].astype(np.int64), kept[f"{key}.fine"].astype(np.float64),
+            None if digits is None else digits.astype(np.float64),
+        )  # fmt: skip
+        group, shares, medium, coarse = (kept[f"{key}.{part}"].astype(np.float64) for part in PARTS)
+        moves = name in moving and name != GAP
+        return Variable(
+            name, bins, group.astype(np.int64), shares, medium.astype(np.int64), coarse.astype(np.int64),
+            repeats=moves and Variable.blurs(column, medium),
+        )  # fmt: skip
+
+    def weights(name: str) -> list[tuple[Context, NDArray[np.float64]]]:
+        key, found = names.key(name), list[tuple[Context, NDArray[np.float64]]]()
+        while f"{key}.given.{len(found)}.of" in kept:
+            own = f"{key}.given.{len(found)}"
+            whose, place = kept[f"{own}.of"].astype(int).tolist()
+            found.append((names.context(whose, place), kept[f"{own}.weights"].astype(np.float64)))
+        return found
+
+    fixed = [name for name in core.names if name not in moving and name != schema.order]
+    contexts = Contexts(schema, {name: variable(name) for name in moving}, {name: variable(name) for name in fixed})
+    return Chain(contexts, {name: weights(name) for name in moving})

@@ -1,0 +1,104 @@
+"""A patient's rows in order, as rows of two tables: first rows, one a patient, and later rows beside those before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..privacy.contribution import PrivacyUnits
+from ..privacy.queries.rows import Codes
+from ..schema import Schema
+from ..transforms.number import Count
+
+Whole = NDArray[np.int64]
+NOW, LAST, FIRST, OF = "now", "last", "first", "of"  # whose value of a column: this row's, the last's, the first's
+GAP = "\0gap"  # between this row and the last, in codes of the column of order; no column has such a name
+LEFT, VISIT, ROWS = "left", "visit", "rows"  # rows that follow this one, rows before the last, the patient's rows
+
+
+def named(whose: str, name: str) -> str:
+    """What a column of later rows is called; no two columns of a table get one name."""
+    return f"{whose}:{name}"
+
+
+def rows_column(schema: Schema) -> str:
+    """The name of the column of first rows that says how many rows the patient has: one that the table does not use."""
+    name = "rows of the patient"
+    while name in schema.columns:
+        name += "'"
+    return name
+
+
+def with_rows_column(schema: Schema) -> Schema:
+    """The schema of first rows: with a last column that says how many rows the patient has."""
+    assert schema.max_rows is not None
+    counted = {**schema.columns, rows_column(schema): Count(bounds=(1, schema.max_rows))}
+    return schema.model_copy(update={"columns": counted})
+
+
+def gap_column(schema: Schema) -> Count | None:
+    """The column of gaps between successive rows; None where keys are the order, between which there are none."""
+    column = schema.columns[schema.order or ""]
+    return Count(bounds=(0, max(column.size - 1, 1)), scale="log") if column.modelled else None
+
+
+def changing(schema: Schema) -> list[str]:
+    """The columns that a later row gets anew, in the order in which it gets them: the target last."""
+    left = {*schema.constant, schema.order}
+    found = [name for name in schema.core.names if name not in left and name != schema.target]
+    return [*found, *([schema.target] if schema.target in schema.core.columns and schema.target not in left else [])]
+
+
+def later_columns(schema: Schema) -> tuple[str, ...]:
+    """The columns of later rows, in order."""
+    core = schema.core.names
+    whose = [named(who, name) for who in (NOW, LAST, FIRST) for name in core]
+    return (*whose, *(named(OF, fact) for fact in (GAP, LEFT, VISIT, ROWS)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuccessiveRows:
+    """First rows, (patients, core of `with_rows_column`), and later ones, (rows, `later_columns`), with patients.
+
+    Each of these rows depends on one patient's rows alone.
+    """
+
+    first: Codes
+    patients: PrivacyUnits
+    later: Codes
+    patients_of_later: PrivacyUnits
+
+
+def successive_rows(codes: Codes, units: PrivacyUnits, schema: Schema) -> SuccessiveRows:
+    """Of rows, (rows, columns of the schema's core), that come patient by patient and in each patient's order."""
+    assert (np.diff(units.of_row) >= 0).all()
+    starts = np.flatnonzero(np.diff(units.of_row, prepend=-1))
+    rows = np.diff(np.append(starts, len(codes)))
+    patient = np.repeat(np.arange(len(starts)), rows)
+    place = np.arange(len(codes)) - starts[patient]
+    here = np.flatnonzero(place > 0)
+    now, last, first = codes[here], codes[here - 1], codes[starts[patient[here]]]
+    counted = rows[patient[here]]
+    facts = [
+        gaps(now, last, schema),
+        counted - 1 - place[here],
+        place[here] - 1,
+        counted - 1,
+    ]
+    most = units.max_rows - 1
+    return SuccessiveRows(
+        first=np.column_stack([codes[starts], (rows - 1).astype(np.int32)]),
+        patients=PrivacyUnits(np.arange(len(starts)), 1),
+        later=np.column_stack([now, last, first, *(fact.astype(np.int32) for fact in facts)]),
+        patients_of_later=PrivacyUnits(patient[here], most, len(starts)),
+    )
+
+
+def gaps(now: Codes, last: Codes, schema: Schema) -> Whole:
+    """How far the order of rows lies beyond that of the rows before them, (rows,); zero where keys are the order."""
+    if schema.order not in schema.core.columns:
+        return np.zeros(len(now), np.int64)
+    k = schema.core.names.index(schema.order)
+    return now[:, k].astype(np.int64) - last[:, k]

@@ -1,0 +1,63 @@
+"""What noisy tables of later rows say: chances of a column's cells given a context, and which tables are worth it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..methods.shared.marginals import cleaned
+from ..methods.warm_dp_cgan.shrinkage import shrunk_table
+from ..schema import Column
+
+Floats = NDArray[np.float64]
+TAIL_ROWS = 1.0  # that a simulated table is taken to have anywhere else
+CLEAR_DISTANCE = 2.0  # standard deviations of its noise that a distance must exceed
+CLEAR = 4.0  # standard deviations of noise that a count must exceed where first rows have nothing
+
+
+def denoised(
+    noisy: Floats, std: float, ordered: tuple[int, int], total: float, expected: Floats | None = None
+) -> Floats:
+    """A noisy table of two columns with the noise taken out as far as it can be told from what is `expected`.
+
+    That is, if nothing is given, independence. `ordered`: how many first groups of each column are neighbours in value.
+    """
+    if expected is None:
+        one, other = (cleaned(noisy.sum(axis), total) for axis in (1, 0))
+        expected = total * np.outer(one, other)
+    return np.asarray(expected + shrunk_table((noisy - expected)[None], std, ordered)[0])
+
+
+def later_shares(noisy: Floats, std: float, before: NDArray[np.int64], total: float, column: Column) -> Floats:
+    """Shares of a column's fine cells in later rows, by noisy counts of `total` rows and simulated first rows `before`.
+
+    What later rows have beyond first ones is shrunk; where first rows have nothing, later ones have something only if
+    it is clear of the noise.
+    """
+    expected = (before + TAIL_ROWS / len(before)) / (before.sum() + TAIL_ROWS) * total
+    ordered = len(noisy) - column.gaps if column.ordered else 0
+    found = denoised(noisy[None], std, (0, ordered), total, expected[None])[0]
+    unclear = (before == 0) & (noisy < CLEAR * std)
+    found = np.where(unclear, np.minimum(found, expected), found)
+    return np.asarray((shares := np.maximum(found, 1e-3 * expected)) / shares.sum())
+
+
+def worthwhile(
+    distances: Mapping[str, float], std: float, cells: Mapping[str, int], multiplier: float, most: int
+) -> list[str]:
+    """The tables that were found farthest from what was expected, and by more than they would be noisy; one at least.
+
+    `std`: of the noise of the `distances`, of which they must be clear too. The noise of each of k tables has a
+    standard deviation of sqrt(k) times the `multiplier`, and so a mean L1 norm of sqrt(2 / pi) times that a cell (AIM,
+    equation 1). `cells`: of each table.
+    """
+    found = list[str]()
+    for key in sorted(distances, key=distances.__getitem__, reverse=True):
+        noise = math.sqrt(2 / math.pi) * multiplier * math.sqrt(len(found) + 1) * cells[key]
+        if found and (distances[key] < max(noise, CLEAR_DISTANCE * std) or len(found) >= most):
+            break
+        found.append(key)
+    return found

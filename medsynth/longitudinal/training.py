@@ -1,0 +1,222 @@
+"""Fit the model of later rows: bins, how values persist, and which columns depend on which others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..methods.protocol import Progress
+from ..methods.shared.bins import Bins
+from ..methods.shared.conditionals import smoothed
+from ..methods.shared.digit_preference import digit_kinds
+from ..privacy.accounting.calibration import Plan
+from ..privacy.queries.measurements import Measurements
+from ..privacy.queries.rows import Axes, Codes
+from ..rng import Stream
+from ..schema import Schema
+from .chain import Chain
+from .conditional import Chances, fitted
+from .contexts import EVERY, Context, Contexts
+from .plan import ONE_WAY, PERSISTENCE, SELECTION, TWO_WAY, deviation
+from .successive_rows import GAP, LAST, NOW, OF, changing, gap_column, named
+from .tables import denoised, later_shares, worthwhile
+from .trajectories import later_rows, second_rows
+from .variables import STEPS, Axis, Variable, fine_cells
+
+Floats = NDArray[np.float64]
+CELLS = 32  # of a number, at most
+MOST_GROUPS, FEWEST_GROUPS = 12, 3  # of a column in a table of two
+WIDE = 0.5  # the part of width in where numbers are cut into cells
+CLEAR = 3.0  # standard deviations of noise that a cell of such a table should hold in the mean
+LEFT_OF_NOISE = 0.1  # the part of a table's noise that is taken to be left once it is denoised
+TABLES_A_COLUMN = 5  # at most so many two-way marginals for each column, in the mean
+MOST_CANDIDATES = 4000
+CHANGES_OF = "changes of "  # names the table of a column's changes
+SIMULATED = 12_000  # later rows on which conditionals are fitted
+ROUNDS = 2  # of fitting to all tables: the rows that are simulated follow the fit before
+
+
+@dataclass(kw_only=True)
+class Training:
+    """A fit under way. `first`: simulated first rows, (patients, core), `counts`: (patients,) rows of each.
+
+    `patients`: how many real patients have several rows, by noisy counts.
+    """
+
+    schema: Schema
+    vault: Measurements
+    plan: Plan
+    patients: float
+    first: Codes
+    counts: NDArray[np.int64]
+    rng: Stream
+    progress: Progress
+
+    def run(self) -> Chain:
+        """Measure and fit."""
+        contexts = self.measure_variables()
+        names = list(contexts.variables)
+        steps, done = (2 + ROUNDS) * len(names), 0
+        wanted = self.measure_persistence(contexts)
+        chain, points = Chain(contexts, {}), dict[str, Floats]()
+        for number in range(1 + ROUNDS):
+            if number == 1:
+                for (name, context), table in self.measure_relations(chain).items():
+                    wanted[name].append((context, table))
+            chain = self.fit(chain, wanted, points, lambda k, done=done: self.progress(done + k, steps))  # type: ignore[misc]
+            done += len(names)
+        return chain
+
+    def measure_variables(self) -> Contexts:
+        """One-way marginals of the columns that change and of the gap, and the cells and groups that follow."""
+        core, moving, gap = self.schema.core, changing(self.schema), gap_column(self.schema)
+        grids = {name: fine_cells(name, core.columns[name]) for name in moving}
+        tables: dict[str, Axes] = {name: [(named(NOW, name), cells)] for name, cells in grids.items()}
+        if gap:
+            grids[GAP] = fine_cells(GAP, gap)
+            tables[GAP] = [(named(OF, GAP), grids[GAP])]
+        noisy = self.vault.measure_marginals(ONE_WAY, tables, averaged=True)
+        std = deviation(self.plan, ONE_WAY, len(tables))
+        most = self._groups(PERSISTENCE, 2 * len(moving)), self._groups(TWO_WAY, TABLES_A_COLUMN * len(moving))
+        found = {}
+        if gap:
+            bins = Bins.of(gap, smoothed(noisy[GAP], round(self.patients), std, 0), None, CELLS, grids[GAP], WIDE)
+            found[GAP] = Variable.of(GAP, gap, bins, most, moves=False)
+        for name in moving:
+            bins = self._bins(name, lambda before, name=name: later_shares(  # type: ignore[misc]
+                noisy[name], std, before, self.patients, core.columns[name]
+            ))  # fmt: skip
+            found[name] = Variable.of(name, core.columns[name], bins, most, moves=True)
+        fixed = [name for name in core.names if name not in moving and name != self.schema.order]
+        still = {name: self._bins(name, lambda before: (before + 1e-9) / before.sum()) for name in fixed}
+        return Contexts(
+            self.schema,
+            found,
+            {name: Variable.of(name, core.columns[name], bins, most, moves=False) for name, bins in still.items()},
+        )
+
+    def _bins(self, name: str, shares: Callable[[NDArray[np.int64]], Floats]) -> Bins:
+        """Bins of a column by the `shares` of its fine cells, given the counts of simulated first rows in them.
+
+        Which digits numbers have is as in first rows.
+        """
+        column, k = self.schema.core.columns[name], self.schema.core.names.index(name)
+        codes = self.first[self.counts > 1, k]
+        cells = fine_cells(name, column)
+        found = shares(np.bincount(cells.cell_of(codes), minlength=cells.cells))
+        if column.categorical:
+            return replace(Bins.of(column, None, None, CELLS), shares=found)
+        kinds = digit_kinds(self.schema.core).get(name)
+        digits = None if kinds is None else np.bincount(kinds.cell_of(codes), minlength=kinds.cells) / len(codes)
+        return Bins.of(column, found, digits, CELLS, wide=WIDE)
+
+    def _groups(self, label: str, tables: int) -> int:
+        """Of each column in a table of two, one of so many: as many as leave its cells clear of the noise."""
+        clear = CLEAR * deviation(self.plan, label, tables)
+        return int(np.clip(math.sqrt(max(self.patients, 1.0) / clear), FEWEST_GROUPS, MOST_GROUPS))
+
+    def measure_persistence(self, contexts: Contexts) -> dict[str, list[tuple[Context, Chances]]]:
+        """The tables of each column's cells by its last value, and of its changes; of the gap, by nothing."""
+        axes, changes = dict[str, list[Axis]](), dict[str, NDArray[np.int64]]()
+        for name, variable in contexts.variables.items():
+            before = [] if name == GAP else [contexts.axis((LAST, name), variable.medium)]
+            axes[name] = [*before, variable.axis(variable.medium if before else np.arange(variable.values))]
+            if (found := variable.changes) is not None:
+                changes[name], axes[CHANGES_OF + name] = found, [variable.change_axis(found)]
+        noisy = self.vault.measure_marginals(PERSISTENCE, axes, averaged=True)
+        std, wanted = deviation(self.plan, PERSISTENCE, len(axes)), dict[str, list[tuple[Context, Chances]]]()
+        for name, variable in contexts.variables.items():
+            if name == GAP:
+                wanted[name] = [(EVERY, Chances.by_group(noisy[name][None], std, np.arange(variable.cells)))]
+                continue
+            ordered = (variable.ordered(variable.medium),) * 2
+            counts = denoised(noisy[name], std, ordered, self.patients)
+            plain = Chances.by_group(counts, LEFT_OF_NOISE * std, variable.response(variable.medium))
+            own = replace(plain, tie=plain.tie[variable.medium], region=variable.medium)
+            wanted[name] = [((LAST, name), own)]
+            if name in changes:
+                table = noisy[CHANGES_OF + name].reshape(-1, variable.change_groups)
+                counts = denoised(table, std, (0, 2 * len(STEPS) + 1), self.patients)
+                by_region = Chances.by_group(counts, LEFT_OF_NOISE * std, np.arange(counts.shape[1]))
+                wanted[name].append(((LAST, name), replace(by_region, tie=changes[name], region=variable.regions)))
+        return wanted
+
+    def measure_relations(self, chain: Chain) -> dict[tuple[str, Context], Chances]:
+        """The two-way marginals that the chain fits worst, by noisy L1 distances."""
+        contexts, rows, weights = chain.contexts, *self.simulated(chain)
+        keys = [(name, context) for name in contexts.variables for context in contexts.of(name)]
+        if len(keys) > MOST_CANDIDATES:
+            keys = [keys[k] for k in np.sort(self.rng.permutation(len(keys))[:MOST_CANDIDATES])]
+        if not keys:
+            keys = [(name, (LAST, name)) for name in contexts.variables][-1:]
+        axes = {
+            str(k): [contexts.axis(context), contexts.variables[name].axis(contexts.variables[name].coarse)]
+            for k, (name, context) in enumerate(keys)
+        }
+        scale = self.patients / weights.sum()
+        expected = {}
+        for k, own in axes.items():
+            shape = own[0][1].cells, own[1][1].cells
+            place = contexts.cells(own[0], rows) * shape[1] + contexts.cells(own[1], rows)
+            expected[k] = scale * np.bincount(place, weights, shape[0] * shape[1]).reshape(shape)
+        distances = self.vault.measure_distances(SELECTION, axes, expected, averaged=True)
+        each = self.plan.events[TWO_WAY][0].multiplier
+        chosen = worthwhile(
+            distances,
+            deviation(self.plan, SELECTION, len(axes)),
+            {k: expected[k].size for k in axes},
+            each,
+            TABLES_A_COLUMN * len(contexts.variables),
+        )
+        noisy = self.vault.measure_marginals(TWO_WAY, {k: axes[k] for k in chosen}, averaged=True)
+        std, found = deviation(self.plan, TWO_WAY, len(chosen)), {}
+        for k in chosen:
+            name, context = keys[int(k)]
+            variable = contexts.variables[name]
+            ordered = contexts.ordered(context), variable.ordered(variable.coarse)
+            counts = denoised(noisy[k], std, ordered, self.patients, expected[k])
+            found[name, context] = Chances.by_group(counts, LEFT_OF_NOISE * std, variable.response(variable.coarse))
+        return found
+
+    def simulated(self, chain: Chain) -> tuple[Codes, Floats]:
+        """Later rows by the chain as it stands, (rows, `later_columns`), and their weights: one a patient together."""
+        parts = list(later_rows(chain, self.first, self.counts, self.rng))
+        return np.concatenate([rows for _, rows in parts]), np.concatenate([
+            1 / (self.counts[who] - 1) for who, _ in parts
+        ])  # fmt: skip
+
+    def fit(
+        self, chain: Chain, wanted: Mapping[str, Sequence[tuple[Context, Chances]]], points: dict[str, Floats],
+        step: Callable[[int], None],
+    ) -> Chain:  # fmt: skip
+        """The chain fitted anew, column after column, to what is wanted, on rows that the chain so far draws.
+
+        `points`: the parameters of the last fit of each column, where it begins; in place.
+        """
+        new = Chain(chain.contexts, weights := dict[str, list[tuple[Context, Floats]]]())
+        if chain.weights:
+            rows, share = self.simulated(chain)
+        else:  # nothing is known yet: last rows are first ones
+            several = np.flatnonzero(self.counts > 1)
+            rows, share = second_rows(self.first[several], self.counts[several], self.schema), np.ones(len(several))
+        for k, name in enumerate(chain.contexts.variables):
+            known = [new.groups(name, context, rows) for context, _ in wanted[name]]
+            found = fitted(
+                chain.contexts.variables[name].base,
+                [one for _, one in wanted[name]],
+                known,
+                self.patients,
+                share,
+                points.get(name),
+            )
+            points[name], added = found.point, dict[Context, Floats]()
+            for (context, _), weight in zip(wanted[name], found.weights, strict=True):
+                added[context] = added.get(context, 0.0) + weight
+            weights[name] = list(added.items())
+            new.draw_column(name, rows, self.rng)
+            step(k + 1)
+        return new

@@ -1,0 +1,151 @@
+"""The cells in which a column of later rows is modelled, and the coarser groups in which it is measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..methods.shared.bins import Bins
+from ..methods.shared.cuts import fine_grid
+from ..privacy.queries.cells import Beside, Regrouped
+from ..privacy.queries.rows import CellMap, Codes
+from ..rng import Stream
+from ..schema import Column
+from ..transforms.grid import Grid, grid
+from .successive_rows import GAP, LAST, NOW, OF, named
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+Axis = tuple[str | tuple[str, ...], CellMap]
+MOST_LEVELS = 24  # of a column of levels; the rarest share a cell beyond
+SMALLEST_SHARE = 1e-6
+GAP_CELLS = 48  # of the fine grid of gaps
+STEPS = np.array([0, 1, 2, 4, 8, 16])  # cells from the last value: a change of more than one and up to the next
+
+
+def fine_cells(name: str, column: Column) -> Grid:
+    """The fine public grid of a column of later rows."""
+    return grid(column, GAP_CELLS) if name == GAP else fine_grid(column)
+
+
+@dataclass(frozen=True, eq=False)
+class Variable:
+    """A column of later rows. `group`: (bins,) the cell of each bin, whose share in it is that of `shares`, (bins,).
+
+    In tables of two columns it has `coarse` groups, beside its own last value `medium` ones, (cells of values,) each.
+    `repeats`: whether "as in the last row" is a cell of its own, the last: it is where medium groups hold more than one
+    value.
+    """
+
+    name: str
+    bins: Bins
+    group: Whole
+    shares: Floats
+    medium: Whole
+    coarse: Whole
+    repeats: bool
+
+    @classmethod
+    def of(cls, name: str, column: Column, bins: Bins, most: tuple[int, int], *, moves: bool) -> Variable:
+        """With at most about so many medium and coarse groups. `moves`: it changes."""
+        shares = np.bincount(bins.place, bins.shares, bins.cells).astype(np.float64)
+        group = bins.merged(MOST_LEVELS, shares) if column.categorical else np.arange(bins.cells)
+        medium, coarse = (np.zeros(int(group.max()) + 1, np.int64) for _ in most)
+        for found, count in zip((medium, coarse), most, strict=True):
+            found[group] = bins.merged(count, shares)
+        return cls(name, bins, group, shares, medium, coarse, moves and cls.blurs(column, medium))
+
+    @staticmethod
+    def blurs(column: Column, medium: NDArray[Any]) -> bool:
+        """Whether some medium group has several values."""
+        return int(medium.max()) + 1 < column.size + column.gaps
+
+    @property
+    def values(self) -> int:
+        """How many cells of values there are, those of missing ones included."""
+        return len(self.medium)
+
+    @property
+    def cells(self) -> int:
+        """How many cells there are: those of values, and "as in the last row" if it is one."""
+        return self.values + self.repeats
+
+    def ordered(self, part: Whole) -> int:
+        """How many first groups of `part`, (cells of values,), are neighbours in value."""
+        last = int(self.group[: self.bins.ordered].max(initial=-1))
+        return int(part[: last + 1].max(initial=-1)) + 1
+
+    def response(self, part: Whole) -> Whole:
+        """The group of each cell, (cells,), where values have those of `part`; "as in the last row" has its own."""
+        return np.append(part, part.max() + 1) if self.repeats else part
+
+    def map(self, part: Whole) -> Regrouped:
+        """From codes to groups of values."""
+        return Regrouped(self.bins.grid, part[self.group][self.bins.place].astype(np.int64), int(part.max()) + 1)
+
+    def axis(self, part: Whole) -> Axis:
+        """Of the groups of `part` in this row, in a contingency table."""
+        now, cells = named(OF if self.name == GAP else NOW, self.name), int(part.max()) + 2
+        if not self.repeats:
+            return now, self.map(part)
+        table = np.tile(part, (self.values, 1))
+        return (now, named(LAST, self.name)), Beside(
+            self.map(np.arange(self.values)), table, table[0] * 0 + cells - 1, cells
+        )
+
+    @property
+    def base(self) -> Floats:
+        """Log shares of the cells, (cells,), by their one-way marginal; "as in the last row" is as likely as one."""
+        shares = np.bincount(self.group, self.shares, self.values)
+        found = np.log(np.maximum(shares / shares.sum(), SMALLEST_SHARE))
+        return np.append(found, np.log(1 / self.values)) if self.repeats else np.asarray(found)
+
+    @property
+    def changes(self) -> Whole | None:
+        """The group of each change, (cells of values in the last row, cells in this one): by how many cells and from
+        where; None of a column whose medium groups tell as much.
+        """
+        ordered = self.ordered(np.arange(self.values))
+        if not self.repeats or ordered <= int(self.medium[:ordered].max(initial=-1)) + 1:
+            return None
+        cells = np.arange(self.values)
+        apart = cells - cells[:, None]
+        size = np.searchsorted(STEPS, np.abs(apart))
+        found = np.where(apart < 0, len(STEPS) - size, len(STEPS) + size)
+        found[ordered:] = found[:, ordered:] = 2 * len(STEPS) + 1  # from or to a missing value
+        found = np.column_stack([found, np.full(self.values, 2 * len(STEPS) + 2)])  # as in the last row
+        return np.asarray(found + self.change_groups * self.regions[:, None])
+
+    @property
+    def change_groups(self) -> int:
+        """How many groups of changes there are from one region."""
+        return 2 * len(STEPS) + 3
+
+    @property
+    def regions(self) -> Whole:
+        """Where a change begins, (cells of values,): in the lower, middle or upper part, or at a missing value."""
+        ordered = self.ordered(np.arange(self.values))
+        mass = np.cumsum(np.bincount(self.group, self.shares)[:ordered])
+        parts = np.minimum((3 * (mass - mass[0] / 2) / mass[-1]).astype(np.int64), 2)
+        return np.append(parts, np.full(self.values - ordered, 3))
+
+    def change_axis(self, changes: Whole) -> Axis:
+        """Of the groups of changes, in a contingency table."""
+        cells = self.change_groups * (int(self.regions.max()) + 1)
+        both = named(NOW, self.name), named(LAST, self.name)
+        return both, Beside(self.map(np.arange(self.values)), changes[:, :-1], changes[:, -1], cells)
+
+    def draw(self, cells: Whole, last: Codes, rng: Stream) -> Codes:
+        """Codes of drawn cells, (rows,); `last`: those of the last row."""
+        same = cells == self.values
+        wanted = np.where(same, 0, cells)
+        order = np.argsort(self.group, kind="stable")
+        above = np.cumsum(self.shares[order] + 1e-12)
+        ends = np.searchsorted(self.group[order], np.arange(self.values + 1))
+        edges = np.append(0.0, above)[ends]
+        at = edges[wanted] + rng.random(len(cells)) * (edges[wanted + 1] - edges[wanted])
+        place = np.searchsorted(above, at, side="right").clip(ends[wanted], ends[wanted + 1] - 1)
+        return np.where(same, last, self.bins.drawn_inside(order[place], rng)).astype(np.int32)
