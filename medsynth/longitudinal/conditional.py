@@ -45,13 +45,20 @@ class Chances:
         each = np.arange(one)
         return cls(each[:, None] * other + group, counts.ravel(), std, each, np.repeat(each, other))
 
-    def goal(self, context: Whole, share: Floats) -> Floats:
-        """The counts, (counts,), were the groups of the context as frequent as in rows of `share`, (rows,)."""
+    def goal(self, context: Whole, share: Floats, chances: Floats) -> Floats:
+        """The counts, (counts,), were the groups of the context as frequent as in rows of `share`, (rows,).
+
+        Rows that are simulated far more often than they were measured have the `chances`, (cells,), for the rest.
+        """
         regions = int(self.region_of.max()) + 1
+        rows = np.bincount(context, share, len(self.tie))
+        plain = np.bincount(self.tie.ravel(), np.outer(rows, chances).ravel(), len(self.counts))
+        simulated = np.bincount(self.region, rows, regions)
         measured = np.bincount(self.region_of, self.counts, regions)
         noise = self.std * np.sqrt(np.bincount(self.region_of, minlength=regions))
-        factor = np.bincount(self.region[context], share, regions) / np.maximum(measured, np.maximum(noise, 1e-9))
-        return np.asarray(self.counts * np.clip(factor, 1 / LARGEST_FACTOR, LARGEST_FACTOR)[self.region_of])
+        factor = np.minimum(simulated / np.maximum(measured, np.maximum(noise, 1e-9)), LARGEST_FACTOR)
+        rest = (simulated - factor * measured) / np.maximum(simulated, 1e-9)
+        return np.asarray(self.counts * factor[self.region_of] + plain * rest[self.region_of])
 
 
 def log_chances(weights: Sequence[Floats], contexts: Sequence[Whole]) -> Floats:
@@ -102,7 +109,9 @@ def fitted(
     weighted = csr_matrix((share[here], (places, here)), (int(heights[-1]), len(share)))
     ends = np.cumsum([0, *(len(one.counts) for one in wanted)])
     tie = np.concatenate([one.tie + first for one, first in zip(wanted, ends, strict=False)])
-    goal = np.concatenate([one.goal(context, share) for one, context in zip(wanted, contexts, strict=True)])
+    plain = np.exp(base - base.max())
+    plain /= plain.sum()
+    goal = np.concatenate([one.goal(context, share, plain) for one, context in zip(wanted, contexts, strict=True)])
     ridge = np.concatenate([np.full(len(one.counts), PRECISION + one.std**2) for one in wanted])
     scale = np.sqrt(np.maximum(goal, 1.0) + ridge)  # steps are alike in units of about the curvature's root
 

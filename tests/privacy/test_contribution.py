@@ -8,7 +8,7 @@ import torch
 from medsynth.errors import BudgetError
 from medsynth.privacy.accounting.calibration import Query, make_plan
 from medsynth.privacy.accounting.ledger import Ledger
-from medsynth.privacy.contribution import PrivacyUnits, bound_contributions
+from medsynth.privacy.contribution import PrivacyUnits, bound_contributions, first_in_order
 from medsynth.privacy.networks import Mlp
 from medsynth.privacy.release import Releases
 from medsynth.privacy.vault import Vault
@@ -47,7 +47,7 @@ def test_where_the_row_is_the_unit_there_are_no_patients_to_count() -> None:
 @pytest.mark.parametrize(
     "units, max_rows",
     [(PrivacyUnits(np.zeros(7, np.int64), 3), 3), (PrivacyUnits(np.arange(7), 3), None), (None, 3),
-     (PrivacyUnits(np.arange(7), 2), 3)],
+     (PrivacyUnits(np.arange(7), 4), 3)],
 )  # fmt: skip
 def test_a_vault_refuses_patients_that_the_ledger_does_not_state(
     units: PrivacyUnits | None, max_rows: int | None
@@ -67,3 +67,13 @@ def test_a_vault_may_be_empty() -> None:
         "g", Mlp([2, 1], bias=False), lambda out: out[:, 0], lambda lot: torch.zeros(len(lot), 2), 1.0
     )
     assert found.abs().min() > 0 and ledger.complete and ledger.entries[0].sensitivity == 3.0
+
+
+def test_the_first_rows_in_order_stay() -> None:
+    """Patient by patient and in order, rows of equal order as they were; no patient's depend on another's."""
+    keys = np.array([7, 7, 4, 7, 4, 7])
+    stay, units = first_in_order(keys, np.array([3, 1, 9, 1, 2, 0]), 3)
+    assert stay.tolist() == [5, 1, 3, 4, 2]
+    assert units.of_row.tolist() == [0, 0, 0, 1, 1] and units.max_rows == 3
+    alone, _ = first_in_order(keys[keys == 4], np.array([9, 2]), 3)
+    assert np.flatnonzero(keys == 4)[alone].tolist() == [4, 2]
