@@ -1,0 +1,139 @@
+"""Patients' rows in the order that the schema declares, in the form in which tables are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ....rng import Stream
+from ....schema import Column, Schema
+from ..columns import comparable
+from ..statistics import Floats, Patients, Whole
+from ..tables import MOST_ROWS, patient_numbers, words
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Rows by patient, and of one patient in their order.
+
+    rows: (rows, columns), the columns that change: numbers on their declared scales, levels as text, NaN or None where
+    missing. patient: (rows,), the number of each row's patient, ascending. time: (rows,), the order column in days or
+    in its own unit; None where it is an identifier, which has an order and no distances. numbers: columns of numbers.
+    """
+
+    rows: pd.DataFrame
+    patient: Patients
+    time: Floats | None
+    numbers: frozenset[str]
+
+    @cached_property
+    def place(self) -> Whole:
+        """The place of each row among its patient's, from 0 on: (rows,)."""
+        return np.arange(len(self.patient)) - np.searchsorted(self.patient, self.patient)
+
+    @cached_property
+    def now(self) -> Whole:
+        """The rows that have one before them: (pairs,)."""
+        return np.flatnonzero(self.place > 0)
+
+    @property
+    def last(self) -> Whole:
+        """The row before each of `now`: (pairs,)."""
+        return self.now - 1
+
+    @cached_property
+    def sizes(self) -> Whole:
+        """Rows of each patient, (patients,)."""
+        return np.unique(self.patient, return_counts=True)[1]
+
+    def of(self, kept: NDArray[np.bool_]) -> Sequences:
+        """The sequences of some rows, (rows,)."""
+        time = None if self.time is None else self.time[kept]
+        return Sequences(self.rows[kept].reset_index(drop=True), self.patient[kept], time, self.numbers)
+
+    def some(self, patients: int, rng: Stream) -> Sequences:
+        """The sequences of so many patients, drawn uniformly; all where there are no more."""
+        every = np.unique(self.patient)
+        if len(every) <= patients:
+            return self
+        return self.of(np.isin(self.patient, rng.choice(every, patients, replace=False)))
+
+
+def changing(schema: Schema) -> list[str]:
+    """The columns that may change from row to row: all but keys, constants, dates and the order itself."""
+    left = {schema.order, schema.unit, *schema.constant}
+    return [name for name, c in schema.columns.items() if c.modelled and c.size and not c.dated and name not in left]
+
+
+def sequences(
+    real: pd.DataFrame | None, synthetic: pd.DataFrame, train: pd.DataFrame | None, schema: Schema | None, rng: Stream
+) -> dict[str, Sequences]:
+    """The patients of each table of texts, by the table's name; {} where no table can have sequences.
+
+    That is so without a declared order, and where a table lacks the column of the order or of the patients. Of each
+    patient the first `max_rows` rows count: no model has seen more. Patients of `train` who are in `real` are left out
+    there. A table of more than MOST_ROWS rows is represented by whole patients.
+    """
+    tables = {"real": real, "train": train, "synthetic": synthetic}
+    cells = {name: table for name, table in tables.items() if table is not None}
+    if schema is None or schema.order is None or schema.unit is None:
+        return {}
+    if any(not {schema.order, schema.unit} <= set(table.columns) for table in cells.values()):
+        return {}
+    names = [name for name in changing(schema) if all(name in table for table in cells.values())]
+    numbers = dict(zip(cells, patient_numbers(list(cells.values()), schema), strict=True))
+    found = {name: ordered(table, numbers[name], schema, names) for name, table in cells.items()}
+    if "train" in found and "real" in found:
+        found["train"] = found["train"].of(~np.isin(found["train"].patient, found["real"].patient))
+    return {name: _capped(one, rng) for name, one in found.items()}
+
+
+def ordered(cells: pd.DataFrame, patient: Patients, schema: Schema, names: Sequence[str]) -> Sequences:
+    """The sequences of a table of texts with an order, in the columns `names`; `patient` has each row's, (rows,).
+
+    A row without a place in the order comes after the others of its patient.
+    """
+    assert schema.order is not None and schema.max_rows is not None
+    column = schema.columns[schema.order]
+    place = _places(cells[schema.order], column)
+    order = np.lexsort((np.arange(len(cells)), place, patient))
+    known = [name for name in names if set(schema.columns[name].depends_on) <= set(cells.columns)]
+    read = [*known, *{other for name in known for other in schema.columns[name].depends_on} - set(known)]
+    numbers = frozenset(name for name in known if not schema.columns[name].categorical)
+    values = comparable(cells[read], schema, numbers, "table", [])
+    rows = pd.DataFrame({n: _scaled(values[n], schema.columns[n]) if n in numbers else words(values[n]) for n in known})
+    time = place[order] if column.modelled else None
+    made = Sequences(rows.iloc[order].reset_index(drop=True), patient[order], time, numbers)
+    return made.of(made.place < schema.max_rows)
+
+
+def _places(cells: pd.Series, column: Column) -> Floats:
+    """What rows are sorted by, NaN last: days of dates, numbers, keys as numbers or else as texts."""
+    if column.modelled:
+        return np.asarray(column.cell_values(cells), np.float64)
+    keys = pd.to_numeric(cells, errors="coerce")
+    if keys.notna().all():
+        return keys.to_numpy(np.float64)
+    return np.asarray(pd.factorize(cells, sort=True)[0], np.float64)
+
+
+def _scaled(values: pd.Series, column: Column) -> pd.Series:
+    """Numbers on the column's scale: of a logarithmic one, logarithms; zero as half of the smallest number above it."""
+    if column.scale != "log":
+        return values.astype(np.float64)
+    return pd.Series(np.log(np.maximum(values.to_numpy(np.float64), 0.5 * 10.0**-column.places)), index=values.index)
+
+
+def _capped(made: Sequences, rng: Stream) -> Sequences:
+    """Whole patients, drawn uniformly, with at most MOST_ROWS rows together."""
+    if len(made.patient) <= MOST_ROWS:
+        return made
+    every = np.unique(made.patient)
+    order = rng.permutation(len(every))
+    kept = order[np.cumsum(made.sizes[order]) <= MOST_ROWS]
+    return made.of(np.isin(made.patient, every[kept]))
