@@ -14,7 +14,7 @@ import pandas as pd
 from panel_data import SCHEMAS, icd9
 
 from medsynth.report.data.columns import cells_of
-from medsynth.report.data.over_time.sequences import Sequences, changing, ordered
+from medsynth.report.data.over_time.sequences import Sequences, compared, ordered
 from medsynth.report.data.tables import patient_numbers
 from medsynth.schema import Schema
 
@@ -69,7 +69,7 @@ def pbc(path: Path) -> pd.DataFrame:
 def sequences_of(frame: pd.DataFrame, schema: Schema) -> Sequences:
     """A table's patients in order: all of them, as the report compares them."""
     cells = cells_of(frame)
-    return ordered(cells, patient_numbers([cells], schema)[0], schema, changing(schema))
+    return ordered(cells, patient_numbers([cells], schema)[0], schema, compared(schema))
 
 
 def without_order(schema: Schema) -> Schema:

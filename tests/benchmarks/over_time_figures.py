@@ -27,17 +27,19 @@ Figures = dict[str, Any]
 
 def codes(one: Sequences, other: Sequences) -> tuple[tuple[Whole, Whole], list[int]]:
     """Both tables as cells, (rows, columns), by the first one's quantiles and levels; cells a column."""
-    names = list(one.rows.columns)
-    cells = Cells.of(Tables(one.rows, other.rows, None, names[0], one.numbers))
-    return (cells.table(one.rows), cells.table(other.rows)), [cells.count(name) for name in names]
+    names = list(one.changing)
+    rows = one.rows[names], other.rows[names]
+    cells = Cells.of(Tables(*rows, None, names[0], one.numbers))
+    return (cells.table(rows[0]), cells.table(rows[1])), [cells.count(name) for name in names]
 
 
 def successive_rows(truth: Sequences, made: Sequences) -> Figures:
     """Of all columns: the largest errors of autocorrelations and transitions, and similarities of pairs of rows."""
-    pairs = [(successive.autocorrelation(truth, n), successive.autocorrelation(made, n)) for n in sorted(truth.numbers)]
+    numbers = [name for name in truth.changing if name in truth.numbers]
+    pairs = [(successive.autocorrelation(truth, n), successive.autocorrelation(made, n)) for n in numbers]
     coded, sizes = codes(truth, made)
     apart = []
-    for k, name in enumerate(truth.rows.columns):
+    for k, name in enumerate(truth.changing):
         if name not in truth.numbers:
             tables = [successive.transitions(t, c[:, k], sizes[k]) for t, c in zip((truth, made), coded, strict=True)]
             apart.append(successive.transition_distance(*tables) or 0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -21,15 +21,17 @@ from ..tables import MOST_ROWS, patient_numbers, words
 class Sequences:
     """Rows by patient, and of one patient in their order.
 
-    rows: (rows, columns), the columns that change: numbers on their declared scales, levels as text, NaN or None where
-    missing. patient: (rows,), the number of each row's patient, ascending. time: (rows,), the order column in days or
-    in its own unit; None where it is an identifier, which has an order and no distances. numbers: columns of numbers.
+    rows: (rows, columns), numbers on their declared scales, levels as text, NaN or None where missing. patient:
+    (rows,), the number of each row's patient, ascending. time: (rows,), the order column in days or in its own unit;
+    None where it is an identifier, which has an order and no distances. numbers: columns of numbers. changing: columns
+    that may change from row to row.
     """
 
     rows: pd.DataFrame
     patient: Patients
     time: Floats | None
     numbers: frozenset[str]
+    changing: tuple[str, ...]
 
     @cached_property
     def place(self) -> Whole:
@@ -54,7 +56,8 @@ class Sequences:
     def of(self, kept: NDArray[np.bool_]) -> Sequences:
         """The sequences of some rows, (rows,)."""
         time = None if self.time is None else self.time[kept]
-        return Sequences(self.rows[kept].reset_index(drop=True), self.patient[kept], time, self.numbers)
+        rows = self.rows[kept].reset_index(drop=True)
+        return replace(self, rows=rows, patient=self.patient[kept], time=time)
 
     def some(self, patients: int, rng: Stream) -> Sequences:
         """The sequences of so many patients, drawn uniformly; all where there are no more."""
@@ -63,21 +66,34 @@ class Sequences:
             return self
         return self.of(np.isin(self.patient, rng.choice(every, patients, replace=False)))
 
+    def capped(self, rng: Stream) -> Sequences:
+        """Whole patients, drawn uniformly, with at most MOST_ROWS rows together."""
+        if len(self.patient) <= MOST_ROWS:
+            return self
+        every = np.unique(self.patient)
+        order = rng.permutation(len(every))
+        return self.of(np.isin(self.patient, every[order[np.cumsum(self.sizes[order]) <= MOST_ROWS]]))
+
 
 def changing(schema: Schema) -> list[str]:
     """The columns that may change from row to row: all but keys, constants, dates and the order itself."""
-    left = {schema.order, schema.unit, *schema.constant}
-    return [name for name, c in schema.columns.items() if c.modelled and c.size and not c.dated and name not in left]
+    return [name for name in compared(schema) if name not in schema.constant and not schema.columns[name].dated]
+
+
+def compared(schema: Schema) -> list[str]:
+    """The columns of a sequence: all but keys and the order itself."""
+    left = {schema.order, schema.unit}
+    return [name for name, column in schema.columns.items() if column.modelled and column.size and name not in left]
 
 
 def sequences(
-    real: pd.DataFrame | None, synthetic: pd.DataFrame, train: pd.DataFrame | None, schema: Schema | None, rng: Stream
+    real: pd.DataFrame | None, synthetic: pd.DataFrame, train: pd.DataFrame | None, schema: Schema | None
 ) -> dict[str, Sequences]:
     """The patients of each table of texts, by the table's name; {} where no table can have sequences.
 
     That is so without a declared order, and where a table lacks the column of the order or of the patients. Of each
     patient the first `max_rows` rows count: no model has seen more. Patients of `train` who are in `real` are left out
-    there. A table of more than MOST_ROWS rows is represented by whole patients.
+    there.
     """
     tables = {"real": real, "train": train, "synthetic": synthetic}
     cells = {name: table for name, table in tables.items() if table is not None}
@@ -85,12 +101,15 @@ def sequences(
         return {}
     if any(not {schema.order, schema.unit} <= set(table.columns) for table in cells.values()):
         return {}
-    names = [name for name in changing(schema) if all(name in table for table in cells.values())]
-    numbers = dict(zip(cells, patient_numbers(list(cells.values()), schema), strict=True))
-    found = {name: ordered(table, numbers[name], schema, names) for name, table in cells.items()}
+    names = [name for name in compared(schema) if all(name in table for table in cells.values())]
+    names = [name for name in names if set(schema.columns[name].depends_on) <= set(names)]
+    numbers = patient_numbers(list(cells.values()), schema)
+    found = {
+        name: ordered(table, own, schema, names) for (name, table), own in zip(cells.items(), numbers, strict=True)
+    }
     if "train" in found and "real" in found:
         found["train"] = found["train"].of(~np.isin(found["train"].patient, found["real"].patient))
-    return {name: _capped(one, rng) for name, one in found.items()}
+    return found
 
 
 def ordered(cells: pd.DataFrame, patient: Patients, schema: Schema, names: Sequence[str]) -> Sequences:
@@ -102,13 +121,12 @@ def ordered(cells: pd.DataFrame, patient: Patients, schema: Schema, names: Seque
     column = schema.columns[schema.order]
     place = _places(cells[schema.order], column)
     order = np.lexsort((np.arange(len(cells)), place, patient))
-    known = [name for name in names if set(schema.columns[name].depends_on) <= set(cells.columns)]
-    read = [*known, *{other for name in known for other in schema.columns[name].depends_on} - set(known)]
-    numbers = frozenset(name for name in known if not schema.columns[name].categorical)
-    values = comparable(cells[read], schema, numbers, "table", [])
-    rows = pd.DataFrame({n: _scaled(values[n], schema.columns[n]) if n in numbers else words(values[n]) for n in known})
-    time = place[order] if column.modelled else None
-    made = Sequences(rows.iloc[order].reset_index(drop=True), patient[order], time, numbers)
+    numbers = frozenset(name for name in names if not schema.columns[name].categorical)
+    values = comparable(cells[list(names)], schema, numbers, "table", [])
+    rows = pd.DataFrame({n: _scaled(values[n], schema.columns[n]) if n in numbers else words(values[n]) for n in names})
+    time, followed = place[order] if column.modelled else None, set(changing(schema))
+    made = Sequences(rows.iloc[order].reset_index(drop=True), patient[order], time, numbers,
+                     tuple(name for name in names if name in followed))  # fmt: skip
     return made.of(made.place < schema.max_rows)
 
 
@@ -124,16 +142,6 @@ def _places(cells: pd.Series, column: Column) -> Floats:
 
 def _scaled(values: pd.Series, column: Column) -> pd.Series:
     """Numbers on the column's scale: of a logarithmic one, logarithms; zero as half of the smallest number above it."""
-    if column.scale != "log":
+    if column.dated or column.scale != "log":
         return values.astype(np.float64)
     return pd.Series(np.log(np.maximum(values.to_numpy(np.float64), 0.5 * 10.0**-column.places)), index=values.index)
-
-
-def _capped(made: Sequences, rng: Stream) -> Sequences:
-    """Whole patients, drawn uniformly, with at most MOST_ROWS rows together."""
-    if len(made.patient) <= MOST_ROWS:
-        return made
-    every = np.unique(made.patient)
-    order = rng.permutation(len(every))
-    kept = order[np.cumsum(made.sizes[order]) <= MOST_ROWS]
-    return made.of(np.isin(made.patient, every[kept]))

@@ -53,8 +53,8 @@ def next_row(train: Sequences, synthetic: Sequences, test: Sequences, target: st
 def examples(made: Sequences, target: str, ahead: int) -> tuple[pd.DataFrame, NDArray[np.int64]]:
     """This row and the last as one line, with the target of this row (`ahead` 0) or of the next one (1) to predict.
 
-    Returns the lines, with the column AIM, and the patient of each. Without a last row its columns are missing, or
-    "none" where they are levels. With `ahead` 0 this row's target is none of the columns.
+    Returns the lines, with the column AIM, and the patient of each. Of the last row there are the columns that change;
+    where there is none they are missing, or "none" where they are levels. With `ahead` 0 this row's target is left out.
     """
     aim = np.arange(len(made.patient)) + ahead
     lines = np.flatnonzero((aim < len(aim)) & (made.patient[np.minimum(aim, len(aim) - 1)] == made.patient))
@@ -66,7 +66,8 @@ def examples(made: Sequences, target: str, ahead: int) -> tuple[pd.DataFrame, ND
         values = (column if number else column.fillna("missing")).to_numpy()
         if name != target or ahead:
             columns[str(name)] = values[lines]
-        columns[f"{name}, last row"] = np.where(before >= 0, values[before], np.nan if number else "none")
+        if name in made.changing:
+            columns[f"{name}, last row"] = np.where(before >= 0, values[before], np.nan if number else "none")
     if made.time is not None:
         columns["time since the last row"] = np.where(before >= 0, made.time[lines] - made.time[before], np.nan)
     columns[AIM] = made.rows[target].to_numpy()[lines + ahead]
@@ -86,7 +87,8 @@ def compared_aurocs(
     hits: Sequence[NDArray[np.bool_]] = [truth == c for _ in range(2) for _ in CLASSIFIERS for c in classes]
     areas = Areas(np.stack(hits), np.stack(scores))
     draws = resampled(len(truth), rng, areas, patients)
-    return compared(areas.value.reshape(2, -1).mean(1), np.nanmean(draws.reshape(len(draws), 2, -1), 2))
+    known = np.ma.masked_invalid(draws.reshape(len(draws), 2, -1))  # a class may be missing from a resample
+    return compared(areas.value.reshape(2, -1).mean(1), np.asarray(known.mean(2).filled(np.nan)))
 
 
 def _some(rows: pd.DataFrame, rng: Stream) -> pd.DataFrame:

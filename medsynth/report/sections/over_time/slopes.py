@@ -12,8 +12,8 @@ from ...data.over_time.sequences import Sequences
 from ...data.records import Estimate, Record
 from ...data.statistics import Floats, Patients, overlap
 
-MOST_PATIENTS = 1_000  # of each table; statsmodels takes a second a column for so many
-MOST_COLUMNS = 8
+MOST_PATIENTS = 500  # of each table; statsmodels takes one to two seconds a column for so many
+MOST_COLUMNS = 6
 FEWEST_ROWS = 30
 
 
@@ -30,7 +30,7 @@ class Slope(Record):
 class Slopes(Record):
     """Random-intercept regressions of numbers on the time since the patient's first row, on both tables.
 
-    `patients`: how many of each table took part, as many of both; `per` is the unit of time.
+    `patients`: how many of each table took part, as many of both, of those with two rows or more. `per`: unit of time.
     """
 
     per: str
@@ -48,11 +48,12 @@ class Unit(NamedTuple):
 
 def slopes(real: Sequences, synthetic: Sequences, unit: Unit, logarithms: frozenset[str], rng: Stream) -> Slopes | None:
     """Slopes of the first MOST_COLUMNS number columns in both tables; None without times or without such columns."""
-    names = [name for name in real.rows.columns if name in real.numbers][:MOST_COLUMNS]
+    names = [name for name in real.changing if name in real.numbers][:MOST_COLUMNS]
     if real.time is None or synthetic.time is None or not names:
         return None
-    patients = min(len(real.sizes), len(synthetic.sizes), MOST_PATIENTS)
-    sides = [table.some(patients, rng) for table in (real, synthetic)]
+    several = [table.of(np.repeat(table.sizes, table.sizes) > 1) for table in (real, synthetic)]
+    patients = min(*(len(table.sizes) for table in several), MOST_PATIENTS)
+    sides = [table.some(patients, rng) for table in several]
     found = []
     for name in names:
         one, other = (slope(table, name, unit.size) for table in sides)
