@@ -21,6 +21,7 @@ from ..rng import numpy_stream
 from .data import tables as inputs
 from .data.columns import cells_of
 from .data.context import Context
+from .data.over_time.sequences import sequences
 from .data.predictions import TaskPredictions
 from .data.review import Review, Thresholds
 from .document import Report
@@ -92,7 +93,8 @@ def build(
 def _build(context: Context, notes: list[str], step: Callable[[str], None]) -> Report:
     """The three phases: the notes on the model, the tables in one form, the sections."""
     notes = _without_claim(context) + notes
-    context = _with_tables(context)
+    found = sequences(context.real, context.synthetic, context.train, context.schema)
+    context = _with_tables(replace(context, sequences=found))
     notes += context.tables.notes if context.tables else []
     _compute_all(context, step)
     return Report(

@@ -26,7 +26,7 @@ from medsynth.report.data.verdict import decide
 from medsynth.report.sections import numeric_utility
 from medsynth.report.sections.attacks import section as attack_section
 from medsynth.report.sections.attacks.attribute import attribute
-from medsynth.report.sections.attacks.membership import Membership
+from medsynth.report.sections.attacks.membership import Membership, memberships
 from medsynth.report.sections.attacks.nearest_value import ATTACK as NEAREST_VALUE
 from medsynth.report.sections.attacks.registry import MembershipAttack, membership_attacks
 from medsynth.report.sections.attacks.section import attacks
@@ -78,24 +78,23 @@ def test_copies_are_of_members() -> None:
     assert (found.copies, found.copies_of_controls, found.unique_members, found.unique_controls) == (25, 0, 60, 70)
 
 
-def membership_by(monkeypatch: pytest.MonkeyPatch, made: list[MembershipAttack], rows: int, seed: int) -> Any:
+def membership_by(made: list[MembershipAttack], rows: int, seed: int) -> Any:
     """The worst attack's name and the figures of these attacks, on as many members as controls."""
-    monkeypatch.setattr(attack_section, "membership_attacks", lambda: made)
-    rng = np.random.default_rng(seed)
     candidates, nothing = np.arange(2.0 * rows)[:, None], np.zeros((1, 1))
-    return attack_section._memberships(candidates, np.arange(2 * rows) < rows, nothing, nothing, rng)
+    scored = [(attack, attack.score(candidates, nothing, nothing)) for attack in made]
+    return memberships(scored, np.arange(2 * rows) < rows, np.random.default_rng(seed))
 
 
-def test_the_worst_attack_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_worst_attack_is_reported() -> None:
     rng = np.random.default_rng(0)
     blind = MembershipAttack(name="blind", how="by coins", score=lambda rows, *_: rng.random(len(rows)))
     sees = MembershipAttack(name="sees", how="members come first", score=lambda rows, *_: -rows[:, 0])
-    worst, found = membership_by(monkeypatch, [blind, sees], 60, 0)
+    worst, found = membership_by([blind, sees], 60, 0)
     assert worst == "sees" and found[1].auroc.value == 1.0 and found[1].advantage.value == 1.0
 
 
 @pytest.mark.statistical
-def test_the_worst_attacks_interval_allows_for_looking_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_worst_attacks_interval_allows_for_looking_at_all() -> None:
     """Of fifteen attacks by coins the worst seems to find something in hardly any of 40 tables. The seed is fixed.
 
     2.5 % of them would show an advantage above zero; intervals one by one show it in a third.
@@ -106,7 +105,7 @@ def test_the_worst_attacks_interval_allows_for_looking_at_all(monkeypatch: pytes
     ]
     leaks, single = 0, 0
     for seed in range(40):
-        worst, found = membership_by(monkeypatch, made, 100, seed)
+        worst, found = membership_by(made, 100, seed)
         quoted = next(m for m in found if m.name == worst)
         assert quoted.advantage.value == max(m.advantage.value for m in found)
         leaks, single = leaks + (quoted.advantage.low > 0), single + (quoted.auroc.low > 0.5)

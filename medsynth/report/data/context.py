@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -10,6 +11,7 @@ import pandas as pd
 from ...artifact import Model
 from ...rng import Stream, numpy_stream
 from ...schema import Schema
+from .over_time.sequences import Sequences
 from .predictions import TaskPredictions
 from .records import Record
 from .review import Review, Thresholds
@@ -24,7 +26,8 @@ class Context:
 
     `synthetic`, `real` and `train` are the tables as given, each cell a text, "" for an empty one. `tables` has them in
     the form in which they are compared, `predictions` those of the classifiers for the held-out rows; both are None in
-    a shareable report. `drawn_by_model`: whether it is proven that `model` draws exactly these synthetic rows.
+    a shareable report. `sequences` has each table's patients in the order that the schema declares, by "real", "train"
+    and "synthetic"; {} without an order. `drawn_by_model`: whether it is proven that `model` draws exactly these rows.
     `disjoint`: whether the real tables are known to hold different rows. `fits`: those on the table that are on file.
     """
 
@@ -35,6 +38,7 @@ class Context:
     train: pd.DataFrame | None = None
     tables: Tables | None = None
     predictions: TaskPredictions | None = None
+    sequences: Mapping[str, Sequences] = field(default_factory=dict)
     model: Model | None = None
     drawn_by_model: bool = False
     disjoint: bool = False

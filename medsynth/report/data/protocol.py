@@ -7,6 +7,7 @@ figure, micro AuROC of binarised hard predictions. A class that the training tab
 from __future__ import annotations
 
 import warnings
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,13 +78,17 @@ class Predictions:
     known: frozenset[str]
 
 
-def predict(train: pd.DataFrame, test: pd.DataFrame, target: str) -> dict[str, Predictions]:
-    """Predictions for `test` of every classifier fitted to `train`; classes are those of `test`, sorted as text."""
+def predict(
+    train: pd.DataFrame, test: pd.DataFrame, target: str, names: Collection[str] = tuple(LABELS)
+) -> dict[str, Predictions]:
+    """Predictions for `test` of the classifiers `names` fitted to `train`; classes are those of `test`, as text."""
     classes = np.unique(test[target].astype(str))
     x, x_test = features(train, test, target)
     y = train[target].astype(str).to_numpy()
     found: dict[str, Predictions] = {}
     for name, model in classifiers(y).items():
+        if name not in names:
+            continue
         if len(np.unique(y)) < 2:
             half = np.full((len(test), len(classes)), 0.5)
             found[name] = Predictions(half, np.full(len(test), y[0]), frozenset())

@@ -65,6 +65,8 @@ class Thresholds(Record):
     mean_r2_loss: Threshold = Threshold(limit=0.1, source="a convention of this report; set your own")
     two_way_gap: Threshold = Threshold(limit=0.05, source="a convention of this report; set your own")
     propensity_auroc: Threshold = Threshold(limit=0.8, source="a convention of this report; set your own")
+    lagged_gap: Threshold = Threshold(limit=0.05, source="a convention of this report; set your own")
+    next_row_auroc_loss: Threshold = Threshold(limit=0.05, source="a convention of this report; set your own")
     rules_broken: Threshold = Threshold(limit=0.0, source="the schema")
 
 

@@ -133,6 +133,17 @@ def simultaneous(value: Floats, draws: Floats) -> list[Estimate]:
     return [Estimate(value=v, low=v - r, high=v + r) for v, r in zip(value, reach, strict=True)]
 
 
+def overlap(one: Estimate, other: Estimate) -> float | None:
+    """Mean share of each interval that the other covers (Karr et al. 2006); below zero when they lie apart."""
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        return None
+    common = min(one.high, other.high) - max(one.low, other.low)
+    widths = one.high - one.low, other.high - other.low
+    if min(widths) <= 0:
+        return None
+    return max(-1.0, (common / widths[0] + common / widths[1]) / 2)
+
+
 def halves(rows: int, rng: Stream, patients: Patients | None = None) -> tuple[Whole, Whole]:
     """The places of two random halves of the rows; with `patients`, (rows,), of those of two halves of the patients."""
     if patients is None:

@@ -90,7 +90,7 @@ def gather(
     """
     notes: list[str] = []
     cells = [real] if train is None else [real, train]
-    patients = _patients([*cells, synthetic], schema)
+    patients = patient_numbers([*cells, synthetic], schema)
     real, synthetic, train, numbers = _compared(real, synthetic, train, target, schema, notes)
     compared = [real] if train is None else [real, train]
     plains = plain(cells, compared, target, schema, learned=learned)
@@ -116,7 +116,7 @@ def gather(
     return Tables(held[0], synthetic, fitted[0], target, numbers, notes, held[1], fitted[1], own)
 
 
-def _patients(cells: Sequence[pd.DataFrame], schema: Schema | None) -> list[Patients]:
+def patient_numbers(cells: Sequence[pd.DataFrame], schema: Schema | None) -> list[Patients]:
     """The number of each row's patient in each table, [] where patients are not the unit or a real table lacks them.
 
     Real tables share their numbers, the last table, synthetic rows, has its own. A row without a patient is one alone.

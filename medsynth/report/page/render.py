@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 from ..data.records import Estimate
 from ..document import Report
 from ..sections.registry import Section
-from . import charts
+from . import charts, over_time
 from .svg import Drawing
 
 QUOTED = re.compile(r"`(\w+)`")
@@ -122,4 +122,5 @@ class _Charts:
         return Markup("")  # nothing to draw
 
     def __getattr__(self, name: str) -> object:
-        return lambda *arguments: self._finished(getattr(charts, name)(*arguments))
+        drawing = getattr(charts if hasattr(charts, name) else over_time, name)
+        return lambda *arguments: self._finished(drawing(*arguments))

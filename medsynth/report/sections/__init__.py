@@ -5,6 +5,7 @@ from .attacks import section as attacks
 from .documentation import limits, purpose, reproduce, source, tuning, variables
 from .fidelity import quality, synthetic
 from .fidelity import section as fidelity
+from .over_time import section as over_time
 from .registry import register
 
 for module in (
@@ -22,6 +23,7 @@ for module in (
     fidelity,
     quality,
     synthetic,
+    over_time,
     subgroups,
     attacks,
     plausibility,

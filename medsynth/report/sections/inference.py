@@ -14,6 +14,7 @@ from ...errors import UsageError
 from ..data.context import Context
 from ..data.records import Estimate, Record
 from ..data.review import Regression
+from ..data.statistics import overlap
 from ..data.tables import Tables, words
 from .importance import Importance
 from .registry import Section
@@ -79,7 +80,7 @@ def inference(tables: Tables, declared: Regression | None, ranked: Sequence[str]
     fits = [fit(np.stack([d[n] for n in labels], 1), y, linear) for d, y in zip(designs, outcomes, strict=True)]
     sides = [[each.estimate(k) for each in fits] for k in range(len(labels))]
     found = [
-        Coefficient(predictor=label, real=real, synthetic=made, overlap=_overlap(real, made))
+        Coefficient(predictor=label, real=real, synthetic=made, overlap=overlap(real, made))
         for label, (real, made) in zip(labels, sides, strict=True)
     ]
     known = [c.overlap for c in found if c.overlap is not None]
@@ -150,17 +151,6 @@ def _outcome(frame: pd.DataFrame, base: pd.DataFrame, outcome: str, linear: bool
     if linear:
         return frame[outcome].fillna(float(base[outcome].median())).to_numpy(np.float64)
     return np.asarray(frame[outcome].astype(str) != base[outcome].astype(str).mode()[0], np.float64)
-
-
-def _overlap(one: Estimate, other: Estimate) -> float | None:
-    """Mean share of each interval that the other covers (Karr et al. 2006); below zero when they lie apart."""
-    if one.low is None or one.high is None or other.low is None or other.high is None:
-        return None
-    common = min(one.high, other.high) - max(one.low, other.low)
-    widths = one.high - one.low, other.high - other.low
-    if min(widths) <= 0:
-        return None
-    return max(-1.0, (common / widths[0] + common / widths[1]) / 2)
 
 
 def _compute(context: Context) -> Inference | None:

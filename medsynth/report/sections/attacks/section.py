@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -10,15 +10,17 @@ import pandas as pd
 from ....rng import Stream
 from ...data.cells import points
 from ...data.context import Context
+from ...data.over_time.sequences import Sequences
 from ...data.records import Estimate, Record
 from ...data.review import Thresholds
-from ...data.statistics import Patients, halves
+from ...data.statistics import halves
 from ...data.tables import Tables, keys
 from ...data.verdict import Outcome, Verdict, decide
 from ..registry import Section
 from .attribute import Attribute, attribute
-from .membership import Flags, Membership, blind_baseline, memberships
-from .registry import Points, attribute_attacks, membership_attacks
+from .membership import Membership, blind_baseline, memberships
+from .registry import attribute_attacks, membership_attacks
+from .whole_patients import whole_patients
 
 MOST = 3_000  # members and as many controls; a rank needs no more
 POOL = 20_000  # synthetic rows an attack looks at
@@ -47,11 +49,14 @@ class Attacks(Record):
     canary: str
 
 
-def attacks(tables: Tables, sensitive: list[str], rng: Stream) -> Attacks | None:
+def attacks(
+    tables: Tables, sensitive: list[str], rng: Stream, sequences: Mapping[str, Sequences] | None = None
+) -> Attacks | None:
     """Every figure of the section, or None without a training table or with too few rows.
 
     Controls are held-out rows. Half of them are the attacker's reference rows, half are candidates beside the members;
-    where patients are the unit, half of the patients.
+    where patients are the unit, half of the patients. With the `sequences` of the tables whole patients are compared,
+    too: a row's score is then that of its patient.
     """
     if tables.train is None or min(len(tables.train), len(tables.real)) < 2 * FEWEST:
         return None
@@ -64,7 +69,11 @@ def attacks(tables: Tables, sensitive: list[str], rng: Stream) -> Attacks | None
     member = np.repeat([True, False], [len(members), len(controls)])
     own = [tables.patients_of(frame, part) for frame, part in ((members, "train"), (controls, "real"))]
     patients = np.concatenate([numbers for numbers in own if numbers is not None]) if tables.patients else None
-    worst, found = _memberships(candidates, member, coded[2], coded[3], rng, patients)
+    scored = [(attack, attack.score(candidates, coded[2], coded[3])) for attack in membership_attacks()]
+    if sequences and patients is not None:
+        others = tables.patients["real"][split[0]]
+        scored += whole_patients(sequences, patients[member], patients[~member], others, rng)
+    worst, found = memberships(scored, member, rng, patients)
     blind = blind_baseline(candidates, member, rng, patients)
     unique = [_unique(frame) for frame in (tables.train, tables.real)]
     made = set(keys(tables.synthetic))
@@ -86,15 +95,6 @@ def attacks(tables: Tables, sensitive: list[str], rng: Stream) -> Attacks | None
         unique_controls=len(unique[1]),
         canary="No canary audit was run.",
     )
-
-
-def _memberships(
-    candidates: Points, member: Flags, reference: Points, synthetic: Points, rng: Stream,
-    patients: Patients | None = None,
-) -> tuple[str, list[Membership]]:  # fmt: skip
-    """The worst attack's name and the figures of all."""
-    scored = [(attack, attack.score(candidates, reference, synthetic)) for attack in membership_attacks()]
-    return memberships(scored, member, rng, patients)
 
 
 def _some(frame: pd.DataFrame, most: int, rng: Stream) -> pd.DataFrame:
@@ -143,7 +143,7 @@ def _compute(context: Context) -> Attacks | None:
     if tables is None:
         return None
     sensitive = [name for name, role in context.review.roles.items() if role == "sensitive"] or [context.target]
-    return attacks(tables, [name for name in sensitive if name in tables.names], context.rng)
+    return attacks(tables, [name for name in sensitive if name in tables.names], context.rng, context.sequences)
 
 
 SECTION = Section(

@@ -1,0 +1,1 @@
+"""Patients' rows one after another, and what successive rows say."""

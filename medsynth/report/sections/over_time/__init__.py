@@ -1,0 +1,1 @@
+"""Whether synthetic patients change over time as real ones do."""

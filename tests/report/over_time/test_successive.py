@@ -1,0 +1,108 @@
+"""What successive rows say, against tables worked out by hand, and against the simulator's exact laws."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from medsynth_sample_data import visits
+
+from medsynth.report.data.columns import cells_of
+from medsynth.report.data.over_time import successive
+from medsynth.report.data.over_time.sequences import Sequences, sequences
+from medsynth.schema import Schema
+
+
+def made(patients: list[int], x: list[float], state: list[str | None], time: list[float] | None = None) -> Sequences:
+    rows = pd.DataFrame({"x": x, "state": pd.Series(state, dtype=object)})
+    when = None if time is None else np.array(time)
+    return Sequences(rows, np.array(patients), when, frozenset(["x"]), ("x", "state"))
+
+
+BY_HAND = made([0, 0, 0, 1, 2, 2], [1.0, 2.0, 2.0, 9.0, 4.0, np.nan], ["a", "b", "b", "c", "b", None],
+               [0.0, 10.0, 15.0, 3.0, 7.0, 9.0])  # fmt: skip
+CODES = np.array([0, 1, 1, 2, 1, 3])
+
+
+def test_transitions_are_counted_within_patients() -> None:
+    counts = successive.transitions(BY_HAND, CODES, 4)
+    wanted = np.zeros((4, 4))
+    wanted[0, 1] = wanted[1, 1] = wanted[1, 3] = 1
+    assert (counts == wanted).all()
+
+
+def test_the_distance_of_transitions_weighs_rows_by_how_often_they_are_left() -> None:
+    one = np.array([[6.0, 2.0], [1.0, 1.0]])
+    other = np.array([[1.0, 1.0], [0.0, 4.0]])
+    assert successive.transition_distance(one, other) == pytest.approx(0.8 * 0.25 + 0.2 * 0.5)
+    # A level that the other table never leaves from is wholly different.
+    assert successive.transition_distance(one, np.array([[3.0, 1.0], [0.0, 0.0]])) == pytest.approx(0.2)
+    assert successive.transition_distance(one, one * 7) == 0
+    assert successive.transition_distance(np.zeros((2, 2)), one) is None
+
+
+def test_unchanged_counts_pairs_in_which_both_are_known() -> None:
+    assert successive.unchanged(BY_HAND, "x") == 0.5  # 1 to 2, 2 to 2; the third pair lacks a value
+    assert successive.unchanged(BY_HAND, "state") == 0.5
+    assert successive.unchanged(made([0, 1], [1.0, 2.0], ["a", "b"]), "x") is None
+
+
+def test_autocorrelation_is_pearsons_over_known_pairs() -> None:
+    rng = np.random.default_rng(0)
+    last, now = rng.normal(size=30), rng.normal(size=30)
+    both = np.stack([last, now], 1).ravel().tolist()
+    table = made(np.repeat(np.arange(31), 2).tolist(), [*both, 1.0, np.nan], ["a"] * 62)
+    assert successive.autocorrelation(table, "x") == pytest.approx(np.corrcoef(last, now)[0, 1])
+    assert successive.autocorrelation(BY_HAND, "x") is None  # too few
+    assert successive.autocorrelation(made([0] * 20, [1.0] * 20, ["a"] * 20), "x") is None
+
+
+def test_rows_gaps_and_waiting() -> None:
+    assert successive.rows_counts(BY_HAND, 3).tolist() == [1, 1, 1]
+    assert successive.rows_counts(BY_HAND, 2).tolist() == [1, 2]
+    gaps = successive.gaps(BY_HAND)
+    assert gaps is not None and gaps.tolist() == [10, 5, 2]
+    assert successive.gap_counts(BY_HAND, np.array([3.0, 6.0, 8.0])).tolist() == [2, 1]
+    # Of six rows one is followed within 2 days, two within 5, three at all.
+    assert successive.waiting(BY_HAND, np.array([0.0, 2.0, 5.0, 99.0])) == pytest.approx([1, 5 / 6, 4 / 6, 0.5])
+    keys = made([0, 0], [1.0, 2.0], ["a", "b"])
+    assert successive.gaps(keys) is None and np.isnan(successive.waiting(keys, np.array([1.0]))).all()
+    assert successive.gap_counts(keys, np.array([0.0, 1.0])).tolist() == [0]
+
+
+def test_total_variation() -> None:
+    assert successive.total_variation(np.array([1.0, 1.0]), np.array([3.0, 1.0])) == pytest.approx(0.25)
+    assert successive.total_variation(np.zeros(2), np.ones(2)) is None
+
+
+def test_lagged_tables_are_of_the_last_row_by_this_one() -> None:
+    """All patients go from (0, 1) to (1, 0): the first column follows the second one's value, beside always (0, 0)."""
+    patients = np.repeat(np.arange(40), 2)
+    one = np.tile([0, 1], 40)
+    codes = np.stack([one, 1 - one], 1)
+    still = np.stack([one * 0, one * 0], 1)
+    table = made(patients.tolist(), [0.0] * 80, ["a"] * 80)
+    own, across = successive.lagged(table, table, (codes, codes), [2, 2])
+    assert own.tolist() == [1, 1] and across == 1
+    own, across = successive.lagged(table, table, (codes, still), [2, 2])
+    assert own.tolist() == [0, 0] and across == 0.5  # first by second: 0 and 0 in both; second by first: 1 and 1
+    alone = made([0, 1], [0.0, 0.0], ["a", "a"])
+    assert successive.lagged(table, alone, (codes[:, :1], codes[:2, :1]), [2])[1] == 0
+
+
+@pytest.mark.statistical
+def test_the_simulators_truth_is_found() -> None:
+    """The seed is fixed: it cannot fail by chance."""
+    frame = visits.simulate(20_000, 5)
+    found = sequences(None, cells_of(frame), None, Schema.load(visits.SCHEMA))["synthetic"]
+    kept = successive.autocorrelation(found, "haemoglobin_g_l")
+    assert kept == pytest.approx(visits.haemoglobin_autocorrelation(), abs=0.01)
+    for name, matrix in visits.TRANSITIONS.items():
+        codes = found.rows[name].map(visits.LEVELS[name].index).to_numpy(np.int64)
+        truth = matrix * np.bincount(codes[found.last], minlength=len(matrix))[:, None]
+        distance = successive.transition_distance(truth, successive.transitions(found, codes, len(matrix)))
+        assert distance is not None and distance < 0.01
+    rows = successive.rows_counts(found, visits.MOST_VISITS)
+    assert (successive.total_variation(visits.rows_law(), rows) or 0) < 0.01
+    edges = np.array([1.0, 8.0, 31.0, 91.0, 181.0, 366.0, 731.0])
+    assert (successive.total_variation(visits.gaps_law(edges), successive.gap_counts(found, edges)) or 0) < 0.01
