@@ -87,6 +87,7 @@ def other_defaults(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch, other_defaults: Callable[..., None]) -> None:
     """Make fits quick: few lots, steps, two-way marginals and shards."""
+    from medsynth.longitudinal import training as later_rows
     from medsynth.methods import registry
     from medsynth.methods.dp_cgan import method as dp_cgan
     from medsynth.methods.dp_cgan import thyroid_study
@@ -103,6 +104,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, other_defaults: Callable[..., None]) 
     for name in registry.METHODS:  # a method that derives from another must not derive from the changed one for good
         registry.module(name, None)
     monkeypatch.setattr(budget_rule, "STEPS_PER_ROUND", 5)
+    monkeypatch.setattr(later_rows, "SIMULATED", 1000)
     some = budget_rule.Allocation(count=3, steps=10, critic_share=0.1, critic_features=8)
     none = budget_rule.Allocation(count=0)
     monkeypatch.setattr(warm_dp_cgan, "allocate", lambda rows, columns, epsilon, matrix: some if columns > 3 else none)

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from medsynth_sample_data.visits import SCHEMA as VISITS
+from medsynth_sample_data.visits import simulate
 
 import medsynth
 from medsynth import rng
@@ -100,6 +102,26 @@ def test_blinded_measurements_leave_no_difference(
     # Blinded, no level is ever learned, and a target without two levels is refused: take a number there.
     schema, target = (clinic, None) if declared else (None, "age_years")
     one, *others = (released(frame, schema, method, target) for frame in neighbours(cohort))
+    for other in others:
+        assert other == one
+
+
+def patients_over_time() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """The table, one patient's rows replaced by as extreme ones as the schema allows, and that patient gone."""
+    table = simulate(60, seed=0)
+    worst = table["patient_id"].value_counts().index[0]
+    other, whose = table.copy(), table["patient_id"] == worst
+    for name in other.columns.difference(["patient_id", "visit_date"]):
+        known = other[name].dropna()
+        other.loc[whose, name] = known.max() if pd.api.types.is_numeric_dtype(known) else sorted(known)[-1]
+    other.loc[whose, "metformin"] = "no"
+    other.loc[whose, "visit_date"] = other["visit_date"].max()
+    return table, other, table[~whose].reset_index(drop=True)
+
+
+@pytest.mark.parametrize("method", ["warm-dp-cgan", "independent"])
+def test_blinded_measurements_of_patients_over_time_leave_no_difference(method: Any, blind: Any) -> None:
+    one, *others = (released(frame, VISITS, method) for frame in patients_over_time())
     for other in others:
         assert other == one
 

@@ -88,6 +88,8 @@ class Study(BaseModel):
     def _declared(cls, schema: Schema) -> Schema:
         if schema.target is None:
             raise ValueError("the schema names no target. All sites must mean the same one: declare it")
+        if schema.order is not None:
+            raise ValueError("sites do not follow patients over time yet: leave `order` out of the schema")
         if hidden := list(without_levels(schema.core.columns)):
             raise ValueError(
                 f"column {hidden[0]!r} has a hierarchy without levels, which sites would have to choose: declare them"

@@ -32,7 +32,8 @@ CELLS = 32  # of a number, at most
 MOST_GROUPS, FEWEST_GROUPS = 12, 3  # of a column in a table of two
 WIDE = 0.5  # the part of width in where numbers are cut into cells
 CLEAR = 3.0  # standard deviations of noise that a cell of such a table should hold in the mean
-LEFT_OF_NOISE = 0.1  # the part of a table's noise that is taken to be left once it is denoised
+GAP_WEIGHT = 2.0  # of the table of gaps beside those of columns: nothing else tells of them
+LEFT_OF_NOISE = 0.05  # the part of a table's noise that is taken to be left once it is denoised
 TABLES_A_COLUMN = 5  # at most so many two-way marginals for each column, in the mean
 MOST_CANDIDATES = 4000
 CHANGES_OF = "changes of "  # names the table of a column's changes
@@ -127,11 +128,17 @@ class Training:
             axes[name] = [*before, variable.axis(variable.medium if before else np.arange(variable.values))]
             if (found := variable.changes) is not None:
                 changes[name], axes[CHANGES_OF + name] = found, [variable.change_axis(found)]
-        noisy = self.vault.measure_marginals(PERSISTENCE, axes, averaged=True)
-        std, wanted = deviation(self.plan, PERSISTENCE, len(axes)), dict[str, list[tuple[Context, Chances]]]()
+        heavy = {name: GAP_WEIGHT if name == GAP else 1.0 for name in axes}
+        noisy = self.vault.measure_marginals(PERSISTENCE, axes, heavy, averaged=True)
+        std, wanted = (
+            self.plan.events[PERSISTENCE][0].multiplier * math.hypot(*heavy.values()),
+            dict[str, list[tuple[Context, Chances]]](),
+        )
         for name, variable in contexts.variables.items():
             if name == GAP:
-                wanted[name] = [(EVERY, Chances.by_group(noisy[name][None], std, np.arange(variable.cells)))]
+                wanted[name] = [
+                    (EVERY, Chances.by_group(noisy[name][None], std / GAP_WEIGHT, np.arange(variable.cells)))
+                ]
                 continue
             ordered = (variable.ordered(variable.medium),) * 2
             counts = denoised(noisy[name], std, ordered, self.patients)

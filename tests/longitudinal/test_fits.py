@@ -1,0 +1,175 @@
+"""Fits of patients over time, from the table to sampled rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from medsynth_sample_data.visits import SCHEMA as SCHEMA_FILE
+from medsynth_sample_data.visits import simulate
+
+import medsynth
+from medsynth.errors import MedsynthError, UsageError
+from medsynth.longitudinal import plan as shares
+from medsynth.longitudinal import training
+from medsynth.longitudinal.stored import restored, tensors
+from medsynth.methods.registry import CLAIMING
+from medsynth.schema import Schema
+
+SCHEMA = Schema.load(SCHEMA_FILE)
+UNIT, ORDER = "patient_id", "visit_date"
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    made: pd.DataFrame = simulate(400, seed=3)
+    return made.sample(frac=1, random_state=0)  # rows in any order
+
+
+@pytest.fixture(scope="module")
+def model(table: pd.DataFrame) -> Iterator[medsynth.Model]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "SIMULATED", 3000)
+        yield medsynth.fit(table, epsilon=20, schema=SCHEMA, method="independent", seed=0)
+
+
+@pytest.fixture(scope="module")
+def rows(model: medsynth.Model) -> pd.DataFrame:
+    return model.sample(5000, seed=1)
+
+
+def test_the_ledger_is_the_plan_and_rows_have_the_noise_of_one(model: medsynth.Model, table: pd.DataFrame) -> None:
+    """Whatever the cap on rows: first rows are one a patient, later ones are averaged."""
+    assert model.ledger.complete and model.ledger.max_rows == 5
+    found = {entry.label: entry.sensitivity for entry in model.ledger.entries}
+    assert set(shares.SHARES) < set(found)
+    changing_and_gap = 10
+    assert found[shares.ONE_WAY] == pytest.approx(np.sqrt(changing_and_gap))
+    assert found[shares.TWO_WAY] ** 2 == pytest.approx(round(found[shares.TWO_WAY] ** 2))
+    unordered = SCHEMA.model_copy(update={"order": None})
+    other = medsynth.fit(table, epsilon=20, schema=unordered, method="independent", seed=0)
+    before = {entry.label: entry.sensitivity for entry in other.ledger.entries}
+    assert 4 < before["one-way marginals"] / found["one-way marginals"] <= 5
+    assert medsynth.verify(model)["pld"] <= 20
+
+
+def test_every_patient_is_whole_and_in_order(rows: pd.DataFrame) -> None:
+    assert len(rows) == 5000
+    patients = rows.groupby(UNIT, sort=False)
+    assert (rows[UNIT] != rows[UNIT].shift()).sum() == patients.ngroups  # rows of a patient stand together
+    assert patients.size().max() == 5 and patients.size().min() == 1
+    days = pd.to_datetime(rows[ORDER])
+    assert (days.groupby(rows[UNIT]).diff().dropna() >= pd.Timedelta(0)).all()
+    assert days.min() >= pd.Timestamp("2012-01-01") and days.max() <= pd.Timestamp("2024-12-31")
+    for name in SCHEMA.constant:
+        assert (patients[name].nunique() == 1).all()
+    assert not ((rows["creatinine_umol_l"] > 150) & (rows["metformin"] == "yes")).any()
+
+
+def test_values_follow_from_those_before(table: pd.DataFrame, rows: pd.DataFrame, model: medsynth.Model) -> None:
+    """By hundreds of rows: each bound is far below what is expected, and far above what independent rows have."""
+
+    def again(frame: pd.DataFrame, name: str) -> tuple[pd.Series, pd.Series]:
+        frame = frame.sort_values([UNIT, ORDER], kind="stable")
+        before = frame.groupby(UNIT)[name].shift()
+        known = before.notna() & frame[name].notna()
+        return before[known], frame.loc[known, name]
+
+    before, now = again(rows, "haemoglobin_g_l")
+    assert np.corrcoef(before.astype(float), now.astype(float))[0, 1] > 0.5  # 0.85 of the process
+    before, now = again(rows, "kidney_disease")
+    assert (now[before == "yes"] == "yes").mean() > 0.85  # 1 of the process, some 0.2 of all rows
+    before, now = again(rows, "weight_kg")
+    assert (before == now).mean() > 0.4  # 0.6 of the process
+    sizes = rows.groupby(UNIT).size().value_counts(normalize=True)
+    assert sizes[1] == pytest.approx(table.groupby(UNIT).size().value_counts(normalize=True)[1], abs=0.1)
+
+
+def test_a_saved_model_draws_the_same_rows(model: medsynth.Model, tmp_path: Path) -> None:
+    again = medsynth.load(model.save(tmp_path / "m.medsynth"))
+    pd.testing.assert_frame_equal(model.sample(300, seed=5), again.sample(300, seed=5))
+    chain = restored(again.tensors, again.schema)
+    assert {key: value.tobytes() for key, value in tensors(chain).items()} == {
+        key: value.tobytes() for key, value in again.tensors.items() if key.startswith("later.")
+    }
+
+
+def test_conditions_are_about_first_rows(model: medsynth.Model) -> None:
+    found = model.sample(400, seed=2, where=["sex=F", "severity=severe"])
+    assert set(found["sex"]) == {"F"}
+    assert set(found.groupby(UNIT).first()["severity"]) == {"severe"}
+    assert "mild" in set(found["severity"])
+
+
+def test_no_key_comes_twice_in_chunks(model: medsynth.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    from medsynth.sampling import pipeline
+
+    monkeypatch.setattr(pipeline, "CHUNK_ROWS", 100)
+    found = pd.concat(pipeline.frames(model, 450, seed=1))
+    assert len(found) == 450 and (found[UNIT] != found[UNIT].shift()).sum() == found[UNIT].nunique()
+
+
+@pytest.mark.nightly_for("dp-cgan", "dp-gan", "gs-wgan", "pate-gan", "g-pate")
+@pytest.mark.parametrize("method", CLAIMING)
+def test_any_method_draws_the_first_rows(method: str, quick: None, table: pd.DataFrame) -> None:
+    made = medsynth.fit(table, epsilon=20, schema=SCHEMA, method=method, seed=0).sample(200, seed=1)
+    assert len(made) == 200 and made.groupby(UNIT).size().max() > 1
+
+
+def test_a_fit_that_was_killed_goes_on(
+    quick: None, table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No release is drawn twice: the model is that of its first measurements."""
+
+    def stopped(*args: object) -> None:
+        raise KeyboardInterrupt
+
+    fit = partial(medsynth.fit, table, epsilon=20, schema=SCHEMA, method="independent", seed=0,
+                  checkpoint=tmp_path / "c.checkpoint")  # fmt: skip
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(training.Training, "measure_relations", stopped)
+        medsynth.fit(table, epsilon=20, schema=SCHEMA, method="independent", seed=0, checkpoint=checkpoint)
+    whole = medsynth.fit(
+        table, epsilon=20, schema=SCHEMA, method="independent", seed=0, checkpoint=checkpoint, resume=True
+    )
+    again = medsynth.fit(
+        table, epsilon=20, schema=SCHEMA, method="independent", seed=0, checkpoint=checkpoint, resume=True
+    )
+    assert whole.ledger.complete
+    assert {k: t.tobytes() for k, t in whole.tensors.items()} == {k: t.tobytes() for k, t in again.tensors.items()}
+
+
+@pytest.mark.parametrize("keys", [["9", "10", "2"], ["b", "c", "a"]])
+def test_keys_of_rows_may_be_their_order(quick: None, keys: list[str]) -> None:
+    """Keys of digits are compared as numbers: 9 comes before 10. The state of the last key is the next one's last."""
+    states = dict(zip(sorted(keys, key=lambda key: (len(key), key)), ("a", "b", "c"), strict=True))
+    frame = pd.DataFrame([
+        {"patient": f"p{k}", "stay": key, "state": states[key]} for k in range(300) for key in keys
+    ])  # fmt: skip
+    schema = Schema.from_yaml("""
+        name: stays
+        target: state
+        unit: patient
+        max_rows: 3
+        order: stay
+        columns:
+          patient: {kind: identifier}
+          stay: {kind: identifier}
+          state: {kind: categorical, levels: [a, b, c]}
+    """)
+    made = medsynth.fit(frame, epsilon=50, schema=schema, method="independent", seed=0).sample(300, seed=0)
+    whole = made.groupby("patient")["state"].agg("".join)
+    assert (whole[whole.str.len() == 3] == "abc").mean() > 0.9
+    assert made["stay"].is_unique and made["stay"].is_monotonic_increasing
+
+
+def test_what_cannot_be_followed_is_refused(model: medsynth.Model, table: pd.DataFrame, tmp_path: Path) -> None:
+    table.to_csv(tmp_path / "public.csv", index=False)
+    with pytest.raises(UsageError, match="`public` rows"):
+        medsynth.fit(table, epsilon=1, schema=SCHEMA, method="dp-gan", public=tmp_path / "public.csv")
+    with pytest.raises(MedsynthError, match="several rows"):
+        medsynth.sample(model, 100, replicates=2)
