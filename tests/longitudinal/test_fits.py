@@ -132,13 +132,8 @@ def test_a_fit_that_was_killed_goes_on(
                   checkpoint=tmp_path / "c.checkpoint")  # fmt: skip
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(training.Training, "measure_relations", stopped)
-        medsynth.fit(table, epsilon=20, schema=SCHEMA, method="independent", seed=0, checkpoint=checkpoint)
-    whole = medsynth.fit(
-        table, epsilon=20, schema=SCHEMA, method="independent", seed=0, checkpoint=checkpoint, resume=True
-    )
-    again = medsynth.fit(
-        table, epsilon=20, schema=SCHEMA, method="independent", seed=0, checkpoint=checkpoint, resume=True
-    )
+        fit()
+    whole, again = fit(resume=True), fit(resume=True)
     assert whole.ledger.complete
     assert {k: t.tobytes() for k, t in whole.tensors.items()} == {k: t.tobytes() for k, t in again.tensors.items()}
 
