@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import rng
+from ..longitudinal.successive_rows import changing
 from ..methods import registry
 from ..methods.protocol import MethodModule
 from ..privacy.accounting.calibration import Plan, make_plan
@@ -113,6 +114,11 @@ def announce(private: PrivateTable, planned: PlannedFit, public_rows: PublicRows
         notice(
             f"WARNING: {warning} If rows may share a person, stop here and name the column as `unit`, or in a schema; "
             "if no two rows do, say so by `one_row_a_patient`."
+        )
+    if private.order and private.declared:
+        notice(
+            f"Rows of a patient follow one another by {private.order!r}; of each the first {rows_of(plan.max_rows or 1)} "
+            f"stay. Taken to change from row to row: {', '.join(changing(private.declared))}."
         )
     if options.unit is not None:
         notice(
