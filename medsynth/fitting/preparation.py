@@ -117,8 +117,8 @@ def announce(private: PrivateTable, planned: PlannedFit, public_rows: PublicRows
         )
     if private.order and private.declared:
         notice(
-            f"Rows of a patient follow one another by {private.order!r}; of each the first {rows_of(plan.max_rows or 1)} "
-            f"stay. Taken to change from row to row: {', '.join(changing(private.declared))}."
+            f"Rows of a patient follow one another by {private.order!r}; the first {rows_of(plan.max_rows or 1)} stay. "
+            f"Taken to change from row to row: {', '.join(changing(private.declared))}."
         )
     if options.unit is not None:
         notice(

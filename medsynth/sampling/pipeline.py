@@ -22,10 +22,10 @@ from ..transforms.conditions import Range, Where, hull, met, parse
 from ..transforms.table_codec import csv_cells, decode
 from .balance import balanced, halvings
 from .patients import ROWS_PER_PATIENT, assign_patients, fresh_columns, rows_of_a_patient
-from .rejection import Codes, Sampler, rejection_sample, sample_again
+from .rejection import Codes, Sampler, broken, rejection_sample, sample_again
 from .replicates import broken_model
 from .replicates import replicates as replicates_of
-from .visits import enough_visits
+from .visits import broken_firsts, enough_visits
 
 RANGE_ROUNDS = 2_000  # of drawing anew the rows that lie between the ranges of a condition
 REPLICATE = "replicate"  # the column that numbers replicates, from 1 on
@@ -55,10 +55,13 @@ def sample_codes(
     sampler = _method_sampler(model, of_rows.core, *_conditions(model, where, balance))
     fresh = fresh_columns(schema, first, count)
 
+    def bad(codes: Codes) -> NDArray[np.bool_]:
+        return broken(codes, schema) if schema.order is None else broken_firsts(codes, schema)
+
     def drawn(rows: int) -> Codes:
         """Rows that break no rule, one a patient where rows of patients follow one another."""
         times = 2 ** halvings(rows, len(of_rows.columns)) if halved else 1
-        codes = rejection_sample(sampler, of_rows, times * rows, seed)
+        codes = rejection_sample(sampler, of_rows, times * rows, seed, bad)
         return balanced(codes, of_rows, rows, numpy_stream(seed, "balance")) if halved else codes
 
     with broken_model():

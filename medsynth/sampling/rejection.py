@@ -1,5 +1,6 @@
 """Rejection sampling under a schema's constraints: rows that break one are sampled anew; defined columns are computed.
 
+Rows stand here by themselves: rules across a patient's rows are those of `rules_across_rows`.
 Source: von Neumann 1951. The number of rounds is fixed; rows that break a constraint in all of them become copies.
 """
 
@@ -13,11 +14,11 @@ from numpy.typing import NDArray
 from ..errors import UsageError
 from ..rng import numpy_stream
 from ..schema import Schema
-from ..schema.constraints import Values, evaluate
-from ..transforms.table_codec import column_values, related_values
+from .rules_across_rows import completed, values
 
 Codes = NDArray[np.int32]
 Sampler = Callable[..., Codes]  # (rows, seed[, codes of some columns that each row is given]) to codes of the core
+Bad = Callable[[Codes], NDArray[np.bool_]]  # rows to which of them are
 REJECTION_ROUNDS = 12  # of sampling the rows that break a constraint; those left are copies of rows that break none
 OVERSAMPLING, MIN_SAMPLED = 4, 256  # rows sampled for each one wanted, and at least: one in ten may meet a constraint
 
@@ -26,29 +27,19 @@ def complete(core: Codes, schema: Schema) -> Codes:
     """Codes of all columns, (rows, columns), from those of `schema.core`; defined columns are computed in order.
 
     A result beyond the bounds is cut to them. One that is no number is missing, or the lower bound where none may be.
+    What rules across rows define is that of first rows.
     """
     codes = np.zeros((len(core), len(schema.columns)), np.int32)
     for k, name in enumerate(schema.core.names):
         codes[:, schema.names.index(name)] = core[:, k]
-    for rule in schema.parsed_rules:
-        if rule.defines and rule.formula:
-            result = np.broadcast_to(evaluate(rule.formula, values(codes, schema, rule.columns)), len(core))
-            related = related_values(codes, schema, rule.defines)
-            computed = schema.columns[rule.defines].code_computed(result.astype(np.float64), related)
-            codes[:, schema.names.index(rule.defines)] = computed
-    return codes
-
-
-def values(codes: Codes, schema: Schema, names: set[str]) -> Values:
-    """What constraints compare of some columns: numbers with NaN for missing, levels as text with None."""
-    return {name: column_values(codes, schema, name) for name in names}
+    return completed(codes, None, schema)
 
 
 def broken(codes: Codes, schema: Schema) -> NDArray[np.bool_]:
-    """Which rows break a constraint: (rows,)."""
+    """Which rows break a constraint by themselves: (rows,)."""
     found = np.zeros(len(codes), np.bool_)
     for rule in schema.parsed_rules:
-        if not rule.defines:
+        if not rule.defines and not rule.across:
             found |= rule.broken(values(codes, schema, rule.columns))
     return found
 
@@ -74,24 +65,26 @@ def sample_again(
     return left
 
 
-def rejection_sample(sampler: Sampler, schema: Schema, count: int, seed: int | None) -> Codes:
-    """`count` rows of `sampler(count, seed)`, codes of `schema.core`, completed, none of which breaks a constraint.
+def rejection_sample(sampler: Sampler, schema: Schema, count: int, seed: int | None, bad: Bad | None = None) -> Codes:
+    """`count` rows of `sampler(count, seed)`, codes of `schema.core`, completed, none of which is `bad`: if not given,
+    none of which breaks a constraint by itself.
 
     Raises UsageError where not one row meets the constraints.
     """
+    is_bad = bad or (lambda rows: broken(rows, schema))
     codes = complete(sampler(count, seed), schema)
-    bad = np.flatnonzero(broken(codes, schema))
+    left = np.flatnonzero(is_bad(codes))
     stream = numpy_stream(seed, "rules")
     for _ in range(REJECTION_ROUNDS):
-        if not len(bad):
+        if not len(left):
             break
-        wanted = min(max(OVERSAMPLING * len(bad), MIN_SAMPLED), max(count, MIN_SAMPLED))
+        wanted = min(max(OVERSAMPLING * len(left), MIN_SAMPLED), max(count, MIN_SAMPLED))
         again = complete(sampler(wanted, int(stream.integers(2**62))), schema)
-        good = again[~broken(again, schema)][: len(bad)]
-        codes[bad[: len(good)]] = good
-        bad = bad[len(good) :]
-    met = np.setdiff1d(np.arange(count), bad)
+        good = again[~is_bad(again)][: len(left)]
+        codes[left[: len(good)]] = good
+        left = left[len(good) :]
+    met = np.setdiff1d(np.arange(count), left)
     if not len(met):
         raise UsageError("No sampled row meets the schema's rules: they contradict one another or the conditions.")
-    codes[bad] = codes[stream.choice(met, len(bad))]
+    codes[left] = codes[stream.choice(met, len(left))]
     return codes

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,12 @@ from ..longitudinal.successive_rows import GAP, LAST, OF, later_columns, named
 from ..longitudinal.trajectories import later_rows
 from ..rng import Stream
 from ..schema import Schema
-from .rejection import REJECTION_ROUNDS, Codes, broken, complete, sample_again
+from .rejection import REJECTION_ROUNDS, Codes, complete
+from .rules_across_rows import broken_next, completed
 
 Whole = NDArray[np.int64]
-Firsts = Callable[[int], Codes]  # patients to their first rows, with the rows of each in the last column
+Mask = NDArray[np.bool_]
+Firsts = Callable[[int], Codes]  # patients to their first rows, with the rows of each, less one, in the last column
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,59 +30,109 @@ class Visits:
     patients: NDArray[np.int32]
 
 
-def visits(tensors: dict[str, NDArray[np.float32]], schema: Schema, first: Codes, rng: Stream) -> Visits:
-    """All rows of patients whose first rows are given, (patients, columns of the schema and their number of rows).
+def broken_firsts(first: Codes, schema: Schema) -> Mask:
+    """Which first rows break a rule, (patients,), given how many rows follow each in the last column."""
+    return broken_next(first[:, :-1], None, first[:, -1] == 0, schema)
 
-    A row that breaks a rule, or comes after the last day of the order, is drawn again; where none is found the patient
-    ends with the row before.
+
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """Patients under way. `turns`: of the first rows, the second ones and so on, whose they are and their codes.
+
+    `ends`: (patients,) how many rows each has in the end.
     """
-    chain, core = restored(tensors, schema), [schema.names.index(name) for name in schema.core.names]
-    counts = first[:, -1].astype(np.int64) + 1
-    alive = np.ones(len(first), np.bool_)
-    parts, whose, places = [first[:, :-1]], [np.arange(len(first))], [np.zeros(len(first), np.int64)]
 
-    def draw(rows: Codes, rng: Stream) -> None:
-        chain.draw(rows, rng)
-        sample_again(
-            rows, np.flatnonzero(_bad(rows, schema)), lambda left: _again(chain, rows[left], rng),
-            lambda found: _bad(found, schema), REJECTION_ROUNDS,
-        )  # fmt: skip
+    chain: Chain
+    counts: Whole
+    ends: Whole
+    turns: list[tuple[Whole, Codes]] = field(default_factory=list)
 
-    for visit, (who, rows) in enumerate(later_rows(chain, first[:, core], counts, rng, draw), 1):
-        alive[who[_bad(rows, schema)]] = False
-        stays = alive[who]
-        parts.append(complete(now(rows, schema)[stays], schema))
-        whose.append(who[stays])
-        places.append(np.full(int(stays.sum()), visit))
-    patient = np.concatenate(whose)
-    order = np.lexsort((np.concatenate(places), patient))
-    return Visits(np.concatenate(parts)[order], (patient[order] + 1).astype(np.int32))
+    @property
+    def schema(self) -> Schema:
+        """Of the whole table."""
+        return self.chain.schema
+
+    def rows(self, turn: int, who: Whole) -> Codes:
+        """The rows of some patients in a turn, completed."""
+        whose, codes = self.turns[turn]
+        return np.asarray(codes[np.searchsorted(whose, who)])
+
+    def next_rows(self, rows: Codes, rng: Stream) -> None:
+        """Draw the next turn, (rows, `later_columns`), in place; rows that break a rule again, for so many rounds."""
+        turn = len(self.turns)
+        who = np.flatnonzero(self.counts > turn)
+        last, before = self.counts[who] == turn + 1, self.rows(turn - 1, who)
+        self.chain.draw(rows, rng)
+
+        def bad(found: Codes, places: Whole) -> Mask:
+            whole = completed(complete(now(found, self.schema), self.schema), before[places], self.schema)
+            return broken_next(whole, before[places], last[places], self.schema) | _beyond(found, self.schema)
+
+        everyone = np.arange(len(rows))
+        left = everyone[bad(rows, everyone)]
+        for _ in range(REJECTION_ROUNDS):
+            if not len(left):
+                break
+            again = rows[left]
+            self.chain.draw(again, rng)
+            good = ~bad(again, left)
+            rows[left[good]] = again[good]
+            left = left[~good]
+        self.ends[who[left]] = np.minimum(self.ends[who[left]], turn)
+        self.turns.append((who, completed(complete(now(rows, self.schema), self.schema), before, self.schema)))
+
+    def shorten(self) -> None:
+        """Of patients who ended early, leave out last rows that may not be last; in place."""
+        early = np.flatnonzero(self.ends < self.counts)
+        for end in range(len(self.turns), 0, -1):
+            who = early[self.ends[early] == end]
+            before = self.rows(end - 2, who) if end > 1 else None
+            broken = broken_next(self.rows(end - 1, who), before, np.ones(len(who), np.bool_), self.schema)
+            self.ends[who[broken]] = end - 1
 
 
-def _again(chain: Chain, rows: Codes, rng: Stream) -> Codes:
-    chain.draw(rows, rng)
-    return rows
+def visits(tensors: Mapping[str, NDArray[np.float32]], schema: Schema, first: Codes, rng: Stream) -> Visits:
+    """All rows of patients whose first rows are given, (patients, columns of the schema and how many rows follow).
+
+    A row that breaks a rule, or comes after the last value of the order, is drawn again; where none is found the
+    patient ends with the row before.
+    """
+    core, counts = [schema.names.index(name) for name in schema.core.names], first[:, -1].astype(np.int64) + 1
+    drawn = _Drawn(restored(tensors, schema), counts, counts.copy(), [(np.arange(len(first)), first[:, :-1])])
+    for _ in later_rows(drawn.chain, first[:, core], counts, rng, drawn.next_rows):
+        pass  # each turn is kept as it is drawn
+    drawn.shorten()
+    stays = [drawn.ends[who] > turn for turn, (who, _) in enumerate(drawn.turns)]
+    patient = np.concatenate([who[stay] for stay, (who, _) in zip(stays, drawn.turns, strict=True)])
+    turn = np.repeat(np.arange(len(stays)), [int(stay.sum()) for stay in stays])
+    order = np.lexsort((turn, patient))
+    codes = np.concatenate([codes[stay] for stay, (_, codes) in zip(stays, drawn.turns, strict=True)])
+    return Visits(codes[order], (patient[order] + 1).astype(np.int32))
 
 
-def _bad(rows: Codes, schema: Schema) -> NDArray[np.bool_]:
-    """Which later rows break a rule, or lie beyond the last value of the order: (rows,)."""
-    found = broken(complete(now(rows, schema), schema), schema)
-    if schema.order in schema.core.columns:
-        names = later_columns(schema)
-        reached = (
-            rows[:, names.index(named(LAST, schema.order))].astype(np.int64) + rows[:, names.index(named(OF, GAP))]
-        )
-        found |= reached >= schema.core.columns[schema.order].size
-    return found
+def _beyond(rows: Codes, schema: Schema) -> Mask:
+    """Which later rows lie beyond the last value of the order: (rows,)."""
+    if schema.order not in schema.core.columns:
+        return np.zeros(len(rows), np.bool_)
+    names = later_columns(schema)
+    reached = rows[:, names.index(named(LAST, schema.order))].astype(np.int64) + rows[:, names.index(named(OF, GAP))]
+    return np.asarray(reached >= schema.core.columns[schema.order].size)
 
 
 def enough_visits(
-    tensors: dict[str, NDArray[np.float32]], schema: Schema, firsts: Firsts, rows: int, mean: float, rng: Stream
+    tensors: Mapping[str, NDArray[np.float32]], schema: Schema, firsts: Firsts, rows: int, mean: float, rng: Stream
 ) -> Visits:
-    """So many rows: of as many patients as they take, the last of whom may lose some. `mean`: rows of a patient."""
+    """So many rows, of whole patients as far as some patient fits at the end. `mean`: rows of a patient."""
     patients = int(1.02 * rows / mean) + 20
     found = visits(tensors, schema, firsts(patients), rng)
     while len(found.codes) < rows:
         patients = int(1.5 * patients)
         found = visits(tensors, schema, firsts(patients), rng)
-    return Visits(found.codes[:rows], found.patients[:rows])
+    sizes = np.bincount(found.patients)
+    reached = np.cumsum(sizes)
+    past = int(np.searchsorted(reached, rows))  # the patient with whom there are enough rows
+    fits = past + np.flatnonzero(sizes[past:] == sizes[past] - (reached[past] - rows))
+    chosen = int(fits[0]) if len(fits) else past
+    stay = (found.patients < past) | (found.patients == chosen)
+    whose = np.where(found.patients == chosen, past, found.patients)[stay].astype(np.int32)
+    return Visits(found.codes[stay][:rows], whose[:rows])

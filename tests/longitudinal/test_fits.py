@@ -168,3 +168,35 @@ def test_what_cannot_be_followed_is_refused(model: medsynth.Model, table: pd.Dat
         medsynth.fit(table, epsilon=1, schema=SCHEMA, method="dp-gan", public=tmp_path / "public.csv")
     with pytest.raises(MedsynthError, match="several rows"):
         medsynth.sample(model, 100, replicates=2)
+
+
+RULES = [
+    "died = yes implies last row",
+    "last row implies fatigue_score > 0",
+    "previous(kidney_disease) = yes implies kidney_disease = yes",
+    "visit_date > previous(visit_date)",
+    "weight_kg > 0.9 * previous(weight_kg)",
+    "fatigue_total = cumulative(fatigue_score)",
+    "creatinine_umol_l > 150 implies metformin = no",
+]
+
+
+def test_rules_across_rows_hold_in_every_patient(table: pd.DataFrame, quick: None) -> None:
+    """By the table's own words, with pandas and not by the code that held them."""
+    content = SCHEMA.to_dict()
+    columns = {**SCHEMA.to_dict()["columns"], "fatigue_total": {"kind": "count", "bounds": [0, 200]}}  # type: ignore[dict-item]
+    schema = Schema.from_dict({**content, "columns": columns, "rules": RULES})
+    total = table.sort_values([UNIT, ORDER]).groupby(UNIT)["fatigue_score"].cumsum().reindex(table.index)
+    made = medsynth.fit(table.assign(fatigue_total=total), epsilon=20, schema=schema, method="independent", seed=0)
+    rows = made.sample(20_000, seed=1)
+    patients = rows.groupby(UNIT, sort=False)
+    before, last = patients.shift(), patients.cumcount(ascending=False) == 0
+    assert len(rows) == 20_000 and not (rows["died"].eq("yes") & ~last).any()
+    assert (rows.loc[last, "fatigue_score"] > 0).all()
+    assert not (before["kidney_disease"].eq("yes") & rows["kidney_disease"].eq("no")).any()
+    follow = before[ORDER].notna()
+    days, days_before = pd.to_datetime(rows.loc[follow, ORDER]), pd.to_datetime(before.loc[follow, ORDER])
+    assert (days > days_before).all()
+    assert (rows.loc[follow, "weight_kg"] > 0.9 * before.loc[follow, "weight_kg"]).all()
+    assert (patients["fatigue_score"].cumsum() == rows["fatigue_total"]).all()
+    assert follow.sum() > 5_000
