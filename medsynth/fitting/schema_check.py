@@ -12,11 +12,12 @@ import pandas as pd
 
 from ..errors import SchemaError
 from ..io import table as io_table
+from ..sampling.rules_across_rows import in_order, values
 from ..schema import Column, Schema
 from ..schema.cells import CellKinds, is_code_of_a_number
 from ..schema.header import by_start, person_keys
 from ..schema.inference import NARROW
-from ..transforms.table_codec import column_values, encode
+from ..transforms.table_codec import encode
 from .private_rows import patients
 from .private_table import choose_schema, read_table
 
@@ -150,8 +151,9 @@ def _codes(column: Column, cells: pd.Series) -> Iterator[tuple[str, int]]:
 
 def _broken_rules(data: io_table.Table, schema: Schema) -> Iterator[str]:
     codes = encode(data, schema)
+    succession = in_order(data.cells, schema) if schema.has_rules_across_rows else None
     for rule in schema.parsed_rules:
         if rule.defines is None:
-            values = {name: column_values(codes, schema, name) for name in rule.columns}
-            if count := int(rule.broken(values).sum()):
+            position = succession.position(values(codes, schema, rule.before)) if succession else None
+            if count := int(rule.broken(values(codes, schema, rule.columns), position).sum()):
                 yield f"rule {rule.text!r}: {count} rows break it; no sampled row will"

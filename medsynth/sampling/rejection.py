@@ -1,5 +1,6 @@
 """Rejection sampling under a schema's constraints: rows that break one are sampled anew; defined columns are computed.
 
+Rows stand here by themselves: rules across a patient's rows are those of `rules_across_rows`.
 Source: von Neumann 1951. The number of rounds is fixed; rows that break a constraint in all of them become copies.
 """
 
@@ -13,8 +14,7 @@ from numpy.typing import NDArray
 from ..errors import UsageError
 from ..rng import numpy_stream
 from ..schema import Schema
-from ..schema.constraints import Values, evaluate
-from ..transforms.table_codec import column_values, related_values
+from .rules_across_rows import completed, values
 
 Codes = NDArray[np.int32]
 Sampler = Callable[..., Codes]  # (rows, seed[, codes of some columns that each row is given]) to codes of the core
@@ -26,29 +26,19 @@ def complete(core: Codes, schema: Schema) -> Codes:
     """Codes of all columns, (rows, columns), from those of `schema.core`; defined columns are computed in order.
 
     A result beyond the bounds is cut to them. One that is no number is missing, or the lower bound where none may be.
+    What rules across rows define is that of first rows.
     """
     codes = np.zeros((len(core), len(schema.columns)), np.int32)
     for k, name in enumerate(schema.core.names):
         codes[:, schema.names.index(name)] = core[:, k]
-    for rule in schema.parsed_rules:
-        if rule.defines and rule.formula:
-            result = np.broadcast_to(evaluate(rule.formula, values(codes, schema, rule.columns)), len(core))
-            related = related_values(codes, schema, rule.defines)
-            computed = schema.columns[rule.defines].code_computed(result.astype(np.float64), related)
-            codes[:, schema.names.index(rule.defines)] = computed
-    return codes
-
-
-def values(codes: Codes, schema: Schema, names: set[str]) -> Values:
-    """What constraints compare of some columns: numbers with NaN for missing, levels as text with None."""
-    return {name: column_values(codes, schema, name) for name in names}
+    return completed(codes, None, schema)
 
 
 def broken(codes: Codes, schema: Schema) -> NDArray[np.bool_]:
-    """Which rows break a constraint: (rows,)."""
+    """Which rows break a constraint by themselves: (rows,)."""
     found = np.zeros(len(codes), np.bool_)
     for rule in schema.parsed_rules:
-        if not rule.defines:
+        if not rule.defines and not rule.across:
             found |= rule.broken(values(codes, schema, rule.columns))
     return found
 

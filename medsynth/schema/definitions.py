@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..transforms.registry import AnyColumn
-from .constraints import Expression, Rule, Values, evaluate
+from .rules.language import Expression, Rule, Values, evaluate
 
 Codes = NDArray[np.int32]
 

@@ -14,9 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 from ..errors import SchemaError, did_you_mean
 from ..transforms.dtypes import dtype_name
 from ..transforms.registry import AnyColumn
-from .constraints import Rule, parse
 from .definitions import Constraint, Definition
 from .faults import faults_text
+from .rules.language import Rule
+from .rules.parser import parse
 from .yaml_text import parse_yaml, unfinished_lines
 
 if TYPE_CHECKING:
@@ -75,12 +76,14 @@ class Schema(BaseModel):
             self._check_order(self.order)
         settled: set[str] = set()
         for rule in self.parsed_rules:
+            self._check_across(rule)
             if (name := rule.defines) is None:
                 continue
             later = {other.defines for other in self.parsed_rules} - settled
             if name == self.target or name in settled or rule.columns & later:
                 raise ValueError(f"rule {rule.text!r}: the target, a column defined twice or by a later rule")
-            if not self.columns[name].missing and any(self.columns[c].missing for c in rule.columns):
+            empty = bool(rule.before) or any(self.columns[c].missing for c in rule.columns)
+            if empty and not rule.cumulative and not self.columns[name].missing:
                 raise ValueError(f"rule {rule.text!r}: what it reads may be missing, so {name!r} needs `missing: true`")
             settled.add(name)
         for name, column in self.columns.items():
@@ -106,6 +109,26 @@ class Schema(BaseModel):
         if column.modelled and (name not in self.core.columns or column.categorical or column.depends_on):
             raise ValueError(f"`order` names {name!r}: give a date that follows no other, a number or an identifier")
 
+    def _check_across(self, rule: Rule) -> None:
+        """Raises ValueError for a rule across rows that have no order, and for a sum that would not be exact."""
+        if rule.across and self.order is None:
+            raise ValueError(
+                f"rule {rule.text!r} reads more than one row of a patient: declare with the key `order` by which "
+                "column the rows follow one another"
+            )
+        if rule.defines and rule.cumulative:
+            total, part = self.columns[rule.defines], self.columns[min(rule.columns)]
+            whole = getattr(total, "whole_from", None) is not None
+            if total.dated or part.dated or whole or total.places < part.places:
+                raise ValueError(
+                    f"rule {rule.text!r}: a sum is of numbers, with no fewer decimals than these and no `whole_from`"
+                )
+
+    @property
+    def has_rules_across_rows(self) -> bool:
+        """Whether a rule reads more than one row of a patient."""
+        return any(rule.across for rule in self.parsed_rules)
+
     @property
     def parsed_rules(self) -> tuple[Rule, ...]:
         """The rules, in order. Raises ValueError for a text that is no rule about these columns."""
@@ -129,12 +152,13 @@ class Schema(BaseModel):
         core._definitions = {}
         for rule in rules:
             name, read = rule.defines, sorted(rule.columns)
-            if not name or not rule.formula or not rule.columns <= set(columns):
+            if not name or not rule.formula or rule.across or not rule.columns <= set(columns):
                 continue
             if not any(self.columns[one].depends_on for one in (name, *read)):
                 inputs = {one: columns[one] for one in read}
                 core._definitions[name] = Definition(self.columns[name], rule.formula, inputs)
-        core._constraints = tuple(found for rule in rules if not rule.defines and (found := core._constraint(rule)))
+        single = [rule for rule in rules if not rule.defines and not rule.across]
+        core._constraints = tuple(found for rule in single if (found := core._constraint(rule)))
         return core
 
     def _constraint(self, rule: Rule) -> Constraint | None:
@@ -152,7 +176,7 @@ class Schema(BaseModel):
 
     @property
     def constraints(self) -> tuple[Constraint, ...]:
-        """Of a core, the rules of the whole schema that no row may break, as far as its own columns tell."""
+        """Of a core, the rules of the whole schema that no row by itself may break, as far as its own columns tell."""
         return self._constraints
 
     @property

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 import medsynth
 from medsynth.errors import SchemaError, UsageError
 from medsynth.report.sections.plausibility import plausibility
-from medsynth.sampling.rejection import broken, complete, rejection_sample, values
+from medsynth.sampling.rejection import broken, complete, rejection_sample
+from medsynth.sampling.rules_across_rows import values
 from medsynth.schema import Schema
-from medsynth.schema.constraints import parse
+from medsynth.schema.rules.parser import parse
 
 COLUMNS: dict[str, dict[str, Any]] = {
     "systolic": {"kind": "count", "bounds": [50, 250]},

@@ -1,4 +1,4 @@
-"""Does every row obey what the schema declares? Bounds, levels, decimals, and rules between columns."""
+"""Does every row obey what the schema declares? Bounds, levels, decimals, rules between columns and across rows."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from ...sampling.rules_across_rows import Succession, in_order
 from ...schema import Column, Schema
-from ...schema.constraints import Rule as Between
-from ...schema.constraints import evaluate
+from ...schema.rules.language import Rule as Between
+from ...schema.rules.language import Values, evaluate
 from ..data.columns import known_cells
 from ..data.context import Context
 from ..data.records import Estimate, Record
@@ -17,7 +18,7 @@ from ..data.review import Thresholds
 from ..data.verdict import Verdict, decide
 from .registry import Section
 
-BETWEEN = "between columns"
+BETWEEN, ACROSS = "between columns", "across rows"
 CLOSE = 0.02  # of a computed value: real rows are measured, so a definition holds in them nearly
 
 
@@ -31,14 +32,20 @@ class Rule(Record):
 
 
 class Plausibility(Record):
-    """Every rule checked. `broken`: how many rules any synthetic row breaks."""
+    """Every rule checked. `broken`: how many rules any synthetic row breaks. `unchecked`: why some were not."""
 
     rules: list[Rule]
     broken: int
+    unchecked: str | None
 
 
 def plausibility(schema: Schema, real: pd.DataFrame | None, synthetic: pd.DataFrame) -> Plausibility:
-    """Every rule of every column of the tables, given as cells of text. `real` is None in a shareable report."""
+    """Every rule of every column of the tables, given as cells of text. `real` is None in a shareable report.
+
+    Rules across rows are checked on each patient's rows in order, where both tables have the columns that say so.
+    """
+    across, unchecked = schema.has_rules_across_rows, _without_order(schema, real, synthetic)
+    orders = [in_order(t, schema) if across and not unchecked and t is not None else None for t in (real, synthetic)]
     real, synthetic = None if real is None else known_cells(real, schema), known_cells(synthetic, schema)
     rules = []
     for name, column in schema.columns.items():
@@ -48,21 +55,39 @@ def plausibility(schema: Schema, real: pd.DataFrame | None, synthetic: pd.DataFr
                 rules.append(Rule(column=name, rule=rule, real=sides[0][rule] if sides[0] else None, synthetic=made))
     for between in schema.parsed_rules:
         read = between.columns | ({between.defines} if between.defines else set())
-        if all(read <= set(t.columns) for t in (real, synthetic) if t is not None):
-            found = [None if t is None else _between(between, schema, t) for t in (real, synthetic)]
-            rules.append(Rule(column=BETWEEN, rule=between.text, real=found[0], synthetic=found[1] or 0.0))
-    return Plausibility(rules=rules, broken=sum(rule.synthetic > 0 for rule in rules))
+        there = all(read <= set(t.columns) for t in (real, synthetic) if t is not None)
+        if there and not (between.across and unchecked):
+            ours = None if real is None else _between(between, schema, real, orders[0])
+            made, kind = _between(between, schema, synthetic, orders[1]), ACROSS if between.across else BETWEEN
+            rules.append(Rule(column=kind, rule=between.text, real=ours, synthetic=made))
+    return Plausibility(rules=rules, broken=sum(rule.synthetic > 0 for rule in rules), unchecked=unchecked)
 
 
-def _between(rule: Between, schema: Schema, table: pd.DataFrame) -> float:
+def _without_order(schema: Schema, real: pd.DataFrame | None, synthetic: pd.DataFrame) -> str | None:
+    """Why no rule across rows can be checked, where the schema has some: a table lacks the patients or their order."""
+    for which, table in {"real": real, "synthetic": synthetic}.items():
+        lacking = [name for name in (schema.unit, schema.order) if table is not None and name not in table]
+        if lacking and schema.has_rules_across_rows:
+            return (
+                f"Rules across rows were not checked: the {which} table has no column {lacking[0]!r}, by which the "
+                "rows of a patient are known to follow one another."
+            )
+    return None
+
+
+def _between(rule: Between, schema: Schema, table: pd.DataFrame, order: Succession | None) -> float:
     """The share of rows that break a constraint, or are further than 2 % and a last decimal from a definition."""
     names = rule.columns | ({rule.defines} if rule.defines else set())
-    values = {name: schema.columns[name].cell_values(table[name]) for name in names}
+    values: Values = {name: schema.columns[name].cell_values(table[name]) for name in names}
+    position = order.position({name: values[name] for name in rule.before}) if order else None
     if not (rule.defines and rule.formula):
-        return float(rule.broken(values).mean())
+        return float(np.broadcast_to(rule.broken(values, position), len(table)).mean())
     column, stated = schema.columns[rule.defines], values[rule.defines].astype(np.float64)
     low, high = (end / 10**column.places for end in column.units)
-    computed = np.clip(np.asarray(evaluate(rule.formula, values), np.float64), low, high)
+    computed = np.asarray(evaluate(rule.formula, values, position), np.float64)
+    if rule.cumulative and order:
+        computed = order.running_sum(computed, (low, high))
+    computed = np.clip(computed, low, high)
     with np.errstate(invalid="ignore"):
         return float((np.abs(stated - computed) > CLOSE * np.abs(computed) + 10.0**-column.places).mean())
 

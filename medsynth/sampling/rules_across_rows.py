@@ -1,0 +1,150 @@
+"""Rules across a patient's rows, evaluated on whole tables and, while patients are drawn, row after row.
+
+A table's rows are sorted by patient and by the schema's `order`; rows of equal order stay as they stand in the file. Of
+patients that are drawn, the row before is at hand, and in it the sums so far: `completed` computes what rules define in
+the next row, and `broken_next` says which next rows break a rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..io.table import MISSING_TOKENS
+from ..schema import Column, Schema
+from ..schema.rules.language import Position, Rule, Values, evaluate
+from ..transforms.table_codec import column_values, related_values
+
+Codes = NDArray[np.int32]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Places = NDArray[np.int64]
+
+
+def values(codes: Codes, schema: Schema, names: set[str]) -> Values:
+    """What constraints compare of some columns: numbers with NaN for missing, levels as text with None."""
+    return {name: column_values(codes, schema, name) for name in names}
+
+
+# Row after row.
+
+
+def completed(rows: Codes, before: Codes | None, schema: Schema) -> Codes:
+    """The rows with the columns that rules define computed, in order of the rules; (rows, columns of the schema).
+
+    rows: codes of the patients' next rows, those of defined columns of any value. before: of the rows before them, as
+    completed, patient by patient; None for first rows. A running sum is that of the row before and what this row adds;
+    a missing value adds nothing. A result beyond the bounds is cut to them. One that is no number, as that of a formula
+    with `previous` in a first row, is missing, or the lower bound where none may be.
+    """
+    rows = rows.copy()
+    for rule in schema.parsed_rules:
+        if rule.defines and rule.formula:
+            result = evaluate(rule.formula, values(rows, schema, rule.columns), _next(before, None, schema, rule, rows))
+            if rule.cumulative:
+                result = np.nan_to_num(result.astype(np.float64)) + _sum_before(before, schema, rule.defines)
+            related = related_values(rows, schema, rule.defines)
+            result = np.broadcast_to(result, len(rows)).astype(np.float64)
+            rows[:, schema.names.index(rule.defines)] = schema.columns[rule.defines].code_computed(result, related)
+    return rows
+
+
+def broken_next(rows: Codes, before: Codes | None, last: Mask, schema: Schema) -> Mask:
+    """Which of the patients' next rows break a constraint, of single rows or across rows: (rows,).
+
+    rows, before: completed codes, (rows, columns of the schema) each; before is None for first rows. last: (rows,),
+    whether the patient ends with this row. A patient that ends with the row before instead has another last row: where
+    rules read `last row`, hold that one against them again.
+    """
+    found = np.zeros(len(rows), np.bool_)
+    for rule in schema.parsed_rules:
+        if not rule.defines:
+            found |= rule.broken(values(rows, schema, rule.columns), _next(before, last, schema, rule, rows))
+    return found
+
+
+def _next(before: Codes | None, last: Mask | None, schema: Schema, rule: Rule, rows: Codes) -> Position:
+    """The position of next rows, as far as a rule reads it."""
+    first = np.full(len(rows), before is None)
+    own = values(rows if before is None else before, schema, rule.before)
+    known = own if before is not None else {name: _empty(some) for name, some in own.items()}
+    return Position(known, first, first if last is None else last)
+
+
+def _empty(some: Floats | NDArray[np.object_]) -> Floats | NDArray[np.object_]:
+    return np.full_like(some, None if some.dtype == object else np.nan)
+
+
+def _sum_before(before: Codes | None, schema: Schema, name: str) -> Floats:
+    """The running sum in the rows before; one zero before first rows."""
+    return np.zeros(1) if before is None else np.nan_to_num(column_values(before, schema, name).astype(np.float64))
+
+
+# Whole tables.
+
+
+@dataclass(frozen=True, eq=False)
+class Succession:
+    """A table's rows in order: the place of the row `before` each, -1 for a first row, and `last` ones: (rows,).
+
+    `turns`: the places of all first rows, then of all second ones, and so on.
+    """
+
+    before: Places
+    last: Mask
+    turns: tuple[Places, ...]
+
+    @classmethod
+    def of(cls, patients: Places, order: Places | Floats) -> Succession:
+        """Rows by their patient and order, (rows,) each. Rows without an order, NaN, come last; equal ones as they are.
+
+        >>> Succession.of(np.array([7, 8, 7, 7]), np.array([2, 1, 3, 1])).before.tolist()
+        [3, -1, 0, -1]
+        """
+        rows = np.lexsort((order, patients))
+        before, last = np.full(len(rows), -1, np.int64), np.ones(len(rows), np.bool_)
+        same = patients[rows][1:] == patients[rows][:-1]
+        before[rows[1:][same]] = rows[:-1][same]
+        last[rows[:-1][same]] = False
+        starts = np.concatenate([[True], ~same])[: len(rows)]
+        number = np.arange(len(rows)) - np.maximum.accumulate(np.where(starts, np.arange(len(rows)), 0))
+        turns = np.split(rows[np.argsort(number, kind="stable")], np.cumsum(np.bincount(number))[:-1])
+        return cls(before, last, tuple(turns))
+
+    def position(self, own: Values) -> Position:
+        """The position of the rows whose own values of some columns these are."""
+        first = self.before < 0
+        before = {name: np.where(first, _empty(some), some[self.before]) for name, some in own.items()}
+        return Position(before, first, self.last)
+
+    def running_sum(self, added: Floats, bounds: tuple[float, float]) -> Floats:
+        """The sum over each patient's rows up to each, cut to the bounds row by row: (rows,). NaN adds nothing."""
+        found = np.clip(np.nan_to_num(added), *bounds)
+        for turn in self.turns[1:]:
+            found[turn] = np.clip(found[self.before[turn]] + np.nan_to_num(added[turn]), *bounds)
+        return found
+
+
+def in_order(cells: pd.DataFrame, schema: Schema) -> Succession:
+    """The rows of a table, given as cells of text, by the schema's `unit` and `order`, both among its columns.
+
+    A row without a patient stands alone. Keys that order rows are compared as numbers where they are digits alone.
+    """
+    assert schema.unit is not None and schema.order is not None
+    place = pd.factorize(cells[schema.unit])[0].astype(np.int64)
+    alone = cells[schema.unit].isin(MISSING_TOKENS).to_numpy(np.bool_)
+    patients = np.where(alone, len(cells) + np.arange(len(cells)), place)
+    return Succession.of(patients, _ascending(schema.columns[schema.order], cells[schema.order]))
+
+
+def _ascending(column: Column, cells: pd.Series) -> Places | Floats:
+    """Numbers by which cells of the column of order ascend: (rows,)."""
+    if column.modelled:
+        return column.cell_values(cells).astype(np.float64)
+    place, texts = pd.factorize(cells, use_na_sentinel=False)
+    width = max((len(str(text)) for text in texts), default=0)
+    padded = [str(text).zfill(width) if str(text).isdecimal() else str(text) for text in texts]
+    return np.unique(np.array(padded, dtype=object), return_inverse=True)[1][place].astype(np.int64)
