@@ -161,3 +161,37 @@ def test_other_encodings(tmp_path: Path) -> None:
     declared.write_text(text, "utf-8")
     done = CliRunner().invoke(app, ["schema", "check", str(path), "--encoding", "cp1252"])
     assert done.exit_code == 0, done.stderr
+
+
+ORDERED = """
+name: t
+target: state
+unit: patient
+max_rows: 3
+order: visit
+columns:
+  patient: {kind: identifier}
+  visit: {kind: identifier}
+  day: {kind: date, bounds: [2020-01-01, 2020-12-31]}
+  chronic: {kind: binary, levels: ["no", "yes"]}
+  dead: {kind: binary, levels: ["no", "yes"]}
+  state: {kind: categorical, levels: [a, b]}
+rules: [day > previous(day), previous(chronic) = yes implies chronic = yes, dead = yes implies last row]
+"""
+
+
+def test_rules_across_rows_are_counted_by_patient_and_order(tmp_path: Path) -> None:
+    (tmp_path / "t.schema.yaml").write_text(ORDERED)
+    pd.DataFrame({
+        "patient": ["p", "q", "p", "q", "p"], "visit": [10, 2, 9, 1, 8],
+        "day": ["2020-05-01", "2020-03-01", "2020-04-01", "2020-03-01", "2020-03-01"],
+        "chronic": ["no", "yes", "yes", "no", "yes"], "dead": ["yes", "yes", "no", "yes", "no"], "state": list("ababa"),
+    }).to_csv(tmp_path / "t.csv", index=False)  # fmt: skip
+    found = check_schema(tmp_path / "t.csv", None)
+    assert not found.problems
+    told = [text for text in found.remarks if text.startswith("rule")]
+    assert told == [
+        "rule 'day > previous(day)': 1 rows break it; no sampled row will",
+        "rule 'previous(chronic) = yes implies chronic = yes': 1 rows break it; no sampled row will",
+        "rule 'dead = yes implies last row': 1 rows break it; no sampled row will",
+    ]

@@ -1,0 +1,78 @@
+"""The report's count of rules across a patient's rows, in tables written by hand."""
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from medsynth.report.sections.plausibility import plausibility
+from medsynth.schema import Schema
+
+COLUMNS: dict[str, Any] = {
+    "patient": {"kind": "identifier", "drop": False},
+    "day": {"kind": "date", "bounds": ["2020-01-01", "2020-12-31"], "format": "%d.%m.%Y"},
+    "dose": {"kind": "continuous", "bounds": [0, 100], "decimals": 0, "missing": True},
+    "total": {"kind": "continuous", "bounds": [0, 1000], "decimals": 0},
+    "change": {"kind": "continuous", "bounds": [-100, 100], "decimals": 0, "missing": True},
+    "died": {"kind": "binary", "levels": ["no", "yes"]},
+}
+RULES = [
+    "day > previous(day)",
+    "died = yes implies last row",
+    "total = cumulative(dose)",
+    "change = dose - previous(dose)",
+    "dose < 90",
+]
+SCHEMA = Schema.from_dict({
+    "name": "t", "target": "died", "unit": "patient", "max_rows": 4, "order": "day", "columns": COLUMNS, "rules": RULES,
+})  # fmt: skip
+# Patient a's rows stand apart and not in order, patient b has the day of the first twice; patient c has one row.
+REAL = pd.DataFrame(
+    [
+        ["a", "03.01.2020", "30", "60", "10", "yes"],
+        ["b", "01.01.2020", "5", "5", "", "no"],
+        ["a", "01.01.2020", "10", "10", "", "no"],
+        ["c", "31.12.2020", "", "0", "", "yes"],
+        ["a", "02.01.2020", "20", "30", "10", "no"],
+        ["b", "01.01.2020", "5", "10", "0", "no"],
+    ],
+    columns=list(COLUMNS),
+)
+
+
+def across(real: pd.DataFrame | None, synthetic: pd.DataFrame) -> dict[str, tuple[float | None, float]]:
+    found = plausibility(SCHEMA, real, synthetic)
+    assert found.unchecked is None
+    return {rule.rule: (rule.real, rule.synthetic) for rule in found.rules if rule.column == "across rows"}
+
+
+def test_rules_across_rows_are_counted_in_both_tables() -> None:
+    made = REAL.assign(total="10", died=["no", "no", "yes", "no", "no", "yes"], patient=["x", "y", "x", "y", "x", "y"])
+    assert across(REAL, made) == {
+        "day > previous(day)": (pytest.approx(1 / 6), pytest.approx(1 / 6)),
+        "died = yes implies last row": (0, pytest.approx(2 / 6)),
+        "total = cumulative(dose)": (0, pytest.approx(3 / 6)),
+        "change = dose - previous(dose)": (0, 0),
+    }
+    assert across(None, REAL)["day > previous(day)"] == (None, pytest.approx(1 / 6))
+
+
+def test_rules_of_single_rows_are_counted_beside_them() -> None:
+    found = plausibility(SCHEMA, None, REAL.assign(dose="95"))
+    assert [(rule.rule, rule.synthetic) for rule in found.rules if rule.column == "between columns"] == [
+        ("dose < 90", 1)
+    ]
+
+
+@pytest.mark.parametrize(("name", "which"), [("patient", "real"), ("day", "real"), ("patient", "synthetic")])
+def test_a_table_that_does_not_say_how_its_rows_follow_is_told_in_a_sentence(name: str, which: str) -> None:
+    tables = {"real": REAL, "synthetic": REAL, which: REAL.drop(columns=name)}
+    found = plausibility(SCHEMA, tables["real"], tables["synthetic"])
+    assert found.unchecked is not None
+    assert f"the {which} table has no column '{name}'" in found.unchecked
+    assert {rule.rule for rule in found.rules if rule.column in ("across rows", "between columns")} == {"dose < 90"}
+
+
+def test_a_schema_without_such_rules_says_nothing_of_them() -> None:
+    plain = Schema.from_dict({**SCHEMA.to_dict(), "rules": ["dose < 90"]})
+    assert plausibility(plain, None, REAL.drop(columns="day")).unchecked is None
