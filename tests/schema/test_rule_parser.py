@@ -1,5 +1,6 @@
 """Rules across a patient's rows: what is one, what it says of rows written by hand, and names like words."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -147,16 +148,14 @@ def test_a_constant_condition_stands_beside_conditions_of_rows() -> None:
 
 # Any rule that is printed is read as it was.
 
-WORDS = st.sampled_from(sorted(NUMBERS)).flatmap(
-    lambda name: st.builds(Word, st.just(name), st.just(True), st.sampled_from([None, "previous"]))
-)
-NUMBER_WORDS = WORDS.filter(lambda word: NUMBERS[word.name])
+OF_NUMBERS = [Word(name, True) for name, number in NUMBERS.items() if number]
+NUMBER_WORDS = st.sampled_from([*OF_NUMBERS, *(replace(word, function="previous") for word in OF_NUMBERS)])
 LEAVES = st.one_of(NUMBER_WORDS, st.integers(0, 999).map(lambda value: Number(value / 10)))
 SUMS = st.recursive(LEAVES, lambda inner: st.builds(Operation, st.sampled_from("+-*/"), inner, inner), max_leaves=6)
 SIGNS = st.sampled_from(["=", "!=", "<", "<=", ">", ">="])
 LEVELS = st.builds(
     Comparison, st.sampled_from(["=", "!="]),
-    st.sampled_from([None, "previous"]).map(lambda function: Word("chronic", True, function)),
+    st.sampled_from([Word("chronic", True), Word("chronic", True, "previous")]),
     st.sampled_from(["yes", "in part", "row"]).map(lambda text: Word(text, False)),
 )  # fmt: skip
 CONDITIONS = st.one_of(

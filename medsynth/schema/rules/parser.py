@@ -145,6 +145,7 @@ def parse(text: str, columns: Mapping[str, bool]) -> Rule:
 
     Raises ValueError, with a message that names no data, for text that is no rule.
 
+    >>> import numpy as np
     >>> rule = parse("pregnant = 1 implies sex = F", {"pregnant": False, "sex": False})
     >>> rule.broken({"pregnant": np.array(["1", "1", "0"], object), "sex": np.array(["F", "M", "M"], object)}).tolist()
     [False, True, False]
