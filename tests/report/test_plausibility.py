@@ -5,7 +5,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from medsynth.report.document import Report
+from medsynth.report.page.render import page
 from medsynth.report.sections.plausibility import plausibility
+from medsynth.report.sections.registry import SECTIONS
 from medsynth.schema import Schema
 
 COLUMNS: dict[str, Any] = {
@@ -77,3 +80,11 @@ def test_a_table_that_does_not_say_how_its_rows_follow_is_told_in_a_sentence(nam
 def test_a_schema_without_such_rules_says_nothing_of_them() -> None:
     plain = Schema.from_dict({**SCHEMA.to_dict(), "rules": ["dose < 90"]})
     assert plausibility(plain, None, REAL.drop(columns="day")).unchecked is None
+
+
+def test_the_page_says_why_rules_were_not_checked() -> None:
+    for synthetic in (REAL, REAL.drop(columns="day")):
+        found = plausibility(SCHEMA, None, synthetic)
+        sections = {**dict.fromkeys(SECTIONS), "plausibility": found}
+        report = Report(title="t", created="2020-01-01", shareable=True, banner="", notes=[], sections=sections)
+        assert ("Rules across rows were not checked" in page(report)) is (found.unchecked is not None)
