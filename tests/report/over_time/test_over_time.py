@@ -148,7 +148,7 @@ def test_the_page_shows_the_section_and_every_number_stands_in_the_twin(parts: A
 
     shown = {float(v) for v in re.findall(r'<data value="([^"]+)"', body)}
     assert len(shown) > 150 and shown <= numbers(twin)
-    assert body.count("<svg") == 2 + 1 + 4 and "What comes next?" in body and "Change with time" in body
+    assert body.count("<svg") == 2 + 1 + 4 + 5 and "What comes next?" in body and "Change with time" in body
     attacks: Any = report.sections["attacks"]
     assert [m.name for m in attacks.membership][-2:] == ["nearest patient", "nearest patient against reference"]
 
