@@ -19,7 +19,7 @@ from ..privacy.contribution import PrivacyUnits
 from ..privacy.queries.rows import Codes
 from ..privacy.queries.stored_rows import StoredCodes
 from ..privacy.release import Releases
-from ..schema import Schema
+from ..schema import Identifier, Schema
 from ..transforms.column_set import ColumnSet
 from ..transforms.table_codec import encode
 
@@ -49,22 +49,18 @@ def patients(data: Table | LargeTable, unit: str) -> NDArray[np.int64]:
 def order_of_rows(data: Table | LargeTable, schema: Schema) -> NDArray[np.int64]:
     """Numbers by which a patient's rows ascend, (rows,): the codes of the column of order, or the ranks of its keys.
 
-    Keys of digits alone are compared as numbers. Raises UsageError for a table that is read in pieces.
+    Raises UsageError for a table that is read in pieces.
     """
     if isinstance(data, LargeTable):
         raise UsageError(
             f"{data.where} is larger than what is read at once, and `order` needs all rows of a patient. Fit a "
             "part of the patients, or leave `order` out of the schema."
         )
-    column, cells = schema.columns[schema.order or ""], data.cells[schema.order or ""]
-    if column.modelled:
-        one = schema.model_copy(update={"columns": {schema.order or "": column}})
-        return encode(data, one)[:, 0].astype(np.int64)
-    place, texts = pd.factorize(cells, use_na_sentinel=False)
-    digits = np.array([str(text).isdecimal() for text in texts], np.bool_)
-    width = max((len(str(text)) for text in texts), default=0)
-    padded = [str(text).zfill(width) if numeric else str(text) for text, numeric in zip(texts, digits, strict=True)]
-    return np.unique(np.array(padded, dtype=object), return_inverse=True)[1][place].astype(np.int64)
+    name = schema.order or ""
+    column = schema.columns[name]
+    if isinstance(column, Identifier):
+        return column.ranks(data.cells[name])
+    return encode(data, schema.model_copy(update={"columns": {name: column}}))[:, 0].astype(np.int64)
 
 
 def codes_of(columns: ColumnSet) -> list[int]:

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..io.table import MISSING_TOKENS
-from ..schema import Column, Schema
+from ..schema import Column, Identifier, Schema
 from ..schema.rules.language import Position, Rule, Values, evaluate
 from ..transforms.table_codec import column_values, related_values
 
@@ -142,9 +142,4 @@ def in_order(cells: pd.DataFrame, schema: Schema) -> Succession:
 
 def _ascending(column: Column, cells: pd.Series) -> Places | Floats:
     """Numbers by which cells of the column of order ascend: (rows,)."""
-    if column.modelled:
-        return column.cell_values(cells).astype(np.float64)
-    place, texts = pd.factorize(cells, use_na_sentinel=False)
-    width = max((len(str(text)) for text in texts), default=0)
-    padded = [str(text).zfill(width) if str(text).isdecimal() else str(text) for text in texts]
-    return np.unique(np.array(padded, dtype=object), return_inverse=True)[1][place].astype(np.int64)
+    return column.ranks(cells) if isinstance(column, Identifier) else column.cell_values(cells).astype(np.float64)

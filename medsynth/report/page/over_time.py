@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..sections.over_time.records import Band, Bars, Trajectory, Waiting
+from ..sections.over_time.records import Band, Bars, Trajectory, Transitions, Waiting
 from .charts import bars
 from .svg import Drawing, Point, Scale, ticks
 
@@ -35,7 +35,31 @@ def waiting(found: Waiting, unit: str) -> Drawing:
 def steps(name: str, found: Bars) -> Drawing:
     """Shares in bars; a real bar that is not shown is drawn empty."""
     real = None if found.real is None else [share or 0.0 for share in found.real]
-    return bars(name, found.labels, real, found.synthetic, False)
+    return bars(name, found.labels, real, found.synthetic, any(" to " in label for label in found.labels))
+
+
+def moves(found: Transitions) -> Drawing:
+    """From each level (row) to each (column): two bars a cell, their heights the shares that go there."""
+    count = len(found.levels)
+    left, head, size = 14 + 6.2 * min(18, max(map(len, found.levels))), 22.0, min(56.0, 190.0 / count)
+    drawing = Drawing(
+        left + count * size + 8, head + count * size + 6, f"Transitions of {found.name}",
+        f"Shares that go from the level of a row to that of a column, of {count} levels. The table has the shares.",
+    )  # fmt: skip
+    for i, level in enumerate(found.levels):
+        name = level if len(level) <= 18 else level[:17] + "…"
+        floor = head + (i + 1) * size
+        drawing.text(left - 6, floor - size / 2 + 4, f"{name} {i + 1}", "small", "end")
+        drawing.text(left + (i + 0.5) * size, head - 7, str(i + 1), "small", "middle")
+        drawing.line((left, floor), (left + count * size, floor), "grid")
+        for kind, rows, start in (("solid real", found.real, 0.12), ("fill synthetic", found.synthetic, 0.5)):
+            shares = rows[i] if rows else None
+            for j, share in enumerate(shares or []):
+                height = max(share * (size - 4), 0.5)
+                drawing.add("rect", hover=f"{level} to {found.levels[j]}: {share:.1%}", x=left + (j + start) * size,
+                            y=floor - height, width=0.36 * size, height=height,
+                            class_=kind)  # fmt: skip
+    return drawing
 
 
 def bands(found: Trajectory) -> Drawing:

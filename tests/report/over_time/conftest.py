@@ -32,7 +32,7 @@ def shuffled(parts: Parts) -> pd.DataFrame:
     """Rows of other patients, what changes drawn anew for each: nothing follows from the row before."""
     rng, frame = np.random.default_rng(0), parts[2]
     order = rng.permutation(len(frame))
-    moved = [name for name in frame if name not in ("patient_id", "visit_date", "birth_year", "sex")]
+    moved = [str(name) for name in frame if name not in ("patient_id", "visit_date", "birth_year", "sex")]
     return frame.assign(**{name: frame[name].to_numpy()[order] for name in moved})
 
 
