@@ -19,7 +19,7 @@ from ..rng import Stream
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
-PRECISION = 0.5  # of the normal prior of a weight, beside what the noise of its count asks for
+PRECISION = 0.05  # of the normal prior of a weight, beside what the noise of its count asks for
 STEPS = 60  # of L-BFGS
 LARGEST_FACTOR = 4.0  # between how often a group of a context is simulated and how often it was measured
 

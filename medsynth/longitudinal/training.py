@@ -33,7 +33,7 @@ MOST_GROUPS, FEWEST_GROUPS = 12, 3  # of a column in a table of two
 WIDE = 0.5  # the part of width in where numbers are cut into cells
 CLEAR = 3.0  # standard deviations of noise that a cell of such a table should hold in the mean
 GAP_WEIGHT = 2.0  # of the table of gaps beside those of columns: nothing else tells of them
-LEFT_OF_NOISE = 0.05  # the part of a table's noise that is taken to be left once it is denoised
+LEFT_OF_NOISE = 0.1  # the part of a table's noise that is taken to be left once it is denoised
 TABLES_A_COLUMN = 5  # at most so many two-way marginals for each column, in the mean
 MOST_CANDIDATES = 4000
 CHANGES_OF = "changes of "  # names the table of a column's changes
@@ -130,15 +130,13 @@ class Training:
                 changes[name], axes[CHANGES_OF + name] = found, [variable.change_axis(found)]
         heavy = {name: GAP_WEIGHT if name == GAP else 1.0 for name in axes}
         noisy = self.vault.measure_marginals(PERSISTENCE, axes, heavy, averaged=True)
-        std, wanted = (
-            self.plan.events[PERSISTENCE][0].multiplier * math.hypot(*heavy.values()),
-            dict[str, list[tuple[Context, Chances]]](),
-        )
+        std = self.plan.events[PERSISTENCE][0].multiplier * math.hypot(*heavy.values())
+        wanted = dict[str, list[tuple[Context, Chances]]]()
         for name, variable in contexts.variables.items():
             if name == GAP:
-                wanted[name] = [
-                    (EVERY, Chances.by_group(noisy[name][None], std / GAP_WEIGHT, np.arange(variable.cells)))
-                ]
+                noise, expected = std / GAP_WEIGHT, self.patients * np.exp(variable.base)
+                counts = denoised(noisy[name][None], noise, (0, variable.values), self.patients, expected[None])
+                wanted[name] = [(EVERY, Chances.by_group(counts, LEFT_OF_NOISE * noise, np.arange(variable.cells)))]
                 continue
             ordered = (variable.ordered(variable.medium),) * 2
             counts = denoised(noisy[name], std, ordered, self.patients)
