@@ -61,6 +61,7 @@ def test_it_meets_its_schema_and_keeps_its_rules(extract: pd.DataFrame, schema: 
     assert len(between) == 8 and all(rule.synthetic == 0 for rule in between)
 
 
+@pytest.mark.nightly
 @pytest.mark.statistical
 def test_from_the_extract_to_a_report(
     quick: None, extract: pd.DataFrame, schema: Schema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

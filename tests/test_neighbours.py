@@ -126,6 +126,7 @@ def test_blinded_measurements_of_patients_over_time_leave_no_difference(method: 
         assert other == one
 
 
+@pytest.mark.nightly_for("dp-gan")
 @pytest.mark.parametrize("method", CLAIMING)
 def test_measurements_that_are_not_blinded_do_differ(
     method: Any, cohort: pd.DataFrame, clinic: Schema, fixed_entropy: Any

@@ -35,7 +35,7 @@ def test_nearly_all_of_the_claim_is_proven_and_never_more(name: str) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.nightly_for("schema: target levels")
+@pytest.mark.nightly_for("schema: target levels", "schema: levels")
 @pytest.mark.parametrize("label", NAMES)
 def test_names_of_one_row_are_released_nearly_as_often_as_is_charged(label: str) -> None:
     found = audit_names(label, 600, CONFIDENCE, SeededEntropy(3))
@@ -154,7 +154,9 @@ FAULTS: list[tuple[Callable[[Patch], None], list[str]]] = [
 ]
 
 
-@pytest.mark.nightly_for("halved_noise-kinds, levels and formats", "no_root_of_columns-kinds, levels and formats")
+@pytest.mark.nightly_for(
+    *(f"{fault}-kinds, levels and formats" for fault in ("halved_noise", "no_noise", "no_root_of_columns"))
+)
 @pytest.mark.parametrize(
     ("fault", "name"),
     [pytest.param(fault, name, id=f"{fault.__name__}-{name}") for fault, names in FAULTS for name in names],

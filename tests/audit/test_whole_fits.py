@@ -53,6 +53,7 @@ def test_lots_prove_most_of_their_claim_and_never_more() -> None:
     assert 0.25 * PLAN.epsilon <= proven(150) <= PLAN.epsilon
 
 
+@pytest.mark.nightly
 @pytest.mark.statistical
 def test_lots_with_half_the_noise_are_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query, "noised", lambda values, std, entropy: noised(values, std / 2, entropy))

@@ -100,6 +100,7 @@ def test_reviewer(steward: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "our data board" in (work / "open.report.html").read_text()
 
 
+@pytest.mark.nightly
 def test_researcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run("researcher.md", tmp_path, monkeypatch)
     assert (tmp_path / "clinic.medsynth").exists()
