@@ -15,6 +15,7 @@ from medsynth.report.sections.attacks import section as module_of_attacks
 from medsynth.report.sections.attacks.section import attacks
 from medsynth.report.sections.attacks.whole_patients import as_points, whole_patients
 from medsynth.report.sections.over_time import next_row as module
+from medsynth.report.sections.over_time import slopes as slope_module
 from medsynth.report.sections.over_time.next_row import AIM, compared_aurocs, examples, next_row
 from medsynth.report.sections.over_time.slopes import Unit, slope, slopes
 from medsynth.schema import Schema
@@ -83,21 +84,37 @@ def test_patients_are_resampled_and_not_rows() -> None:
     assert (wide.high or 0) - (wide.low or 0) > 2 * ((narrow.high or 0) - (narrow.low or 0))
 
 
-def test_the_slope_of_a_balanced_table_is_the_one_within_patients() -> None:
-    """Patients with the same times: least squares on deviations from patients' own means (Laird and Ware 1982)."""
+def test_the_slope_of_a_balanced_table_is_the_mean_of_its_patients_slopes() -> None:
+    """Patients with the same times: the fixed slope is the mean of their least-squares slopes, its error theirs."""
     rng = np.random.default_rng(0)
-    time = np.tile([0.0, 365.25, 730.5, 1461.0], 60)
-    patients = np.repeat(np.arange(60), 4)
-    values = 3.0 * rng.normal(size=60)[patients] + 0.7 * time / 365.25 + rng.normal(size=240)
-    found = slope(made(patients.tolist(), (time + 50.0).tolist(), x=values), "x", 365.25)
-    years = time / 365.25
-    centred = years - years[:4].mean()
-    within = values - np.repeat(values.reshape(60, 4).mean(1), 4)
-    wanted = float(centred @ within / (centred @ centred))
-    error = np.sqrt(((within - wanted * centred) ** 2).sum() / (240 - 60 - 1) / (centred @ centred))
-    assert found.value == pytest.approx(wanted, abs=1e-4)
+    years, patients = np.array([0.0, 1.0, 2.0, 4.0]), np.repeat(np.arange(60), 4)
+    own = 0.7 + 0.8 * rng.normal(size=60)
+    values = 3.0 * rng.normal(size=60)[patients] + own[patients] * np.tile(years, 60) + 0.5 * rng.normal(size=240)
+    found = slope(made(patients.tolist(), (np.tile(years, 60) * 365.25 + 50.0).tolist(), x=values), "x", 365.25)
+    each = np.polyfit(years, values.reshape(60, 4).T, 1)[0]
+    assert found.value == pytest.approx(each.mean(), abs=1e-4)
     assert found.low is not None and found.high is not None
-    assert (found.high - found.low) / 2 == pytest.approx(1.96 * error, rel=0.02)
+    assert (found.high - found.low) / 2 == pytest.approx(1.96 * each.std(ddof=1) / np.sqrt(60), rel=0.01)
+
+
+def test_two_rows_a_patient_give_a_slope_with_intercepts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where slopes of their own have no maximum: least squares on differences, which is exact for two rows each."""
+    wald = slope_module._wald
+    monkeypatch.setattr(slope_module, "_wald", lambda values, design, patient, random: (
+        np.full(3, np.nan) if random is not None else wald(values, design, patient, random)))  # fmt: skip
+    rng = np.random.default_rng(0)
+    patients = np.repeat(np.arange(50), 2)
+    values = 3.0 * rng.normal(size=50)[patients] + 0.7 * np.tile([0.0, 1.0], 50) + rng.normal(size=100)
+    found = slope(made(patients.tolist(), np.tile([0.0, 1.0], 50).tolist(), x=values), "x", 1.0)
+    steps = np.diff(values.reshape(50, 2), axis=1)[:, 0]
+    assert found.value == pytest.approx(steps.mean(), abs=1e-4) and found.high is not None and found.low is not None
+    assert (found.high - found.low) / 2 == pytest.approx(1.96 * steps.std(ddof=1) / np.sqrt(50), rel=0.01)
+    monkeypatch.setattr(slope_module, "_wald", lambda *_: np.full(3, np.nan))
+    assert slope(made(patients.tolist(), np.tile([0.0, 1.0], 50).tolist(), x=values), "x", 1.0).value is None
+
+
+def test_a_likelihood_without_a_maximum_is_no_slope() -> None:
+    assert np.isnan(slope_module._wald(np.ones(40), np.ones((40, 2)), np.zeros(40, np.int64), None)).all()
 
 
 def test_a_slope_that_cannot_be_estimated_is_none() -> None:

@@ -18,7 +18,7 @@ CONTENT: dict[str, Any] = {
     "columns": {
         "patient": {"kind": "identifier"},
         "visit": {"kind": "identifier"},
-        "day": {"kind": "date", "bounds": ["2020-01-01", "2024-12-31"], "missing": True},
+        "day": {"kind": "date", "bounds": ["2020-01-01", "2024-12-31"]},
         "left": {"kind": "date", "after": "born", "bounds": [0, 40000]},
         "born": {"kind": "date", "bounds": ["1920-01-01", "2020-12-31"]},
         "sex": {"kind": "binary", "levels": ["F", "M"]},

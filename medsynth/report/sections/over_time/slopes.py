@@ -12,7 +12,7 @@ from ...data.over_time.sequences import Sequences
 from ...data.records import Estimate, Record
 from ...data.statistics import Floats, Patients, overlap
 
-MOST_PATIENTS = 500  # of each table; statsmodels takes one to two seconds a column for so many
+MOST_PATIENTS = 300  # of each table; statsmodels takes one to two seconds a column for so many
 MOST_COLUMNS = 6
 FEWEST_ROWS = 30
 
@@ -28,7 +28,7 @@ class Slope(Record):
 
 
 class Slopes(Record):
-    """Random-intercept regressions of numbers on the time since the patient's first row, on both tables.
+    """Mixed-effects regressions of numbers on the time since the patient's first row, on both tables.
 
     `patients`: how many of each table took part, as many of both, of those with two rows or more. `per`: unit of time.
     """
@@ -69,8 +69,9 @@ def slopes(real: Sequences, synthetic: Sequences, unit: Unit, logarithms: frozen
 def slope(made: Sequences, name: str, unit: float) -> Estimate:
     """The fixed slope of a column on the time since its patient's first row, with a 95 % Wald interval.
 
-    Linear mixed model with a random intercept a patient, by restricted maximum likelihood (Laird and Ware 1982). None
-    where fewer than FEWEST_ROWS rows have a value and a time, or no time differs, or the likelihood has no maximum.
+    Linear mixed model with a random intercept and a random slope a patient, by restricted maximum likelihood (Laird and
+    Ware 1982): without random slopes the intervals of two halves of real patients lie apart. None where fewer than
+    FEWEST_ROWS rows have a value and a time, or no time differs, or the likelihood has no maximum.
     """
     if made.time is None:
         return Estimate(value=None)
@@ -80,23 +81,34 @@ def slope(made: Sequences, name: str, unit: float) -> Estimate:
     values, time, patient = values[known], time[known], made.patient[known]
     if len(values) < FEWEST_ROWS or not time.std() or not values.std():
         return Estimate(value=None)
-    return _random_intercept(values, time, patient)
+    return _mixed(values, time, patient)
 
 
-def _random_intercept(values: Floats, time: Floats, patient: Patients) -> Estimate:
-    """The slope of `values` on `time`, both (rows,), with an intercept for each patient."""
+def _mixed(values: Floats, time: Floats, patient: Patients) -> Estimate:
+    """The slope of `values` on `time`, both (rows,), with an intercept and a slope of its own for each patient.
+
+    Where slopes of their own cannot be estimated, as where patients have two rows, with an intercept of its own alone.
+    """
+    centre, scale, spread = values.mean(), values.std(), time.std()
+    design = np.column_stack([np.ones(len(time)), time / spread])
+    for random in (design, None):
+        found = _wald((values - centre) / scale, design, patient, random)
+        if np.isfinite(found).all():
+            value, low, high = found * float(scale / spread)
+            return Estimate(value=value, low=low, high=high)
+    return Estimate(value=None)
+
+
+def _wald(values: Floats, design: Floats, patient: Patients, random: Floats | None) -> Floats:
+    """The second fixed effect with its 95 % interval, (3,); NaN where the likelihood has no maximum."""
     import statsmodels.api as sm
 
-    centre, scale = values.mean(), values.std()
-    design = np.column_stack([np.ones(len(time)), time / time.std()])
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # statsmodels warns where no variance lies between patients: that is a result
         try:
-            result = sm.MixedLM((values - centre) / scale, design, groups=patient).fit(method=["lbfgs", "powell"])
-            low, high = np.asarray(result.conf_int())[1]
+            model = sm.MixedLM(values, design, groups=patient, exog_re=random)
+            result = model.fit(method=["lbfgs"])
+            found = np.array([result.fe_params[1], *np.asarray(result.conf_int())[1]], np.float64)
         except (np.linalg.LinAlgError, ValueError):
-            return Estimate(value=None)
-    back = float(scale / time.std())
-    if not np.isfinite([low, high]).all():
-        return Estimate(value=None)
-    return Estimate(value=float(result.fe_params[1]) * back, low=float(low) * back, high=float(high) * back)
+            return np.full(3, np.nan)
+    return found if result.converged else np.full(3, np.nan)
