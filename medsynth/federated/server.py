@@ -18,12 +18,14 @@ from ..fitting.private_table import ROWS_PER_PATIENT_LABEL, Notice
 from ..fitting.training import rows_of_patients, seal, train
 from ..privacy.accounting.events import Event
 from ..privacy.checkpoint import Checkpoint
-from ..privacy.queries.measurements import QUERIES, Measurements, Result
+from ..privacy.queries.measurements import QUERIES, Result, ShardedMeasurements
 from ..privacy.queries.noising import NoiseShare, Unnoised
-from ..privacy.queries.query import RowQuery, added
-from ..privacy.queries.rows import Floats
+from ..privacy.queries.query import PrivateQuery, RowQuery, added
+from ..privacy.queries.rows import Features, Floats
 from ..privacy.queries.wire import Columns, write
 from ..privacy.release import Release, Releases
+from ..privacy.shard_critics import CriticConfig
+from .critics import RemoteShards
 from .messages import arrays_of, packed, unpacked
 from .study import FORMAT, Study
 from .transport import Transport
@@ -92,7 +94,7 @@ class Sites:
         return head, body
 
 
-class FederatedMeasurements(Measurements):
+class FederatedMeasurements(ShardedMeasurements):
     """What a trainer asks of the rows of all sites together. Each measurement is a release of the server's own fit."""
 
     def __init__(self, sites: Sites, releases: Releases, told: Told) -> None:
@@ -111,10 +113,17 @@ class FederatedMeasurements(Measurements):
         """
         if type(query) not in QUERIES:
             raise BudgetError("Sites answer their own kinds of queries alone.")
+        return self._asked(label, query, write(query, self._columns))
+
+    def split_into_shards(self, count: int, features: Features, classes: int, config: CriticConfig) -> RemoteShards:
+        """The shards of all sites, as many at each: so many, and with which critics, each site's own study says."""
+        return RemoteShards(self._asked, write(features, self._columns), classes)
+
+    def _asked(self, label: str, query: PrivateQuery[Result], body: bytes) -> Result:
+        """The noised answer to a query that `body` asks for. Raises as `measure` does."""
         sensitivity, number = query.sensitivity(self.max_rows), self._number
         self._number += 1
         among = self._among(number)
-        body = write(query, self._columns)
 
         def draw(event: Event) -> Release:
             started = time.monotonic()
@@ -134,7 +143,7 @@ class FederatedMeasurements(Measurements):
         )
         return [names[int(k)] for k in there]
 
-    def _combined(self, query: RowQuery[Any], answers: list[list[Any]], std: float) -> list[Floats]:
+    def _combined(self, query: PrivateQuery[Any], answers: list[list[Any]], std: float) -> list[Floats]:
         """The release that all sites' answers make. Raises MedsynthError for answers that do not fit one another."""
         trust = self._study.trust
         like = answers[0]
@@ -178,11 +187,12 @@ def federated_fit(
     began = Releases(plan.ledger(entropy.source), entropy, file)
     began.draw_once("run", lambda: np.empty(0))  # its number is on file before a site has seen it
     ledger = plan.ledger(_source(study, sites.join(), entropy))
-    ledger.notes.extend(study.facts())
+    facts = study.facts(plan)
+    ledger.notes.extend(facts)
     ledger.notes.append(
         "Public by declaration: the study with its schema and number of rows, and that all tables meet the schema."
     )
-    for fact in study.facts():
+    for fact in facts:
         notice(fact)
     planned = PlannedFit(
         options=options, method=method, plan=plan, ledger=ledger, entropy=entropy, stay=None, units=None
@@ -216,7 +226,7 @@ def _options(
         method=study.method,
         preset=study.preset,
         microbatches=None,
-        settings=study.settings,
+        settings=study.all_settings,
         inference=(),
         rows=study.rows,
         encoding=None,

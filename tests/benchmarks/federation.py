@@ -34,6 +34,7 @@ from medsynth.federated.transport import InProcess
 from medsynth.report.data import protocol
 
 FIELDS = ("trust", "sites", "split", "epsilon", "method", "run", "mean", "two_way", "megabytes", "seconds")
+PRESETS = {"gs-wgan": "all-critics"}  # what a method is fitted by over sites, and so everywhere
 ALONE, POOLED = "one site alone", "pooled"
 
 
@@ -60,7 +61,7 @@ def federated(trust: str, frames: list[pd.DataFrame], schema: Any, rows: int, ep
             keys[f"site-{k}"] = write_key(folder / f"key-{k}")
         content = {
             "name": "figures", "schema": schema.to_dict(), "epsilon": epsilon, "rows": rows, "trust": trust,
-            "method": method, "sites": {name: key.public for name, key in keys.items()},
+            "method": method, "preset": PRESETS.get(method), "sites": {name: key.public for name, key in keys.items()},
         }  # fmt: skip
         study = study_of(content)
         for (name, key), frame in zip(keys.items(), frames, strict=True):
@@ -77,7 +78,8 @@ def fitted(arm: str, frames: list[pd.DataFrame], schema: Any, rows: int, epsilon
     """A model by one of the arms, and the bytes of its messages."""
     if arm in (ALONE, POOLED):
         own = frames[-1] if arm == ALONE else pd.concat(frames, ignore_index=True)
-        return medsynth.fit(own, epsilon=epsilon, schema=schema, rows=len(own), method=method), 0
+        return medsynth.fit(own, epsilon=epsilon, schema=schema, rows=len(own), method=method,
+                            preset=PRESETS.get(method)), 0  # fmt: skip
     return federated(arm, frames, schema, rows, epsilon, method)
 
 

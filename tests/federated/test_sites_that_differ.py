@@ -9,7 +9,7 @@ from three_sites import SITES, Federation, table
 
 from medsynth.budget import Budget
 from medsynth.errors import BudgetError, MedsynthError, SchemaError, UsageError
-from medsynth.federated.rounds import Rounds
+from medsynth.federated.rounds import Asked, Rounds
 from medsynth.privacy.checkpoint import Checkpoint
 
 Make = Callable[..., Federation]
@@ -202,12 +202,12 @@ def test_a_checkpoint_that_holds_more_than_the_plan_is_refused(federation: Make)
     made = federation().start()
     rounds = made.sites["north"]._rounds
     for number in range(2):
-        rounds.asked = number, "0" * 64, 1.0
+        rounds.asked = Asked(number, "0" * 64, 1.0)
         rounds.store(next(iter(made.study.plan().events)), [], [])
     with pytest.raises(BudgetError):
         made.start("north", resume=True)
-    rounds.asked = 3, "0" * 64, 1.0
-    made.sites["east"]._rounds.asked = 0, "0" * 64, 1.0
+    rounds.asked = Asked(3, "0" * 64, 1.0)
+    made.sites["east"]._rounds.asked = Asked(0, "0" * 64, 1.0)
     made.sites["east"]._rounds.store("no such measurement", [], [])
     with pytest.raises(MedsynthError, match="another version"):
         made.start("east", resume=True)
