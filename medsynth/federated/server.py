@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +30,10 @@ from ..privacy.shard_critics import CriticConfig
 from .critics import RemoteShards
 from .messages import arrays_of, packed, unpacked
 from .study import FORMAT, Study
-from .transport import Transport
+from .transport import Came, Transport
 
 TRIES, PAUSE = 3, 2.0  # how often sites that do not answer are asked again, and seconds before that
+PATIENCE = 20.0  # seconds after which, again and again, sites that have not answered yet are named
 Told = Callable[[str], None]
 
 
@@ -71,8 +74,9 @@ class Sites:
             if attempt:
                 time.sleep(self.pause)
             waiting = [name for name in sites if name not in found]
-            for name, answer in self._transport.call(waiting, message).items():
-                found[name] = self._read(name, answer)
+            with self._patience(waiting) as came:
+                answers = self._transport.call(waiting, message, came)
+            found |= {name: self._read(name, answer) for name, answer in answers.items()}
             if len(found) == len(sites):
                 break
         if len(found) < least:
@@ -82,6 +86,24 @@ class Sites:
                 "again with `resume` once they are back."
             )
         return {name: found[name] for name in sites if name in found}
+
+    @contextmanager
+    def _patience(self, waiting: Sequence[str]) -> Iterator[Came]:
+        """While sites answer, say now and then who has not yet; what is given takes the name of each that has."""
+        late, done = dict.fromkeys(waiting), threading.Event()
+
+        def tell() -> None:
+            began = time.monotonic()
+            while not done.wait(PATIENCE):
+                self._notice(f"Still waiting for {', '.join(late)}: {time.monotonic() - began:.0f} s so far.")
+
+        thread = threading.Thread(target=tell, daemon=True)
+        thread.start()
+        try:
+            yield late.pop
+        finally:
+            done.set()
+            thread.join()
 
     def _read(self, name: str, answer: bytes) -> tuple[dict[str, Any], bytes]:
         """What a site answered. Raises MedsynthError where it refused."""
