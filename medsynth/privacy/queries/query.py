@@ -34,11 +34,6 @@ class PrivateQuery(ABC, Generic[Result]):
     """A query of private data, a frozen dataclass of public values: checked at birth, so before anything is charged."""
 
     @property
-    def whole_patients(self) -> bool:
-        """Whether all rows of a patient must lie in one part: it divides something among them."""
-        return False
-
-    @property
     def adds_up(self) -> bool:
         """Whether what is noised adds up over vaults of patients of their own: false where it is no sum over rows."""
         return True
@@ -85,6 +80,11 @@ class RowQuery(PrivateQuery[Result]):
     @property
     def of_patients(self) -> bool:
         """Whether it reads which patient a row is of."""
+        return False
+
+    @property
+    def whole_patients(self) -> bool:
+        """Whether all rows of a patient must lie in one part: it divides something among them."""
         return False
 
     @abstractmethod
