@@ -27,11 +27,13 @@ test: lint
 faults: $(VENV)/.installed
 	$(BIN)/python tests/faults/run.py --processes $(or $(PROCESSES),2)
 
-# What takes too long for each push: all planted faults, the slowest tests, fifty fits at once, fifty kills.
+# What takes too long for each push: all planted faults, the slowest tests, fifty fits at once, fifty kills, twenty more
+# of a fit over sites.
 nightly: faults
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m nightly -n auto --dist worksteal
 	OMP_NUM_THREADS=1 $(BIN)/python tests/benchmarks/fits_at_once.py --fits 50 --commands 10
 	OMP_NUM_THREADS=1 $(BIN)/python tests/benchmarks/kills.py --kills 50
+	OMP_NUM_THREADS=1 $(BIN)/python tests/benchmarks/federated_kills.py --kills 20
 
 # Goes on with the panel of tools and tables (docs/panel.md) for so many minutes: nightly, results/panel.csv is kept.
 panel: $(VENV)/.installed

@@ -94,8 +94,8 @@ def quick(monkeypatch: pytest.MonkeyPatch, other_defaults: Callable[..., None]) 
     from medsynth.methods.dp_gan import method as dp_gan
     from medsynth.methods.dp_merf import method as dp_merf
     from medsynth.methods.g_pate import method as g_pate
+    from medsynth.methods.gs_wgan import all_critics, public_order
     from medsynth.methods.gs_wgan import method as gs_wgan
-    from medsynth.methods.gs_wgan import public_order
     from medsynth.methods.loss_noise import method as loss_noise
     from medsynth.methods.pate_gan import method as pate_gan
     from medsynth.methods.warm_dp_cgan import budget_rule
@@ -114,6 +114,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, other_defaults: Callable[..., None]) 
     other_defaults(thyroid_study, steps=40)
     for module in (gs_wgan, public_order):
         other_defaults(module, shards=4, steps=3, gradients=2)
+    other_defaults(all_critics, shards=4, steps=3)
     other_defaults(pate_gan, shards=4, rounds=3, votes=4)
     other_defaults(g_pate, shards=4, steps=3, directions=2)
     for module in (dp_gan, loss_noise):

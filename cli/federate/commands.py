@@ -97,7 +97,7 @@ def _described(study: Study) -> tuple[dict[str, Any], str]:
     }  # fmt: skip
     head = f"Study {study.name!r}: epsilon {rounded_up(made.epsilon)} at delta {made.delta:g}, by {study.method}."
     noise = f"The noise of a sum over all sites is {study.noises**0.5:.3g} times that of one table with all rows."
-    return content, "\n".join([head, *map(translated, study.facts()), noise, "", *table_of(rows)])
+    return content, "\n".join([head, *map(translated, study.facts(made)), noise, "", *table_of(rows)])
 
 
 @app.command()

@@ -12,17 +12,19 @@ from typing import Any, NoReturn
 from ..errors import QueryError
 from ..fitting.private_table import ROWS_PER_PATIENT_LABEL
 from ..methods import registry
+from ..methods.gs_wgan.method import GRADIENTS
 from ..methods.shared import labels
 from ..privacy.accounting.calibration import Plan
 from ..privacy.queries.gradients import GradientSum
 from ..privacy.queries.measurements import Measurements, Result
 from ..privacy.queries.moments import SecondMoments
-from ..privacy.queries.query import RowQuery
+from ..privacy.queries.query import PrivateQuery, RowQuery
 from ..privacy.queries.tables import Distances, Marginals, RowsPerPatient
 from ..privacy.queries.wire import Columns, write
+from ..privacy.shards import UpstreamSum
 from .study import Study
 
-KINDS: dict[str, type[RowQuery[Any]]] = {
+KINDS: dict[str, type[PrivateQuery[Any]]] = {
     ROWS_PER_PATIENT_LABEL: RowsPerPatient,
     labels.ONE_WAY: Marginals,
     labels.CLASSES: Marginals,
@@ -35,11 +37,19 @@ KINDS: dict[str, type[RowQuery[Any]]] = {
     labels.MATRIX: SecondMoments,
     labels.MOMENTS: GradientSum,
     labels.CRITIC_GRADIENTS: GradientSum,
+    GRADIENTS: UpstreamSum,
 }
 
 
 def check_query(
-    study: Study, plan: Plan, label: str, query: RowQuery[Any], body: bytes, *, number: int, first: tuple[str, bytes]
+    study: Study,
+    plan: Plan,
+    label: str,
+    query: PrivateQuery[Any],
+    body: bytes,
+    *,
+    number: int,
+    first: tuple[str, bytes],
 ) -> None:
     """Raises QueryError for a query that the study's method does not ask under this label.
 

@@ -25,7 +25,7 @@ from nvflare.collab import CollabRecipe, collab
 from ..errors import MedsynthError
 from .kit import CLASSES
 from .messages import packed, unpacked
-from .transport import accepted, ask, connected, listening, receive, send, socket_of
+from .transport import Came, accepted, ask, connected, listening, receive, send, socket_of
 
 FOLDER = "MEDSYNTH_SOCKETS"
 ANSWER_SECONDS = 900.0  # that a site may take for one answer
@@ -75,8 +75,8 @@ class Flare:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
 
-    def call(self, sites: Sequence[str], message: bytes) -> Mapping[str, bytes]:
-        """The answers of those sites that gave one, by name."""
+    def call(self, sites: Sequence[str], message: bytes, came: Came) -> Mapping[str, bytes]:
+        """The answers of those sites that gave one, by name: all come back at once."""
         try:
             send(self._connection, packed({"sites": list(sites)}, message))
             head, body = unpacked(receive(self._connection))

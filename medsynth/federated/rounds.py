@@ -6,6 +6,7 @@ by the request's number and digest, so that the same request gets the same bytes
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,18 +14,27 @@ from typing import Any
 from ..errors import MedsynthError
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.checkpoint import Checkpoint, Floats
+from ..privacy.release import SECRET
 
 RUN, FINISHED = "run of the server", "finished"
 
 
 @dataclass(frozen=True)
-class Answered:
+class Asked:
+    """The request in hand. `kept`: what of it, public as it is, a site needs that starts anew."""
+
+    number: int
+    digest: str
+    sensitivity: float
+    kept: Sequence[Floats] = ()
+
+
+@dataclass(frozen=True)
+class Answered(Asked):
     """A measurement that a site has answered: to which request, and what."""
 
-    digest: str
-    label: str
-    sensitivity: float
-    arrays: list[Floats]
+    label: str = ""
+    arrays: Sequence[Floats] = ()
 
 
 class Rounds(Checkpoint):
@@ -38,7 +48,8 @@ class Rounds(Checkpoint):
         self.answers: dict[int, Answered] = {}
         self.run: str | None = None
         self.finished = False
-        self.asked: tuple[int, str, float] | None = None  # number, digest and sensitivity of the request in hand
+        self.asked: Asked | None = None
+        self._secrets: dict[str, list[Floats]] = {}  # what was drawn once and is never released
         try:
             for label, arrays, names in self.rest():
                 self._again(label, arrays, names)
@@ -51,9 +62,17 @@ class Rounds(Checkpoint):
             (self.run,) = names
         elif label == FINISHED:
             self.finished = True
+        elif label.startswith(SECRET):
+            self._secrets[label] = arrays
         else:
-            number, digest, sensitivity = names
-            self.answers[int(number)] = Answered(digest, label, float(sensitivity), arrays)
+            number, digest, sensitivity, count = names
+            own, kept = arrays[: int(count)], arrays[int(count) :]
+            self.answers[int(number)] = Answered(int(number), digest, float(sensitivity), kept, label, own)
+
+    @property
+    def steps(self) -> list[Sequence[Floats]]:
+        """What was kept of each request of which anything was, in order."""
+        return [self.answers[number].kept for number in sorted(self.answers) if self.answers[number].kept]
 
     def charge_again(self, ledger: Ledger) -> None:
         """Charge a new ledger with all that is on file. Raises BudgetError where the plan does not hold it."""
@@ -64,15 +83,21 @@ class Rounds(Checkpoint):
             ledger.charge(answered.label, planned[0], answered.sensitivity)
 
     def replay(self, label: str) -> tuple[list[Floats], list[str]] | None:
-        """Nothing: an answer that is on file is found in `answers`, before anything is charged."""
-        return None
+        """What was drawn once. No answer: one that is on file is found in `answers`, before anything is charged."""
+        found = self._secrets.get(label)
+        return None if found is None else (found, [])
 
     def store(self, label: str, arrays: list[Floats], names: list[str]) -> None:
-        """Put the answer to the request in hand on disk."""
+        """Put the answer to the request in hand on disk, or what was drawn once."""
+        if label.startswith(SECRET):
+            super().store(label, arrays, names)
+            self._secrets[label] = arrays
+            return
         assert self.asked is not None
-        number, digest, sensitivity = self.asked
-        super().store(label, arrays, [str(number), digest, repr(sensitivity)])
-        self.answers[number] = Answered(digest, label, sensitivity, arrays)
+        own = self.asked
+        names = [str(own.number), own.digest, repr(own.sensitivity), str(len(arrays))]
+        super().store(label, [*arrays, *own.kept], names)
+        self.answers[own.number] = Answered(own.number, own.digest, own.sensitivity, own.kept, label, arrays)
 
     def bind(self, run: str) -> None:
         """Answer this run of the server alone, from now on."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +20,20 @@ from ..fitting.private_table import ROWS_PER_PATIENT_LABEL, Notice
 from ..fitting.training import rows_of_patients, seal, train
 from ..privacy.accounting.events import Event
 from ..privacy.checkpoint import Checkpoint
-from ..privacy.queries.measurements import QUERIES, Measurements, Result
+from ..privacy.queries.measurements import QUERIES, Result, ShardedMeasurements
 from ..privacy.queries.noising import NoiseShare, Unnoised
-from ..privacy.queries.query import RowQuery, added
-from ..privacy.queries.rows import Floats
+from ..privacy.queries.query import PrivateQuery, RowQuery, added
+from ..privacy.queries.rows import Features, Floats
 from ..privacy.queries.wire import Columns, write
 from ..privacy.release import Release, Releases
+from ..privacy.shard_critics import CriticConfig
+from .critics import RemoteShards
 from .messages import arrays_of, packed, unpacked
 from .study import FORMAT, Study
-from .transport import Transport
+from .transport import Came, Transport
 
 TRIES, PAUSE = 3, 2.0  # how often sites that do not answer are asked again, and seconds before that
+PATIENCE = 20.0  # seconds after which, again and again, sites that have not answered yet are named
 Told = Callable[[str], None]
 
 
@@ -69,8 +74,9 @@ class Sites:
             if attempt:
                 time.sleep(self.pause)
             waiting = [name for name in sites if name not in found]
-            for name, answer in self._transport.call(waiting, message).items():
-                found[name] = self._read(name, answer)
+            with self._patience(waiting) as came:
+                answers = self._transport.call(waiting, message, came)
+            found |= {name: self._read(name, answer) for name, answer in answers.items()}
             if len(found) == len(sites):
                 break
         if len(found) < least:
@@ -80,6 +86,24 @@ class Sites:
                 "again with `resume` once they are back."
             )
         return {name: found[name] for name in sites if name in found}
+
+    @contextmanager
+    def _patience(self, waiting: Sequence[str]) -> Iterator[Came]:
+        """While sites answer, say now and then who has not yet; what is given takes the name of each that has."""
+        late, done = dict.fromkeys(waiting), threading.Event()
+
+        def tell() -> None:
+            began = time.monotonic()
+            while not done.wait(PATIENCE):
+                self._notice(f"Still waiting for {', '.join(late)}: {time.monotonic() - began:.0f} s so far.")
+
+        thread = threading.Thread(target=tell, daemon=True)
+        thread.start()
+        try:
+            yield late.pop
+        finally:
+            done.set()
+            thread.join()
 
     def _read(self, name: str, answer: bytes) -> tuple[dict[str, Any], bytes]:
         """What a site answered. Raises MedsynthError where it refused."""
@@ -92,7 +116,7 @@ class Sites:
         return head, body
 
 
-class FederatedMeasurements(Measurements):
+class FederatedMeasurements(ShardedMeasurements):
     """What a trainer asks of the rows of all sites together. Each measurement is a release of the server's own fit."""
 
     def __init__(self, sites: Sites, releases: Releases, told: Told) -> None:
@@ -111,10 +135,17 @@ class FederatedMeasurements(Measurements):
         """
         if type(query) not in QUERIES:
             raise BudgetError("Sites answer their own kinds of queries alone.")
+        return self._asked(label, query, write(query, self._columns))
+
+    def split_into_shards(self, count: int, features: Features, classes: int, config: CriticConfig) -> RemoteShards:
+        """The shards of all sites, as many at each: so many, and with which critics, each site's own study says."""
+        return RemoteShards(self._asked, write(features, self._columns), classes)
+
+    def _asked(self, label: str, query: PrivateQuery[Result], body: bytes) -> Result:
+        """The noised answer to a query that `body` asks for. Raises as `measure` does."""
         sensitivity, number = query.sensitivity(self.max_rows), self._number
         self._number += 1
         among = self._among(number)
-        body = write(query, self._columns)
 
         def draw(event: Event) -> Release:
             started = time.monotonic()
@@ -134,7 +165,7 @@ class FederatedMeasurements(Measurements):
         )
         return [names[int(k)] for k in there]
 
-    def _combined(self, query: RowQuery[Any], answers: list[list[Any]], std: float) -> list[Floats]:
+    def _combined(self, query: PrivateQuery[Any], answers: list[list[Any]], std: float) -> list[Floats]:
         """The release that all sites' answers make. Raises MedsynthError for answers that do not fit one another."""
         trust = self._study.trust
         like = answers[0]
@@ -178,11 +209,12 @@ def federated_fit(
     began = Releases(plan.ledger(entropy.source), entropy, file)
     began.draw_once("run", lambda: np.empty(0))  # its number is on file before a site has seen it
     ledger = plan.ledger(_source(study, sites.join(), entropy))
-    ledger.notes.extend(study.facts())
+    facts = study.facts(plan)
+    ledger.notes.extend(facts)
     ledger.notes.append(
         "Public by declaration: the study with its schema and number of rows, and that all tables meet the schema."
     )
-    for fact in study.facts():
+    for fact in facts:
         notice(fact)
     planned = PlannedFit(
         options=options, method=method, plan=plan, ledger=ledger, entropy=entropy, stay=None, units=None
@@ -216,7 +248,7 @@ def _options(
         method=study.method,
         preset=study.preset,
         microbatches=None,
-        settings=study.settings,
+        settings=study.all_settings,
         inference=(),
         rows=study.rows,
         encoding=None,

@@ -24,11 +24,13 @@ from ..privacy.queries.noising import NoiseShare, Noising, Unnoised, WholeNoise,
 from ..privacy.queries.query import RowQuery
 from ..privacy.queries.wire import Columns, read
 from ..privacy.release import Releases
+from ..privacy.shards import UpstreamSum
 from ..transforms.table_codec import encode
-from .admission import check_query, first_query
+from .admission import KINDS, check_query, first_query
+from .critics import SiteCritics, Step
 from .masks import SecretKey, masked
 from .messages import body_of, digest, packed, request
-from .rounds import Rounds
+from .rounds import Asked, Rounds
 from .study import FORMAT, Study
 
 
@@ -76,6 +78,7 @@ class Site:
             codes, core.names, stay, Releases(self._ledger, entropy, self._rounds), units,
             noising.get(study.trust) or NoiseShare(study.honest),
         )  # fmt: skip
+        self._critics = SiteCritics(study, self._vault, self._columns, self._rounds)
         path = table if isinstance(table, Path) else Path(table.where)
         self._budget, self._number = Budget.of(path), f"{self._rounds.seed:014x}"
         self._reserved, self._lock = False, threading.Lock()
@@ -134,14 +137,18 @@ class Site:
         number, label, among = head["number"], head["label"], head["among"]
         stored = self._rounds.answers.get(number)
         if stored is None:
-            query = self._checked(number, label, among, body)
+            asked = self._checked(number, label, among, body)
             if self._rounds.run is None:
                 self._rounds.bind(head["run"])  # on file, with the number that the budget file knows this fit by
             if not self._reserved:
                 self._budget.reserve(self._plan, method=self.study.method, noise=True, number=self._number)
                 self._reserved = True
-            self._rounds.asked = number, key, query.sensitivity(self._vault.max_rows)
-            self._vault.release(label, query)
+            if isinstance(asked, Step):
+                self._rounds.asked = Asked(number, key, asked.query.sensitivity(self._vault.max_rows), asked.kept)
+                self._critics.release(label, asked)
+            else:
+                self._rounds.asked = Asked(number, key, asked.sensitivity(self._vault.max_rows))
+                self._vault.release(label, asked)
             stored = self._rounds.answers[number]
         elif stored.digest != key:
             raise Refused(f"Measurement {number} was answered before, to another request.")
@@ -153,8 +160,8 @@ class Site:
             return self._reply({}, body_of(masked(words, self._key, self.study, self.name, among, key)))
         return self._reply({}, body_of(words))
 
-    def _checked(self, number: int, label: str, among: list[str], body: bytes) -> RowQuery[Any]:
-        """The query, where it is one that the plan can mean. Raises MedsynthError for any other."""
+    def _checked(self, number: int, label: str, among: list[str], body: bytes) -> RowQuery[Any] | Step:
+        """The query or step, where it is one that the plan can mean. Raises MedsynthError for any other."""
         if self._rounds.answers and number <= max(self._rounds.answers):
             raise Refused("Measurements are numbered, and this number is past.")
         if self.study.trust == "secure-sum":
@@ -165,9 +172,10 @@ class Site:
             raise Refused("Sites are named for a secure sum alone.")
         if self._ledger.times_measured(label) >= self._ledger.allowance.get(label, (None, 0))[1]:
             raise Refused("The plan holds no measurement of this label, or no further one.")
-        query = read(body, self._columns)
+        asked = self._critics.read(body) if KINDS.get(label) is UpstreamSum else read(body, self._columns)
+        query = asked.query if isinstance(asked, Step) else asked
         check_query(self.study, self._plan, label, query, body, number=number, first=self._first)
-        return query
+        return asked
 
     def _finished(self) -> bytes:
         """End the study here: nothing is answered any more, and the budget file holds what was charged."""

@@ -23,6 +23,7 @@ from ..fitting.private_table import ROWS_PER_PATIENT_LABEL, ROWS_PER_PATIENT_SHA
 from ..methods import registry
 from ..methods.settings import MethodConfig
 from ..methods.shared.labels import SELECTION
+from ..privacy.accounting.accountant import rounded_up
 from ..privacy.accounting.calibration import Plan, Query, default_delta, equivalent_rows, make_plan
 from ..privacy.noise import FINEST_BITS, GRID_BITS, shares_distance
 from ..schema import Schema
@@ -30,7 +31,8 @@ from ..schema.yaml_text import parse_yaml
 from ..transforms.categorical import without_levels
 
 FORMAT = 1  # of studies and messages
-METHODS = ("warm-dp-cgan", "independent", "dp-cgan")
+METHODS = ("warm-dp-cgan", "independent", "dp-cgan", "gs-wgan")
+ALL_CRITICS = "all-critics"  # the preset of gs-wgan that keeps nothing secret from a server
 Trust = Literal["none", "server", "secure-sum"]
 TRUSTS: dict[Trust, str] = {
     "none": "each site adds all of the noise to its own answers: they are private by themselves, against everybody",
@@ -111,6 +113,13 @@ class Study(BaseModel):
                 raise ValueError("more sites are relied on as honest than the minimum that answer")
         if self.method not in METHODS:
             raise ValueError(f"a federated fit takes one of these methods: {', '.join(METHODS)}")
+        if self.method == "gs-wgan" and self.preset != ALL_CRITICS:
+            raise ValueError(
+                "over sites gs-wgan takes preset: all-critics. In its other forms one critic is sampled in secret, and "
+                "a server sees which; or one follows another, with too much noise"
+            )
+        if self.method == "gs-wgan" and self.minimum < len(self.sites):
+            raise ValueError("critics train at every step, so that gs-wgan needs all sites: leave minimum out")
         return self
 
     @property
@@ -130,10 +139,22 @@ class Study(BaseModel):
         }
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
-    def config(self) -> MethodConfig:
+    @property
+    def all_settings(self) -> dict[str, Any]:
+        """The settings with those that sites add: as many shards at each of them, by the rule on all rows together."""
+        config: Any = self._configured(self.settings)
+        if self.method != "gs-wgan":
+            return self.settings
+        count = config.shard_count(equivalent_rows(self.rows, self.table_schema.max_rows))
+        return {**self.settings, "shards": max(1, count // len(self.sites)) * len(self.sites)}
+
+    def config(self) -> Any:
         """The method's configuration. Raises UsageError for settings that it does not have."""
+        return self._configured(self.all_settings)
+
+    def _configured(self, settings: dict[str, Any]) -> MethodConfig:
         module = registry.module(registry.settle(self.method, self.preset), self.preset)
-        return registry.configured(self.method, module, method_settings(self.settings, None, public=False))
+        return registry.configured(self.method, module, method_settings(settings, None, public=False))
 
     def plan(self) -> Plan:
         """Every measurement with its noise. Raises UsageError or BudgetError where sites could not answer them."""
@@ -152,8 +173,8 @@ class Study(BaseModel):
             _check_law(made, self.honest)
         return made
 
-    def facts(self) -> list[str]:
-        """What the ledger says of the study, a sentence or two each."""
+    def facts(self, plan: Plan) -> list[str]:
+        """What the ledger says of the study, a sentence or two each; `plan` is the study's own."""
         names, least = ", ".join(self.sites), self.minimum
         found = [
             f"Federated study {self.name!r}, digest {self.digest}: sites {names}; at least {least} answer each "
@@ -163,6 +184,20 @@ class Study(BaseModel):
         ]
         if self.trust == "secure-sum":
             found[1] += f" The claim holds if {self.honest} of the sites that answer keep their shares of the noise."
+        towards = {
+            "none": "Towards the server and the other sites it is the same",
+            "secure-sum": "Towards the server and the other sites it is the same, under that condition",
+            "server": "Towards the other sites it is the same, towards the server there is none",
+        }
+        found.append(
+            f"Towards whoever gets the model epsilon is {rounded_up(plan.epsilon)}. {towards[self.trust]}: nothing is "
+            "amplified by a sampling that they see."
+        )
+        if self.method == "gs-wgan":
+            found.append(
+                f"Critics stay at the sites, of {self.config().shards // len(self.sites)} shards at each. All answer "
+                "every step; their gradients are clipped there."
+            )
         return found
 
 

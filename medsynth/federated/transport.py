@@ -18,6 +18,7 @@ from ..errors import MedsynthError
 from .messages import MOST_BYTES
 
 Answer = Callable[[bytes], bytes]
+Came = Callable[[str], None]
 SUFFIX = ".medsynth-socket"
 LONGEST_SOCKET = 100  # bytes of a socket's path, which systems limit
 LENGTH = 8  # bytes that hold the length of a message
@@ -27,8 +28,11 @@ LOOK = 0.2  # seconds after which whoever listens looks whether it is done
 class Transport(Protocol):
     """What carries messages to sites."""
 
-    def call(self, sites: Sequence[str], message: bytes) -> Mapping[str, bytes]:
-        """The answers of those sites that gave one, by name. A site that cannot be reached is not among them."""
+    def call(self, sites: Sequence[str], message: bytes, came: Came) -> Mapping[str, bytes]:
+        """The answers of those sites that gave one, by name. A site that cannot be reached is not among them.
+
+        `came` is told each site's name once it has answered, where that can be known before all have.
+        """
 
 
 class InProcess:
@@ -37,12 +41,13 @@ class InProcess:
     def __init__(self, sites: Mapping[str, Answer]) -> None:
         self.sites, self.sent, self.received = dict(sites), 0, 0
 
-    def call(self, sites: Sequence[str], message: bytes) -> Mapping[str, bytes]:
+    def call(self, sites: Sequence[str], message: bytes, came: Came = lambda name: None) -> Mapping[str, bytes]:
         """The answers, one site after another."""
         found = {}
         for name in sites:
             with contextlib.suppress(ConnectionError):
                 found[name] = self.sites[name](message)
+                came(name)
                 self.sent += len(message)
                 self.received += len(found[name])
         return found
@@ -54,15 +59,17 @@ class Sockets:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def call(self, sites: Sequence[str], message: bytes) -> Mapping[str, bytes]:
+    def call(self, sites: Sequence[str], message: bytes, came: Came = lambda name: None) -> Mapping[str, bytes]:
         """The answers, all sites at once."""
         with ThreadPoolExecutor(max(1, len(sites))) as pool:
-            found = pool.map(lambda name: self._ask(name, message), sites)
+            found = pool.map(lambda name: self._ask(name, message, came), sites)
             return {name: answer for name, answer in zip(sites, found, strict=True) if answer is not None}
 
-    def _ask(self, name: str, message: bytes) -> bytes | None:
+    def _ask(self, name: str, message: bytes, came: Came) -> bytes | None:
         with contextlib.suppress(OSError):
-            return ask(socket_of(self._folder, name), message)
+            answer = ask(socket_of(self._folder, name), message)
+            came(name)
+            return answer
         return None
 
 

@@ -118,7 +118,11 @@ register(
             "public-order": Preset(
                 summary="critics are used in a public order, without amplification by secret sampling",
                 module=f"{_HERE}.gs_wgan.public_order",
-            )
+            ),
+            "all-critics": Preset(
+                summary="the clipped gradients of all critics added up and noised once: nothing to keep secret",
+                module=f"{_HERE}.gs_wgan.all_critics",
+            ),
         },
         conditional_sampling=True,
     )

@@ -25,6 +25,9 @@ class Release:
     names: list[str] = field(default_factory=list)
 
 
+SECRET = "secret: "  # begins the label of a record that is never released
+
+
 class Releases:
     """The ledger, the secret entropy and the checkpoint of one fit, shared by all that measure its rows.
 
@@ -61,7 +64,7 @@ class Releases:
 
     def draw_once(self, label: str, draw: Callable[[], Floats]) -> Floats:
         """A secret draw that is never released, and that a resumed fit must not draw anew: it is kept on file alone."""
-        return self._on_file(f"secret: {label}", lambda: Release([draw()])).arrays[0]
+        return self._on_file(f"{SECRET}{label}", lambda: Release([draw()])).arrays[0]
 
     def _on_file(self, label: str, draw: Callable[[], Release]) -> Release:
         if self.__checkpoint is None:

@@ -82,11 +82,19 @@ class Critics:
 
         rows: (rows, inputs), as are the gradients; one that is not finite becomes zero.
         """
-        at = rows.detach()[:, None].requires_grad_()
+        return self._slopes(which, rows[:, None])[:, 0]
+
+    def generator_gradients(self, which: Tensor, rows: Tensor) -> Tensor:
+        """The same of each of the critics `which`, (critics,), at all rows, (rows, inputs): (critics, rows, inputs)."""
+        return self._slopes(which, rows.expand(len(which), -1, -1))
+
+    def _slopes(self, which: Tensor, rows: Tensor) -> Tensor:
+        """Gradients of minus the outputs of the critics `which` at rows of their own, (critics, rows, inputs)."""
+        at = rows.detach().requires_grad_()
         own = [p.detach()[which] for p in self.parameters]
         with torch.enable_grad():
             (found,) = torch.autograd.grad(-scores(own, at).sum(), at)
-        return torch.where(torch.isfinite(found).all(2, keepdim=True), found, 0.0)[:, 0]
+        return torch.where(torch.isfinite(found).all(2, keepdim=True), found, 0.0)
 
 
 def scores(parameters: list[Tensor], rows: Tensor) -> Tensor:

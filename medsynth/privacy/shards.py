@@ -1,11 +1,13 @@
 """Rows and critics of many shards behind noise: whoever reads this file has read every way in which they influence it.
 
 Critics train freely on their own shard's rows, and are as private as these. What leaves is one tensor. GS-WGAN (Chen,
-Orekondy, Fritz 2020): the clipped, noised gradient of one critic, sampled afresh and in secret, at generated rows.
-PATE-GAN (Jordon, Yoon, van der Schaar 2019) and G-PATE (Long et al. 2021): noised counts of all critics' votes.
+Orekondy, Fritz 2020): the clipped, noised gradient of one critic, sampled afresh and in secret, at generated rows; or,
+where nothing can be kept secret, the noised sum of all critics' clipped gradients. PATE-GAN (Jordon, Yoon, van der
+Schaar 2019) and G-PATE (Long et al. 2021): noised counts of all critics' votes.
 
-Why votes are bounded: one unit's rows are in one shard, so one critic changes, in whatever way, and with it one vote of
-each question that is put to all critics at once. All else is public or a function of other rows and earlier releases.
+Why votes and sums are bounded: one unit's rows are in one shard, so one critic changes, in whatever way, and with it
+one vote of each question that is put to all critics at once, or one clipped gradient of a sum. All else is public or a
+function of other rows and earlier releases.
 
 Why the sampling amplifies: fix which row is in which shard and the critics' private seeds, neither of which depends on
 what the rows contain. Then at every step a critic is a function of its own rows and of earlier releases, since all
@@ -23,6 +25,8 @@ sound in both cases: given earlier releases, a critic stays a function of its ow
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NoReturn
 
 import numpy as np
@@ -37,10 +41,44 @@ from .accounting.events import Event, Gaussian, PublicOrderGaussian
 from .clipping import factors
 from .exact.sums import norms
 from .noise import noised
+from .queries.noising import Noising, WholeNoise
+from .queries.query import PrivateQuery, Scale
+from .queries.rows import Floats, Whole
 from .release import Release, Releases
 from .shard_critics import CriticConfig, Critics
 
 UNIT_BITS = 32  # of the clipping norm, in the unit of a clipped gradient
+
+
+@dataclass(frozen=True, eq=False)
+class UpstreamSum(PrivateQuery[Tensor]):
+    """The sum over all shards of their critics' gradients at generated rows, each shard's clipped to `bound`.
+
+    fakes: (rows, width), public, of which the last `classes` columns indicate the class. The result is (rows, width -
+    classes): of minus the critics' outputs. Each row of a shard's gradient is clipped, or all together with `joint`.
+    Raises BudgetError for a bound that is not positive.
+    """
+
+    fakes: Tensor
+    classes: int
+    bound: float
+    joint: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.bound > 0:
+            raise BudgetError("The clipping norm must be positive.")
+
+    def sensitivity(self, max_rows: int | None) -> float:
+        """2 bound sqrt(rows), or 2 bound with `joint`: one unit, of however many rows, changes one shard's gradient."""
+        return 2 * self.bound * (1.0 if self.joint else math.sqrt(len(self.fakes)))
+
+    def scales(self, std: float) -> Sequence[Scale]:
+        """Clipped gradients are whole multiples of the unit."""
+        return [Scale(std, unit_of(self.bound))]
+
+    def result(self, arrays: list[Floats]) -> Tensor:
+        """The noised sum."""
+        return torch.from_numpy(arrays[0]).to(self.fakes)
 
 
 class Shards:
@@ -48,10 +86,22 @@ class Shards:
 
     place: (rows,) shard of each row. The last `classes` columns of a row indicate its class; the columns before them
     are those that a generator sets. A shard's critic is one network a class: in shared layers the class with the
-    largest gradients dominated the others. A class's row weighs alike whatever else is in its shard.
+    largest gradients dominated the others. A class's row weighs alike whatever else is in its shard. `noising` is that
+    of the rows' vault, for sums over all shards.
     """
 
-    __slots__ = ("__critics", "__releases", "__rows", "__sizes", "__starts", "__stream", "_classes", "_count", "_steps")
+    __slots__ = (
+        "__critics",
+        "__noising",
+        "__releases",
+        "__rows",
+        "__sizes",
+        "__starts",
+        "__stream",
+        "_classes",
+        "_count",
+        "_steps",
+    )
 
     def __init__(
         self,
@@ -61,7 +111,9 @@ class Shards:
         classes: int,
         config: CriticConfig,
         releases: Releases,
+        noising: Noising | None = None,
     ) -> None:
+        self.__noising = noising or WholeNoise()
         self._count, self._classes, self.__releases = count, classes, releases
         self._steps = 0  # measurements so far
         self.__stream = torch_secret(releases.entropy, str(rows.device))
@@ -111,6 +163,31 @@ class Shards:
 
         return torch.from_numpy(self.__releases.release(label, sensitivity, draw).arrays[0]).to(fakes)
 
+    def measure_upstream_sum(self, label: str, fakes: Tensor, bound: float, *, joint: bool = False) -> Tensor:
+        """The noised sum of all critics' clipped gradients at generated rows, (rows, width - classes): `UpstreamSum`.
+
+        Raises BudgetError if the plan does not hold the measurement as a plain Gaussian one.
+        """
+        if type(self.__noising) is not WholeNoise:
+            raise BudgetError("These shards' sums are parts of one over several vaults: none is an answer by itself.")
+        query = UpstreamSum(fakes, self._classes, bound, joint)
+        return query.result(self.release(label, query).arrays)
+
+    def release(self, label: str, query: UpstreamSum) -> Release:
+        """What leaves these shards of such a sum: the noised one or, where several vaults' are added up, a part of it.
+
+        Raises BudgetError as `measure_upstream_sum` does, and for generated rows of other classes.
+        """
+        if query.classes != self._classes:
+            raise BudgetError("The generated rows have other classes than the shards.")
+        sensitivity = self.__of_all(label, query.sensitivity(None))
+
+        def draw(event: Event) -> Release:
+            std = event.multiplier * sensitivity
+            return Release(self.__noising.released(query, self.__sum(query), std, self.__releases.entropy))
+
+        return self.__releases.release(label, sensitivity, draw)
+
     def measure_votes(self, label: str, fakes: Tensor) -> Tensor:
         """For each generated row, the noised number of shards whose critic takes it for real.
 
@@ -146,6 +223,22 @@ class Shards:
             return Release([noised(counts.cpu().numpy(), event.multiplier * sensitivity, self.__releases.entropy)])
 
         return torch.from_numpy(self.__releases.release(label, sensitivity, draw).arrays[0]).to(fakes)
+
+    def __sum(self, query: UpstreamSum) -> list[Whole]:
+        """The exact sum over all shards, in the unit of clipped gradients: each shard's is clipped by itself."""
+        found = self.__gradients(query.fakes)
+        apart = found.flatten(1) if query.joint else found.flatten(0, 1)  # a shard, or a row of it, a line
+        return [clipped(apart, query.bound, joint=False).reshape(found.shape).sum(0).cpu().numpy()]
+
+    def __gradients(self, fakes: Tensor) -> Tensor:
+        """The gradient of every shard's critic at generated rows, (shards, rows, width - classes), as `__gradient`."""
+        free, label = fakes[:, : -self._classes], fakes[:, -self._classes :].argmax(1)
+        found = fakes.new_zeros(self._count, *free.shape)
+        for y in range(self._classes):
+            own = torch.arange(self._count, device=fakes.device) * self._classes + y
+            full = (self.__sizes[own] > 0)[:, None, None]
+            found[:, label == y] = torch.where(full, self.__critics.generator_gradients(own, free[label == y]), 0.0)
+        return found
 
     def __of_all(self, label: str, sensitivity: float) -> float:
         """The `sensitivity` of a measurement of all shards. Raises BudgetError where the plan charges that of one."""

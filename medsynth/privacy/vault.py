@@ -20,7 +20,7 @@ from ..rng import coins
 from .accounting.events import Event, Gaussian, SubsampledGaussian
 from .contribution import PrivacyUnits, check_units
 from .pair_clipping import MOST_PAIRS
-from .queries.measurements import QUERIES, Measurements
+from .queries.measurements import QUERIES, ShardedMeasurements
 from .queries.noising import NOISINGS, Noising, WholeNoise
 from .queries.parts import Part, RowsInMemory, answers
 from .queries.query import RowQuery, added
@@ -32,7 +32,7 @@ from .shards import Shards
 Result = TypeVar("Result")
 
 
-class Vault(Measurements):
+class Vault(ShardedMeasurements):
     """Coded rows, (rows, columns), of columns called `names`, or parts that hold them; nothing else is known outside.
 
     Every measurement is a release of `releases`. With `units`, the patient of each row of all parts in order, the
@@ -113,7 +113,7 @@ class Vault(Measurements):
         place = self.__releases.draw_once("shards", draw).astype(np.int64)
         place = place[units.of_row] if units else place
         encoded = torch.cat([part.encoded(features) for part in self.__parts])
-        return Shards(encoded, place, count, classes, config, self.__releases)
+        return Shards(encoded, place, count, classes, config, self.__releases, self.__noising)
 
     def __lots(self, query: RowQuery[Any], rate: float) -> Iterator[tuple[Part, Lot]]:
         """Each part with its rows of one fresh lot, and these rows' own draws, in the order of the rows.

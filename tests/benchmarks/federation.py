@@ -1,9 +1,12 @@
 """Figures of fits over sites: pooled, each trust, one site alone; mean AuROC, two-way similarity, bytes, seconds.
 
 python federation.py --data FOLDER [--runs 5] [--epsilon 3.7] [--sites 3] [--split same|classes|sizes] [--output CSV]
+python federation.py --data FOLDER --table diabetes130 --by diagnosis
 
 FOLDER/thyroid holds the ann-thyroid files. Sites are parts of its training rows, in this process: `same` at random;
-`classes`: the rarest class at the first site alone; `sizes`: sites of growing size, the last ten times the first.
+`classes`: the rarest class at the first site alone; `sizes`: sites of growing size, the last ten times the first; or,
+by a column, a site for each of its values, the largest last. Where the default would select two-way marginals by
+distances, which are no sums over sites, a fit without trust in the server does without (`pairs: 0`).
 One line a run is added to the CSV, so that a run that was stopped goes on; medians and ranges are printed.
 """
 
@@ -26,6 +29,7 @@ from panel_figures import LEARNED, groups, similarity
 from threadpoolctl import threadpool_limits
 
 import medsynth
+from medsynth.errors import UsageError
 from medsynth.federated.masks import write_key
 from medsynth.federated.server import federated_fit
 from medsynth.federated.site import Site
@@ -33,7 +37,8 @@ from medsynth.federated.study import study_of
 from medsynth.federated.transport import InProcess
 from medsynth.report.data import protocol
 
-FIELDS = ("trust", "sites", "split", "epsilon", "method", "run", "mean", "two_way", "megabytes", "seconds")
+FIELDS = ("table", "trust", "sites", "split", "epsilon", "method", "run", "mean", "two_way", "megabytes", "seconds")
+PRESETS = {"gs-wgan": "all-critics"}  # what a method is fitted by over sites, and so everywhere
 ALONE, POOLED = "one site alone", "pooled"
 
 
@@ -52,6 +57,12 @@ def parts(train: pd.DataFrame, target: str, sites: int, split: str) -> list[pd.D
     return [train[place == k].reset_index(drop=True) for k in range(sites)]
 
 
+def parts_by(train: pd.DataFrame, column: str) -> list[pd.DataFrame]:
+    """The training rows of each value of a column, the most frequent last."""
+    order = train[column].value_counts(ascending=True).index
+    return [train[train[column] == value].reset_index(drop=True) for value in order]
+
+
 def federated(trust: str, frames: list[pd.DataFrame], schema: Any, rows: int, epsilon: float, method: str) -> Any:
     """A model of all sites' rows, and the bytes of all messages."""
     with tempfile.TemporaryDirectory() as place:
@@ -60,9 +71,13 @@ def federated(trust: str, frames: list[pd.DataFrame], schema: Any, rows: int, ep
             keys[f"site-{k}"] = write_key(folder / f"key-{k}")
         content = {
             "name": "figures", "schema": schema.to_dict(), "epsilon": epsilon, "rows": rows, "trust": trust,
-            "method": method, "sites": {name: key.public for name, key in keys.items()},
+            "method": method, "preset": PRESETS.get(method), "sites": {name: key.public for name, key in keys.items()},
         }  # fmt: skip
         study = study_of(content)
+        try:
+            study.plan()
+        except UsageError:
+            study = study_of({**content, "settings": {"pairs": 0}})
         for (name, key), frame in zip(keys.items(), frames, strict=True):
             (folder / name).mkdir()
             frame.to_csv(folder / name / "t.csv", index=False)
@@ -77,7 +92,8 @@ def fitted(arm: str, frames: list[pd.DataFrame], schema: Any, rows: int, epsilon
     """A model by one of the arms, and the bytes of its messages."""
     if arm in (ALONE, POOLED):
         own = frames[-1] if arm == ALONE else pd.concat(frames, ignore_index=True)
-        return medsynth.fit(own, epsilon=epsilon, schema=schema, rows=len(own), method=method), 0
+        return medsynth.fit(own, epsilon=epsilon, schema=schema, rows=len(own), method=method,
+                            preset=PRESETS.get(method)), 0  # fmt: skip
     return federated(arm, frames, schema, rows, epsilon, method)
 
 
@@ -95,6 +111,8 @@ def main() -> None:
     """Run what is missing in the CSV, and print medians."""
     given = argparse.ArgumentParser()
     given.add_argument("--data", default=os.environ.get("MEDSYNTH_DATA"))
+    given.add_argument("--table", choices=["thyroid", "diabetes130"], default="thyroid")
+    given.add_argument("--by", metavar="COLUMN", help="a site for each value of this column")
     given.add_argument("--runs", type=int, default=5)
     given.add_argument("--epsilon", type=float, default=3.7)
     given.add_argument("--sites", type=int, default=3)
@@ -103,14 +121,17 @@ def main() -> None:
     given.add_argument("--arms", nargs="+", default=[POOLED, "server", "secure-sum", "none", ALONE])
     given.add_argument("--output", type=Path, default=Path("federation.csv"))
     asked = given.parse_args()
-    train, test, schema, target = panel_data.load("thyroid", asked.data)
-    frames = parts(train, target, asked.sites, asked.split)
+    train, test, schema, target = panel_data.load(asked.table, asked.data)
+    frames = parts_by(train, asked.by) if asked.by else parts(train, target, asked.sites, asked.split)
+    split = f"by {asked.by}" if asked.by else asked.split
     if not asked.output.exists():
         asked.output.write_text(",".join(FIELDS) + "\n")
-    case = {"sites": str(asked.sites), "split": asked.split, "epsilon": str(asked.epsilon), "method": asked.method}
+    case = {"table": asked.table, "sites": str(len(frames)), "split": split, "epsilon": str(asked.epsilon)}
+    case["method"] = asked.method
     for run in range(asked.runs):
         for arm in asked.arms:
             key = {"trust": arm, **case, "run": str(run)}
+            key = {name: key[name] for name in FIELDS if name in key}
             with asked.output.open(newline="") as file:
                 if any(all(row[name] == value for name, value in key.items()) for row in csv.DictReader(file)):
                     continue

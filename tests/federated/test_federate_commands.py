@@ -113,7 +113,9 @@ def test_a_kit_is_restricted_by_command(tmp_path: Path) -> None:
 WRONG: dict[str, dict[str, Any]] = {
     "a pattern": {"name": "a b"},
     "no epsilon": {"epsilon": 0},
-    "methods": {"method": "gs-wgan"},
+    "methods": {"method": "pate-gan"},
+    "secret samples": {"method": "gs-wgan"},
+    "all sites": {"method": "gs-wgan", "preset": "all-critics", "minimum": 2},
     "no method": {"method": "none"},
     "setting": {"settings": {"lots": 3}},
     "minimum": {"minimum": 4},

@@ -28,7 +28,7 @@ class Recorded:
     def __init__(self, made: Federation) -> None:
         self.made, self.messages = made, list[tuple[str, bytes, bytes]]()
 
-    def call(self, sites: Sequence[str], message: bytes) -> Mapping[str, bytes]:
+    def call(self, sites: Sequence[str], message: bytes, came: Callable[[str], None]) -> Mapping[str, bytes]:
         found = {name: self.made.sites[name].answer(message) for name in sites}
         self.messages += [(name, message, answer) for name, answer in found.items()]
         return found

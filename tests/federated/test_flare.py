@@ -19,9 +19,14 @@ Make = Callable[..., Federation]
 
 
 @pytest.mark.slow
-def test_a_fit_by_the_simulator(federation: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.nightly_for("gs-wgan")
+@pytest.mark.parametrize("method", ["independent", "gs-wgan"])
+def test_a_fit_by_the_simulator(
+    federation: Make, method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick: None
+) -> None:
     """Three sites behind FLARE clients, a secure sum, by the command line; the job that is sent holds no code."""
-    made = federation(trust="secure-sum").start()
+    preset = {"preset": "all-critics"} if method == "gs-wgan" else {}
+    made = federation(trust="secure-sum", method=method, **preset).start()
     monkeypatch.chdir(tmp_path)
     study = {**made.content, "schema": SCHEMA}
     Path("study.yaml").write_text(json.dumps(study))  # JSON is YAML

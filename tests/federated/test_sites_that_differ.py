@@ -1,5 +1,6 @@
 """Sites of other classes, levels and sizes; sites that drop out, return, are killed, or hold a broken table."""
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -9,7 +10,9 @@ from three_sites import SITES, Federation, table
 
 from medsynth.budget import Budget
 from medsynth.errors import BudgetError, MedsynthError, SchemaError, UsageError
-from medsynth.federated.rounds import Rounds
+from medsynth.federated.messages import unpacked
+from medsynth.federated.rounds import Asked, Rounds
+from medsynth.federated.transport import SUFFIX, Sockets, serve, socket_of
 from medsynth.privacy.checkpoint import Checkpoint
 
 Make = Callable[..., Federation]
@@ -38,7 +41,7 @@ class Unreliable:
     def __init__(self, made: Federation, fault: Callable[[int, str], str | None]) -> None:
         self.made, self.fault, self.calls = made, fault, 0
 
-    def call(self, sites: Sequence[str], message: bytes) -> Mapping[str, bytes]:
+    def call(self, sites: Sequence[str], message: bytes, came: Callable[[str], None]) -> Mapping[str, bytes]:
         self.calls += 1
         found = {}
         for name in sites:
@@ -176,6 +179,46 @@ def test_one_that_leaves_within_a_secure_sum_leaves_it_closed(federation: Make) 
     ledgers_are_the_plan(made, fit(made, lambda call, name: None, resume=True))
 
 
+@pytest.mark.parametrize("all_at_once", [True, False], ids=["sockets", "in process"])
+def test_a_slow_site_is_named_while_it_is_waited_for(
+    federation: Make, all_at_once: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that have answered are not named; the fit goes on once the slow one has."""
+    monkeypatch.setattr("medsynth.federated.server.PATIENCE", 0.2)
+    made = federation().start()
+    noticed: list[str] = []
+    waited, answer = threading.Event(), made.sites["north"].answer
+
+    def slowly(message: bytes) -> bytes:
+        if unpacked(message)[0]["kind"] == "measure" and not waited.is_set():
+            assert waited.wait(60)
+        return answer(message)
+
+    def notice(text: str) -> None:
+        noticed.append(text)
+        if text.startswith("Still waiting for north"):
+            waited.set()
+
+    made.transport.sites["north"] = slowly
+    if not all_at_once:
+        made.fit(notice=notice)
+        assert any("north, west" in text for text in noticed if text.startswith("Still"))  # asked one after another
+        return
+    threads = [
+        threading.Thread(target=serve, args=(socket_of(made.folder, name), made.transport.sites[name], ended))
+        for name, ended in [(name, partial(getattr, made.sites[name], "finished")) for name in SITES]
+    ]
+    for thread in threads:
+        thread.start()
+    made.transport = Sockets(made.folder)
+    while len(list(made.folder.glob(f"*{SUFFIX}"))) < len(SITES):
+        assert all(thread.is_alive() for thread in threads)
+    made.fit(notice=notice)
+    for thread in threads:
+        thread.join()
+    assert any(text.startswith("Still waiting for north: ") for text in noticed)
+
+
 def test_a_broken_table_is_refused_before_anything_is_reserved(federation: Make) -> None:
     frames = {name: table(50, seed) for seed, name in enumerate(SITES)}
     frames["north"].loc[4, "y"] = "z7431"
@@ -202,12 +245,12 @@ def test_a_checkpoint_that_holds_more_than_the_plan_is_refused(federation: Make)
     made = federation().start()
     rounds = made.sites["north"]._rounds
     for number in range(2):
-        rounds.asked = number, "0" * 64, 1.0
+        rounds.asked = Asked(number, "0" * 64, 1.0)
         rounds.store(next(iter(made.study.plan().events)), [], [])
     with pytest.raises(BudgetError):
         made.start("north", resume=True)
-    rounds.asked = 3, "0" * 64, 1.0
-    made.sites["east"]._rounds.asked = 0, "0" * 64, 1.0
+    rounds.asked = Asked(3, "0" * 64, 1.0)
+    made.sites["east"]._rounds.asked = Asked(0, "0" * 64, 1.0)
     made.sites["east"]._rounds.store("no such measurement", [], [])
     with pytest.raises(MedsynthError, match="another version"):
         made.start("east", resume=True)

@@ -50,7 +50,7 @@ class Federation:
         self.content: dict[str, Any] = {**content, "sites": sites, **study}
         self.study: Study = study_of(self.content)
         self.sites: dict[str, Site] = {}
-        self.transport = InProcess({})
+        self.transport: Any = InProcess({})
 
     def start(self, *names: str, resume: bool = False, study: Study | None = None) -> "Federation":
         """Start these sites, or all, as their own processes would."""

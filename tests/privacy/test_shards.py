@@ -347,7 +347,8 @@ def test_nothing_else_is_offered() -> None:
         with pytest.raises(TypeError):
             attempt(shards)
     assert not hasattr(shards, "__dict__")
-    offered = {"train", "measure_upstream_gradient", "measure_votes", "measure_gradient_votes"}
+    offered = {"train", "measure_upstream_gradient", "measure_upstream_sum", "release"}
+    offered |= {"measure_votes", "measure_gradient_votes"}
     assert {name for name in dir(shards) if not name.startswith("_")} == offered
 
 

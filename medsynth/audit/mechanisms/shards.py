@@ -45,6 +45,12 @@ def _votes(present: bool, releases: Recorder) -> Callable[[], float]:
     return lambda: float(shards.measure_votes(LABEL, there).mean())
 
 
+def _sum(present: bool, releases: Recorder) -> Callable[[], float]:
+    """Each row's sum is minus the bound for every shard, but plus it from the target's critic: a change of one."""
+    shards, fakes = _trained(present, releases, CRITIC)
+    return lambda: (float(shards.measure_upstream_sum(LABEL, fakes, BOUND).mean()) / BOUND + SHARDS) / 2
+
+
 def _gradient_votes(present: bool, releases: Recorder) -> Callable[[], float]:
     """The target's teacher moves its vote from the lowest bin to the highest."""
     shards, fakes = _trained(present, releases, CRITIC)
@@ -92,6 +98,10 @@ SAMPLED_SHARDS = (
     _case("upstream gradient"),
     _case("upstream gradient, joint", joint=True),
     _case("upstream gradient in order", ordered=True),
+    Case(
+        name="sum of upstream gradients", worst_case="a row that turns its shard's critic round", attack=_sum,
+        event=Gaussian(multiplier=1 / MU),
+    ),
     Case(
         name="teachers' votes", worst_case="a row that its teacher alone takes for real", attack=_votes,
         event=Gaussian(multiplier=1 / MU),

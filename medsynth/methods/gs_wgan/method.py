@@ -10,10 +10,12 @@ and generator are those of the other adversarial methods.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from pydantic import Field
+from torch import Tensor
 
 from ...privacy import shard_critics
 from ...privacy.accounting import accountant
@@ -32,33 +34,38 @@ GRADIENTS = "upstream gradients"
 LARGEST_EPSILON_NOTED = 100.0  # beyond it the epsilon against a server is not noted
 
 
-class Config(MethodConfig):
-    """Privacy parameters. Shares are of the first-order privacy loss; the upstream gradients take the rest."""
+class SharedConfig(MethodConfig):
+    """Privacy parameters of both forms: those of one sampled critic's gradients, and of all critics' sums."""
 
     shards: int | None = Field(default=None, ge=1, description="shards of the rows; by a rule on rows if not given")
     rows_a_shard: Count = Field(default=25, description="rows that the rule puts in a shard")
     most_shards: Count = Field(default=150, description="shards at most, by the rule")
     steps: Count = Field(default=150, description="steps of the generator; all critics train at each")
+    clip: Positive = Field(default=1.0, description="clipping norm: critics with gradient penalty have slopes near one")
+    joint: bool = Field(default=False, description="clip the gradients of a batch together, instead of row by row")
+    histogram_share: Share = Field(default=0.1, description="share of the one-way marginals")
+    class_share: Share = Field(default=0.02, description="share of the class marginal")
+
+    def shard_count(self, rows: int) -> int:
+        """How many shards so many rows are put in: as many as still have a few rows of each class."""
+        return max(2, min(self.most_shards, rows // self.rows_a_shard)) if self.shards is None else self.shards
+
+
+class Config(SharedConfig):
+    """Privacy parameters. Shares are of the first-order privacy loss; the upstream gradients take the rest."""
+
     gradients: Count = Field(
         default=20, description="upstream gradients measured a step, each at a shard of its own draw"
     )
     batch: Count = Field(default=12, description="generated rows that share an upstream gradient")
-    clip: Positive = Field(default=1.0, description="clipping norm: critics with gradient penalty have slopes near one")
-    joint: bool = Field(default=False, description="clip the gradients of a batch together, instead of row by row")
     public_order: bool = Field(
         default=False, description="critics in a public order: no secret sampling of shards, no amplification"
     )
-    histogram_share: Share = Field(default=0.1, description="share of the one-way marginals")
-    class_share: Share = Field(default=0.02, description="share of the class marginal")
 
     @property
     def measurements(self) -> int:
         """How many upstream gradients a fit measures."""
         return self.steps * self.gradients
-
-    def shard_count(self, rows: int) -> int:
-        """How many shards so many rows are put in: as many as still have a few rows of each class."""
-        return max(2, min(self.most_shards, rows // self.rows_a_shard)) if self.shards is None else self.shards
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,30 +123,49 @@ def train(
     config: Config, schema: Schema, vault: Vault, plan: Plan, seed: int | None, device: str, progress: Progress
 ) -> Arrays:
     """Fit the generator. Returns its tensors and the noisy marginals that decode its rows."""
-    size = GsWganSize()
     setup = TrainingSetup.measure(schema, vault, plan, device)
-    latent = torch_stream(seed, "latent", device)
-    classes, free = setup.classes, setup.width - setup.classes
-    shards = vault.split_into_shards(config.shard_count(plan.equivalent_rows), setup.encode, classes, size.critic)
-    # The logits of bins given the class are trained: behind this noise a network would learn only noise.
-    logits = setup.generator.base.requires_grad_()
-    averaging = DualAveraging(logits, size.step * config.measurements**-0.5, size.threshold)
+    count, critic = config.shard_count(plan.equivalent_rows), GsWganSize().critic
+    shards = vault.split_into_shards(count, setup.encode, setup.classes, critic)
 
-    def train_critics() -> None:
-        """One step of every critic, on rows that the generator draws now, which are public."""
-        shards.train(setup.pool(size.pool, latent))
+    def measure(fake: Tensor) -> Tensor:
+        return shards.measure_upstream_gradient(GRADIENTS, fake, config.clip, joint=config.joint)
 
-    for _ in range(size.warm):  # algorithm 1, warm start: nothing is measured, and the generator stays at its start
-        train_critics()
-    for step in range(config.steps):
-        train_critics()  # all critics, whichever is sampled next
-        for number in range(config.gradients):
-            labels = (torch.arange(config.batch, device=device) + number * config.batch) % classes
-            fake = setup.fakes(labels, latent, relaxed=False)
-            # Sanitised gradient at generated rows, then plain backpropagation through the generator.
-            upstream = shards.measure_upstream_gradient(GRADIENTS, fake.detach(), config.clip, joint=config.joint)
-            fake[:, :free].backward(gradient=upstream / config.batch)  # type: ignore[no-untyped-call]
-            averaging.add_gradient()
-        averaging.step()
-        progress(step + 1, config.steps)
+    schedule = Schedule(steps=config.steps, gradients=config.gradients, batch=config.batch)
+    schedule.follow(setup, shards.train, measure, torch_stream(seed, "latent", device), progress)
     return setup.tensors()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """The steps of a generator, the upstream gradients measured at each, and the generated rows of one of these."""
+
+    steps: int
+    gradients: int
+    batch: int
+
+    def follow(
+        self,
+        setup: TrainingSetup,
+        train_critics: Callable[[Tensor], None],
+        measure: Callable[[Tensor], Tensor],
+        latent: torch.Generator,
+        progress: Progress,
+    ) -> None:
+        """Train the setup's generator: critics by `train_critics`, on rows that it draws now, which are public."""
+        size, free = GsWganSize(), setup.width - setup.classes
+        # The logits of bins given the class are trained: behind this noise a network would learn only noise.
+        logits = setup.generator.base.requires_grad_()
+        averaging = DualAveraging(logits, size.step * (self.steps * self.gradients) ** -0.5, size.threshold)
+        for _ in range(size.warm):  # algorithm 1, warm start: nothing is measured, the generator stays at its start
+            train_critics(setup.pool(size.pool, latent))
+        for step in range(self.steps):
+            train_critics(setup.pool(size.pool, latent))  # all critics, whichever is sampled next
+            for number in range(self.gradients):
+                labels = (torch.arange(self.batch, device=setup.device) + number * self.batch) % setup.classes
+                fake = setup.fakes(labels, latent, relaxed=False)
+                # Sanitised gradient at generated rows, then plain backpropagation through the generator.
+                upstream = measure(fake.detach())
+                fake[:, :free].backward(gradient=upstream / self.batch)  # type: ignore[no-untyped-call]
+                averaging.add_gradient()
+            averaging.step()
+            progress(step + 1, self.steps)

@@ -19,8 +19,8 @@ from torch.nn import functional
 from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.networks import Mlp
 from ...privacy.queries.kinds import LOCAL, kind
+from ...privacy.queries.measurements import Measurements
 from ...privacy.queries.rows import Axes, CellMap, Codes, column_of
-from ...privacy.vault import Vault
 from ...rng import torch_stream
 from ...schema import Schema
 from ..protocol import Arrays
@@ -96,7 +96,7 @@ class TrainingSetup:
     device: str
 
     @classmethod
-    def measure(cls, schema: Schema, vault: Vault, plan: Plan, device: str) -> TrainingSetup:
+    def measure(cls, schema: Schema, vault: Measurements, plan: Plan, device: str) -> TrainingSetup:
         """Measure one-way marginals and the class marginal; the rest follows from these in public."""
         columns = [name for name in schema.names if name != schema.target]
         axes: dict[str, Axes] = {name: [(name, fine_grid(schema.columns[name]))] for name in columns}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from torch import Tensor
 
 from ..clipping import Loss
 from ..networks import Mlp
 from ..pair_clipping import Groups, PairLoss
+from ..shard_critics import CriticConfig
 from .gradients import GradientSum, NormsBelow, PairGradientSum
 from .moments import SecondMoments
 from .query import RowQuery
@@ -20,6 +21,16 @@ from .tables import Distances, Marginals, RowsPerPatient
 Result = TypeVar("Result")
 # All that is answered of coded rows: a query of another class could state any sensitivity.
 QUERIES = (Marginals, Distances, RowsPerPatient, SecondMoments, GradientSum, PairGradientSum, NormsBelow)
+
+
+class AllShards(Protocol):
+    """Shards of the rows with a critic each, all of which are measured at once, wherever they lie."""
+
+    def train(self, fakes: Tensor) -> None:
+        """One step of every critic on its own rows, against generated rows, (classes, rows, width). It is free."""
+
+    def measure_upstream_sum(self, label: str, fakes: Tensor, bound: float, *, joint: bool = False) -> Tensor:
+        """The noised sum of all critics' clipped gradients at generated rows: (rows, width - classes)."""
 
 
 class Measurements(ABC):
@@ -94,3 +105,13 @@ class Measurements(ABC):
         Raises BudgetError where the row is the unit.
         """
         return self.measure(label, RowsPerPatient(self.max_rows or 0))
+
+
+class ShardedMeasurements(Measurements):
+    """Rows that can be split into shards, wherever they lie."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def split_into_shards(self, count: int, features: Features, classes: int, config: CriticConfig) -> AllShards:
+        """The rows in `count` shards, each with a critic. `features`: codes to indicators, those of classes last."""

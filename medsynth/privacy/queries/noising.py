@@ -18,7 +18,7 @@ import numpy as np
 from ...errors import BudgetError
 from ...rng import Entropy
 from ..noise import noise_grid, noise_share
-from .query import RowQuery
+from .query import PrivateQuery
 from .rows import Floats, Whole
 
 HALF = 32  # bits of a float that hold a part of a whole number
@@ -28,7 +28,7 @@ class Noising(ABC):
     """What is made of an exact answer before it leaves a vault, where noise of `std` is due."""
 
     @abstractmethod
-    def released(self, query: RowQuery[Any], total: list[Whole], std: float, entropy: Entropy) -> list[Floats]:
+    def released(self, query: PrivateQuery[Any], total: list[Whole], std: float, entropy: Entropy) -> list[Floats]:
         """What leaves. Raises BudgetError where the query has no such part."""
 
 
@@ -36,7 +36,7 @@ class Noising(ABC):
 class WholeNoise(Noising):
     """All of the noise: for everybody."""
 
-    def released(self, query: RowQuery[Any], total: list[Whole], std: float, entropy: Entropy) -> list[Floats]:
+    def released(self, query: PrivateQuery[Any], total: list[Whole], std: float, entropy: Entropy) -> list[Floats]:
         """The noised answer."""
         return query.noised(total, std, entropy)
 
@@ -54,13 +54,13 @@ class NoiseShare(Noising):
         if self.honest < 1:
             raise BudgetError("Noise is shared by one vault or more.")
 
-    def released(self, query: RowQuery[Any], total: list[Whole], std: float, entropy: Entropy) -> list[Floats]:
+    def released(self, query: PrivateQuery[Any], total: list[Whole], std: float, entropy: Entropy) -> list[Floats]:
         """The answer with its share, in whole steps of the noise's grid."""
         _check_adds_up(query)
         pairs = zip(query.finished(total), query.scales(std), strict=True)
         return as_words([noise_share(w, scale.std / scale.unit, self.honest, entropy) for w, scale in pairs])
 
-    def noised(self, query: RowQuery[Any], total: list[Whole], std: float) -> list[Floats]:
+    def noised(self, query: PrivateQuery[Any], total: list[Whole], std: float) -> list[Floats]:
         """The release that the sum of all vaults' answers is: `total`, in steps of the noise's grid."""
         shape = math.sqrt(self.honest)
         units = [(noise_grid(scale.std / scale.unit / shape)[0], scale.unit) for scale in query.scales(std)]
@@ -71,11 +71,11 @@ class NoiseShare(Noising):
 class Unnoised(Noising):
     """None of the noise: for somebody trusted, who adds it to the sum over all vaults. NOT PRIVATE by itself."""
 
-    def released(self, query: RowQuery[Any], total: list[Whole], std: float, entropy: Entropy) -> list[Floats]:
+    def released(self, query: PrivateQuery[Any], total: list[Whole], std: float, entropy: Entropy) -> list[Floats]:
         """The exact answer: what is noised, where that adds up over vaults, else what it is computed of."""
         return as_words(query.finished(total) if query.adds_up else total)
 
-    def noised(self, query: RowQuery[Any], total: list[Whole], std: float, entropy: Entropy) -> list[Floats]:
+    def noised(self, query: PrivateQuery[Any], total: list[Whole], std: float, entropy: Entropy) -> list[Floats]:
         """The release that the sum of all vaults' answers is, with noise of `std`."""
         return query.noised_finished(total if query.adds_up else query.finished(total), std, entropy)
 
@@ -83,7 +83,7 @@ class Unnoised(Noising):
 NOISINGS = (WholeNoise, NoiseShare, Unnoised)
 
 
-def _check_adds_up(query: RowQuery[Any]) -> None:
+def _check_adds_up(query: PrivateQuery[Any]) -> None:
     if not query.adds_up:
         raise BudgetError(f"A {type(query).__name__} is no sum over rows: no vault has a part of it that adds up.")
 

@@ -1,4 +1,4 @@
-"""What every query of coded rows states: its sensitivity, its exact answer over some rows, and its noise.
+"""What every query states: its sensitivity and its noise; and one of coded rows, its exact answer over some rows.
 
 A query is made of public values alone. Its exact answer is a list of arrays of whole numbers, which are added up over
 all parts of the rows: no query knows how many parts there are, or where they lie. What is not a sum over rows, such as
@@ -30,23 +30,8 @@ class Scale:
     unit: float = 1.0
 
 
-class RowQuery(ABC, Generic[Result]):
-    """A query of coded rows, a frozen dataclass of public values: checked at birth, so before anything is charged."""
-
-    @property
-    def draws(self) -> int:
-        """How many secret 64-bit numbers of its own a row needs."""
-        return 0
-
-    @property
-    def of_patients(self) -> bool:
-        """Whether it reads which patient a row is of."""
-        return False
-
-    @property
-    def whole_patients(self) -> bool:
-        """Whether all rows of a patient must lie in one part: it divides something among them."""
-        return False
+class PrivateQuery(ABC, Generic[Result]):
+    """A query of private data, a frozen dataclass of public values: checked at birth, so before anything is charged."""
 
     @property
     def adds_up(self) -> bool:
@@ -59,10 +44,6 @@ class RowQuery(ABC, Generic[Result]):
 
         Raises BudgetError where it has no answer under that unit of privacy.
         """
-
-    @abstractmethod
-    def exact(self, rows: CodedRows) -> list[Whole]:
-        """The exact answer over some rows. Answers over parts of the rows are added up, array by array."""
 
     def finished(self, total: list[Whole]) -> list[Whole]:
         """What is noised, in whole numbers, of the exact answer over all rows."""
@@ -86,6 +67,29 @@ class RowQuery(ABC, Generic[Result]):
             noised(whole, scale.std / scale.unit, entropy) * scale.unit
             for whole, scale in zip(finished, self.scales(std), strict=True)
         ]
+
+
+class RowQuery(PrivateQuery[Result]):
+    """A query of coded rows."""
+
+    @property
+    def draws(self) -> int:
+        """How many secret 64-bit numbers of its own a row needs."""
+        return 0
+
+    @property
+    def of_patients(self) -> bool:
+        """Whether it reads which patient a row is of."""
+        return False
+
+    @property
+    def whole_patients(self) -> bool:
+        """Whether all rows of a patient must lie in one part: it divides something among them."""
+        return False
+
+    @abstractmethod
+    def exact(self, rows: CodedRows) -> list[Whole]:
+        """The exact answer over some rows. Answers over parts of the rows are added up, array by array."""
 
 
 def added(answers: Iterable[list[Whole]]) -> list[Whole]:

@@ -1,0 +1,138 @@
+"""GS-WGAN over sites: critics stay where the rows are; generated rows go there, and sanitised gradients come back.
+
+A step's request holds generated rows, which are public: those that critics train against, and those at which their
+gradients are added up. The first holds the map from codes to indicators too, which follows from noisy marginals. What a
+site sends is its part of the sum over all shards of all sites (`privacy/shards.py`): one row changes one clipped
+gradient of it, whatever its critic was trained against. So a server may send any rows, and learns no more than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..errors import QueryError
+from ..methods.gs_wgan import method as gs_wgan
+from ..methods.shared.training_setup import Indicators
+from ..privacy.queries.rows import Floats
+from ..privacy.queries.wire import Columns, read_features
+from ..privacy.shards import Shards, UpstreamSum
+from ..privacy.vault import Vault
+from .messages import arrays_of, body_of
+from .rounds import Rounds
+from .study import Study
+
+Ask = Callable[[str, UpstreamSum, bytes], Tensor]
+
+
+def places(rows: Tensor) -> NDArray[np.int32]:
+    """Where the ones of indicators stand, (..., width) to (..., ones): as many in every row."""
+    found = (rows > 0.5).nonzero()[:, -1]
+    return found.reshape(*rows.shape[:-1], -1).cpu().numpy().astype(np.int32)
+
+
+def indicators(where: NDArray[Any], width: int) -> Tensor:
+    """The rows that `places` were of."""
+    index = torch.from_numpy(where.astype(np.int64))
+    return torch.zeros(*index.shape[:-1], width).scatter(-1, index, 1.0)
+
+
+class RemoteShards:
+    """The server's end: the shards of all sites. What critics train against goes to the sites with the next sum."""
+
+    def __init__(self, ask: Ask, features: bytes, classes: int) -> None:
+        self._ask, self._features, self._classes = ask, [np.frombuffer(features, np.uint8)], classes
+        self._pools: list[NDArray[np.int32]] = []
+
+    def train(self, fakes: Tensor) -> None:
+        """One step of every critic on its own rows, against generated rows, (classes, rows, width)."""
+        self._pools.append(places(fakes))
+
+    def measure_upstream_sum(self, label: str, fakes: Tensor, bound: float, *, joint: bool = False) -> Tensor:
+        """The noised sum of all sites' critics' clipped gradients at generated rows: (rows, width - classes)."""
+        body = body_of([np.stack(self._pools), places(fakes), *self._features])
+        self._pools, self._features = [], []
+        return self._ask(label, UpstreamSum(fakes, self._classes, bound, joint), body)
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What a site is asked in a step.
+
+    query: the sum; pools: what its critics train against before, (times, classes, rows, width); kept: the request's
+    arrays that a site which starts anew trains its critics by again.
+    """
+
+    query: UpstreamSum
+    pools: Tensor
+    kept: list[Floats]
+
+
+class SiteCritics:
+    """A site's end: its shards with their critics, trained as the server says, measured as the site's own study says.
+
+    Critics of a site that starts anew are trained by the steps on file, from a fresh seed.
+    """
+
+    def __init__(self, study: Study, vault: Vault, columns: Columns, rounds: Rounds) -> None:
+        self._study, self._vault, self._columns, self._rounds = study, vault, columns, rounds
+        self._shards: Shards | None = None
+        self._map: Indicators | None = None  # of the shards' rows
+
+    def read(self, body: bytes) -> Step:
+        """The step in a request. Raises QueryError unless its arrays have the form that the study's method gives them.
+
+        Clipping norm and the like are the site's own: no request holds them.
+        """
+        arrays, config, size = arrays_of(body), self._study.config(), gs_wgan.GsWganSize()
+        first = not self._rounds.steps
+        if len(arrays) != (3 if first else 2):
+            raise QueryError("A step holds two arrays of generated rows and, the first alone, a map to their columns.")
+        features = self._map or self._features(arrays[2] if first else self._rounds.steps[0][1])
+        classes, width = features.given[1].cells, _width(features)
+        pools, fakes = arrays[:2]
+        times, ones = size.warm + 1 if first else 1, fakes.shape[-1]
+        shapes = [(times, classes, size.pool, ones), (config.batch, ones)]
+        inside = all(a.dtype == np.int32 and a.size and a.min() >= 0 and a.max() < width for a in (pools, fakes))
+        if [pools.shape, fakes.shape] != shapes or not inside:
+            raise QueryError("The step's generated rows are not of the form that the study's method gives them.")
+        query = UpstreamSum(indicators(fakes, width), classes, config.clip, config.joint)
+        return Step(query, indicators(pools, width), [a.astype(np.float64) for a in (pools, *arrays[2:])])
+
+    def release(self, label: str, step: Step) -> None:
+        """Train the critics, and put this site's part of the sum on file. Raises BudgetError as a vault does."""
+        if self._shards is None:
+            self._shards = self._opened((self._rounds.steps or [step.kept])[0][1])
+        for pool in step.pools:
+            self._shards.train(pool)
+        self._shards.release(label, step.query)
+
+    def _opened(self, written: NDArray[Any]) -> Shards:
+        """The shards of this site, their critics as far as the steps on file bring them."""
+        features = self._map = self._features(written)
+        count = self._study.config().shards // len(self._study.sites)
+        classes = features.given[1].cells
+        shards = self._vault.split_into_shards(count, features, classes, gs_wgan.GsWganSize().critic)
+        for pools, *_ in self._rounds.steps:
+            for pool in indicators(pools, _width(features)):
+                shards.train(pool)
+        return shards
+
+    def _features(self, written: NDArray[Any]) -> Indicators:
+        """The map from codes to indicators. Raises QueryError for any other, and for another target's classes."""
+        features = read_features(written.astype(np.uint8).tobytes(), self._columns)
+        target = self._study.table_schema.target
+        if not isinstance(features, Indicators) or features.placed or features.given[0] != target:
+            raise QueryError("The map of a step's columns is none of indicators, or of another target's classes.")
+        return features
+
+
+def _width(features: Indicators) -> int:
+    """How many indicators a row has, those of its class included."""
+    return sum(cells.cells for cells in features.cells.values()) + features.given[1].cells
