@@ -52,11 +52,11 @@ def patient(present: bool) -> Table:
     return codes, PrivacyUnits(owner, PATIENT_ROWS)
 
 
-def _marginals(rows: int) -> Score:
-    """The target's own cells, which k tables of different weights each gain by its rows at once."""
+def _marginals(rows: int, *, averaged: bool = False) -> Score:
+    """The target's own cells, which k tables of different weights each gain by its rows at once; averaged, by one."""
 
     def score(vault: Vault) -> float:
-        found = vault.measure_marginals(LABEL, AXES, WEIGHTS)
+        found = vault.measure_marginals(LABEL, AXES, WEIGHTS, averaged=averaged)
         own = {"a": found["a"][2], "b": found["b"][2], "a x b": found["a x b"][2, 2]}
         squares = {name: weight**2 for name, weight in WEIGHTS.items()}
         return float(sum(squares[name] * count for name, count in own.items())) / (rows * sum(squares.values()))
@@ -110,6 +110,8 @@ COUNTS = (
          attack=of_vault(_marginals(1), single)),
     Case(name="marginals, patients", worst_case="four equal rows of one patient", max_rows=PATIENT_ROWS,
          attack=of_vault(_marginals(PATIENT_ROWS), patient)),
+    Case(name="marginals, averaged rows", worst_case="four equal rows of one patient, who add one together",
+         max_rows=PATIENT_ROWS, attack=of_vault(_marginals(1, averaged=True), patient)),
     Case(name="distances", worst_case="one row that moves three distances the same way",
          attack=of_vault(_distances, single)),
     Case(name="second moments", worst_case="one row more, whose vector has norm one",
