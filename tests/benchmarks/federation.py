@@ -5,8 +5,7 @@ python federation.py --data FOLDER --table diabetes130 --by diagnosis
 
 FOLDER/thyroid holds the ann-thyroid files. Sites are parts of its training rows, in this process: `same` at random;
 `classes`: the rarest class at the first site alone; `sizes`: sites of growing size, the last ten times the first; or,
-by a column, a site for each of its values, the largest last. Where the default would select two-way marginals by
-distances, which are no sums over sites, a fit without trust in the server does without (`pairs: 0`).
+by a column, a site for each of its values, the largest last.
 One line a run is added to the CSV, so that a run that was stopped goes on; medians and ranges are printed.
 """
 
@@ -29,7 +28,6 @@ from panel_figures import LEARNED, groups, similarity
 from threadpoolctl import threadpool_limits
 
 import medsynth
-from medsynth.errors import UsageError
 from medsynth.federated.masks import write_key
 from medsynth.federated.server import federated_fit
 from medsynth.federated.site import Site
@@ -74,10 +72,6 @@ def federated(trust: str, frames: list[pd.DataFrame], schema: Any, rows: int, ep
             "method": method, "preset": PRESETS.get(method), "sites": {name: key.public for name, key in keys.items()},
         }  # fmt: skip
         study = study_of(content)
-        try:
-            study.plan()
-        except UsageError:
-            study = study_of({**content, "settings": {"pairs": 0}})
         for (name, key), frame in zip(keys.items(), frames, strict=True):
             (folder / name).mkdir()
             frame.to_csv(folder / name / "t.csv", index=False)

@@ -4,7 +4,7 @@
 
 FOLDER/thyroid holds the ann-thyroid files; with more rows than it has, rows are drawn from it again and again, as parts
 of one large table would be. Fits of `independent` in this process, one site after another: what a message carries is
-the method's three sums over all 21 columns. Reading the table and making the plan, once for each site, are apart.
+the method's sums over all 21 columns. Reading the table and making the plan, once for each site, are apart.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def main() -> None:
     train, _, schema, target = panel_data.load("thyroid", asked.data)
     if asked.rows:
         train = train.sample(asked.rows, replace=True, random_state=0).reset_index(drop=True)
-    print(f"{len(train)} rows, three measurements; milliseconds")
+    print(f"{len(train)} rows; milliseconds")
     print("trust       sites  a site begins  a site answers  the server  kB an answer")
     for trust in ("none", "server", "secure-sum"):
         for count in asked.sites:
