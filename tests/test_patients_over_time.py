@@ -112,6 +112,7 @@ def test_the_schema_without_its_order_is_otherwise_the_same(schema: Schema) -> N
 
     plain = without_order(schema)
     assert plain.order is None and plain.unit == schema.unit and plain.columns == schema.columns
+    assert plain.rules == schema.rules[:1]  # the others are across rows
 
 
 @pytest.mark.statistical

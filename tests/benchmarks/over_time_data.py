@@ -73,7 +73,7 @@ def sequences_of(frame: pd.DataFrame, schema: Schema) -> Sequences:
 
 
 def without_order(schema: Schema) -> Schema:
-    """The same schema, by which a patient's later rows are independent of the earlier ones."""
+    """The schema without order and rules across rows: a patient's later rows are independent of the earlier ones."""
     content: dict[str, Any] = {name: value for name, value in schema.to_dict().items() if name != "order"}
     alone = [rule.text for rule in schema.parsed_rules if not rule.across]
     return Schema.from_dict({**content, "rules": alone})

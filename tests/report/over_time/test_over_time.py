@@ -111,7 +111,33 @@ def test_patients_and_not_rows_are_counted_for_a_cell() -> None:
     assert made is not None and made.real == [None, None] and made.synthetic == [None, [0.0, 1.0]]
     assert curves.transitions("flare", [str(k) for k in range(13)], own, own, (codes, codes), 15) is None
     gaps, curve = curves.gap_bars(own, own, own), curves.waiting(own, own)
-    assert gaps is not None and gaps.real == [None] and curve is not None and set(curve.real or []) == {None}
+    assert gaps is not None and gaps.real == [None] and gaps.labels == ["any"]
+    assert curve is not None and set(curve.real or []) == {None}
+
+
+def test_figures_of_few_patients_are_left_out(found: Any, parts: Any, schema: Schema) -> None:
+    """Of nineteen real patients with several rows no figure of their successive rows is shown."""
+    several = parts[1][parts[1].groupby("patient_id")["sex"].transform("size") > 1]
+    for count, shown in ((19, False), (20, True)):
+        some = several[several["patient_id"].isin(several["patient_id"].unique()[:count])]
+        tables = cells_of(some), cells_of(parts[2]), cells_of(parts[0])
+        made = record(sequences(*tables, schema), schema)
+        assert (made.lagged is not None) is (made.lagged_ceiling is not None) is shown
+        for one in made.columns:
+            assert (one.unchanged_real is not None) is shown and one.unchanged_synthetic is not None
+            assert shown or one.autocorrelation_real is one.transitions is one.similarity is None
+
+
+def test_the_shortest_and_the_longest_gap_are_not_shown(found: Any, parts: Any, schema: Schema) -> None:
+    own = found(parts[2])
+    bars = curves.gap_bars(own["real"], own["train"], own["synthetic"])
+    assert bars is not None and bars.labels[0].startswith("below ") and bars.labels[-1].endswith(" and more")
+    gaps = own["real"].time[own["real"].now] - own["real"].time[own["real"].last]
+    ends = [
+        float(word) for label in bars.labels for word in label.replace("below", "").replace("and more", "").split("to")
+    ]
+    assert min(ends) > gaps.min() and max(ends) < gaps.max() and len(bars.labels) == 8
+    assert bars.real is not None and sum(share or 0 for share in bars.real) == pytest.approx(1, abs=1e-4)
 
 
 def test_a_shareable_page_tells_of_synthetic_patients_alone(found: Any, parts: Any, schema: Schema, model: Any) -> None:

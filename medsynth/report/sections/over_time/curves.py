@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -28,6 +29,11 @@ def kept(values: Sequence[float], patients: Whole) -> list[float | None]:
     return [float(v) if n >= FEWEST else None for v, n in zip(values, patients, strict=True)]
 
 
+def enough(real: Sequences | None) -> bool:
+    """Whether FEWEST patients or more have two rows, for any figure of successive rows."""
+    return real is not None and int((real.sizes > 1).sum()) >= FEWEST
+
+
 def rows_a_patient(real: Sequences | None, second: Sequences | None, synthetic: Sequences, most: int) -> Bars:
     """Shares of patients with 1, 2, ... rows."""
     counts = [None if made is None else successive.rows_counts(made, most) for made in (real, second, synthetic)]
@@ -35,16 +41,20 @@ def rows_a_patient(real: Sequences | None, second: Sequences | None, synthetic: 
 
 
 def gap_bars(real: Sequences | None, second: Sequences | None, synthetic: Sequences) -> Bars | None:
-    """Shares of gaps between rows, in bins that hold as many of the first table's each; None without times."""
+    """Shares of gaps between rows, in bins that hold as many of the first table's each; None without times.
+
+    The outermost bins are open: the shortest and the longest gap are of one patient each.
+    """
     first = synthetic if real is None else real
     found = successive.gaps(first)
     if found is None or not len(found):
         return None
     bins = int(np.clip(len(found) // FEWEST, 1, GAP_BINS))
-    edges = np.unique(np.quantile(found, np.linspace(0, 1, bins + 1)))
-    edges = edges if len(edges) > 1 else np.array([edges[0], edges[0] + 1])
+    inner = np.unique(np.quantile(found, np.linspace(0, 1, bins + 1)[1:-1]))
+    edges = np.concatenate([[-np.inf], inner, [np.inf]])
     counts = [None if made is None else successive.gap_counts(made, edges) for made in (real, second, synthetic)]
-    labels = [f"{a:.4g} to {b:.4g}" for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    labels = [f"{a:.4g} to {b:.4g}" for a, b in itertools.pairwise(inner)]
+    labels = [f"below {inner[0]:.4g}", *labels, f"{inner[-1]:.4g} and more"] if len(inner) else ["any"]
     return _bars(labels, counts[0], counts[1], counts[2], _patients_of_gaps(real, edges))
 
 

@@ -39,9 +39,10 @@ class Transitions(Record):
 
 
 class Bars(Record):
-    """Shares of patients, or of gaps, in named bars, and how far synthetic and a second real sample lie from real ones.
+    """Shares of patients, or of gaps, in named bars: the first and the last bar of gaps are open at one end.
 
-    A real bar of too few patients is None.
+    `distance`: total variation of synthetic from real patients, and of a second real sample from them. A real bar of
+    too few patients is None.
     """
 
     labels: list[str]

@@ -18,7 +18,7 @@ from ...data.statistics import Whole, halves
 from ...data.tables import Tables
 from ...data.verdict import Outcome, Verdict, decide
 from ..registry import Section
-from .curves import FEWEST, gap_bars, rows_a_patient, trajectory, transitions, waiting
+from .curves import FEWEST, enough, gap_bars, rows_a_patient, trajectory, transitions, waiting
 from .next_row import next_row
 from .records import Change, OverTime, Transitions
 from .slopes import Unit, slopes
@@ -107,7 +107,7 @@ def _lagged(samples: _Compared, side: int) -> tuple[list[float], float] | None:
     codes = samples.codes[0], samples.codes[side]
     if samples.real is None or other is None or codes[0] is None or codes[1] is None:
         return None
-    if not len(samples.real.now):
+    if not enough(samples.real):
         return None
     own, across = successive.lagged(samples.real, other, (codes[0], codes[1]), samples.sizes)
     return own.tolist(), across
@@ -117,7 +117,8 @@ def _change(samples: _Compared, k: int, lagged: Sequence[tuple[list[float], floa
     """The figures of one column."""
     name, made = samples.names[k], samples.made
     number = name in made.numbers
-    sides = (samples.real, samples.second, made)
+    real, second = (samples.real, samples.second) if enough(samples.real) else (None, None)
+    sides = (real, second, made)
     kept = [None if one is None or not number else successive.autocorrelation(one, name) for one in sides]
     counts = []
     for side, one in enumerate(sides):
@@ -127,7 +128,6 @@ def _change(samples: _Compared, k: int, lagged: Sequence[tuple[list[float], floa
         None if number or counts[0] is None or other is None else successive.transition_distance(counts[0], other)
         for other in (counts[2], counts[1])
     ]
-    real = samples.real
     return Change(
         name=name,
         kind="number" if number else "levels",
