@@ -31,6 +31,8 @@ from .private_table import (
     check_target,
 )
 
+FEWEST_SIMULATED = 500  # patients of several rows, on whom the model of later rows is fitted, however rare they are
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -189,7 +191,8 @@ def train_in_order(
         schema=schema,
         vault=Vault(split.later, later_columns(schema), out.releases, split.patients_of_later),
         plan=planned.plan, patients=max(2.0, several * patients), first=simulated[:, :-1],
-        counts=simulated[:, -1].astype(np.int64) + 1, rng=numpy_stream(out.seed, "later rows"), progress=progress,
+        counts=np.maximum(simulated[:, -1] + 1, np.where(np.arange(count) < FEWEST_SIMULATED, 2, 1)).astype(np.int64),
+        rng=numpy_stream(out.seed, "later rows"), progress=progress,
     )  # fmt: skip
     with one_thread():
         return {**found, **tensors(later.run())}

@@ -36,7 +36,7 @@ GAP_WEIGHT = 2.0  # of the table of gaps beside those of columns: nothing else t
 LEFT_OF_NOISE = 0.1  # the part of a table's noise that is taken to be left once it is denoised
 TABLES_A_COLUMN = 5  # at most so many two-way marginals for each column, in the mean
 MOST_CANDIDATES = 4000
-CHANGES_OF = "changes of "  # names the table of a column's changes
+CHANGES_OF = "\0changes of "  # names the table of a column's changes; no column has such a name
 SIMULATED = 12_000  # later rows on which conditionals are fitted
 ROUNDS = 2  # of fitting to all tables: the rows that are simulated follow the fit before
 
@@ -61,7 +61,7 @@ class Training:
         """Measure and fit."""
         contexts = self.measure_variables()
         names = list(contexts.variables)
-        steps, done = (2 + ROUNDS) * len(names), 0
+        steps, done = (1 + ROUNDS) * len(names), 0
         wanted = self.measure_persistence(contexts)
         chain, points = Chain(contexts, {}), dict[str, Floats]()
         for number in range(1 + ROUNDS):
@@ -156,7 +156,7 @@ class Training:
         keys = [(name, context) for name in contexts.variables for context in contexts.of(name)]
         if len(keys) > MOST_CANDIDATES:
             keys = [keys[k] for k in np.sort(self.rng.permutation(len(keys))[:MOST_CANDIDATES])]
-        if not keys:
+        if not keys:  # one column that changes, in patients of two rows: its own last value once more
             keys = [(name, (LAST, name)) for name in contexts.variables][-1:]
         axes = {
             str(k): [contexts.axis(context), contexts.variables[name].axis(contexts.variables[name].coarse)]

@@ -106,6 +106,8 @@ class Schema(BaseModel):
             raise ValueError(f"`order` names {name!r}, which is no column, the patient, the target or a constant")
         if self.max_rows == 1 or column.missing:
             raise ValueError(f"`order` names {name!r}: it needs `max_rows` of two or more, and no cell may be missing")
+        if not set(self.core.columns) - {*self.constant, name}:
+            raise ValueError(f"`order` names {name!r}, and no other column changes over a patient's rows: leave it out")
         if column.modelled and (name not in self.core.columns or column.categorical or column.depends_on):
             raise ValueError(f"`order` names {name!r}: give a date that follows no other, a number or an identifier")
 

@@ -162,6 +162,25 @@ def test_keys_of_rows_may_be_their_order(quick: None, keys: list[str]) -> None:
     assert made["stay"].is_unique and made["stay"].is_monotonic_increasing
 
 
+NAMES = ("gap", "rows", "now:gap", "changes of gap", "rows of the patient", "last row")
+
+
+@pytest.mark.parametrize("visits", [1, 2])
+def test_any_names_and_patients_of_one_row_alone(quick: None, visits: int) -> None:
+    """Names that resemble those of the model's own tables; tables in which nobody comes again."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"who": np.repeat(np.arange(300), visits), "day": np.tile(np.arange(visits), 300)})
+    for name in NAMES:
+        frame[name] = rng.integers(0, 60, len(frame))
+    columns = {"who": {"kind": "identifier"}, "day": {"kind": "count", "bounds": [0, 9]}}
+    columns |= {name: {"kind": "count", "bounds": [0, 60]} for name in NAMES}
+    schema = Schema.from_dict({"name": "t", "target": "gap", "unit": "who", "max_rows": 3, "order": "day",
+                               "columns": columns})  # fmt: skip
+    made = medsynth.fit(frame, epsilon=5, schema=schema, method="independent", seed=0).sample(500, seed=0)
+    assert list(made) == list(frame) and len(made) == 500
+    assert (made.groupby("who")["day"].diff().dropna() >= 0).all()
+
+
 def test_what_cannot_be_followed_is_refused(model: medsynth.Model, table: pd.DataFrame, tmp_path: Path) -> None:
     table.to_csv(tmp_path / "public.csv", index=False)
     with pytest.raises(UsageError, match="`public` rows"):

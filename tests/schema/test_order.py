@@ -47,3 +47,11 @@ def test_without_patients_there_is_no_order() -> None:
     text = VISITS.replace("ORDER", "order: day").replace("unit: patient\n", "").replace("max_rows: 4\n", "")
     with pytest.raises(SchemaError, match="unit"):
         Schema.from_yaml(text.replace("constant: [sex]\n", ""))
+
+
+def test_something_must_change() -> None:
+    text = VISITS.replace("ORDER", "order: day").replace(
+        "constant: [sex]", "constant: [sex, state, visit, age, grade, discharged]"
+    )
+    with pytest.raises(SchemaError, match="no other column changes"):
+        Schema.from_yaml(text)
