@@ -22,7 +22,6 @@ from ..fitting.options import MOST_ROWS, method_settings
 from ..fitting.private_table import ROWS_PER_PATIENT_LABEL, ROWS_PER_PATIENT_SHARE
 from ..methods import registry
 from ..methods.settings import MethodConfig
-from ..methods.shared.labels import SELECTION
 from ..privacy.accounting.accountant import rounded_up
 from ..privacy.accounting.calibration import Plan, Query, default_delta, equivalent_rows, make_plan
 from ..privacy.noise import FINEST_BITS, GRID_BITS, shares_distance
@@ -164,7 +163,7 @@ class Study(BaseModel):
         queries = [Query(label=ROWS_PER_PATIENT_LABEL, weight=ROWS_PER_PATIENT_SHARE**-0.5)] if most else []
         queries += module.queries(config, rows, len(core.columns), self.epsilon)
         if self.trust != "server":
-            _check_sums(queries, config)
+            _check_sums(config)
         shared = self.trust == "secure-sum"
         delta = self.delta * (1 - SUMS_DELTA) if shared else self.delta
         made = make_plan(queries, epsilon=self.epsilon, delta=delta, rows=self.rows, max_rows=most)
@@ -201,13 +200,8 @@ class Study(BaseModel):
         return found
 
 
-def _check_sums(queries: list[Query], config: MethodConfig) -> None:
+def _check_sums(config: MethodConfig) -> None:
     """Raises UsageError for what is no sum over sites, and so needs a server that sees exact sums."""
-    if any(query.label == SELECTION for query in queries):
-        raise UsageError(
-            "For so many rows this method compares distances of tables, which are no sums over sites. Declare `trust: "
-            "server`, or the setting pairs: 0, with which none are compared."
-        )
     if getattr(config, "microbatches", None) is not None:
         raise UsageError("Means of microbatches are no sums over sites. Leave microbatches out, or trust the server.")
 
