@@ -19,9 +19,8 @@ from ..privacy.contribution import PrivacyUnits
 from ..privacy.queries.rows import Codes
 from ..privacy.queries.stored_rows import StoredCodes
 from ..privacy.release import Releases
-from ..schema import Identifier, Schema
+from ..schema import Schema
 from ..transforms.column_set import ColumnSet
-from ..transforms.table_codec import encode
 
 if TYPE_CHECKING:
     from ..privacy.queries.noising import Noising
@@ -46,8 +45,8 @@ def patients(data: Table | LargeTable, unit: str) -> NDArray[np.int64]:
     return np.concatenate(found)
 
 
-def order_of_rows(data: Table | LargeTable, schema: Schema) -> NDArray[np.int64]:
-    """Numbers by which a patient's rows ascend, (rows,): the codes of the column of order, or the ranks of its keys.
+def order_of_rows(data: Table | LargeTable, schema: Schema) -> NDArray[np.float64]:
+    """Numbers by which a patient's rows ascend, (rows,): the values of the column of order, or the ranks of its keys.
 
     Raises UsageError for a table that is read in pieces.
     """
@@ -57,10 +56,7 @@ def order_of_rows(data: Table | LargeTable, schema: Schema) -> NDArray[np.int64]
             "part of the patients, or leave `order` out of the schema."
         )
     name = schema.order or ""
-    column = schema.columns[name]
-    if isinstance(column, Identifier):
-        return column.ranks(data.cells[name])
-    return encode(data, schema.model_copy(update={"columns": {name: column}}))[:, 0].astype(np.int64)
+    return schema.columns[name].ranks(data.cells[name])
 
 
 def codes_of(columns: ColumnSet) -> list[int]:

@@ -68,7 +68,7 @@ def bound_contributions(
 
 
 def first_in_order(
-    keys: NDArray[np.int64] | pd.Series, order: NDArray[np.int64], max_rows: int
+    keys: NDArray[np.int64] | pd.Series, order: NDArray[np.int64] | NDArray[np.float64], max_rows: int
 ) -> tuple[NDArray[np.int64], PrivacyUnits]:
     """The positions of the rows that stay when each patient keeps the first `max_rows` by `order`, and their patients.
 

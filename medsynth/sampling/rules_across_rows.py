@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..io.table import MISSING_TOKENS
-from ..schema import Column, Identifier, Schema
+from ..schema import Schema
 from ..schema.rules.language import Position, Rule, Values, evaluate
 from ..transforms.table_codec import column_values, related_values
 
@@ -137,9 +137,4 @@ def in_order(cells: pd.DataFrame, schema: Schema) -> Succession:
     place = pd.factorize(cells[schema.unit])[0].astype(np.int64)
     alone = cells[schema.unit].isin(MISSING_TOKENS).to_numpy(np.bool_)
     patients = np.where(alone, len(cells) + np.arange(len(cells)), place)
-    return Succession.of(patients, _ascending(schema.columns[schema.order], cells[schema.order]))
-
-
-def _ascending(column: Column, cells: pd.Series) -> Places | Floats:
-    """Numbers by which cells of the column of order ascend: (rows,)."""
-    return column.ranks(cells) if isinstance(column, Identifier) else column.cell_values(cells).astype(np.float64)
+    return Succession.of(patients, schema.columns[schema.order].ranks(cells[schema.order]))

@@ -245,6 +245,10 @@ class Column(BaseModel, ABC):
     def cell_values(self, cells: pd.Series) -> Values:
         """The cells of a table as constraints compare them: (rows,)."""
 
+    def ranks(self, cells: pd.Series) -> Floats:
+        """Numbers by which the cells of a column ascend, (rows,), NaN for one that has no value: its values."""
+        return self.cell_values(cells).astype(np.float64)
+
     @abstractmethod
     def code_computed(self, result: Floats, related: Mapping[str, Values]) -> Codes:
         """The codes of computed numbers, (rows,): cut to the bounds; missing, or the lower bound, for none."""

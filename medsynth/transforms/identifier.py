@@ -10,7 +10,7 @@ import pandas as pd
 from pydantic import model_validator
 
 from ..errors import UsageError
-from .column import MAX_CODES, Codes, Column, Description, Floats, Ints, Level, Mask, Reading, Texts, Values
+from .column import MAX_CODES, Codes, Column, Description, Floats, Level, Mask, Reading, Texts, Values
 
 
 class Identifier(Column):
@@ -90,12 +90,12 @@ class Identifier(Column):
         """The cells as they are."""
         return cells.to_numpy(object)
 
-    def ranks(self, cells: pd.Series) -> Ints:
+    def ranks(self, cells: pd.Series) -> Floats:
         """Numbers by which keys ascend, (rows,): those of digits alone as numbers, equal ones alike."""
         place, texts = pd.factorize(cells, use_na_sentinel=False)
         width = max((len(str(text)) for text in texts), default=0)
         padded = [str(text).zfill(width) if str(text).isdecimal() else str(text) for text in texts]
-        return np.unique(np.array(padded, dtype=object), return_inverse=True)[1][place].astype(np.int64)
+        return np.unique(np.array(padded, dtype=object), return_inverse=True)[1][place].astype(np.float64)
 
     def code_computed(self, result: Floats, related: Mapping[str, Values]) -> Codes:
         """No key is computed."""

@@ -20,7 +20,7 @@ Patch = pytest.MonkeyPatch
 
 
 @pytest.mark.statistical
-@pytest.mark.nightly_for("marginals", "distances")
+@pytest.mark.nightly_for("marginals", "distances", "rows per patient", "norms below a bound")
 @pytest.mark.parametrize("name", CASES)
 def test_nearly_all_of_the_claim_is_proven_and_never_more(name: str) -> None:
     """The seed is fixed. 30,000 trials prove 95 % of a claim; fewer prove less, and less of what is sampled."""
@@ -154,9 +154,18 @@ FAULTS: list[tuple[Callable[[Patch], None], list[str]]] = [
 ]
 
 
-@pytest.mark.nightly_for(
-    *(f"{fault}-kinds, levels and formats" for fault in ("halved_noise", "no_noise", "no_root_of_columns"))
-)
+SLOW_FAULTS = [f"{fault}-kinds, levels and formats" for fault in ("halved_noise", "no_noise", "no_root_of_columns")]
+SLOW_FAULTS += [
+    "every_row_in_each_lot-lot's norms below a bound",
+    "microbatches_at_one_norm-lot's microbatch gradients",
+    "patients_join_lots_row_by_row-lot's gradient sum, patients",
+    "halved_noise-lot's gradient sum",
+    "halved_noise-pair gradients in groups",
+    "upstream_sensitivity_of_one_row-upstream gradient",
+]
+
+
+@pytest.mark.nightly_for(*SLOW_FAULTS)
 @pytest.mark.parametrize(
     ("fault", "name"),
     [pytest.param(fault, name, id=f"{fault.__name__}-{name}") for fault, names in FAULTS for name in names],

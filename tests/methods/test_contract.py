@@ -54,6 +54,7 @@ def check(model: Any, n: int = 200) -> Any:
     return frame
 
 
+@pytest.mark.nightly_for("plain-dp-gan")
 @pytest.mark.parametrize("method", CLAIMING)
 @pytest.mark.parametrize("columns", [PLAIN, MIXED], ids=["plain", "mixed"])
 def test_contract(method: str, columns: dict[str, dict[str, Any]]) -> None:
@@ -133,7 +134,7 @@ def test_public_seeds_repeat_only_what_is_public(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.statistical
-@pytest.mark.nightly_for("dp-gan")
+@pytest.mark.nightly_for("dp-gan", "dp-merf")
 @pytest.mark.parametrize("method", CLAIMING)
 def test_the_classes_are_learned(
     method: str, monkeypatch: pytest.MonkeyPatch, other_defaults: Any, seeded_entropy: None

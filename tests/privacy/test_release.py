@@ -59,7 +59,9 @@ def test_noise_is_drawn_by_those_who_release_alone() -> None:
     assert list(calls("noised")).count("privacy/queries/query.py") == 1
     assert list(calls("noise_share")) == ["privacy/queries/noising.py"]
     assert list(calls("noised_finished")) == ["privacy/queries/noising.py", "privacy/queries/query.py"]
-    assert list(calls("released")) == ["privacy/vault.py"] and list(calls("_combined")) == ["federated/server.py"]
+    assert list(calls("released")) == ["privacy/shards.py", "privacy/vault.py"] and list(calls("_combined")) == [
+        "federated/server.py"
+    ]
     drawn = {"privacy/partition_selection": "noised", "privacy/shards": "noised", "privacy/vault": "released",
              "federated/server": "_combined"}  # fmt: skip
     for name, call in drawn.items():

@@ -135,6 +135,7 @@ def test_a_fresh_sample_is_reported(folder: Any) -> None:
     assert "sampled afresh" in (folder / "fresh.html").read_text()
 
 
+@pytest.mark.nightly_for("--method dp-cgan-Poisson sampling")
 @pytest.mark.parametrize(
     ("words", "way_taken"),
     [

@@ -258,6 +258,7 @@ def degenerate(synthetic: Any) -> Iterator[Any]:
     yield "other types", synthetic.assign(age_years=synthetic["age_years"].astype(str) + "y", is_pregnant=True)
 
 
+@pytest.mark.nightly_for("2", "5", "6", "7")
 @pytest.mark.parametrize("case", range(8))
 def test_degenerate_tables_make_a_report_or_one_error(case: Any, halves: Any, synthetic: Any, model: Any) -> None:
     from medsynth.report.page.render import page

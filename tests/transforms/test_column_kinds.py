@@ -224,7 +224,7 @@ def test_codes_of_missing_values_are_kept_apart_and_restored() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.nightly_for("dp-cgan")
+@pytest.mark.nightly_for("dp-cgan", "warm-dp-cgan")
 @pytest.mark.parametrize("method", ["warm-dp-cgan", "dp-cgan"])
 def test_codes_of_missing_values_are_modelled(method: str, seeded_entropy: None) -> None:
     """Three codes that the target alone decides come back with it, at a budget whose noise is small.
