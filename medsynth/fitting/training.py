@@ -10,12 +10,13 @@ from ..artifact import Arrays, Model
 from ..errors import MedsynthError
 from ..longitudinal.plan import plan_of_first_rows
 from ..longitudinal.successive_rows import later_columns, successive_rows, with_rows_column
+from ..methods.protocol import Progress
 from ..methods.shared.marginals import cleaned
 from ..privacy.hierarchy_selection import select_levels
 from ..privacy.partition_selection import RawTable
 from ..privacy.release import Releases
 from ..rng import numpy_stream, stream_seed
-from ..sampling.patients import ROWS_PER_PATIENT
+from ..sampling.patients import ROWS_PER_PATIENT, rows_of_a_patient
 from ..schema import Schema
 from ..schema.learned import LEARNED, LOST
 from ..transforms.column import MAX_CODES
@@ -31,14 +32,14 @@ from .private_table import (
     check_target,
 )
 
-FEWEST_SIMULATED = 500  # patients of several rows, on whom the model of later rows is fitted, however rare they are
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..privacy.accounting.calibration import Plan
     from ..privacy.queries.measurements import Measurements
     from ..privacy.vault import Vault
+
+FEWEST_SIMULATED = 500  # patients of several rows, on whom the model of later rows is fitted, however rare they are
 
 
 def declared_or_measured_schema(private: PrivateTable, planned: PlannedFit, releases: Releases, rows: int) -> Schema:
@@ -90,13 +91,18 @@ def encode_into_vault(
 ) -> Vault:
     """The rows that stay, as codes of the schema, behind the vault. `codes`: those of a schema declared in full."""
     core = schema.core
+    return vault_of(final_codes(private, planned, core, codes), core.names, planned.stay, releases, planned.units)
+
+
+def final_codes(private: PrivateTable, planned: PlannedFit, core: Schema, codes: Coded | None) -> Coded:
+    """The rows' codes by the core of a schema that is settled; `codes`, where it was declared in full."""
     if codes is None or private.columns_without_levels:
         codes = codes_by(private, core, planned.options)
     if (heavy := fit_memory_gib(core)) > MUCH_MEMORY_GIB:
         planned.options.notice(
             f"So many levels take about {heavy:.0f} GiB of memory. Fewer, or a hierarchy, take less (docs/schema.md)."
         )
-    return vault_of(codes, core.names, planned.stay, releases, planned.units)
+    return codes
 
 
 def codes_by(private: PrivateTable, core: Schema, options: FitOptions) -> Coded:
@@ -148,14 +154,19 @@ def trained(
     public_rows: PublicRows | None,
 ) -> Arrays:  # fmt: skip
     """The tensors of the method's generator of the columns of a core, by a plan."""
-    method, ledger, options = planned.method, planned.ledger, planned.options
-
-    def progress(done: int, total: int) -> None:
-        options.progress(plan, method.device, done, total, ledger.times_measured(plan.most_frequent))
-
+    method, progress = planned.method, _told(planned, plan, planned.method.device)
     public = {} if public_rows is None else {"public": encode(public_rows.data, core)}
     with one_thread():
         return method.module.train(method.config, core, vault, plan, seed, method.device, progress, **public)
+
+
+def _told(planned: PlannedFit, plan: Plan, device: str) -> Progress:
+    """Tells a person how far training is, with what was measured so far."""
+
+    def progress(done: int, total: int) -> None:
+        planned.options.progress(plan, device, done, total, planned.ledger.times_measured(plan.most_frequent))
+
+    return progress
 
 
 def train_in_order(
@@ -170,11 +181,10 @@ def train_in_order(
     from ..longitudinal.training import SIMULATED, Training
     from ..privacy.vault import Vault
 
-    if codes is None or private.columns_without_levels:
-        codes = codes_by(private, schema.core, planned.options)
+    codes = final_codes(private, planned, schema.core, codes)
     assert isinstance(codes, np.ndarray) and planned.units is not None
     split = successive_rows(codes[planned.stay], planned.units, schema)
-    mean = float(sizes[ROWS_PER_PATIENT] @ np.arange(1, planned.units.max_rows + 1))
+    mean = rows_of_a_patient(sizes)
     patients, several = max(2, round(rows / mean)), 1 - float(sizes[ROWS_PER_PATIENT][0])
     core = with_rows_column(schema).core
     firsts = Vault(split.first, core.names, out.releases, split.patients)
@@ -183,16 +193,12 @@ def train_in_order(
     planned.options.phase("later rows")
     method, count = planned.method, int(np.clip(SIMULATED / max(mean - 1, 0.05), 2_000, 100_000))
     simulated = method.module.generate(found, method.config, core, patients, count, stream_seed(out.seed, "first rows"))
-
-    def progress(done: int, total: int) -> None:
-        planned.options.progress(planned.plan, "cpu", done, total, planned.ledger.times_measured(plan.most_frequent))
-
     later = Training(
         schema=schema,
         vault=Vault(split.later, later_columns(schema), out.releases, split.patients_of_later),
         plan=planned.plan, patients=max(2.0, several * patients), first=simulated[:, :-1],
         counts=np.maximum(simulated[:, -1] + 1, np.where(np.arange(count) < FEWEST_SIMULATED, 2, 1)).astype(np.int64),
-        rng=numpy_stream(out.seed, "later rows"), progress=progress,
+        rng=numpy_stream(out.seed, "later rows"), progress=_told(planned, planned.plan, "cpu"),
     )  # fmt: skip
     with one_thread():
         return {**found, **tensors(later.run())}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from ..rng import Stream
 from ..schema import Schema
 from .conditional import drawn, log_chances
 from .contexts import Context, Contexts
-from .successive_rows import FIRST, GAP, LAST, NOW, OF, changing, later_columns, named
+from .successive_rows import FIRST, GAP, LAST, NOW, OF, named
 
 Whole = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -26,7 +26,7 @@ class Chain:
     """
 
     contexts: Contexts
-    weights: Mapping[str, Sequence[tuple[Context, Floats]]] = field(default_factory=dict)
+    weights: Mapping[str, Sequence[tuple[Context, Floats]]]
 
     @property
     def schema(self) -> Schema:
@@ -42,40 +42,40 @@ class Chain:
 
     def draw_column(self, name: str, rows: Codes, rng: Stream) -> None:
         """Draw a column, or the gap, of later rows, (rows, `later_columns`), given those before it; in place."""
-        own, order = self.weights[name], later_columns(self.schema)
+        own, place = self.weights[name], self.contexts.place
         variable, groups = self.contexts.variables[name], [self.groups(name, context, rows) for context, _ in own]
         logs = variable.base + log_chances([weight for _, weight in own], groups)
-        last = rows[:, order.index(named(LAST, name))] if name != GAP else np.zeros(len(rows), np.int32)
-        place = order.index(named(OF if name == GAP else NOW, name))
-        rows[:, place] = variable.draw(drawn(logs, rng), last, rng)
+        last = rows[:, place[named(LAST, name)]] if name != GAP else np.zeros(len(rows), np.int32)
+        found = variable.draw(drawn(logs, rng), last, rng)
+        rows[:, place[named(OF if name == GAP else NOW, name)]] = found
 
     def draw(self, rows: Codes, rng: Stream) -> None:
-        """Draw all columns of later rows whose last and first row and facts are given; in place."""
+        """Draw all columns of later rows whose last and first row and facts are given; in place.
+
+        Columns that do not change are those of the first row, and the order is cut to its last value.
+        """
         for name in self.contexts.variables:
             self.draw_column(name, rows, rng)
-        finish(rows, self.schema)
+        place = self.contexts.place
+        for name in self.contexts.fixed:
+            rows[:, place[named(NOW, name)]] = rows[:, place[named(FIRST, name)]]
+        if GAP in self.contexts.variables:
+            order = self.schema.order or ""
+            rows[:, place[named(NOW, order)]] = self.reached(rows).clip(max=self.schema.columns[order].size - 1)
+
+    def reached(self, rows: Codes) -> Whole:
+        """Where the gap leads from the last row, in codes of the column of order, maybe beyond its last: (rows,)."""
+        place = self.contexts.place
+        return rows[:, place[named(LAST, self.schema.order or "")]].astype(np.int64) + rows[:, place[named(OF, GAP)]]
+
+    def now(self, rows: Codes) -> Codes:
+        """The rows themselves, (rows, columns of the core), of later rows beside those before them."""
+        return rows[:, : self.contexts.width]
 
 
-def blank(last: Codes, first: Codes, visit: int, most: Codes, schema: Schema) -> Codes:
+def blank(last: Codes, first: Codes, visit: int, most: Codes) -> Codes:
     """Later rows of which only these are known: the last row and the first, (rows, columns of the core), how many rows
     came before the last, and how many rows the patient has less one, (rows,).
     """
     facts = [np.zeros_like(most), most - 1 - visit, np.full_like(most, visit), most]
     return np.column_stack([np.zeros_like(last), last, first, *facts]).astype(np.int32)
-
-
-def finish(rows: Codes, schema: Schema) -> None:
-    """Fill what is not drawn: columns that do not change, and the order, cut to its bounds; in place."""
-    order, core = later_columns(schema), schema.core
-    for name in set(core.names) - set(changing(schema)) - {schema.order}:
-        rows[:, order.index(named(NOW, name))] = rows[:, order.index(named(FIRST, name))]
-    if schema.order in core.columns:
-        top = core.columns[schema.order].size - 1
-        reached = rows[:, order.index(named(LAST, schema.order))].astype(np.int64)
-        reached += rows[:, order.index(named(OF, GAP))]
-        rows[:, order.index(named(NOW, schema.order))] = reached.clip(max=top)
-
-
-def now(rows: Codes, schema: Schema) -> Codes:
-    """The rows themselves, (rows, columns of the core), of later rows beside those before them."""
-    return rows[:, : len(schema.core.columns)]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
+from ..methods.shared.stratified import choose_each
 from ..rng import Stream
 
 Floats = NDArray[np.float64]
@@ -74,9 +75,7 @@ def log_chances(weights: Sequence[Floats], contexts: Sequence[Whole]) -> Floats:
 
 def drawn(logs: Floats, rng: Stream) -> Whole:
     """A cell for each row by its log chances, (rows, cells)."""
-    below = np.cumsum(np.exp(logs - logs.max(1, keepdims=True)), 1)
-    at = rng.random((len(logs), 1)) * below[:, -1:]
-    return np.asarray((at > below).sum(1).clip(max=logs.shape[1] - 1))
+    return choose_each(np.exp(logs - logs.max(1, keepdims=True)), rng)
 
 
 @dataclass(frozen=True, eq=False)

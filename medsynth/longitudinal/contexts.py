@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,10 +68,18 @@ class Contexts:
         found += [(FIRST, name)] if name != GAP and (self.schema.max_rows or 0) > 2 else []
         return [context for context in found if self.axis(context)[1].cells > 1]
 
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """The place of each column of later rows; kept, since a schema parses its rules for each look at its core."""
+        return {name: k for k, name in enumerate(later_columns(self.schema))}
+
+    @cached_property
+    def width(self) -> int:
+        """How many columns the core has."""
+        return len(self.schema.core.columns)
+
     def cells(self, axis: Axis, rows: Codes) -> Whole:
         """The cell of each later row, (rows, `later_columns`), on an axis."""
         columns, cells = axis
-        order = later_columns(self.schema)
-        if isinstance(columns, str):
-            return np.asarray(cells.cell_of(rows[:, order.index(columns)]), np.int64)
-        return np.asarray(cells.cell_of(rows[:, [order.index(one) for one in columns]]), np.int64)
+        place = self.place[columns] if isinstance(columns, str) else [self.place[one] for one in columns]
+        return np.asarray(cells.cell_of(rows[:, place]), np.int64)

@@ -13,7 +13,7 @@ from ..methods.shared.bins import Bins
 from ..schema import Schema
 from .chain import Chain
 from .contexts import EVERY, FACT_GROUPS, Context, Contexts
-from .successive_rows import FIRST, GAP, LAST, NOW, OF, changing, gap_column
+from .successive_rows import FIRST, GAP, LAST, NOW, OF, changing, fixed, gap_column
 from .variables import Variable, fine_cells
 
 WHOSE = (NOW, LAST, FIRST, OF)
@@ -25,26 +25,26 @@ PREFIX, PARTS = "later.", ("group", "shares", "medium", "coarse")
 class _Names:
     """Columns of later rows by number: those of the schema's core, then the facts about a row."""
 
-    schema: Schema
+    core: tuple[str, ...]
 
     def number(self, context: Context) -> tuple[int, int]:
         """A context as two numbers."""
         whose, name = context
-        place = FACTS.index(name) if whose == OF else self.schema.core.names.index(name)
+        place = FACTS.index(name) if whose == OF else self.core.index(name)
         return WHOSE.index(whose), place
 
     def context(self, whose: int, place: int) -> Context:
         """The context of two numbers."""
-        return WHOSE[whose], FACTS[place] if WHOSE[whose] == OF else self.schema.core.names[place]
+        return WHOSE[whose], FACTS[place] if WHOSE[whose] == OF else self.core[place]
 
     def key(self, name: str) -> str:
         """What the tensors of a column are called."""
-        return PREFIX + ("gap" if name == GAP else str(self.schema.core.names.index(name)))
+        return PREFIX + ("gap" if name == GAP else str(self.core.index(name)))
 
 
 def tensors(chain: Chain) -> Arrays:
     """The chain's own, by names that no method uses."""
-    names, found = _Names(chain.schema), dict[str, NDArray[np.float64] | NDArray[np.int64]]()
+    names, found = _Names(chain.schema.core.names), dict[str, NDArray[np.float64] | NDArray[np.int64]]()
     for name, variable in {**chain.contexts.variables, **chain.contexts.fixed}.items():
         key = names.key(name)
         found |= {f"{key}.place": variable.bins.place, f"{key}.fine": variable.bins.shares}
@@ -59,7 +59,8 @@ def tensors(chain: Chain) -> Arrays:
 
 def restored(kept: Mapping[str, NDArray[np.float32]], schema: Schema) -> Chain:
     """The chain that tensors were taken from."""
-    names, core, gap = _Names(schema), schema.core, gap_column(schema)
+    core, gap = schema.core, gap_column(schema)
+    names = _Names(core.names)
     moving = [*([GAP] if gap else []), *changing(schema)]
 
     def variable(name: str) -> Variable:
@@ -86,6 +87,7 @@ def restored(kept: Mapping[str, NDArray[np.float32]], schema: Schema) -> Chain:
             found.append((names.context(whose, place), kept[f"{own}.weights"].astype(np.float64)))
         return found
 
-    fixed = [name for name in core.names if name not in moving and name != schema.order]
-    contexts = Contexts(schema, {name: variable(name) for name in moving}, {name: variable(name) for name in fixed})
+    contexts = Contexts(
+        schema, {name: variable(name) for name in moving}, {name: variable(name) for name in fixed(schema)}
+    )
     return Chain(contexts, {name: weights(name) for name in moving})

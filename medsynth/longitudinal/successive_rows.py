@@ -51,6 +51,12 @@ def changing(schema: Schema) -> list[str]:
     return [*found, *([schema.target] if schema.target in schema.core.columns and schema.target not in left else [])]
 
 
+def fixed(schema: Schema) -> list[str]:
+    """The columns that a later row has from the first one."""
+    moving = changing(schema)
+    return [name for name in schema.core.names if name not in moving and name != schema.order]
+
+
 def later_columns(schema: Schema) -> tuple[str, ...]:
     """The columns of later rows, in order."""
     core = schema.core.names

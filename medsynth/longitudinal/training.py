@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ from .chain import Chain
 from .conditional import Chances, fitted
 from .contexts import EVERY, Context, Contexts
 from .plan import ONE_WAY, PERSISTENCE, SELECTION, TWO_WAY, deviation
-from .successive_rows import GAP, LAST, NOW, OF, changing, gap_column, named
+from .successive_rows import GAP, LAST, NOW, OF, changing, fixed, gap_column, named
 from .tables import denoised, later_shares, worthwhile
 from .trajectories import later_rows, second_rows
 from .variables import STEPS, Axis, Variable, fine_cells
@@ -61,16 +62,19 @@ class Training:
         """Measure and fit."""
         contexts = self.measure_variables()
         names = list(contexts.variables)
-        steps, done = (1 + ROUNDS) * len(names), 0
+        steps = (1 + ROUNDS) * len(names)
         wanted = self.measure_persistence(contexts)
         chain, points = Chain(contexts, {}), dict[str, Floats]()
         for number in range(1 + ROUNDS):
             if number == 1:
                 for (name, context), table in self.measure_relations(chain).items():
                     wanted[name].append((context, table))
-            chain = self.fit(chain, wanted, points, lambda k, done=done: self.progress(done + k, steps))  # type: ignore[misc]
-            done += len(names)
+            chain = self.fit(chain, wanted, points, partial(self._told, number * len(names), steps))
         return chain
+
+    def _told(self, before: int, of: int, done: int) -> None:
+        """Tell how many columns are fitted, over all rounds."""
+        self.progress(before + done, of)
 
     def measure_variables(self) -> Contexts:
         """One-way marginals of the columns that change and of the gap, and the cells and groups that follow."""
@@ -88,32 +92,33 @@ class Training:
             bins = Bins.of(gap, smoothed(noisy[GAP], round(self.patients), std, 0), None, CELLS, grids[GAP], WIDE)
             found[GAP] = Variable.of(GAP, gap, bins, most, moves=False)
         for name in moving:
-            bins = self._bins(name, lambda before, name=name: later_shares(  # type: ignore[misc]
-                noisy[name], std, before, self.patients, core.columns[name]
-            ))  # fmt: skip
-            found[name] = Variable.of(name, core.columns[name], bins, most, moves=True)
-        fixed = [name for name in core.names if name not in moving and name != self.schema.order]
-        still = {name: self._bins(name, lambda before: (before + 1e-9) / before.sum()) for name in fixed}
-        return Contexts(
-            self.schema,
-            found,
-            {name: Variable.of(name, core.columns[name], bins, most, moves=False) for name, bins in still.items()},
-        )
+            shares = later_shares(noisy[name], std, self.before(name), self.patients, core.columns[name])
+            found[name] = Variable.of(name, core.columns[name], self.bins(name, shares), most, moves=True)
+        still = dict[str, Variable]()
+        for name in fixed(self.schema):
+            shares = (self.before(name) + 1e-9) / len(self.several)
+            still[name] = Variable.of(name, core.columns[name], self.bins(name, shares), most, moves=False)
+        return Contexts(self.schema, found, still)
 
-    def _bins(self, name: str, shares: Callable[[NDArray[np.int64]], Floats]) -> Bins:
-        """Bins of a column by the `shares` of its fine cells, given the counts of simulated first rows in them.
+    @cached_property
+    def several(self) -> Codes:
+        """The simulated first rows of patients who have more, (patients, core)."""
+        return self.first[self.counts > 1]
 
-        Which digits numbers have is as in first rows.
-        """
+    def before(self, name: str) -> NDArray[np.int64]:
+        """How many of these rows lie in each fine cell of a column: (cells,)."""
+        core = self.schema.core
+        cells = fine_cells(name, core.columns[name])
+        return np.bincount(cells.cell_of(self.several[:, core.names.index(name)]), minlength=cells.cells)
+
+    def bins(self, name: str, shares: Floats) -> Bins:
+        """Bins of a column by the `shares` of its fine cells. Which digits numbers have is as in first rows."""
         column, k = self.schema.core.columns[name], self.schema.core.names.index(name)
-        codes = self.first[self.counts > 1, k]
-        cells = fine_cells(name, column)
-        found = shares(np.bincount(cells.cell_of(codes), minlength=cells.cells))
         if column.categorical:
-            return replace(Bins.of(column, None, None, CELLS), shares=found)
-        kinds = digit_kinds(self.schema.core).get(name)
+            return replace(Bins.of(column, None, None, CELLS), shares=shares)
+        kinds, codes = digit_kinds(self.schema.core).get(name), self.several[:, k]
         digits = None if kinds is None else np.bincount(kinds.cell_of(codes), minlength=kinds.cells) / len(codes)
-        return Bins.of(column, found, digits, CELLS, wide=WIDE)
+        return Bins.of(column, shares, digits, CELLS, wide=WIDE)
 
     def _groups(self, label: str, tables: int) -> int:
         """Of each column in a table of two, one of so many: as many as leave its cells clear of the noise."""
@@ -206,8 +211,7 @@ class Training:
         if chain.weights:
             rows, share = self.simulated(chain)
         else:  # nothing is known yet: last rows are first ones
-            several = np.flatnonzero(self.counts > 1)
-            rows, share = second_rows(self.first[several], self.counts[several], self.schema), np.ones(len(several))
+            rows, share = second_rows(self.several, self.counts[self.counts > 1]), np.ones(len(self.several))
         for k, name in enumerate(chain.contexts.variables):
             known = [new.groups(name, context, rows) for context, _ in wanted[name]]
             found = fitted(

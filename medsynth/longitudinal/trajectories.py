@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from ..privacy.queries.rows import Codes
 from ..rng import Stream
-from ..schema import Schema
 from .chain import Chain, blank
 
 Whole = NDArray[np.int64]
@@ -27,12 +26,12 @@ def later_rows(chain: Chain, first: Codes, counts: Whole, rng: Stream, draw: Dra
     for visit in range(int(counts.max(initial=1)) - 1):
         who = np.flatnonzero(counts > visit + 1)
         most = (counts[who] - 1).astype(np.int32)
-        rows = blank(last[who], first[who], visit, most, chain.schema)
+        rows = blank(last[who], first[who], visit, most)
         (draw or chain.draw)(rows, rng)
         last[who] = rows[:, :width]
         yield who, rows
 
 
-def second_rows(first: Codes, counts: Whole, schema: Schema) -> Codes:
+def second_rows(first: Codes, counts: Whole) -> Codes:
     """The second rows of patients, (rows, `later_columns`), of which nothing is drawn yet."""
-    return blank(first, first, 0, (counts - 1).astype(np.int32), schema)
+    return blank(first, first, 0, (counts - 1).astype(np.int32))

@@ -58,7 +58,7 @@ def resample_given_constants(codes: Codes, patients: Codes, sampler: Sampler, sc
         found[:, rest] = rows[:, rest]
         return found
 
-    sample_again(codes, left, again, lambda rows: broken(rows, schema), REJECTION_ROUNDS)
+    sample_again(codes, left, again, lambda rows, _: broken(rows, schema), REJECTION_ROUNDS)
 
 
 def assign_patients(

@@ -124,7 +124,7 @@ def _method_sampler(
             given = {name: own[places] for name, own in (fixed or {}).items()}
             return drawn(len(places), int(stream.integers(2**62)), given or None)
 
-        if len(sample_again(codes, np.flatnonzero(between(codes)), again, between, RANGE_ROUNDS)):
+        if len(sample_again(codes, np.flatnonzero(between(codes)), again, lambda rows, _: between(rows), RANGE_ROUNDS)):
             raise UsageError("Hardly a row meets these conditions together. Leave one out or widen a range.")
         return codes
 

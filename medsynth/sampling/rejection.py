@@ -29,10 +29,14 @@ def complete(core: Codes, schema: Schema) -> Codes:
     A result beyond the bounds is cut to them. One that is no number is missing, or the lower bound where none may be.
     What rules across rows define is that of first rows.
     """
+    return completed(widened(core, schema), None, schema)
+
+
+def widened(core: Codes, schema: Schema) -> Codes:
+    """Codes of all columns, (rows, columns), from those of `schema.core`: zero in all others."""
     codes = np.zeros((len(core), len(schema.columns)), np.int32)
-    for k, name in enumerate(schema.core.names):
-        codes[:, schema.names.index(name)] = core[:, k]
-    return completed(codes, None, schema)
+    codes[:, [schema.names.index(name) for name in schema.core.names]] = core
+    return codes
 
 
 def broken(codes: Codes, schema: Schema) -> NDArray[np.bool_]:
@@ -48,10 +52,10 @@ def sample_again(
     codes: Codes,
     left: NDArray[np.int64],
     draw: Callable[[NDArray[np.int64]], Codes],
-    bad: Callable[[Codes], NDArray[np.bool_]],
+    bad: Callable[[Codes, NDArray[np.int64]], NDArray[np.bool_]],
     rounds: int,
 ) -> NDArray[np.int64]:
-    """Sample the rows at the places `left` again, each for its own place, until none is `bad`; in place.
+    """Sample the rows at the places `left` again, each for its own place, until none is `bad` there; in place.
 
     `draw` takes places and returns a row for each. Returns the places whose rows were bad in all of the `rounds`.
     """
@@ -59,7 +63,7 @@ def sample_again(
         if not len(left):
             break
         again = draw(left)
-        good = ~bad(again)
+        good = ~bad(again, left)
         codes[left[good]] = again[good]
         left = left[~good]
     return left

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ..longitudinal.chain import Chain, now
+from ..longitudinal.chain import Chain
 from ..longitudinal.stored import restored
-from ..longitudinal.successive_rows import GAP, LAST, OF, later_columns, named
+from ..longitudinal.successive_rows import GAP
 from ..longitudinal.trajectories import later_rows
 from ..rng import Stream
 from ..schema import Schema
-from .rejection import REJECTION_ROUNDS, Codes, complete
+from .rejection import REJECTION_ROUNDS, Codes, sample_again, widened
 from .rules_across_rows import broken_next, completed
 
 Whole = NDArray[np.int64]
@@ -64,22 +64,29 @@ class _Drawn:
         last, before = self.counts[who] == turn + 1, self.rows(turn - 1, who)
         self.chain.draw(rows, rng)
 
+        def whole(found: Codes, places: Whole) -> Codes:
+            """The rows with all columns of the table."""
+            return completed(widened(self.chain.now(found), self.schema), before[places], self.schema)
+
+        def again(places: Whole) -> Codes:
+            found = rows[places]
+            self.chain.draw(found, rng)
+            return found
+
         def bad(found: Codes, places: Whole) -> Mask:
-            whole = completed(complete(now(found, self.schema), self.schema), before[places], self.schema)
-            return broken_next(whole, before[places], last[places], self.schema) | _beyond(found, self.schema)
+            broken = broken_next(whole(found, places), before[places], last[places], self.schema)
+            return broken | self._beyond(found)
 
         everyone = np.arange(len(rows))
-        left = everyone[bad(rows, everyone)]
-        for _ in range(REJECTION_ROUNDS):
-            if not len(left):
-                break
-            again = rows[left]
-            self.chain.draw(again, rng)
-            good = ~bad(again, left)
-            rows[left[good]] = again[good]
-            left = left[~good]
+        left = sample_again(rows, everyone[bad(rows, everyone)], again, bad, REJECTION_ROUNDS)
         self.ends[who[left]] = np.minimum(self.ends[who[left]], turn)
-        self.turns.append((who, completed(complete(now(rows, self.schema), self.schema), before, self.schema)))
+        self.turns.append((who, whole(rows, everyone)))
+
+    def _beyond(self, rows: Codes) -> Mask:
+        """Which later rows lie beyond the last value of the order: (rows,)."""
+        if GAP not in self.chain.contexts.variables:
+            return np.zeros(len(rows), np.bool_)
+        return np.asarray(self.chain.reached(rows) >= self.schema.columns[self.schema.order or ""].size)
 
     def shorten(self) -> None:
         """Of patients who ended early, leave out last rows that may not be last; in place."""
@@ -108,15 +115,6 @@ def visits(tensors: Mapping[str, NDArray[np.float32]], schema: Schema, first: Co
     order = np.lexsort((turn, patient))
     codes = np.concatenate([codes[stay] for stay, (_, codes) in zip(stays, drawn.turns, strict=True)])
     return Visits(codes[order], (patient[order] + 1).astype(np.int32))
-
-
-def _beyond(rows: Codes, schema: Schema) -> Mask:
-    """Which later rows lie beyond the last value of the order: (rows,)."""
-    if schema.order not in schema.core.columns:
-        return np.zeros(len(rows), np.bool_)
-    names = later_columns(schema)
-    reached = rows[:, names.index(named(LAST, schema.order))].astype(np.int64) + rows[:, names.index(named(OF, GAP))]
-    return np.asarray(reached >= schema.core.columns[schema.order].size)
 
 
 def enough_visits(

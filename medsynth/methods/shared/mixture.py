@@ -16,7 +16,7 @@ from scipy.special import ndtr, ndtri
 
 from ...rng import Stream
 from ..protocol import Arrays
-from .stratified import choose
+from .stratified import choose, choose_each
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -139,9 +139,7 @@ class Mixture:
             joint = joint * self.shares[name][:, :, bins].transpose(2, 0, 1)
         if labels is not None:
             joint = joint * (np.arange(self.classes) == labels[:, None])[:, None, :]
-        cumulative = np.cumsum(joint.reshape(len(joint), -1), 1)
-        flat = (rng.random((len(joint), 1)) * cumulative[:, -1:] > cumulative).sum(1).clip(max=cumulative.shape[1] - 1)
-        points, labels = np.divmod(flat, self.classes)
+        points, labels = np.divmod(choose_each(joint.reshape(len(joint), -1), rng), self.classes)
         return labels, points
 
     def evidence(self, allowed: dict[str, Floats]) -> Floats:

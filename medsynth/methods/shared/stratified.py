@@ -40,6 +40,13 @@ def uniforms(groups: Whole, rng: Stream) -> Floats:
     return found
 
 
+def choose_each(weights: Floats, rng: Stream) -> Whole:
+    """A cell for each row by weights of its own, (rows, cells): (rows,). Draws are independent."""
+    below = np.cumsum(weights, 1)
+    at = rng.random((len(weights), 1)) * below[:, -1:]
+    return np.asarray((at > below).sum(1).clip(max=weights.shape[1] - 1))
+
+
 def choose(weights: Floats, groups: Whole, rng: Stream) -> Whole:
     """A cell for each row, (rows,), by the `weights` of its group: (groups, cells). No cell of weight zero is drawn."""
     cumulative = np.cumsum(weights, 1)

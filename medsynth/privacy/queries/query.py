@@ -79,8 +79,8 @@ class RowQuery(PrivateQuery[Result]):
 
     @property
     def of_patients(self) -> bool:
-        """Whether it reads which patient a row is of."""
-        return False
+        """Whether it reads which patient a row is of: one of whole patients does."""
+        return self.whole_patients
 
     @property
     def whole_patients(self) -> bool:

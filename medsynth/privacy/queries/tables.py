@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import BudgetError
 from ..contribution import PrivacyUnits
-from .query import RowQuery, Scale
+from .query import Result, RowQuery, Scale
 from .rows import Axes, CodedRows, Floats, Whole
 
 DISTANCE_UNIT = 2.0**-20  # guesses of tables are rounded to it, so that distances are whole multiples of it
@@ -48,7 +48,7 @@ def counts(tables: Collection[Axes], rows: CodedRows, *, averaged: bool = False)
                     known[key] = _checked(np.asarray(block.cells(name, cells), np.int64), cells.cells)
                 place = place * cells.cells + known[key]
             # Sums of whole numbers below 2^53, which doubles hold exactly.
-            total += np.bincount(place, own, minlength=len(total)).astype(np.int64)
+            total += np.bincount(place, own, minlength=len(total)).astype(np.int64, copy=False)
     return [total.reshape(shape) for total, shape in zip(found, shapes, strict=True)]
 
 
@@ -66,8 +66,24 @@ def _most_rows(max_rows: int | None, *, averaged: bool) -> int:
     return 1 if averaged else max_rows or 1
 
 
+class _Tables(RowQuery[Result]):
+    """What is counted in `tables`, of rows one by one or, `averaged`, of patients whose rows add one together."""
+
+    tables: Mapping[str, Axes]
+    averaged: bool
+
+    @property
+    def whole_patients(self) -> bool:
+        """Whether rows are averaged: a patient's share is divided among all of them."""
+        return self.averaged
+
+    def exact(self, rows: CodedRows) -> list[Whole]:
+        """The tables, those of averaged rows in multiples of 1 / `WHOLE_PATIENT`."""
+        return counts(self.tables.values(), rows, averaged=self.averaged)
+
+
 @dataclass(frozen=True, eq=False)
-class Marginals(RowQuery[dict[str, Floats]]):
+class Marginals(_Tables[dict[str, Floats]]):
     """Contingency tables, by name: one axis a named column, of its map's cells.
 
     A row adds one to one cell of each table. Counts are multiplied by the table's weight, one if not given, noised
@@ -87,26 +103,12 @@ class Marginals(RowQuery[dict[str, Floats]]):
     def _weight(self, name: str) -> float:
         return 1.0 if self.weights is None else self.weights[name]
 
-    @property
-    def of_patients(self) -> bool:
-        """Whether rows are averaged."""
-        return self.averaged
-
-    @property
-    def whole_patients(self) -> bool:
-        """Whether rows are averaged: a patient's share is divided among all of them."""
-        return self.averaged
-
     def sensitivity(self, max_rows: int | None) -> float:
         """The root of the sum of squared weights, times the most rows of a patient unless they are averaged.
 
         Raises BudgetError where rows are to be averaged and the row is the unit of privacy.
         """
         return _most_rows(max_rows, averaged=self.averaged) * math.hypot(*map(self._weight, self.tables))
-
-    def exact(self, rows: CodedRows) -> list[Whole]:
-        """The tables, those of averaged rows in multiples of 1 / `WHOLE_PATIENT`."""
-        return counts(self.tables.values(), rows, averaged=self.averaged)
 
     def scales(self, std: float) -> list[Scale]:
         """In inverse proportion to a table's weight."""
@@ -119,7 +121,7 @@ class Marginals(RowQuery[dict[str, Floats]]):
 
 
 @dataclass(frozen=True, eq=False)
-class Distances(RowQuery[dict[str, float]]):
+class Distances(_Tables[dict[str, float]]):
     """L1 distances between contingency tables and public guesses of them, by name.
 
     A row changes one cell of each of the k tables by one, so each distance by at most one: L2 sensitivity sqrt(k),
@@ -131,16 +133,6 @@ class Distances(RowQuery[dict[str, float]]):
     tables: Mapping[str, Axes]
     guesses: Mapping[str, Floats]
     averaged: bool = False
-
-    @property
-    def of_patients(self) -> bool:
-        """Whether rows are averaged."""
-        return self.averaged
-
-    @property
-    def whole_patients(self) -> bool:
-        """Whether rows are averaged: a patient's share is divided among all of them."""
-        return self.averaged
 
     @property
     def adds_up(self) -> bool:
@@ -157,10 +149,6 @@ class Distances(RowQuery[dict[str, float]]):
         Raises BudgetError where rows are to be averaged and the row is the unit of privacy.
         """
         return _most_rows(max_rows, averaged=self.averaged) * math.sqrt(len(self.tables))
-
-    def exact(self, rows: CodedRows) -> list[Whole]:
-        """The tables, those of averaged rows in multiples of 1 / `WHOLE_PATIENT`."""
-        return counts(self.tables.values(), rows, averaged=self.averaged)
 
     def finished(self, total: list[Whole]) -> list[Whole]:
         """All distances in one array, in whole multiples of `DISTANCE_UNIT`."""

@@ -119,7 +119,7 @@ def ordered(cells: pd.DataFrame, patient: Patients, schema: Schema, names: Seque
     """
     assert schema.order is not None and schema.max_rows is not None
     column = schema.columns[schema.order]
-    place = _places(cells[schema.order], column)
+    place = column.ranks(cells[schema.order])
     order = np.lexsort((np.arange(len(cells)), place, patient))
     numbers = frozenset(name for name in names if not schema.columns[name].categorical)
     values = comparable(cells[list(names)], schema, numbers, "table", [])
@@ -128,16 +128,6 @@ def ordered(cells: pd.DataFrame, patient: Patients, schema: Schema, names: Seque
     made = Sequences(rows.iloc[order].reset_index(drop=True), patient[order], time, numbers,
                      tuple(name for name in names if name in followed))  # fmt: skip
     return made.of(made.place < schema.max_rows)
-
-
-def _places(cells: pd.Series, column: Column) -> Floats:
-    """What rows are sorted by, NaN last: days of dates, numbers, keys as numbers or else as texts."""
-    if column.modelled:
-        return np.asarray(column.cell_values(cells), np.float64)
-    keys = pd.to_numeric(cells, errors="coerce")
-    if keys.notna().all():
-        return keys.to_numpy(np.float64)
-    return np.asarray(pd.factorize(cells, sort=True)[0], np.float64)
 
 
 def _scaled(values: pd.Series, column: Column) -> pd.Series:
