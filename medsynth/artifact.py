@@ -24,12 +24,13 @@ from .privacy.accounting import accountant
 from .privacy.accounting.accountant import rounded_up, supports
 from .privacy.accounting.ledger import Ledger
 from .schema import Schema
+from .schema.linked.definition import LinkedTables
 from .transforms.conditions import Where
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT = 6
+FORMAT = 7
 MAX_BYTES = 1 << 30  # a file beyond this is no model of ours
 FIELDS: dict[str, type | UnionType] = {
     "format": int,
@@ -45,6 +46,7 @@ FIELDS: dict[str, type | UnionType] = {
     "rows_declared": bool,
     "device": str,
     "versions": dict,
+    "tables": dict | None,
 }
 Arrays = dict[str, NDArray[np.float32]]
 
@@ -56,7 +58,8 @@ class Model:
     Fitted without noise it has no epsilon and makes no claim.
 
     `rows` is the public row count, or where patients are bounded their noisy one; `tensors` hold the generator and the
-    noisy measurements that decode its rows. No time is in it, and no dtype of a frame: both depend on the rows.
+    noisy measurements that decode its rows. `tables`: those of a model of several, whose `schema` is that of patients:
+    the first table's columns and the first rows of the others. No time is in it, and no dtype of a frame: both depend on the rows.
     """
 
     name: str
@@ -72,6 +75,7 @@ class Model:
     device: str
     versions: dict[str, str]
     tensors: Arrays
+    tables: LinkedTables | None = None
 
     @property
     def claims(self) -> bool:
@@ -116,8 +120,10 @@ class Model:
 
     def describe(self) -> dict[str, Any]:
         """All that the file holds beside its tensors, as plain data."""
-        fields = {key: getattr(self, key) for key in FIELDS.keys() - {"format", "schema", "ledger"}}
-        return {"format": FORMAT, **fields, "schema": self.schema.to_dict(), "ledger": self.ledger.to_json()}
+        fields = {key: getattr(self, key) for key in FIELDS.keys() - {"format", "schema", "ledger", "tables"}}
+        tables = None if self.tables is None else self.tables.to_dict()
+        own = {"schema": self.schema.to_dict(), "ledger": self.ledger.to_json(), "tables": tables}
+        return {"format": FORMAT, **fields, **own}
 
     def save(self, path: Path | str, *, force: bool = False) -> Path:
         """Write the model to `path`, whole or not at all. Raises OutputExists unless `force`."""
@@ -193,8 +199,10 @@ def _parse(content: bytes) -> Model:
         raise ArtifactError("it holds control characters where words should be.")
     fields.pop("format")
     schema, ledger = Schema.from_dict(fields.pop("schema")), Ledger.from_json(fields.pop("ledger"))
+    tables = fields.pop("tables")
     _check_epsilon(fields["epsilon"], ledger)
-    return Model(**fields, schema=schema, ledger=ledger, tensors=tensors)
+    linked = None if tables is None else LinkedTables.from_dict(tables)
+    return Model(**fields, schema=schema, ledger=ledger, tensors=tensors, tables=linked)
 
 
 def _check_epsilon(epsilon: float | None, ledger: Ledger) -> None:
@@ -217,7 +225,7 @@ def _texts(content: object) -> Iterator[str]:
     elif isinstance(content, dict):
         for key, value in content.items():
             yield from _texts(key)
-            yield from (() if key == "schema" else _texts(value))
+            yield from (() if key in ("schema", "tables") else _texts(value))
     elif isinstance(content, list):
         for value in content:
             yield from _texts(value)

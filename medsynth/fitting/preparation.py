@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -155,7 +155,14 @@ class WayOut:
     resumed: bool = False
 
 
-def open_releases(private: PrivateTable, planned: PlannedFit, public_rows: PublicRows | None) -> WayOut:
+class Identified(Protocol):
+    """What a fit is made on: one table or several."""
+
+    def facts(self) -> dict[str, object]:
+        """What identifies it: for the private checkpoint alone."""
+
+
+def open_releases(private: Identified, planned: PlannedFit, public_rows: PublicRows | None) -> WayOut:
     """The way out, with the checkpoint where one is kept: a resumed fit takes its seed and its number from there."""
     options, seed = planned.options, planned.options.seed
     if options.checkpoint is None:

@@ -9,7 +9,7 @@ import numpy as np
 from ..artifact import Arrays, Model
 from ..errors import MedsynthError
 from ..longitudinal.plan import plan_of_first_rows
-from ..longitudinal.successive_rows import later_columns, successive_rows, with_rows_column
+from ..longitudinal.successive_rows import SuccessiveRows, later_columns, successive_rows, with_rows_column
 from ..methods.protocol import Progress
 from ..methods.shared.marginals import cleaned
 from ..privacy.hierarchy_selection import select_levels
@@ -19,6 +19,7 @@ from ..rng import numpy_stream, stream_seed
 from ..sampling.patients import ROWS_PER_PATIENT, rows_of_a_patient
 from ..schema import Schema
 from ..schema.learned import LEARNED, LOST
+from ..schema.linked.definition import LinkedTables
 from ..transforms.column import MAX_CODES
 from ..transforms.table_codec import encode, hierarchy_positions
 from .environment import MUCH_MEMORY_GIB, fit_memory_gib, one_thread, versions
@@ -177,8 +178,6 @@ def train_in_order(
 
     `rows` in all, of patients with one, two, ... of them in the shares of `sizes`. Returns the tensors of both.
     """
-    from ..longitudinal.stored import tensors
-    from ..longitudinal.training import SIMULATED, Training
     from ..privacy.vault import Vault
 
     codes = final_codes(private, planned, schema.core, codes)
@@ -191,20 +190,42 @@ def train_in_order(
     plan = plan_of_first_rows(planned.plan, patients)
     found = trained(planned, plan, firsts, core, out.seed, None)
     planned.options.phase("later rows")
-    method, count = planned.method, int(np.clip(SIMULATED / max(mean - 1, 0.05), 2_000, 100_000))
+    method, count = planned.method, simulated_patients(mean - 1)
     simulated = method.module.generate(found, method.config, core, patients, count, stream_seed(out.seed, "first rows"))
+    return {**found, **train_later(planned, out, schema, split, several * patients, simulated)}
+
+
+def simulated_patients(later: float) -> int:
+    """On how many simulated patients a model of later rows is fitted, of whom a patient has so many in the mean."""
+    from ..longitudinal.training import SIMULATED
+
+    return int(np.clip(SIMULATED / max(later, 0.05), 2_000, 100_000))
+
+
+def train_later(
+    planned: PlannedFit, out: WayOut, schema: Schema, split: SuccessiveRows, several: float,
+    simulated: NDArray[np.int32], table: str = "",
+) -> Arrays:  # fmt: skip
+    """Train the model of the rows that follow first ones, where so many patients have `several`, by noisy counts.
+
+    `simulated`: first rows, (patients, core of `with_rows_column`). `table`: the name of one of several tables.
+    """
+    from ..longitudinal.stored import tensors
+    from ..longitudinal.training import Training
+    from ..privacy.vault import Vault
+
+    fewest = np.where(np.arange(len(simulated)) < FEWEST_SIMULATED, 2, 1)
     later = Training(
-        schema=schema,
-        vault=Vault(split.later, later_columns(schema), out.releases, split.patients_of_later),
-        plan=planned.plan, patients=max(2.0, several * patients), first=simulated[:, :-1],
-        counts=np.maximum(simulated[:, -1] + 1, np.where(np.arange(count) < FEWEST_SIMULATED, 2, 1)).astype(np.int64),
-        rng=numpy_stream(out.seed, "later rows"), progress=_told(planned, planned.plan, "cpu"),
+        schema=schema, vault=Vault(split.later, later_columns(schema), out.releases, split.patients_of_later),
+        plan=planned.plan, patients=max(2.0, several), first=simulated[:, :-1],
+        counts=np.maximum(simulated[:, -1] + 1, fewest).astype(np.int64), rng=numpy_stream(out.seed, f"later rows{table}"),
+        progress=_told(planned, planned.plan, "cpu"), table=table,
     )  # fmt: skip
     with one_thread():
-        return {**found, **tensors(later.run())}
+        return tensors(later.run())
 
 
-def seal(planned: PlannedFit, rows: int, schema: Schema, tensors: Arrays) -> Model:
+def seal(planned: PlannedFit, rows: int, schema: Schema, tensors: Arrays, tables: LinkedTables | None = None) -> Model:
     """The artifact. Raises MedsynthError where the ledger is not exactly the plan."""
     if not planned.ledger.complete:
         raise MedsynthError("The ledger differs from the plan. Nothing was released; please report this.")
@@ -223,4 +244,5 @@ def seal(planned: PlannedFit, rows: int, schema: Schema, tensors: Arrays) -> Mod
         device=method.device,
         versions=versions(),
         tensors=tensors,
+        tables=tables,
     )

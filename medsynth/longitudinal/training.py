@@ -22,7 +22,7 @@ from ..schema import Schema
 from .chain import Chain
 from .conditional import Chances, fitted
 from .contexts import EVERY, Context, Contexts
-from .plan import ONE_WAY, PERSISTENCE, SELECTION, TWO_WAY, deviation
+from .plan import ONE_WAY, PERSISTENCE, SELECTION, TWO_WAY, deviation, of_table
 from .successive_rows import GAP, LAST, NOW, OF, changing, fixed, gap_column, named
 from .tables import denoised, later_shares, worthwhile
 from .trajectories import later_rows, second_rows
@@ -46,7 +46,7 @@ ROUNDS = 2  # of fitting to all tables: the rows that are simulated follow the f
 class Training:
     """A fit under way. `first`: simulated first rows, (patients, core), `counts`: (patients,) rows of each.
 
-    `patients`: how many real patients have several rows, by noisy counts.
+    `patients`: how many real patients have several rows, by noisy counts. `table`: the name of one of several tables.
     """
 
     schema: Schema
@@ -57,6 +57,7 @@ class Training:
     counts: NDArray[np.int64]
     rng: Stream
     progress: Progress
+    table: str = ""
 
     def run(self) -> Chain:
         """Measure and fit."""
@@ -72,6 +73,14 @@ class Training:
             chain = self.fit(chain, wanted, points, partial(self._told, number * len(names), steps))
         return chain
 
+    def _label(self, label: str) -> str:
+        """The label of a measurement of this table."""
+        return of_table(self.table, label)
+
+    def _deviation(self, label: str, tables: int = 1) -> float:
+        """The standard deviation of the noise of each of so many averaged tables."""
+        return deviation(self.plan, self._label(label), tables)
+
     def _told(self, before: int, of: int, done: int) -> None:
         """Tell how many columns are fitted, over all rounds."""
         self.progress(before + done, of)
@@ -84,8 +93,8 @@ class Training:
         if gap:
             grids[GAP] = fine_cells(GAP, gap)
             tables[GAP] = [(named(OF, GAP), grids[GAP])]
-        noisy = self.vault.measure_marginals(ONE_WAY, tables, averaged=True)
-        std = deviation(self.plan, ONE_WAY, len(tables))
+        noisy = self.vault.measure_marginals(self._label(ONE_WAY), tables, averaged=True)
+        std = self._deviation(ONE_WAY, len(tables))
         most = self._groups(PERSISTENCE, 2 * len(moving)), self._groups(TWO_WAY, TABLES_A_COLUMN * len(moving))
         found = {}
         if gap:
@@ -122,7 +131,7 @@ class Training:
 
     def _groups(self, label: str, tables: int) -> int:
         """Of each column in a table of two, one of so many: as many as leave its cells clear of the noise."""
-        clear = CLEAR * deviation(self.plan, label, tables)
+        clear = CLEAR * self._deviation(label, tables)
         return int(np.clip(math.sqrt(max(self.patients, 1.0) / clear), FEWEST_GROUPS, MOST_GROUPS))
 
     def measure_persistence(self, contexts: Contexts) -> dict[str, list[tuple[Context, Chances]]]:
@@ -134,8 +143,8 @@ class Training:
             if (found := variable.changes) is not None:
                 changes[name], axes[CHANGES_OF + name] = found, [variable.change_axis(found)]
         heavy = {name: GAP_WEIGHT if name == GAP else 1.0 for name in axes}
-        noisy = self.vault.measure_marginals(PERSISTENCE, axes, heavy, averaged=True)
-        std = self.plan.events[PERSISTENCE][0].multiplier * math.hypot(*heavy.values())
+        noisy = self.vault.measure_marginals(self._label(PERSISTENCE), axes, heavy, averaged=True)
+        std = self._deviation(PERSISTENCE) * math.hypot(*heavy.values())
         wanted = dict[str, list[tuple[Context, Chances]]]()
         for name, variable in contexts.variables.items():
             if name == GAP:
@@ -173,17 +182,17 @@ class Training:
             shape = own[0][1].cells, own[1][1].cells
             place = contexts.cells(own[0], rows) * shape[1] + contexts.cells(own[1], rows)
             expected[k] = scale * np.bincount(place, weights, shape[0] * shape[1]).reshape(shape)
-        distances = self.vault.measure_distances(SELECTION, axes, expected, averaged=True)
-        each = self.plan.events[TWO_WAY][0].multiplier
+        distances = self.vault.measure_distances(self._label(SELECTION), axes, expected, averaged=True)
+        each = self._deviation(TWO_WAY)
         chosen = worthwhile(
             distances,
-            deviation(self.plan, SELECTION, len(axes)),
+            self._deviation(SELECTION, len(axes)),
             {k: expected[k].size for k in axes},
             each,
             TABLES_A_COLUMN * len(contexts.variables),
         )
-        noisy = self.vault.measure_marginals(TWO_WAY, {k: axes[k] for k in chosen}, averaged=True)
-        std, found = deviation(self.plan, TWO_WAY, len(chosen)), {}
+        noisy = self.vault.measure_marginals(self._label(TWO_WAY), {k: axes[k] for k in chosen}, averaged=True)
+        std, found = self._deviation(TWO_WAY, len(chosen)), {}
         for k in chosen:
             name, context = keys[int(k)]
             variable = contexts.variables[name]

@@ -52,7 +52,7 @@ def sample_codes(
         raise UsageError("`n` must be one or more.")
     schema = model.schema
     of_rows = schema if schema.order is None else with_rows_column(schema)
-    sampler = _method_sampler(model, of_rows.core, *_conditions(model, where, balance))
+    sampler = method_sampler(model, of_rows.core, *conditions(model, where, balance))
     fresh = fresh_columns(schema, first, count)
 
     def bad(codes: Codes) -> NDArray[np.bool_]:
@@ -82,7 +82,7 @@ def sample_codes(
     return codes
 
 
-def _conditions(model: Model, where: Where, balance: bool) -> tuple[dict[str, Any], dict[str, tuple[Range, ...]]]:
+def conditions(model: Model, where: Where, balance: bool) -> tuple[dict[str, Any], dict[str, tuple[Range, ...]]]:
     """The arguments of conditional sampling, and the columns that may lie in one of several ranges.
 
     Raises UsageError for conditions that the model's method cannot meet.
@@ -98,7 +98,7 @@ def _conditions(model: Model, where: Where, balance: bool) -> tuple[dict[str, An
     return conditions, apart
 
 
-def _method_sampler(
+def method_sampler(
     model: Model, core: Schema, conditions: dict[str, Any], apart: dict[str, tuple[Range, ...]]
 ) -> Sampler:
     """The method's generator of a `core` as a function of rows, seed and given columns, which are put into its rows.

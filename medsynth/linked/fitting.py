@@ -1,0 +1,176 @@
+"""A fit of several tables: patients with the first of their rows in each, then the rows that follow, under one budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..artifact import Arrays, Model
+from ..budget import Budget
+from ..errors import UsageError
+from ..fitting.options import FitOptions, log_notice, settled_delta
+from ..fitting.preparation import ChosenMethod, PlannedFit, WayOut, choose_method, open_releases
+from ..fitting.reservation import reserved_budget
+from ..fitting.training import seal, simulated_patients, train_later, trained
+from ..longitudinal.plan import plan_of_first_rows
+from ..longitudinal.plan import queries as with_later_rows
+from ..longitudinal.successive_rows import changing
+from ..privacy.accounting.calibration import Plan, Query, make_plan
+from ..privacy.accounting.events import rows_of
+from ..privacy.contribution import PrivacyUnits
+from ..rng import NoNoise, stream_seed, system_entropy
+from ..schema.linked.definition import LinkedTables
+from ..schema.linked.views import count_column, joint, name_in_joint, own, view
+from .private_tables import CodedTables, PrivateTables, coded_tables, open_tables
+from .source import Source, find
+from .stored import of_table
+
+SIMULATED = 40_000  # patients, on whom the rows that follow are fitted, at most
+
+
+def fit_tables(
+    source: Path | str | Source, *, epsilon: float | None = None, no_dp: bool = False, delta: float | None = None,
+    method: str | None = None, preset: str | None = None, settings: Mapping[str, object] | None = None,
+    rows: int | None = None, encoding: str | None = None, device: str = "auto", seed: int | None = None,
+    checkpoint: Path | None = None, resume: bool = False, model_name: str | None = None,
+    private: PrivateTables | None = None, notice: Callable[[str], None] = log_notice,
+    progress: Callable[[Plan, str, int, int, int], None] = lambda *facts: None,
+    phase: Callable[[str], None] = lambda name: None,
+) -> Model:  # fmt: skip
+    """Fit a generator to several tables under (epsilon, delta)-differential privacy for one patient in all of them.
+
+    `source`: a file that names tables, or a folder of them (docs/several-tables.md). `rows` declares the public number
+    of patients. `private`: the tables, where they were read before. The other parameters are those of `medsynth.fit`.
+
+    Raises UsageError, BudgetError, TableError or SchemaError.
+    """
+    source = source if isinstance(source, Source) else find(Path(source), notice)
+    options = FitOptions(
+        epsilon=epsilon, no_dp=no_dp, delta=settled_delta(delta, rows), schema=None, target=None, method=method,
+        preset=preset, microbatches=None, inference=(), settings=settings, rows=rows, encoding=encoding, na_values=(),
+        one_row_a_patient=False, unit=None, max_rows=None, public=None, device=device, seed=seed,
+        checkpoint=checkpoint, resume=resume, budget_table=None, model_name=model_name, notice=notice,
+        progress=progress, phase=phase,
+    )  # fmt: skip
+    phase("reading the tables")
+    private = private or open_tables(source, encoding)
+    codes = coded_tables(private)
+    phase("planning the noise")
+    chosen = choose_method(options)
+    planned = _planned(private, options, chosen)
+    _announce(private, planned)
+    out = open_releases(private, planned, None)
+    with reserved_budget(planned, Budget.of(source.folder / source.name), out):
+        phase("measuring")
+        tensors = _trained(private, codes, planned, out)
+        patients = planned.plan.rows
+        return seal(planned, patients, codes.schema, tensors, private.tables)
+
+
+def queries_of(tables: LinkedTables, method: ChosenMethod, patients: int, epsilon: float) -> list[Query]:
+    """All measurements of a fit of several tables: the method's own of patients, and those of the rows that follow."""
+    columns = len(joint(tables).core.columns)
+    first = method.module.queries(method.config, patients, columns, epsilon)
+    return with_later_rows(first, _in_order(tables))
+
+
+def _in_order(tables: LinkedTables) -> list[str]:
+    """The tables of which a patient may have several rows."""
+    return [name for name in tables.others if tables.tables[name].order]
+
+
+def plan_tables(tables: LinkedTables, method: ChosenMethod, *, epsilon: float, delta: float, patients: int) -> Plan:
+    """What a fit of several tables of so many patients would measure, and with which noise. Nothing is measured."""
+    if patients < 2:
+        raise UsageError("Several tables need two patients or more.")
+    queries = queries_of(tables, method, patients, epsilon)
+    return make_plan(queries, epsilon=epsilon, delta=delta, rows=patients, max_rows=tables.max_rows)
+
+
+def _planned(private: PrivateTables, options: FitOptions, method: ChosenMethod) -> PlannedFit:
+    entropy = NoNoise() if options.no_dp else system_entropy()
+    patients = private.patients if options.rows is None else options.rows
+    plan = plan_tables(private.tables, method, epsilon=options.budget, delta=options.delta, patients=patients)
+    ledger = plan.ledger(entropy.source)
+    return PlannedFit(
+        options=options, method=method, plan=plan, ledger=ledger, entropy=entropy, stay=None, units=None
+    )
+
+
+def public_facts(tables: LinkedTables, patients: int, *, declared: bool) -> list[str]:
+    """What no noise covers and neighbouring tables share, one phrase each."""
+    first, *others = tables.tables
+    return [
+        f"the headers of the tables {', '.join(map(repr, tables.tables))} and the form of their files",
+        f"the number of patients, {patients}, {'as `rows` declares it' if declared else f'the rows of {first!r}'}",
+        f"the columns, rules and orders that {tables.name!r} declares, and that the tables meet them",
+        f"that {tables.key!r} names the patient of each row, and that every row of {', '.join(map(repr, others))} is of "
+        f"a patient of {first!r}",
+        "that a patient counts with at most "
+        + ", ".join(f"{rows_of(table.max_rows)} of {name!r}" for name, table in tables.tables.items()),
+        f"the target, {joint(tables).target!r}",
+        "`epsilon`, `delta`, the method and its settings",
+    ]
+
+
+def _announce(private: PrivateTables, planned: PlannedFit) -> None:
+    """Say what is taken as public: in notices to the person, and in notes of the ledger."""
+    options, plan, tables = planned.options, planned.plan, private.tables
+    facts = public_facts(tables, plan.rows, declared=options.rows is not None)
+    options.notice("\n  - ".join(["Public by declaration, before anything is measured (docs/privacy.md):", *facts]))
+    planned.ledger.notes.append(f"Public by declaration: {'; '.join(facts)}.")
+    if options.rows is None:
+        planned.ledger.notes.append("The number of patients was not declared: the tables' own was taken as public.")
+        options.notice(f"The number of patients, {plan.rows}, is taken as public. `rows` declares another.")
+    for name in _in_order(tables):
+        schema = view(tables, name)
+        options.notice(
+            f"Rows of {name!r} follow one another by {schema.order!r}. Taken to change from row to row: "
+            f"{', '.join(changing(schema))}."
+        )
+    columns = len(joint(tables).core.columns)
+    for text in planned.method.module.notes(planned.method.config, plan.rows, columns, options.budget):
+        options.notice(text)
+    if options.no_dp:
+        options.notice("`no_dp`: NOT DIFFERENTIALLY PRIVATE. The model and its rows may give patients away. Share neither.")
+
+
+def _trained(private: PrivateTables, codes: CodedTables, planned: PlannedFit, out: WayOut) -> Arrays:
+    """Train the method's generator on patients, and the models of the rows that follow in each table."""
+    from ..privacy.vault import Vault
+
+    method, core, patients = planned.method, codes.schema.core, planned.plan.rows
+    units = PrivacyUnits(np.arange(len(codes.patients)), 1)
+    vault = Vault(codes.patients, core.names, out.releases, units)
+    plan = replace(plan_of_first_rows(planned.plan, patients), planned_rows=None)
+    found = trained(planned, plan, vault, core, out.seed, None)
+    seed = stream_seed(out.seed, "first rows")
+    simulated = method.module.generate(found, method.config, core, patients, SIMULATED, seed)
+    for k, name in enumerate(private.tables.others):
+        if name not in codes.rows:
+            continue
+        planned.options.phase(f"later rows of {name}")
+        first = _first_rows(simulated, private.tables, name, core.names)
+        several = float((first[:, -1] > 0).sum() / len(simulated)) * patients
+        enough = simulated_patients(float(first[:, -1].mean()) if len(first) else 0.0)
+        chain = train_later(
+            planned, out, view(private.tables, name), codes.rows[name], several, first[:enough], name
+        )
+        found |= of_table(k, chain)
+    return found
+
+
+def _first_rows(patients: np.ndarray[Any, Any], tables: LinkedTables, name: str, names: tuple[str, ...]) -> Any:
+    """First rows of simulated patients in a table, (patients, columns of its view and how many rows follow)."""
+    some = patients[patients[:, names.index(count_column(name))] > 0]
+    schema, mine = view(tables, name), own(tables, name)
+    found = []
+    for one in schema.core.names:
+        code = some[:, names.index(name_in_joint(name, one) if one in mine else one)]
+        column = schema.core.columns[one]
+        found.append(np.minimum(code, column.size + column.gaps - 1))  # the model may leave such a cell empty
+    return np.column_stack([*found, some[:, names.index(count_column(name))] - 1]).astype(np.int32)

@@ -1,0 +1,154 @@
+"""Several private tables: read, checked, and brought into codes of patients and of the rows that follow their first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import SchemaError, UsageError
+from ..fitting.private_table import read_rows
+from ..io.large import LargeTable
+from ..io.table import MISSING_TOKENS, Table
+from ..longitudinal.successive_rows import SuccessiveRows, successive_rows
+from ..privacy.contribution import PrivacyUnits, first_in_order
+from ..privacy.queries.rows import Codes
+from ..schema import Schema
+from ..schema.linked.definition import LinkedTables
+from ..schema.linked.views import joint, name_in_joint, own, view
+from ..transforms.table_codec import check_header, encode
+from .source import Source
+
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateTables:
+    """Tables as they were read, and the patient of each row: `whose`, (rows,) numbers of the first table's rows."""
+
+    tables: LinkedTables
+    cells: Mapping[str, Table] = field(repr=False)
+    whose: Mapping[str, Whole] = field(repr=False)
+    expected_patients: int | None = None
+
+    @property
+    def patients(self) -> int:
+        """The number of patients that counts as public: never what secret draws left."""
+        return self.cells[self.tables.first].rows if self.expected_patients is None else self.expected_patients
+
+    def facts(self) -> dict[str, object]:
+        """What identifies these tables: for the private checkpoint alone."""
+        digests = {name: table.digest for name, table in self.cells.items()}
+        return {"table": digests, "schema": self.tables.to_dict()}
+
+
+def open_tables(source: Source, encoding: str | None = None) -> PrivateTables:
+    """The tables of a source, read and checked once. Raises TableError or SchemaError, naming no cell."""
+    cells = dict[str, Table]()
+    for name in source.tables.tables:
+        found = read_rows(source.file(name), encoding)
+        if isinstance(found, LargeTable):
+            raise UsageError(f"{found.where} is larger than what is read at once. Fit a part of the patients.")
+        declared = source.tables.alone(name)
+        if source.tables.other_columns == "leave out":
+            names = [column for column in found.header if column in declared.columns]
+            found = replace(found, header=tuple(names), cells=found.cells[names])
+        check_header(found, declared)
+        cells[name] = found
+    return private_tables(source.tables, cells)
+
+
+def private_tables(tables: LinkedTables, cells: Mapping[str, Table]) -> PrivateTables:
+    """Tables that were read. Raises SchemaError for a row whose key is empty, or no patient's, or comes twice."""
+    numbers = _patients(cells[tables.first], tables.key)
+    whose = {name: _whose(table, tables, numbers) for name, table in cells.items()}
+    return PrivateTables(tables=tables, cells=cells, whose=whose)
+
+
+def _patients(first: Table, key: str) -> pd.Index[str]:
+    """The keys of patients. Raises SchemaError for an empty one and for one that comes twice."""
+    found: pd.Index[str] = pd.Index(first.cells[key])
+    empty, twice = found.isin(list(MISSING_TOKENS)), found.duplicated()
+    if empty.any():
+        raise SchemaError(f"{first.where}, column {key!r}, row {int(empty.argmax()) + 1}: no key. Fill the cell.")
+    if twice.any():
+        raise SchemaError(
+            f"{first.where}, column {key!r}, row {int(twice.argmax()) + 1}: its key stands in an earlier row, and the "
+            "first table has one row a patient. Take one of them out, or name the tables in another order."
+        )
+    return found
+
+
+def _whose(table: Table, tables: LinkedTables, numbers: pd.Index[str]) -> Whole:
+    """The patient of each row of a table, (rows,). Raises SchemaError for a row whose key no patient has."""
+    found = np.asarray(numbers.get_indexer(pd.Index(table.cells[tables.key])), np.int64)
+    if (found < 0).any():
+        raise SchemaError(
+            f"{table.where}, column {tables.key!r}, row {int((found < 0).argmax()) + 1}: no row of {tables.first!r} has "
+            "this key. Take the row out, or add the patient."
+        )
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodedTables:
+    """Codes of patients, (patients, core of `joint`), and of each other table with an order the rows of patients who
+    have any, first and later ones.
+    """
+
+    schema: Schema
+    patients: Codes = field(repr=False)
+    rows: Mapping[str, SuccessiveRows] = field(repr=False)
+
+
+def coded_tables(private: PrivateTables) -> CodedTables:
+    """The codes of tables; of each patient the first `max_rows` rows of a table by its order.
+
+    Each patient's codes depend on the rows of this patient alone. Raises SchemaError for a cell that is not allowed.
+    """
+    tables, schema = private.tables, joint(private.tables)
+    first = encode(private.cells[tables.first], view(tables, tables.first).core)
+    columns, rows = [first], dict[str, SuccessiveRows]()
+    for name in tables.others:
+        kept, whose = _kept(private, name)
+        codes = np.column_stack([kept, first[whose]]).astype(np.int32)
+        units = PrivacyUnits(np.unique(whose, return_inverse=True)[1].astype(np.int64), tables.tables[name].max_rows)
+        split = successive_rows(codes, units, view(tables, name))
+        if tables.tables[name].order:
+            rows[name] = split
+        columns.append(_of_patients(split, np.unique(whose), kept.shape[1], len(first), schema, tables, name))
+    return CodedTables(schema=schema, patients=np.column_stack(columns).astype(np.int32), rows=rows)
+
+
+def _kept(private: PrivateTables, name: str) -> tuple[Codes, Whole]:
+    """The codes of a table's own columns, (rows, columns), of the rows that stay, and whose they are: patient by
+    patient and in order.
+    """
+    table, schema = private.tables.tables[name], view(private.tables, name)
+    names = own(private.tables, name)
+    core = schema.core.model_copy(update={"columns": {one: schema.columns[one] for one in names}})
+    data, whose = private.cells[name], private.whose[name]
+    codes = encode(data, core) if names else np.empty((data.rows, 0), np.int32)
+    order = schema.columns[table.order].ranks(data.cells[table.order]) if table.order else np.arange(data.rows)
+    stay, _ = first_in_order(whose, order, table.max_rows)
+    stay = stay[np.argsort(whose[stay], kind="stable")]
+    return codes[stay], whose[stay]
+
+
+def _of_patients(
+    split: SuccessiveRows, who: Whole, width: int, patients: int, schema: Schema, tables: LinkedTables, name: str
+) -> Codes:
+    """What patients' codes hold of a table: how many rows, and the first of them; (patients, 1 + its columns).
+
+    A patient without a row has none of these values: the code of an empty cell.
+    """
+    empty = [schema.columns[name_in_joint(name, one)] for one in own(tables, name)]
+    found = np.tile(
+        np.array([0, *(column.size + column.gap_words.index("") for column in empty)], np.int32), (patients, 1)
+    )
+    found[who, 0] = split.first[:, -1] + 1
+    found[who, 1:] = split.first[:, :width]
+    return found

@@ -1,0 +1,204 @@
+"""Patients and their rows in several tables: first rows with the patient, then those that follow; keys that meet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..artifact import Model, load
+from ..errors import UsageError
+from ..privacy.queries.rows import Codes
+from ..rng import numpy_stream, stream_seed
+from ..sampling.balance import balanced, halvings
+from ..sampling.pipeline import conditions, method_sampler
+from ..sampling.rejection import broken, rejection_sample, widened
+from ..sampling.replicates import broken_model
+from ..sampling.rules_across_rows import broken_next, completed
+from ..sampling.visits import visits
+from ..schema import Schema
+from ..schema.linked.definition import LinkedTables
+from ..schema.linked.views import count_column, joint, name_in_joint, own, view
+from ..transforms.conditions import Where
+from ..transforms.table_codec import column_values, decode
+from .stored import tensors_of
+
+Whole = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+CHUNK_PATIENTS = 20_000  # in memory at once while files are written
+
+
+@dataclass(frozen=True, eq=False)
+class TableRows:
+    """Rows of one table, (rows, columns of its view), patient by patient, and whose they are: (rows,) from zero on."""
+
+    codes: Codes
+    whose: Whole
+
+
+@dataclass(frozen=True, eq=False)
+class FirstRows:
+    """Codes of patients, (patients, columns of the joint schema), as first rows of each table."""
+
+    tables: LinkedTables
+
+    @cached_property
+    def schema(self) -> Schema:
+        """That of patients."""
+        return joint(self.tables)
+
+    def count(self, codes: Codes, table: str) -> Whole:
+        """How many rows of a table each patient has: (patients,)."""
+        return codes[:, self.schema.names.index(count_column(table))].astype(np.int64)
+
+    def rows(self, codes: Codes, table: str) -> Codes:
+        """The first rows of patients who have any, (patients, columns of the view), completed."""
+        schema, mine = view(self.tables, table), own(self.tables, table)
+        places = [self.schema.names.index(name_in_joint(table, n) if n in mine else n) for n in schema.core.names]
+        return completed(widened(codes[:, places], schema), None, schema)
+
+    def broken(self, codes: Codes) -> Mask:
+        """Which patients break a rule, or lack a value in the first row of a table of which they have rows."""
+        found = broken(codes, self.schema)
+        for table in self.tables.others:
+            some, counts = np.flatnonzero(self.count(codes, table) > 0), self.count(codes, table)
+            schema = view(self.tables, table)
+            for name in own(self.tables, table):
+                column, code = schema.columns[name], codes[some, self.schema.names.index(name_in_joint(table, name))]
+                found[some[code >= column.size + column.gaps]] = True
+            some = some[~found[some]]
+            found[some] |= broken_next(self.rows(codes[some], table), None, counts[some] == 1, schema)
+        return found
+
+
+def sample_tables(
+    model: Model | Path | str, patients: int | None = None, seed: int | None = None, where: Where = ()
+) -> dict[str, pd.DataFrame]:
+    """Synthetic tables by name, of so many patients (by default as many as the model's public number of them).
+
+    `seed` repeats the sample. `where`: conditions on the first table's columns, or on those of first rows, such as
+    "visits.ward=heart". Raises UsageError for a model of one table, or where conditions cannot be met.
+    """
+    model = model if isinstance(model, Model) else load(model)
+    parts = list(table_frames(model, patients, seed, where))
+    return {name: pd.concat([part[name] for part in parts], ignore_index=True) for name in parts[0]}
+
+
+def table_frames(
+    model: Model, patients: int | None = None, seed: int | None = None, where: Where = ()
+) -> Iterator[dict[str, pd.DataFrame]]:
+    """The same in parts, of some thousands of patients each with all their rows: any number in constant memory."""
+    tables = tables_of(model)
+    for codes in table_codes(model, patients, seed, where):
+        found = {}
+        for name, rows in codes.items():
+            schema, mine = view(tables, name), tables.tables[name].columns
+            places = [schema.names.index(one) for one in mine]
+            found[name] = decode(rows.codes[:, places], _written(tables, name))
+        yield found
+
+
+def _written(tables: LinkedTables, name: str) -> Schema:
+    """The schema of a table's own columns, in which a key of another table is written as there."""
+    schema = tables.alone(name)
+    shapes = {
+        key: schema.columns[key].model_copy(update={"shape": tables.tables[other].columns[key].shape})  # type: ignore[attr-defined]
+        for key, other in tables.tables[name].latest.items()
+    }
+    return schema.model_copy(update={"columns": {**schema.columns, **shapes}})
+
+
+def tables_of(model: Model) -> LinkedTables:
+    """The tables that a model draws. Raises UsageError for a model of one table."""
+    if model.tables is None:
+        raise UsageError("This is a model of one table. Use `sample`.")
+    return model.tables
+
+
+def table_codes(
+    model: Model, patients: int | None = None, seed: int | None = None, where: Where = ()
+) -> Iterator[dict[str, TableRows]]:
+    """Rows of each table as codes, in parts; keys are fresh, and go on from part to part."""
+    count = model.rows if patients is None else patients
+    if count < 1:
+        raise UsageError("`patients` must be one or more.")
+    keys = dict[str, int]()
+    for start in range(0, count, CHUNK_PATIENTS):
+        own_seed = seed if start == 0 or seed is None else stream_seed(seed, f"patients from {start}")
+        yield _part(model, min(CHUNK_PATIENTS, count - start), own_seed, where, keys)
+
+
+def _part(model: Model, patients: int, seed: int | None, where: Where, keys: dict[str, int]) -> dict[str, TableRows]:
+    """So many patients with their rows. `keys`: how many rows of each table came before; in place."""
+    tables = tables_of(model)
+    first = FirstRows(tables)
+    with broken_model():
+        codes = _first_rows(model, first, patients, seed, where)
+        found = {tables.first: TableRows(codes[:, : len(view(tables, tables.first).columns)].copy(), np.arange(patients))}
+        for k, name in enumerate(tables.others):
+            found[name] = _rows(model, first, codes, k, name, seed)
+    _put_keys(found, tables, keys)
+    for name, rows in found.items():
+        keys[name] = keys.get(name, 0) + len(rows.codes)
+    return found
+
+
+def _first_rows(model: Model, first: FirstRows, patients: int, seed: int | None, where: Where) -> Codes:
+    schema = first.schema
+    sampler = method_sampler(model, schema.core, *conditions(model, where, False))
+    codes = rejection_sample(sampler, schema, patients * 2 ** halvings(patients, len(schema.columns)), seed, first.broken)
+    return balanced(codes, schema, patients, numpy_stream(seed, "balance"))
+
+
+def _rows(model: Model, first: FirstRows, codes: Codes, number: int, name: str, seed: int | None) -> TableRows:
+    """The rows of a table: first ones as they are drawn with patients, then those that follow."""
+    counts, schema = first.count(codes, name), view(first.tables, name)
+    who = np.flatnonzero(counts > 0)
+    rows = first.rows(codes[who], name)
+    if not schema.order or not len(who):
+        return TableRows(rows, who)
+    given = np.column_stack([rows, counts[who] - 1]).astype(np.int32)
+    found = visits(tensors_of(number, model.tensors), schema, given, numpy_stream(seed, f"later rows of {name}"))
+    return TableRows(found.codes, who[found.patients - 1])
+
+
+def _put_keys(found: Mapping[str, TableRows], tables: LinkedTables, before: Mapping[str, int]) -> None:
+    """Fresh keys for patients and rows, and the keys of the latest rows of other tables; in place."""
+    for name, rows in found.items():
+        schema, links = view(tables, name), tables.tables[name].latest
+        for key, column in schema.columns.items():
+            place = schema.names.index(key)
+            if key == tables.key:
+                rows.codes[:, place] = before.get(tables.first, 0) + rows.whose + 1
+            elif key in links:
+                number = latest(rows, schema, found[links[key]], view(tables, links[key]))
+                own_keys = found[links[key]].codes[number, view(tables, links[key]).names.index(key)]
+                rows.codes[:, place] = np.where(number < 0, column.size, own_keys)
+            elif not column.modelled:
+                rows.codes[:, place] = column.fresh(before.get(name, 0), len(rows.codes))
+
+
+def latest(rows: TableRows, schema: Schema, other: TableRows, of_other: Schema) -> Whole:
+    """The place of the patient's last row in another table that is not after each row, (rows,); -1 where none is."""
+    mine = _order(rows.codes, schema)
+    theirs = _order(other.codes, of_other)
+    at = np.concatenate([theirs, mine])
+    whose = np.concatenate([other.whose, rows.whose])
+    asked = np.arange(len(at)) >= len(theirs)
+    turn = np.lexsort((asked, at, whose))  # of one patient, by time; of the same time the other table's rows first
+    place = np.where(asked, -1, np.arange(len(at)))[turn]
+    last = np.maximum.accumulate(np.where(place >= 0, np.arange(len(at)), -1))
+    found = np.where(last < 0, -1, place[np.maximum(last, 0)])
+    found[(found >= 0) & (whose[np.maximum(found, 0)] != whose[turn])] = -1
+    back = np.empty(len(at), np.int64)
+    back[turn] = found
+    return back[len(theirs) :]
+
+
+def _order(codes: Codes, schema: Schema) -> NDArray[np.float64]:
+    return np.asarray(column_values(codes, schema, schema.order or ""), np.float64)

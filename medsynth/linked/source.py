@@ -1,0 +1,72 @@
+"""Where several tables lie: the file that names them and the folder of their files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from ..errors import TableError, UsageError
+from ..io.formats import SUFFIXES_TRIED, named
+from ..schema.linked.definition import ENDING, LinkedTables
+
+BUNDLED = {"person": "omop"}  # what stands in a folder without such a file, and the bundled one that is taken for it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """The tables, the `folder` of their files, and the `name` that outputs have."""
+
+    tables: LinkedTables
+    folder: Path
+    name: str
+    declared_in: Path | None = None
+
+    def file(self, table: str) -> Path:
+        """The file of a table. Raises TableError where there is none."""
+        name = self.tables.tables[table].file or table
+        path = self.folder / name
+        found = path if path.is_file() else named(self.folder, name)
+        if found is None:
+            endings = ", ".join(SUFFIXES_TRIED)
+            raise TableError(f"{self.folder} has no table {name!r}, as {name} with one of {endings}. Check its name.")
+        return found
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All files that are read."""
+        own = (self.declared_in,) if self.declared_in else ()
+        return (*own, *(self.file(table) for table in self.tables.tables))
+
+
+def is_linked(path: Path) -> bool:
+    """Whether a path names several tables: a folder, or a file with the ending of files that name them."""
+    return path.name.endswith(ENDING) or path.is_dir()
+
+
+def bundled(name: str) -> LinkedTables:
+    """The tables of that name that come with medsynth."""
+    text = (resources.files("medsynth_schemas") / f"{name}{ENDING}").read_text("utf-8")
+    return LinkedTables.from_yaml(text, name)
+
+
+def find(path: Path, notice: Callable[[str], None] = lambda text: None) -> Source:
+    """The tables that a path names: a file that ends in ENDING, or a folder with one of these or with OMOP tables.
+
+    Raises TableError, SchemaError or UsageError.
+    """
+    if not path.is_dir():
+        tables = LinkedTables.load(path)
+        return Source(tables=tables, folder=path.parent, name=path.name.removesuffix(ENDING), declared_in=path)
+    own = sorted(path.glob(f"*{ENDING}"))
+    if len(own) > 1:
+        raise UsageError(f"{path} has several files that name tables. Name the one that is meant: {own[0]}.")
+    if own:
+        tables = LinkedTables.load(own[0])
+        return Source(tables=tables, folder=path, name=tables.name, declared_in=own[0])
+    for table, name in BUNDLED.items():
+        if named(path, table):
+            notice(f"Tables: the bundled {name!r}, recognised by the table {table!r}.")
+            return Source(tables=bundled(name), folder=path, name=path.resolve().name)
+    raise TableError(f"{path} is a folder without a file *{ENDING} that names its tables (docs/several-tables.md).")
