@@ -58,8 +58,8 @@ class Model:
     Fitted without noise it has no epsilon and makes no claim.
 
     `rows` is the public row count, or where patients are bounded their noisy one; `tensors` hold the generator and the
-    noisy measurements that decode its rows. `tables`: those of a model of several, whose `schema` is that of patients:
-    the first table's columns and the first rows of the others. No time is in it, and no dtype of a frame: both depend on the rows.
+    noisy measurements that decode its rows. No time is in it, and no dtype of a frame: both depend on the rows.
+    `tables`: those of a model of several, whose `schema` is that of patients with the first of their rows in each.
     """
 
     name: str

@@ -11,6 +11,7 @@ writes person, visit_occurrence, condition_occurrence, drug_exposure and measure
 """
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,11 @@ RACES, RACE_SHARES = (8527, 8516, 8515, 0), (0.7, 0.15, 0.1, 0.05)
 KIDNEY_DISEASE, ARTHRITIS, HYPERTENSION = 46271022, 80809, 320128
 METFORMIN, LISINOPRIL, PREDNISONE = 1503297, 1308216, 1551099
 #: Of a visit, by its column: the concept and the factor to the unit of the vocabulary's usual one.
-MEASUREMENTS = {"creatinine_umol_l": (3016723, 1 / 88.4), "haemoglobin_g_l": (3000963, 0.1), "weight_kg": (3025315, 1.0)}
+MEASUREMENTS = {
+    "creatinine_umol_l": (3016723, 1 / 88.4),
+    "haemoglobin_g_l": (3000963, 0.1),
+    "weight_kg": (3025315, 1.0),
+}
 LONGEST_STAY, SUPPLY = 60, (30, 90)  # days
 CODED = 0.8  # the chance that a condition is coded at a visit
 
@@ -73,14 +78,18 @@ def _visits(visits: pd.DataFrame, rng: Generator) -> pd.DataFrame:
     })  # fmt: skip
 
 
-def _rows(visits: pd.DataFrame, concepts: dict[int, pd.Series | np.ndarray]) -> pd.DataFrame:
+def _rows(visits: pd.DataFrame, concepts: Mapping[int, pd.Series]) -> pd.DataFrame:
     """One row for each visit and concept that is found at it, by visit."""
     found = [visits[np.asarray(at, bool)].assign(concept=concept) for concept, at in concepts.items()]
     return pd.concat(found).sort_values(["visit_occurrence_id", "concept"]).reset_index(drop=True)
 
 
 def _conditions(visits: pd.DataFrame, rng: Generator) -> pd.DataFrame:
-    found = {KIDNEY_DISEASE: visits["kidney_disease"] == "yes", ARTHRITIS: visits["flare"] == "yes", HYPERTENSION: visits["pressure"]}
+    found = {
+        KIDNEY_DISEASE: visits["kidney_disease"] == "yes",
+        ARTHRITIS: visits["flare"] == "yes",
+        HYPERTENSION: visits["pressure"],
+    }
     rows = _rows(visits, {one: at & (rng.random(len(visits)) < CODED) for one, at in found.items()})
     return pd.DataFrame({
         "condition_occurrence_id": np.arange(1, len(rows) + 1), "person_id": rows["person_id"],
@@ -90,7 +99,11 @@ def _conditions(visits: pd.DataFrame, rng: Generator) -> pd.DataFrame:
 
 
 def _drugs(visits: pd.DataFrame, rng: Generator) -> pd.DataFrame:
-    found = {METFORMIN: visits["metformin"] == "yes", PREDNISONE: visits["flare"] == "yes", LISINOPRIL: visits["pressure"]}
+    found = {
+        METFORMIN: visits["metformin"] == "yes",
+        PREDNISONE: visits["flare"] == "yes",
+        LISINOPRIL: visits["pressure"],
+    }
     rows = _rows(visits, found)
     days = rng.choice(SUPPLY, len(rows))
     return pd.DataFrame({
@@ -115,7 +128,8 @@ def _measurements(visits: pd.DataFrame) -> pd.DataFrame:
 
 
 def _days(dates: pd.Series) -> pd.Series:
-    return dates.dt.strftime("%Y-%m-%d")
+    found: pd.Series = dates.dt.strftime("%Y-%m-%d")
+    return found
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -215,10 +215,11 @@ def train_later(
     from ..privacy.vault import Vault
 
     fewest = np.where(np.arange(len(simulated)) < FEWEST_SIMULATED, 2, 1)
+    counts = np.maximum(simulated[:, -1] + 1, fewest).astype(np.int64)
     later = Training(
         schema=schema, vault=Vault(split.later, later_columns(schema), out.releases, split.patients_of_later),
         plan=planned.plan, patients=max(2.0, several), first=simulated[:, :-1],
-        counts=np.maximum(simulated[:, -1] + 1, fewest).astype(np.int64), rng=numpy_stream(out.seed, f"later rows{table}"),
+        counts=counts, rng=numpy_stream(out.seed, f"later rows{table}"),
         progress=_told(planned, planned.plan, "cpu"), table=table,
     )  # fmt: skip
     with one_thread():

@@ -1,4 +1,4 @@
-"""A fit of several tables: patients with the first of their rows in each, then the rows that follow, under one budget."""
+"""A fit of several tables: patients with the first of their rows in each, then the rows that follow; one budget."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..privacy.accounting.events import rows_of
 from ..privacy.contribution import PrivacyUnits
 from ..rng import NoNoise, stream_seed, system_entropy
 from ..schema.linked.definition import LinkedTables
-from ..schema.linked.views import count_column, joint, name_in_joint, own, view
+from ..schema.linked.views import chain_view, count_column, joint, name_in_joint, own, view
 from .private_tables import CodedTables, PrivateTables, coded_tables, open_tables
 from .source import Source, find
 from .stored import of_table
@@ -96,9 +96,7 @@ def _planned(private: PrivateTables, options: FitOptions, method: ChosenMethod) 
     patients = private.patients if options.rows is None else options.rows
     plan = plan_tables(private.tables, method, epsilon=options.budget, delta=options.delta, patients=patients)
     ledger = plan.ledger(entropy.source)
-    return PlannedFit(
-        options=options, method=method, plan=plan, ledger=ledger, entropy=entropy, stay=None, units=None
-    )
+    return PlannedFit(options=options, method=method, plan=plan, ledger=ledger, entropy=entropy, stay=None, units=None)
 
 
 def public_facts(tables: LinkedTables, patients: int, *, declared: bool) -> list[str]:
@@ -108,8 +106,8 @@ def public_facts(tables: LinkedTables, patients: int, *, declared: bool) -> list
         f"the headers of the tables {', '.join(map(repr, tables.tables))} and the form of their files",
         f"the number of patients, {patients}, {'as `rows` declares it' if declared else f'the rows of {first!r}'}",
         f"the columns, rules and orders that {tables.name!r} declares, and that the tables meet them",
-        f"that {tables.key!r} names the patient of each row, and that every row of {', '.join(map(repr, others))} is of "
-        f"a patient of {first!r}",
+        f"that {tables.key!r} names the patient of each row, and that every row of {', '.join(map(repr, others))} is "
+        f"of a patient of {first!r}",
         "that a patient counts with at most "
         + ", ".join(f"{rows_of(table.max_rows)} of {name!r}" for name, table in tables.tables.items()),
         f"the target, {joint(tables).target!r}",
@@ -136,7 +134,9 @@ def _announce(private: PrivateTables, planned: PlannedFit) -> None:
     for text in planned.method.module.notes(planned.method.config, plan.rows, columns, options.budget):
         options.notice(text)
     if options.no_dp:
-        options.notice("`no_dp`: NOT DIFFERENTIALLY PRIVATE. The model and its rows may give patients away. Share neither.")
+        options.notice(
+            "`no_dp`: NOT DIFFERENTIALLY PRIVATE. The model and its rows may give patients away. Share neither."
+        )
 
 
 def _trained(private: PrivateTables, codes: CodedTables, planned: PlannedFit, out: WayOut) -> Arrays:
@@ -158,7 +158,7 @@ def _trained(private: PrivateTables, codes: CodedTables, planned: PlannedFit, ou
         several = float((first[:, -1] > 0).sum() / len(simulated)) * patients
         enough = simulated_patients(float(first[:, -1].mean()) if len(first) else 0.0)
         chain = train_later(
-            planned, out, view(private.tables, name), codes.rows[name], several, first[:enough], name
+            planned, out, chain_view(private.tables, name), codes.rows[name], several, first[:enough], name
         )
         found |= of_table(k, chain)
     return found
@@ -167,7 +167,7 @@ def _trained(private: PrivateTables, codes: CodedTables, planned: PlannedFit, ou
 def _first_rows(patients: np.ndarray[Any, Any], tables: LinkedTables, name: str, names: tuple[str, ...]) -> Any:
     """First rows of simulated patients in a table, (patients, columns of its view and how many rows follow)."""
     some = patients[patients[:, names.index(count_column(name))] > 0]
-    schema, mine = view(tables, name), own(tables, name)
+    schema, mine = chain_view(tables, name), own(tables, name)
     found = []
     for one in schema.core.names:
         code = some[:, names.index(name_in_joint(name, one) if one in mine else one)]

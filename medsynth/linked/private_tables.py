@@ -16,10 +16,12 @@ from ..io.table import MISSING_TOKENS, Table
 from ..longitudinal.successive_rows import SuccessiveRows, successive_rows
 from ..privacy.contribution import PrivacyUnits, first_in_order
 from ..privacy.queries.rows import Codes
+from ..sampling.rejection import widened
 from ..schema import Schema
 from ..schema.linked.definition import LinkedTables
 from ..schema.linked.views import joint, name_in_joint, own, view
 from ..transforms.table_codec import check_header, encode
+from .placing import TableRows, form_of
 from .source import Source
 
 Whole = NDArray[np.int64]
@@ -87,8 +89,8 @@ def _whose(table: Table, tables: LinkedTables, numbers: pd.Index[str]) -> Whole:
     found = np.asarray(numbers.get_indexer(pd.Index(table.cells[tables.key])), np.int64)
     if (found < 0).any():
         raise SchemaError(
-            f"{table.where}, column {tables.key!r}, row {int((found < 0).argmax()) + 1}: no row of {tables.first!r} has "
-            "this key. Take the row out, or add the patient."
+            f"{table.where}, column {tables.key!r}, row {int((found < 0).argmax()) + 1}: no row of {tables.first!r} "
+            "has this key. Take the row out, or add the patient."
         )
     return found
 
@@ -96,7 +98,7 @@ def _whose(table: Table, tables: LinkedTables, numbers: pd.Index[str]) -> Whole:
 @dataclass(frozen=True, kw_only=True)
 class CodedTables:
     """Codes of patients, (patients, core of `joint`), and of each other table with an order the rows of patients who
-    have any, first and later ones.
+    have any, first and later ones, as the chain of this table sees them.
     """
 
     schema: Schema
@@ -111,44 +113,44 @@ def coded_tables(private: PrivateTables) -> CodedTables:
     """
     tables, schema = private.tables, joint(private.tables)
     first = encode(private.cells[tables.first], view(tables, tables.first).core)
-    columns, rows = [first], dict[str, SuccessiveRows]()
+    columns, rows, kept = [first], dict[str, SuccessiveRows](), dict[str, TableRows]()
     for name in tables.others:
-        kept, whose = _kept(private, name)
-        codes = np.column_stack([kept, first[whose]]).astype(np.int32)
-        units = PrivacyUnits(np.unique(whose, return_inverse=True)[1].astype(np.int64), tables.tables[name].max_rows)
-        split = successive_rows(codes, units, view(tables, name))
+        kept[name] = found = _kept(private, name, first)
+        form = form_of(tables, name, kept, np.arange(len(first)))
+        units = PrivacyUnits(np.unique(found.whose, return_inverse=True)[1], tables.tables[name].max_rows)
+        split = successive_rows(form.core(found.codes, found.whose), units, form.of_chain)
         if tables.tables[name].order:
             rows[name] = split
-        columns.append(_of_patients(split, np.unique(whose), kept.shape[1], len(first), schema, tables, name))
+        columns.append(_of_patients(split, np.unique(found.whose), len(first), schema, tables, name))
     return CodedTables(schema=schema, patients=np.column_stack(columns).astype(np.int32), rows=rows)
 
 
-def _kept(private: PrivateTables, name: str) -> tuple[Codes, Whole]:
-    """The codes of a table's own columns, (rows, columns), of the rows that stay, and whose they are: patient by
-    patient and in order.
+def _kept(private: PrivateTables, name: str, first: Codes) -> TableRows:
+    """The rows of a table that stay, (rows, columns of its view), patient by patient and in order.
+
+    `first`: codes of the first table.
     """
     table, schema = private.tables.tables[name], view(private.tables, name)
-    names = own(private.tables, name)
+    names = [one for one in schema.core.names if one in table.columns]
     core = schema.core.model_copy(update={"columns": {one: schema.columns[one] for one in names}})
     data, whose = private.cells[name], private.whose[name]
     codes = encode(data, core) if names else np.empty((data.rows, 0), np.int32)
     order = schema.columns[table.order].ranks(data.cells[table.order]) if table.order else np.arange(data.rows)
     stay, _ = first_in_order(whose, order, table.max_rows)
     stay = stay[np.argsort(whose[stay], kind="stable")]
-    return codes[stay], whose[stay]
+    return TableRows(widened(np.column_stack([codes[stay], first[whose[stay]]]), schema), whose[stay])
 
 
 def _of_patients(
-    split: SuccessiveRows, who: Whole, width: int, patients: int, schema: Schema, tables: LinkedTables, name: str
+    split: SuccessiveRows, who: Whole, patients: int, schema: Schema, tables: LinkedTables, name: str
 ) -> Codes:
     """What patients' codes hold of a table: how many rows, and the first of them; (patients, 1 + its columns).
 
     A patient without a row has none of these values: the code of an empty cell.
     """
     empty = [schema.columns[name_in_joint(name, one)] for one in own(tables, name)]
-    found = np.tile(
-        np.array([0, *(column.size + column.gap_words.index("") for column in empty)], np.int32), (patients, 1)
-    )
+    absent = [0, *(column.size + column.gap_words.index("") for column in empty)]
+    found = np.tile(np.array(absent, np.int32), (patients, 1))
     found[who, 0] = split.first[:, -1] + 1
-    found[who, 1:] = split.first[:, :width]
+    found[who, 1:] = split.first[:, : len(empty)]
     return found

@@ -23,22 +23,15 @@ from ..sampling.rules_across_rows import broken_next, completed
 from ..sampling.visits import visits
 from ..schema import Schema
 from ..schema.linked.definition import LinkedTables
-from ..schema.linked.views import count_column, joint, name_in_joint, own, view
+from ..schema.linked.views import chain_view, count_column, joint, name_in_joint, number_name, own, placed_by, view
 from ..transforms.conditions import Where
 from ..transforms.table_codec import column_values, decode
+from .placing import Placed, TableRows, form_of
 from .stored import tensors_of
 
 Whole = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 CHUNK_PATIENTS = 20_000  # in memory at once while files are written
-
-
-@dataclass(frozen=True, eq=False)
-class TableRows:
-    """Rows of one table, (rows, columns of its view), patient by patient, and whose they are: (rows,) from zero on."""
-
-    codes: Codes
-    whose: Whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,23 +49,31 @@ class FirstRows:
         """How many rows of a table each patient has: (patients,)."""
         return codes[:, self.schema.names.index(count_column(table))].astype(np.int64)
 
-    def rows(self, codes: Codes, table: str) -> Codes:
-        """The first rows of patients who have any, (patients, columns of the view), completed."""
-        schema, mine = view(self.tables, table), own(self.tables, table)
-        places = [self.schema.names.index(name_in_joint(table, n) if n in mine else n) for n in schema.core.names]
-        return completed(widened(codes[:, places], schema), None, schema)
+    def core(self, codes: Codes, table: str) -> Codes:
+        """What the chain of a table sees of its first rows, (patients, core of its chain), of patients who have any."""
+        names, mine = chain_view(self.tables, table).core.names, own(self.tables, table)
+        places = [self.schema.names.index(name_in_joint(table, name) if name in mine else name) for name in names]
+        return np.asarray(codes[:, places])
 
     def broken(self, codes: Codes) -> Mask:
-        """Which patients break a rule, or lack a value in the first row of a table of which they have rows."""
+        """Which patients break a rule, or have a first row in a table that lacks a value or follows no row of another.
+
+        Rules of rows that are placed by another table's are not read yet: these have no date.
+        """
         found = broken(codes, self.schema)
         for table in self.tables.others:
-            some, counts = np.flatnonzero(self.count(codes, table) > 0), self.count(codes, table)
-            schema = view(self.tables, table)
-            for name in own(self.tables, table):
-                column, code = schema.columns[name], codes[some, self.schema.names.index(name_in_joint(table, name))]
-                found[some[code >= column.size + column.gaps]] = True
-            some = some[~found[some]]
-            found[some] |= broken_next(self.rows(codes[some], table), None, counts[some] == 1, schema)
+            counts, other = self.count(codes, table), placed_by(self.tables, table)
+            some, schema = np.flatnonzero(counts > 0), chain_view(self.tables, table)
+            core = self.core(codes[some], table)
+            for k, column in enumerate(schema.core.columns.values()):
+                found[some[core[:, k] >= column.size + column.gaps]] = True
+            if other is not None:
+                number = core[:, schema.core.names.index(number_name(other))]
+                found[some[number > self.count(codes[some], other)]] = True
+                continue
+            whole = ~found[some]
+            rows = completed(widened(core[whole], schema), None, schema)
+            found[some[whole]] |= broken_next(rows, None, counts[some[whole]] == 1, schema)
         return found
 
 
@@ -139,9 +140,11 @@ def _part(model: Model, patients: int, seed: int | None, where: Where, keys: dic
     first = FirstRows(tables)
     with broken_model():
         codes = _first_rows(model, first, patients, seed, where)
-        found = {tables.first: TableRows(codes[:, : len(view(tables, tables.first).columns)].copy(), np.arange(patients))}
+        found = {
+            tables.first: TableRows(codes[:, : len(view(tables, tables.first).columns)].copy(), np.arange(patients))
+        }
         for k, name in enumerate(tables.others):
-            found[name] = _rows(model, first, codes, k, name, seed)
+            found[name] = _rows(model, first, codes, found, k, name, seed)
     _put_keys(found, tables, keys)
     for name, rows in found.items():
         keys[name] = keys.get(name, 0) + len(rows.codes)
@@ -151,20 +154,34 @@ def _part(model: Model, patients: int, seed: int | None, where: Where, keys: dic
 def _first_rows(model: Model, first: FirstRows, patients: int, seed: int | None, where: Where) -> Codes:
     schema = first.schema
     sampler = method_sampler(model, schema.core, *conditions(model, where, False))
-    codes = rejection_sample(sampler, schema, patients * 2 ** halvings(patients, len(schema.columns)), seed, first.broken)
+    codes = rejection_sample(
+        sampler, schema, patients * 2 ** halvings(patients, len(schema.columns)), seed, first.broken
+    )
     return balanced(codes, schema, patients, numpy_stream(seed, "balance"))
 
 
-def _rows(model: Model, first: FirstRows, codes: Codes, number: int, name: str, seed: int | None) -> TableRows:
-    """The rows of a table: first ones as they are drawn with patients, then those that follow."""
-    counts, schema = first.count(codes, name), view(first.tables, name)
+def _rows(
+    model: Model, first: FirstRows, codes: Codes, found: Mapping[str, TableRows], number: int, name: str,
+    seed: int | None,
+) -> TableRows:  # fmt: skip
+    """The rows of a table: first ones as they are drawn with patients, then those that follow.
+
+    A patient whose first row breaks a rule once it has a date has none.
+    """
+    tables, schema, counts = first.tables, view(first.tables, name), first.count(codes, name)
     who = np.flatnonzero(counts > 0)
-    rows = first.rows(codes[who], name)
+    form, core = form_of(tables, name, found, who), first.core(codes[who], name)
+    core = form.possible(core, np.arange(len(who))) if isinstance(form, Placed) else core
+    rows, never = form.rows(core, None, np.arange(len(who)))
+    rows = completed(rows, None, schema)
+    stay = ~(never | broken_next(rows, None, counts[who] == 1, schema))
+    who, rows = who[stay], rows[stay]
     if not schema.order or not len(who):
         return TableRows(rows, who)
     given = np.column_stack([rows, counts[who] - 1]).astype(np.int32)
-    found = visits(tensors_of(number, model.tensors), schema, given, numpy_stream(seed, f"later rows of {name}"))
-    return TableRows(found.codes, who[found.patients - 1])
+    stream = numpy_stream(seed, f"later rows of {name}")
+    drawn = visits(tensors_of(number, model.tensors), form_of(tables, name, found, who), given, stream)
+    return TableRows(drawn.codes, who[drawn.patients - 1])
 
 
 def _put_keys(found: Mapping[str, TableRows], tables: LinkedTables, before: Mapping[str, int]) -> None:

@@ -20,7 +20,7 @@ def of_table(table: str, label: str) -> str:
 
 
 def queries(of_method: Sequence[Query], tables: Sequence[str] = ("",)) -> list[Query]:
-    """The method's measurements, for their part of the privacy loss, and those of later rows in each of the `tables`."""
+    """The method's measurements, for their part of the privacy loss, and those of later rows in each of `tables`."""
     share = later_share(len(tables))
     first = [replace(query, weight=query.weight * (1 - share) ** -0.5) for query in of_method]
     return first + [

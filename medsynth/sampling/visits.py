@@ -36,12 +36,33 @@ def broken_firsts(first: Codes, schema: Schema) -> Mask:
 
 
 @dataclass(frozen=True, eq=False)
+class Form:
+    """How a chain's rows are rows of a table: as they are, with the columns that nobody models left empty."""
+
+    schema: Schema
+
+    @property
+    def of_chain(self) -> Schema:
+        """The schema whose core the chain draws."""
+        return self.schema
+
+    def core(self, rows: Codes, who: Whole) -> Codes:
+        """Of rows of the table, (rows, columns), by patient, what the chain sees: (rows, core of `of_chain`)."""
+        return np.asarray(rows[:, [self.schema.names.index(name) for name in self.schema.core.names]])
+
+    def rows(self, core: Codes, before: Codes | None, who: Whole) -> tuple[Codes, Mask]:
+        """The rows of the table, not completed, and which of them cannot be; given the rows `before`, by patient."""
+        return widened(core, self.schema), np.zeros(len(core), np.bool_)
+
+
+@dataclass(frozen=True, eq=False)
 class _Drawn:
     """Patients under way. `turns`: of the first rows, the second ones and so on, whose they are and their codes.
 
     `ends`: (patients,) how many rows each has in the end.
     """
 
+    form: Form
     chain: Chain
     counts: Whole
     ends: Whole
@@ -50,7 +71,7 @@ class _Drawn:
     @property
     def schema(self) -> Schema:
         """Of the whole table."""
-        return self.chain.schema
+        return self.form.schema
 
     def rows(self, turn: int, who: Whole) -> Codes:
         """The rows of some patients in a turn, completed."""
@@ -64,9 +85,10 @@ class _Drawn:
         last, before = self.counts[who] == turn + 1, self.rows(turn - 1, who)
         self.chain.draw(rows, rng)
 
-        def whole(found: Codes, places: Whole) -> Codes:
-            """The rows with all columns of the table."""
-            return completed(widened(self.chain.now(found), self.schema), before[places], self.schema)
+        def whole(found: Codes, places: Whole) -> tuple[Codes, Mask]:
+            """The rows with all columns of the table, and which of them cannot be."""
+            rows, never = self.form.rows(self.chain.now(found), before[places], who[places])
+            return completed(rows, before[places], self.schema), never
 
         def again(places: Whole) -> Codes:
             found = rows[places]
@@ -74,19 +96,20 @@ class _Drawn:
             return found
 
         def bad(found: Codes, places: Whole) -> Mask:
-            broken = broken_next(whole(found, places), before[places], last[places], self.schema)
-            return broken | self._beyond(found)
+            rows, never = whole(found, places)
+            return never | self._beyond(found) | broken_next(rows, before[places], last[places], self.schema)
 
         everyone = np.arange(len(rows))
         left = sample_again(rows, everyone[bad(rows, everyone)], again, bad, REJECTION_ROUNDS)
         self.ends[who[left]] = np.minimum(self.ends[who[left]], turn)
-        self.turns.append((who, whole(rows, everyone)))
+        self.turns.append((who, whole(rows, everyone)[0]))
 
     def _beyond(self, rows: Codes) -> Mask:
         """Which later rows lie beyond the last value of the order: (rows,)."""
         if GAP not in self.chain.contexts.variables:
             return np.zeros(len(rows), np.bool_)
-        return np.asarray(self.chain.reached(rows) >= self.schema.columns[self.schema.order or ""].size)
+        schema = self.chain.schema
+        return np.asarray(self.chain.reached(rows) >= schema.columns[schema.order or ""].size)
 
     def shorten(self) -> None:
         """Of patients who ended early, leave out last rows that may not be last; in place."""
@@ -98,15 +121,15 @@ class _Drawn:
             self.ends[who[broken]] = end - 1
 
 
-def visits(tensors: Mapping[str, NDArray[np.float32]], schema: Schema, first: Codes, rng: Stream) -> Visits:
+def visits(tensors: Mapping[str, NDArray[np.float32]], form: Form, first: Codes, rng: Stream) -> Visits:
     """All rows of patients whose first rows are given, (patients, columns of the schema and how many rows follow).
 
     A row that breaks a rule, or comes after the last value of the order, is drawn again; where none is found the
     patient ends with the row before.
     """
-    core, counts = [schema.names.index(name) for name in schema.core.names], first[:, -1].astype(np.int64) + 1
-    drawn = _Drawn(restored(tensors, schema), counts, counts.copy(), [(np.arange(len(first)), first[:, :-1])])
-    for _ in later_rows(drawn.chain, first[:, core], counts, rng, drawn.next_rows):
+    who, counts = np.arange(len(first)), first[:, -1].astype(np.int64) + 1
+    drawn = _Drawn(form, restored(tensors, form.of_chain), counts, counts.copy(), [(who, first[:, :-1])])
+    for _ in later_rows(drawn.chain, form.core(first[:, :-1], who), counts, rng, drawn.next_rows):
         pass  # each turn is kept as it is drawn
     drawn.shorten()
     stays = [drawn.ends[who] > turn for turn, (who, _) in enumerate(drawn.turns)]
@@ -122,10 +145,10 @@ def enough_visits(
 ) -> Visits:
     """So many rows, of whole patients as far as some patient fits at the end. `mean`: rows of a patient."""
     patients = int(1.02 * rows / mean) + 20
-    found = visits(tensors, schema, firsts(patients), rng)
+    found = visits(tensors, Form(schema), firsts(patients), rng)
     while len(found.codes) < rows:
         patients = int(1.5 * patients)
-        found = visits(tensors, schema, firsts(patients), rng)
+        found = visits(tensors, Form(schema), firsts(patients), rng)
     sizes = np.bincount(found.patients)
     reached = np.cumsum(sizes)
     past = int(np.searchsorted(reached, rows))  # the patient with whom there are enough rows

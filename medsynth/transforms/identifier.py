@@ -75,8 +75,8 @@ class Identifier(Column):
         return Reading(np.zeros(len(texts), np.int64), ())
 
     def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
-        """The keys as words."""
-        return pd.Series([self.key(int(code)) for code in codes], dtype=object)
+        """The keys as words; none for the code of a missing one."""
+        return pd.Series([None if code >= self.size else self.key(int(code)) for code in codes], dtype=object)
 
     def value_text(self, code: int) -> str:
         """The key of that number."""

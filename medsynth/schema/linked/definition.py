@@ -97,11 +97,13 @@ class LinkedTables(BaseModel):
             self._check_link(name, key, other, before)
 
     def _check_link(self, name: str, key: str, other: str, before: list[str]) -> None:
-        """Raises ValueError unless the column `key` of a table can hold the key of rows of the `other`, an earlier one."""
+        """Raises ValueError unless the column `key` of a table can hold keys of rows of the `other`, an earlier one."""
         own, table = self.tables[name], self.tables[other] if other in before else None
         place = f"the table {name!r}, `latest`"
         if table is None:
-            raise ValueError(f"{place}: {other!r} is no table between the first and this one.{did_you_mean(other, before)}")
+            raise ValueError(
+                f"{place}: {other!r} is no table between the first and this one.{did_you_mean(other, before)}"
+            )
         column, theirs = own.columns.get(key), table.columns.get(key)
         if column is None or column.modelled or not column.missing or key == self.key:
             raise ValueError(f"{place}: {key!r} must be a column of kind identifier with `missing: true`")

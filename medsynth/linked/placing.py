@@ -1,0 +1,131 @@
+"""Rows of one table placed in time by those of another: which of a patient's rows there came last, and how long ago.
+
+What happens at a visit has the visit's date. A model that draws both dates by themselves would scatter them; one that
+draws how many visits there were so far, and the distance from the last one, which is nearly always zero, does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..privacy.queries.rows import Codes
+from ..sampling.rejection import widened
+from ..sampling.visits import Form, Mask, Whole
+from ..schema import Schema
+from ..schema.linked.definition import LinkedTables
+from ..schema.linked.views import chain_view, distance_name, number_name, placed_by, view
+
+NEVER = np.iinfo(np.int64).max // 2  # later than any row
+
+
+@dataclass(frozen=True, eq=False)
+class TableRows:
+    """Rows of one table, (rows, columns of its view), patient by patient, and whose they are: (rows,) from zero on."""
+
+    codes: Codes
+    whose: Whole
+
+
+@dataclass(frozen=True, eq=False)
+class Placed(Form):
+    """Rows of a table, `form`, of the patients whose rows in the other table lie at `starts`: (patients, max_rows of
+    that table), in codes of this table's order, ascending, and NEVER where there is none.
+    """
+
+    tables: LinkedTables
+    table: str
+    other: str
+    starts: Whole
+
+    @property
+    def of_chain(self) -> Schema:
+        """With the number of the other table's rows so far and the distance from the last one, for the order."""
+        return chain_view(self.tables, self.table)
+
+    @property
+    def number(self) -> str:
+        """The column that says how many rows of the other table there were so far."""
+        return number_name(self.other)
+
+    @property
+    def distance(self) -> str:
+        """The column that says how far a row is from the last of them."""
+        return distance_name(self.schema.order or "", self.other)
+
+    def core(self, rows: Codes, who: Whole) -> Codes:
+        """What the chain sees of rows of the table."""
+        at = rows[:, self.schema.names.index(self.schema.order or "")].astype(np.int64)
+        number = (self.starts[who] <= at[:, None]).sum(1)
+        names = dict(zip(self.schema.names, rows.T, strict=True))
+        names |= {self.number: number, self.distance: at - self._of(number, who)}
+        return np.column_stack([names[name] for name in self.of_chain.core.names]).astype(np.int32)
+
+    def rows(self, core: Codes, before: Codes | None, who: Whole) -> tuple[Codes, Mask]:
+        """The rows of the table, and which of them cannot be: those after the other table's next row, after the end of
+        time, or before the row before them.
+        """
+        names = self.of_chain.core.names
+        number = core[:, names.index(self.number)].astype(np.int64)
+        distance = core[:, names.index(self.distance)].astype(np.int64)
+        at = self._of(number, who) + distance
+        never = (at >= self._of(number + 1, who)) | (at >= self.schema.columns[self.schema.order or ""].size) | (at < 0)
+        if before is not None:
+            never |= at < before[:, self.schema.names.index(self.schema.order or "")]
+        return self._widened(core, np.where(never, 0, at)), never
+
+    def _widened(self, core: Codes, at: Whole) -> Codes:
+        names, schema = self.of_chain.core.names, self.schema
+        mine = [name for name in schema.core.names if name != schema.order]
+        found = np.zeros((len(core), len(schema.core.names)), np.int32)
+        for name in mine:
+            found[:, schema.core.names.index(name)] = core[:, names.index(name)]
+        found[:, schema.core.names.index(schema.order or "")] = at
+        return widened(found, schema)
+
+    def _of(self, number: Whole, who: Whole) -> Whole:
+        """Where the other table's row of that number, from one on, lies: the start of time for number zero."""
+        padded = np.column_stack([np.zeros(len(self.starts), np.int64), self.starts, np.full(len(self.starts), NEVER)])
+        return np.asarray(padded[who, np.minimum(number, padded.shape[1] - 1)])
+
+    def possible(self, core: Codes, who: Whole) -> Codes:
+        """Rows of the chain moved to where they can be: to the last row of the other table that there is, and before
+        the next one.
+        """
+        names = self.of_chain.core.names
+        a, b = names.index(self.number), names.index(self.distance)
+        top = self.schema.columns[self.schema.order or ""].size - 1
+        found = core.copy()
+        number = np.minimum(core[:, a], (self.starts[who] < NEVER).sum(1))
+        number = np.where((number == 0) & (self.starts[who].min(1) <= 0), 1, number)  # nothing lies before the start
+        room = np.minimum(self._of(number + 1, who) - 1, top) - self._of(number, who)
+        found[:, a], found[:, b] = number, np.clip(core[:, b], 0, np.maximum(room, 0))
+        return found
+
+
+def starts_of(codes: Codes, whose: Whole, patients: int, tables: LinkedTables, table: str, other: str) -> Whole:
+    """Where patients' rows in the other table lie, in codes of this table's order: (patients, its max_rows).
+
+    `codes`: (rows, columns of that table's view), patient by patient and in order; `whose`: (rows,).
+    """
+    schema = view(tables, other)
+    mine = view(tables, table).columns[tables.tables[table].order or ""]
+    theirs = schema.columns[schema.order or ""]
+    at = codes[:, schema.names.index(schema.order or "")].astype(np.int64) + theirs.units[0] - mine.units[0]
+    found = np.full((patients, tables.tables[other].max_rows), NEVER, np.int64)
+    turn = np.arange(len(whose)) - np.searchsorted(whose, whose)
+    found[whose, turn] = at
+    return found
+
+
+def form_of(tables: LinkedTables, table: str, found: Mapping[str, TableRows], patients: Whole) -> Form:
+    """The form of a table's rows, of so many `patients` by their numbers, given the rows `found` of earlier tables."""
+    other = placed_by(tables, table)
+    if other is None:
+        return Form(view(tables, table))
+    rows = found[other]
+    count = int(max(rows.whose.max(initial=-1), patients.max(initial=-1))) + 1
+    starts = starts_of(rows.codes, rows.whose, count, tables, table, other)[patients]
+    return Placed(view(tables, table), tables, table, other, starts)
