@@ -12,6 +12,7 @@ import typer
 
 from medsynth.errors import OutputExists, UsageError
 
+from . import tables
 from .console import guarded, notify, result, starting
 from .flags import translated
 from .options import (
@@ -47,7 +48,12 @@ if TYPE_CHECKING:
 
 @guarded
 def fit(
-    table: Annotated[Path, typer.Argument(help="CSV (any delimiter, packed or not) or Parquet file.")],
+    table: Annotated[
+        Path,
+        typer.Argument(
+            help="CSV (any delimiter, packed or not) or Parquet; several tables: a folder or NAME.tables.yaml."
+        ),
+    ],
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget; 3.7 in the thyroid study.")] = None,
     delta: Delta = None,
     schema: SchemaFile = None,
@@ -86,11 +92,21 @@ def fit(
 
         medsynth fit patients.csv --epsilon 3.7 --resume
 
+        medsynth fit hospital.tables.yaml --epsilon 3.7 --holdout 0.25
+
         medsynth fit patients.csv --epsilon 3.7 --method dp-gan --set groups=weight-bias
     """
     if no_dp == (epsilon is not None):
         raise UsageError("Give exactly one of --epsilon and --no-dp.")
     quiet = quiet or as_json
+    if tables.several(table):
+        tables.refuse(schema=schema, target=target, microbatches=microbatches, inference=inference, unit=unit,
+                      na_values=na_values, one_row_a_patient=one_row_a_patient, max_rows=max_rows, public=public)  # fmt: skip
+        return tables.fit(
+            table, output, holdout, quiet=quiet, force=force, resume=resume, show=sys.stderr.isatty() and not quiet,
+            as_json=as_json, rows=rows, encoding=encoding, epsilon=epsilon, no_dp=no_dp, delta=delta, method=method,
+            preset=preset, settings=parsed_settings(set_), device=device, seed=seed,
+        )  # fmt: skip
     with starting(show := sys.stderr.isatty() and not quiet):
         files = _files(table, output, holdout, (schema, public), force=force, resume=resume)
         from medsynth.fitting.pipeline import fit as run  # once the outputs can be written: it takes a second

@@ -13,6 +13,7 @@ import typer
 from medsynth.errors import MedsynthError, UsageError
 from medsynth.io.formats import name_of, named
 
+from . import tables
 from .console import check_page, guarded, newest_model, notify, report_progress, result
 from .options import Encoding, Force, Json, ModelOption, Quiet
 
@@ -84,6 +85,12 @@ def report(
     """
     quiet = quiet or as_json
     wanted = _wanted(fail_on)
+    if (several := _of_several(model, synthetic, quiet)) is not None:
+        tables.refuse(target=target, subgroup=subgroup)
+        return tables.report(
+            several[1], several[0], synthetic, real, train, review, thresholds, output, encoding=encoding,
+            shareable=shareable, force=force, quiet=quiet, as_json=as_json, wanted=wanted, commands=_command_line(),
+        )  # fmt: skip
     inputs = _inputs(model, synthetic, quiet)
     output = output or inputs.folder / f"{inputs.name}.report.html"
     inputs = _with_real_rows(inputs, real, train, shareable)
@@ -111,6 +118,19 @@ def report(
     _print(made, output, shareable, as_json, failed := failing(made.verdicts, wanted))
     if failed:
         raise typer.Exit(FAILED)
+
+
+def _of_several(model: Path | None, synthetic: Path | None, quiet: bool) -> tuple[Path, Model] | None:
+    """The model's file and the model, where it is one of several tables; else None."""
+    from medsynth.artifact import load
+
+    if model is None and synthetic is not None and not synthetic.is_dir():
+        return None
+    path = model or newest_model(quiet=True)
+    if path is None or not path.exists() or (found := load(path)).tables is None:
+        return None
+    notify(f"Model: {path}", quiet=quiet)
+    return path, found
 
 
 def _wanted(fail_on: str | None) -> list[str]:
@@ -216,9 +236,7 @@ def _command_line() -> list[str]:
 
 def _print(made: Report, output: Path, shareable: bool, as_json: bool, failed: Sequence[Verdict]) -> None:
     verdicts, twin = made.verdicts, output.with_suffix(".json")
-    lines = [
-        f"{_marked(v):<13} {v.question:<52} {_shown(v.estimate)}, at most {v.limit:g}: {v.measure}" for v in verdicts
-    ]
+    lines = [line_of(verdict) for verdict in verdicts]
     facts = {
         "report": str(output),
         "json_twin": str(twin),
@@ -230,6 +248,12 @@ def _print(made: Report, output: Path, shareable: bool, as_json: bool, failed: S
     if failed:
         lines.append(f"Failed by --fail-on: {', '.join(v.key for v in failed)}.")
     result(facts, "\n".join(lines), as_json=as_json)
+
+
+def line_of(verdict: Verdict) -> str:
+    """A verdict in one line of a terminal."""
+    figure = _shown(verdict.estimate)
+    return f"{_marked(verdict):<13} {verdict.question:<52} {figure}, at most {verdict.limit:g}: {verdict.measure}"
 
 
 def _marked(verdict: Verdict) -> str:

@@ -12,6 +12,7 @@ import typer
 
 from medsynth.errors import UsageError
 
+from . import tables
 from .console import find_model, guarded, notify, result, writing_to_standard_output
 from .options import Force, Json, ModelOption, whole_number
 
@@ -45,6 +46,7 @@ def sample(
         ),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Repeat this draw.")] = None,
+    parquet: Annotated[bool, typer.Option("--parquet", help="Several tables: write Parquet files, not CSV.")] = False,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -52,6 +54,8 @@ def sample(
 
     One table serves to predict. To estimate, draw --replicates 20, run the analysis on each, and combine the estimates
     (`medsynth combine`): a first column `replicate` numbers the plausible models that drew the rows.
+
+    Of several tables -n counts patients, and a folder NAME.synthetic gets their rows (docs/several-tables.md).
 
     Beside the rows stands NAME.synthetic.csv.provenance.json: with it a report draws the rows again, and shows the
     model's claim only where they are the same.
@@ -70,13 +74,17 @@ def sample(
     """
     _check_arguments(n, replicates, output, as_json)
     path = find_model(model)
-    target = Path(output or f"{path.stem}.synthetic.csv")
-    if output != "-":
-        _check_outputs(target, path, force)
-
     from medsynth.artifact import load
 
     fitted = load(path)
+    if fitted.tables is not None:
+        tables.refuse(balance=balance, replicates=replicates)
+        return tables.sample(fitted, path, n, output, where, seed, parquet=parquet, force=force, as_json=as_json)
+    if parquet:
+        raise UsageError("--parquet is for several tables. Of one, --output NAME.parquet says it.")
+    target = Path(output or f"{path.stem}.synthetic.csv")
+    if output != "-":
+        _check_outputs(target, path, force)
     if output == "-":
         return _to_standard_output(fitted, n, seed, where or (), balance, replicates)
     facts = _to_file(fitted, path, target, n, seed, where or (), balance, replicates, force=force, quiet=as_json)

@@ -10,7 +10,7 @@ import lzma
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import pandas as pd
 from pandas.api.types import infer_dtype
@@ -82,17 +82,32 @@ def _quoted(texts: list[str], alone: bool) -> list[str]:
 
 
 def _parquet(file: BinaryIO, parts: Iterable[pd.DataFrame]) -> None:
-    import pyarrow
-    import pyarrow.parquet
-
-    writer = None
+    written = ParquetParts(file)
     for frame in parts:
+        written.add(frame)
+    written.close()
+
+
+class ParquetParts:
+    """A Parquet file that is written part by part, in the types of the first one."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._writer = file, cast(Any, None)
+
+    def add(self, frame: pd.DataFrame) -> None:
+        """One more part, in the same columns."""
+        import pyarrow
+        import pyarrow.parquet
+
         table = pyarrow.Table.from_pandas(_storable(frame), preserve_index=False)
-        if writer is None:
-            writer = pyarrow.parquet.ParquetWriter(file, _settled(table.schema))
-        writer.write_table(table.cast(writer.schema))
-    assert writer is not None
-    writer.close()
+        if self._writer is None:
+            self._writer = pyarrow.parquet.ParquetWriter(self._file, _settled(table.schema))
+        self._writer.write_table(table.cast(self._writer.schema))
+
+    def close(self) -> None:
+        """End the file, which has a part at least."""
+        assert self._writer is not None
+        self._writer.close()
 
 
 def _storable(frame: pd.DataFrame) -> pd.DataFrame:

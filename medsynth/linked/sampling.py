@@ -96,15 +96,16 @@ def table_frames(
     """The same in parts, of some thousands of patients each with all their rows: any number in constant memory."""
     tables = tables_of(model)
     for codes in table_codes(model, patients, seed, where):
-        found = {}
-        for name, rows in codes.items():
-            schema, mine = view(tables, name), tables.tables[name].columns
-            places = [schema.names.index(one) for one in mine]
-            found[name] = decode(rows.codes[:, places], _written(tables, name))
-        yield found
+        yield {n: decode(own_columns(tables, n, rows.codes), written(tables, n)) for n, rows in codes.items()}
 
 
-def _written(tables: LinkedTables, name: str) -> Schema:
+def own_columns(tables: LinkedTables, name: str, codes: Codes) -> Codes:
+    """Of rows of a table's view those columns that the table has itself."""
+    names = view(tables, name).names
+    return np.asarray(codes[:, [names.index(one) for one in tables.tables[name].columns]])
+
+
+def written(tables: LinkedTables, name: str) -> Schema:
     """The schema of a table's own columns, in which a key of another table is written as there."""
     schema = tables.alone(name)
     shapes = {

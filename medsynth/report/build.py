@@ -21,6 +21,7 @@ from ..rng import numpy_stream
 from .data import tables as inputs
 from .data.columns import cells_of
 from .data.context import Context
+from .data.linked import LinkedFacts
 from .data.over_time.sequences import sequences
 from .data.predictions import TaskPredictions
 from .data.review import Review, Thresholds
@@ -55,6 +56,7 @@ def build(
     title: str = "synthetic table",
     commands: list[str] | None = None,
     notes: list[str] | None = None,
+    linked: LinkedFacts | None = None,
     step: Callable[[str], None] = lambda name: None,
 ) -> Report:
     """The report on `synthetic`. Without `real` it is the shareable variant, which no private row can have entered.
@@ -63,7 +65,8 @@ def build(
     (`medsynth.sampling.provenance.drawn_by`). Only then is the model's claim shown.
 
     `disjoint`: whether `real` and `train` are known to hold different rows, as the two parts of a split do; else rows
-    of `real` are taken out of `train`. `fits`: how many fits on the table are on file.
+    of `real` are taken out of `train`. `fits`: how many fits on the table are on file. `linked`: what is known of
+    several tables, where these are their patients.
 
     `target` is the model's, else the last column. `step` receives the id of each section before it is computed.
     Raises MedsynthError subclasses where the tables cannot be compared.
@@ -84,6 +87,7 @@ def build(
         thresholds=thresholds or Thresholds(),
         groups=tuple(groups or ()),
         commands=tuple(commands or ()),
+        linked=linked,
     )
     # On a busy machine, threads that wait for one another made a report ten times slower: see decision 6.
     with threadpool_limits(1):

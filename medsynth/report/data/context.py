@@ -11,6 +11,7 @@ import pandas as pd
 from ...artifact import Model
 from ...rng import Stream, numpy_stream
 from ...schema import Schema
+from .linked import LinkedFacts
 from .over_time.sequences import Sequences
 from .predictions import TaskPredictions
 from .records import Record
@@ -29,6 +30,7 @@ class Context:
     a shareable report. `sequences` has each table's patients in the order that the schema declares, by "real", "train"
     and "synthetic"; {} without an order. `drawn_by_model`: whether it is proven that `model` draws exactly these rows.
     `disjoint`: whether the real tables are known to hold different rows. `fits`: those on the table that are on file.
+    `linked`: what is known of several tables, where this report is on their patients.
     """
 
     title: str
@@ -43,6 +45,7 @@ class Context:
     drawn_by_model: bool = False
     disjoint: bool = False
     fits: int | None = None
+    linked: LinkedFacts | None = None
     review: Review = field(default_factory=Review)
     thresholds: Thresholds = field(default_factory=Thresholds)
     groups: tuple[str, ...] = ()

@@ -68,6 +68,7 @@ class Thresholds(Record):
     lagged_gap: Threshold = Threshold(limit=0.05, source="a convention of this report; set your own")
     next_row_auroc_loss: Threshold = Threshold(limit=0.05, source="a convention of this report; set your own")
     rules_broken: Threshold = Threshold(limit=0.0, source="the schema")
+    rows_apart: Threshold = Threshold(limit=0.0, source="the file that names the tables")
 
 
 Kind = TypeVar("Kind", bound=Record)

@@ -1,6 +1,17 @@
 """The sections of a report, one file each, registered here in the order of the page."""
 
-from . import claim, estimation, importance, inference, ledger, plausibility, subgroups, utility, verdicts
+from . import (
+    claim,
+    estimation,
+    importance,
+    inference,
+    ledger,
+    linked_tables,
+    plausibility,
+    subgroups,
+    utility,
+    verdicts,
+)
 from .attacks import section as attacks
 from .documentation import limits, purpose, reproduce, source, tuning, variables
 from .fidelity import quality, synthetic
@@ -23,6 +34,7 @@ for module in (
     fidelity,
     quality,
     synthetic,
+    linked_tables,
     over_time,
     subgroups,
     attacks,

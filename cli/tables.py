@@ -1,0 +1,252 @@
+"""What `fit`, `sample` and `report` do where there are several tables: of one folder, under one claim."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import typer
+
+from medsynth.errors import MedsynthError, OutputExists, TableError, UsageError
+
+from .console import check_page, notify, report_progress, result
+
+if TYPE_CHECKING:
+    from medsynth.artifact import Model
+    from medsynth.linked.files import TablesHoldOut
+    from medsynth.linked.private_tables import PrivateTables
+    from medsynth.linked.report import Page, Sides
+    from medsynth.linked.source import Source
+
+
+def several(path: Path) -> bool:
+    """Whether a path names several tables and not one."""
+    from medsynth.linked.source import is_linked
+
+    return is_linked(path)
+
+
+def refuse(**options: object) -> None:
+    """Raises UsageError for an option that is for one table alone."""
+    for name, value in options.items():
+        if value:
+            raise UsageError(f"`{name}` is for one table. What it says of several stands in the file that names them.")
+
+
+class Outputs(NamedTuple):
+    """What a fit writes: the model, its checkpoint until it stands, and the two folders of a split."""
+
+    model: Path
+    checkpoint: Path
+    split: TablesHoldOut | None
+
+
+def fit(
+    path: Path, output: Path | None, holdout: float | None, *, quiet: bool, force: bool, resume: bool, show: bool,
+    as_json: bool, rows: int | None, encoding: str | None, **options: Any,
+) -> None:  # fmt: skip
+    """Fit several tables, and write one model."""
+    from medsynth.fitting.options import progress_bar
+    from medsynth.io.atomic import sole_writer
+    from medsynth.linked.source import find
+
+    from .fit import publish_fit
+
+    def tell(text: str) -> None:
+        notify(text, quiet=quiet)
+
+    source = find(path, tell)
+    files = _outputs(source, output, holdout, force=force, resume=resume)
+    from medsynth.linked.fitting import fit_tables
+
+    with ExitStack() as stack:
+        stack.enter_context(sole_writer(files.model))
+        progress, phase = stack.enter_context(progress_bar(show))
+        private, declared = _split(source, files, holdout, encoding, resume=resume), rows
+        if rows is not None and holdout is not None:
+            declared = max(2, round(rows * (1 - holdout)))
+        try:
+            model = fit_tables(
+                source, rows=declared, encoding=encoding, private=private, checkpoint=files.checkpoint, resume=resume,
+                model_name=files.model.name, notice=tell, progress=progress, phase=phase, **options,
+            )  # fmt: skip
+            model.save(files.model, force=force)
+        finally:
+            if files.split and not (files.checkpoint.exists() or files.model.exists()):
+                files.split.drop()
+        if files.split:
+            files.split.publish()
+            tell(f"PRIVATE, real rows: {files.split.train} (training) and {files.split.heldout} (held out). Do not "
+                 "share them.")  # fmt: skip
+        files.checkpoint.unlink(missing_ok=True)
+    publish_fit(model, files.model, as_json)
+
+
+def _outputs(source: Source, output: Path | None, holdout: float | None, *, force: bool, resume: bool) -> Outputs:
+    """The files of a fit, all of which can be written: refused before anything is measured."""
+    from medsynth.io.atomic import check_outputs
+    from medsynth.linked.files import TablesHoldOut
+
+    model = output or Path(f"{source.name}.medsynth")
+    check_outputs(model, inputs=source.files, force=force)
+    checkpoint = model.with_name(f"{model.name.removesuffix('.medsynth')}.medsynth-checkpoint")
+    split = None if holdout is None else TablesHoldOut.of(source.name, checkpoint)
+    if split:
+        split.check(source.tables, force=force)
+    if not (resume or force) and checkpoint.exists():
+        raise OutputExists(
+            f"{checkpoint} holds what a fit that was interrupted has measured; it counts. --resume goes on with it, "
+            "--force begins anew."
+        )
+    return Outputs(model, checkpoint, split)
+
+
+def _split(
+    source: Source, files: Outputs, holdout: float | None, encoding: str | None, *, resume: bool
+) -> PrivateTables | None:
+    """The tables to train on where some patients are held out; else None."""
+    if files.split is None or holdout is None:
+        return None
+    from medsynth.linked.files import hold_out_tables
+
+    going_on = resume and files.checkpoint.exists()
+    return hold_out_tables(source, files.split, holdout, encoding, resume=going_on)
+
+
+def sample(
+    model: Model, path: Path, patients: int | None, output: str | None, where: list[str] | None, seed: int | None, *,
+    parquet: bool, force: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Draw patients with their rows in all tables, into a folder."""
+    from medsynth.artifact import claim
+    from medsynth.linked.files import outputs, write_tables
+    from medsynth.sampling.formulas import formula_columns
+
+    if output == "-":
+        raise UsageError("Several tables cannot be written to standard output. Name a folder as `output`.")
+    folder, count = Path(output or f"{path.stem}.synthetic"), model.rows if patients is None else patients
+    _refuse_real(folder, path)
+    own = write_tables(model, path, folder, count, seed, where or (), parquet=parquet, force=force)
+    notify(claim(model, brief=True), quiet=as_json)
+    assert model.tables is not None
+    for name in model.tables.tables:
+        if (odd := formula_columns(model.tables.alone(name))) and not parquet:
+            notify(f"CAUTION: spreadsheets run cells of {', '.join(odd[:5])} in {name} as formulas.", quiet=as_json)
+    written = [str(file) for file in outputs(model.tables, folder, ".parquet" if parquet else ".csv")]
+    facts = {"output": str(folder), "files": written, "patients": count, "model": str(path), "claims": model.claims,
+             "seed": own}  # fmt: skip
+    result(facts, f"Wrote {folder}, {count} patients in {len(written)} tables.", as_json=as_json)
+
+
+def _refuse_real(folder: Path, model: Path) -> None:
+    """Raises UsageError for a folder that has the name of one of real tables."""
+    if folder.name.endswith((".train", ".heldout")) or folder.name == model.stem:
+        raise UsageError(f"{folder} has the name of a folder of real tables. Choose another --output.")
+
+
+def report(
+    model: Model, path: Path, synthetic: Path | None, real: Path | None, train: Path | None, review: Path | None,
+    thresholds: Path | None, output: Path | None, *, encoding: str | None, shareable: bool, force: bool, quiet: bool,
+    as_json: bool, wanted: list[str], commands: list[str],
+) -> None:  # fmt: skip
+    """Write a page on patients and one on the rows of each table that has an order, each with its twin."""
+    from medsynth.report.build import save
+    from medsynth.report.data.review import Review, Thresholds, load
+    from medsynth.report.data.verdict import failing
+
+    assert model.tables is not None
+    name, folder = path.stem, path.parent
+    output = output or folder / f"{name}.report.html"
+    in_order = [table for table in model.tables.others if model.tables.tables[table].order]
+    pages = {"": output, **{table: output.with_name(_page(output, table)) for table in in_order}}
+    for file in pages.values():
+        check_page(file, path, review, thresholds, force=force)
+    made_in = synthetic or folder / f"{name}.synthetic"
+    if not made_in.is_dir():
+        raise TableError(f"There is no folder of synthetic tables {made_in}. Draw them: medsynth sample -n 10000.")
+    brought, lines = load(review, Review), load(thresholds, Thresholds)
+    with report_progress(sys.stderr.isatty() and not quiet) as step:
+        from medsynth.linked.files import drawn_by
+        from medsynth.linked.report import report_tables
+
+        sides, disjoint = _sides(model, made_in, folder / name, real, train, encoding, shareable=shareable)
+        own = drawn_by(model, made_in)
+        if model.claims and not own:
+            notify(f"No claim can be made for {made_in}: {path} is not proven to have drawn it.")
+        made = report_tables(
+            model, sides, drawn_by_model=own, disjoint=disjoint, title=name, review=brought, thresholds=lines,
+            page_of=lambda table: _page(output, table), fits=None if shareable else _fits(folder / name),
+            commands=commands, step=step,
+        )  # fmt: skip
+        step("writing")
+        for page in made:
+            save(page.report, pages[page.table], force=force)
+    if not shareable:
+        notify(f"INTERNAL: {', '.join(map(str, pages.values()))} hold exact statistics of real patients.", quiet=quiet)
+    failed = [one for page in made for one in failing(page.report.verdicts, wanted)]
+    _print(made, pages, as_json, shareable, [one.key for one in failed])
+    if failed:
+        from .report import FAILED
+
+        raise typer.Exit(FAILED)
+
+
+def _page(output: Path, table: str) -> str:
+    """The name of a table's page: hospital.report.html and visits give hospital.visits.report.html."""
+    stem = output.name.removesuffix(".html").removesuffix(".report")
+    return f"{stem}.{table}.report.html"
+
+
+def _sides(
+    model: Model, synthetic: Path, stem: Path, real: Path | None, train: Path | None, encoding: str | None, *,
+    shareable: bool,
+) -> tuple[Sides, bool]:  # fmt: skip
+    """The tables of all sides, and whether the real ones are the two parts of a split."""
+    from medsynth.linked.report import Sides, read_folder
+
+    assert model.tables is not None
+    if shareable:
+        if real or train:
+            raise UsageError("--shareable reads no real rows: leave --real and --train out.")
+        return Sides(synthetic=read_folder(model.tables, synthetic)), False
+    usual = [stem.with_name(f"{stem.name}.{part}") for part in ("heldout", "train")]
+    given = [real or usual[0], train or (usual[1] if usual[1].is_dir() else None)]
+    if given[0] is None or not given[0].is_dir():
+        raise MedsynthError(
+            f"There are no held-out real tables ({given[0]}). Fit with --holdout 0.25, or name a folder of tables that "
+            "no fit has seen: medsynth report --real FOLDER."
+        )
+    sides = Sides(
+        synthetic=read_folder(model.tables, synthetic),
+        real=read_folder(model.tables, given[0], encoding),
+        train=None if given[1] is None else read_folder(model.tables, given[1], encoding),
+    )
+    return sides, given == usual
+
+
+def _fits(stem: Path) -> int | None:
+    """How many fits of these tables are on file, where a file of them stands beside the model."""
+    from medsynth.budget import Budget
+
+    budget = Budget.of(stem)
+    return len(budget.spent().fits) if budget.path.exists() else None
+
+
+def _print(made: list[Page], pages: dict[str, Path], as_json: bool, shareable: bool, failed: list[str]) -> None:
+    """Each page's verdicts."""
+    from .report import line_of
+
+    lines, facts = list[str](), list[dict[str, Any]]()
+    for page in made:
+        lines.append(f"{page.table or 'patients'}:")
+        lines += [f"  {line_of(verdict)}" for verdict in page.report.verdicts]
+        facts.append({
+            "table": page.table or None, "report": str(pages[page.table]),
+            "verdicts": [v.model_dump() for v in page.report.verdicts],
+        })  # fmt: skip
+    lines.append(f"Wrote {', '.join(map(str, pages.values()))}, and the JSON twin of each.")
+    if failed:
+        lines.append(f"Failed by --fail-on: {', '.join(failed)}.")
+    result({"pages": facts, "shareable": shareable, "failed": failed}, "\n".join(lines), as_json=as_json)

@@ -1,0 +1,139 @@
+"""The report on several tables: a page on patients, and one on the rows of each table that has an order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ..artifact import Model
+from ..errors import TableError
+from ..io.formats import named
+from ..io.table import Table
+from ..report.build import build
+from ..report.data.review import Review, Thresholds
+from ..report.data.tables import read
+from ..report.document import Report
+from ..sampling.rejection import widened
+from ..sampling.rules_across_rows import completed
+from ..schema import Schema
+from ..schema.linked.definition import LinkedTables
+from ..schema.linked.views import joint, view
+from ..transforms.table_codec import csv_cells
+from .integrity import linked_facts, patients
+from .private_tables import coded_tables, private_tables
+from .sampling import tables_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """A finished report and the ending of its name: "" for that on patients, else the table's name."""
+
+    table: str
+    report: Report
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sides:
+    """Synthetic tables and, in an internal report, real ones held out and trained on: cells by table."""
+
+    synthetic: Mapping[str, pd.DataFrame]
+    real: Mapping[str, pd.DataFrame] | None = None
+    train: Mapping[str, pd.DataFrame] | None = None
+
+    def of(self, made: Callable[[Mapping[str, pd.DataFrame], str], Table]) -> dict[str, Table | None]:
+        """One table of each side."""
+        return {
+            "synthetic": made(self.synthetic, "synthetic"),
+            "real": None if self.real is None else made(self.real, "real"),
+            "train": None if self.train is None else made(self.train, "train"),
+        }
+
+
+def read_folder(tables: LinkedTables, folder: Path, encoding: str | None = None) -> dict[str, pd.DataFrame]:
+    """The cells of all tables in a folder, of the columns that are declared. Raises TableError where one lacks."""
+    found = {}
+    for name, table in tables.tables.items():
+        path = named(folder, name)
+        if path is None:
+            raise TableError(f"{folder} has no table {name!r}. Name the folder that holds all of them.")
+        cells = read(path, encoding).cells
+        if lacking := [column for column in table.columns if column not in cells.columns]:
+            raise TableError(f"{path} has no column {lacking[0]!r}, which {tables.name!r} declares.")
+        found[name] = cells[list(table.columns)]
+    return found
+
+
+def report_tables(
+    model: Model, sides: Sides, *, drawn_by_model: bool, disjoint: bool = False, title: str = "tables",
+    page_of: Callable[[str], str] = lambda table: table, review: Review | None = None,
+    thresholds: Thresholds | None = None, fits: int | None = None, commands: list[str] | None = None,
+    step: Callable[[str], None] = lambda name: None,
+) -> list[Page]:  # fmt: skip
+    """The pages on several tables, that on patients first; without real tables the shareable variants.
+
+    `page_of`: the name of the file of a table's page. Raises what `medsynth.report.build` does.
+    """
+    tables = tables_of(model)
+    in_order = [name for name in tables.others if tables.tables[name].order]
+    facts = linked_facts(tables, sides.synthetic, sides.real, {name: page_of(name) for name in in_order})
+    common = {"drawn_by_model": drawn_by_model, "disjoint": disjoint, "review": review, "thresholds": thresholds,
+              "fits": fits, "commands": commands}  # fmt: skip
+    step("patients")
+    schema = _patients_schema(tables)
+    rows = sides.of(lambda cells, where: _patients(tables, cells, schema, where))
+    own = replace(model, schema=schema, tables=None)
+    made = build(**rows, model=own, title=title, linked=facts, **common)  # type: ignore[arg-type]
+    pages = [Page(table="", report=made)]
+    for name in in_order:
+        step(name)
+        rows = sides.of(lambda cells, where, name=name: _rows(tables, cells, name, where))  # type: ignore[misc]
+        own = replace(model, schema=view(tables, name).with_target(target_of(tables, name)), tables=None)
+        made = build(**rows, model=own, title=f"{title}, {name}", **common)  # type: ignore[arg-type]
+        pages.append(Page(table=name, report=made))
+    return pages
+
+
+def target_of(tables: LinkedTables, name: str) -> str:
+    """The column of a table that its page predicts: its target, else its last one of levels, else its last number."""
+    table = tables.tables[name]
+    core = view(tables, name).core.columns
+    own = [one for one in table.columns if one in core and one != table.order and core[one].may_be_target]
+    levels, numbers = [one for one in own if core[one].categorical], [one for one in own if not core[one].dated]
+    return table.target or [*own, *numbers, *levels][-1]
+
+
+def _patients_schema(tables: LinkedTables) -> Schema:
+    """The schema of patients without their key."""
+    schema = joint(tables)
+    return schema.model_copy(update={"columns": {n: c for n, c in schema.columns.items() if n != tables.key}})
+
+
+def _patients(tables: LinkedTables, cells: Mapping[str, pd.DataFrame], schema: Schema, where: str) -> Table:
+    """One row a patient: the first table's columns and what a model learns of first rows in the others."""
+    own = {name: _belonging(tables, cells, name) for name in tables.tables}
+    read_tables = {name: Table(where, tuple(rows.columns), rows) for name, rows in own.items()}
+    codes = coded_tables(private_tables(tables, read_tables)).patients
+    texts = csv_cells(completed(widened(codes, schema), None, schema), schema)
+    return Table(where, tuple(texts.columns), texts)
+
+
+def _belonging(tables: LinkedTables, cells: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
+    """The rows of a table that are of a patient; of the first table, each patient's first."""
+    whose = patients(tables, cells, name)
+    stay = whose >= 0
+    if name == tables.first:
+        stay = np.asarray(~pd.Series(whose).duplicated())
+    return cells[name][stay].reset_index(drop=True)
+
+
+def _rows(tables: LinkedTables, cells: Mapping[str, pd.DataFrame], name: str, where: str) -> Table:
+    """The rows of a table beside their patient's columns."""
+    first, rows = cells[tables.first].drop_duplicates(tables.key), _belonging(tables, cells, name)
+    columns = [one for one in view(tables, name).names if one not in rows.columns]
+    beside = first.set_index(tables.key)[columns].loc[rows[tables.key]].reset_index(drop=True)
+    joined = pd.concat([rows, beside], axis=1)
+    return Table(where, tuple(joined.columns), joined)
