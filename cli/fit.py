@@ -12,7 +12,6 @@ import typer
 
 from medsynth.errors import OutputExists, UsageError
 
-from . import tables
 from .console import guarded, notify, result, starting
 from .flags import translated
 from .options import (
@@ -37,6 +36,8 @@ from .options import (
     Unit,
     parsed_settings,
 )
+from .tables import commands as tables
+from .tables.dispatch import named_by_table
 
 if TYPE_CHECKING:
     from medsynth.artifact import Model
@@ -47,13 +48,9 @@ if TYPE_CHECKING:
 
 
 @guarded
+@named_by_table(tables.fit)
 def fit(
-    table: Annotated[
-        Path,
-        typer.Argument(
-            help="CSV (any delimiter, packed or not) or Parquet; several tables: a folder or NAME.tables.yaml."
-        ),
-    ],
+    table: Annotated[Path, typer.Argument(help="CSV (any delimiter, packed or not), Parquet, or a folder of several.")],
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget; 3.7 in the thyroid study.")] = None,
     delta: Delta = None,
     schema: SchemaFile = None,
@@ -90,23 +87,13 @@ def fit(
 
         medsynth fit visits.csv --epsilon 1 --rows 3772 --holdout 0.25 --unit patient_id --max-rows 3
 
-        medsynth fit patients.csv --epsilon 3.7 --resume
-
-        medsynth fit hospital.tables.yaml --epsilon 3.7 --holdout 0.25
+        medsynth fit hospital.tables.yaml --epsilon 3.7 --resume
 
         medsynth fit patients.csv --epsilon 3.7 --method dp-gan --set groups=weight-bias
     """
     if no_dp == (epsilon is not None):
         raise UsageError("Give exactly one of --epsilon and --no-dp.")
     quiet = quiet or as_json
-    if tables.several(table):
-        tables.refuse(schema=schema, target=target, microbatches=microbatches, inference=inference, unit=unit,
-                      na_values=na_values, one_row_a_patient=one_row_a_patient, max_rows=max_rows, public=public)  # fmt: skip
-        return tables.fit(
-            table, output, holdout, quiet=quiet, force=force, resume=resume, show=sys.stderr.isatty() and not quiet,
-            as_json=as_json, rows=rows, encoding=encoding, epsilon=epsilon, no_dp=no_dp, delta=delta, method=method,
-            preset=preset, settings=parsed_settings(set_), device=device, seed=seed,
-        )  # fmt: skip
     with starting(show := sys.stderr.isatty() and not quiet):
         files = _files(table, output, holdout, (schema, public), force=force, resume=resume)
         from medsynth.fitting.pipeline import fit as run  # once the outputs can be written: it takes a second

@@ -29,12 +29,15 @@ from .options import (
     parsed_settings,
     whole_number,
 )
+from .tables import commands as tables
+from .tables.dispatch import named_by_table
 
 if TYPE_CHECKING:
     from medsynth.privacy.accounting.calibration import Plan
 
 
 @guarded
+@named_by_table(tables.plan)
 def plan(
     table: Annotated[str, typer.Argument(help="A CSV file, or a number of rows (of 20 columns).")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget.")],
@@ -62,16 +65,26 @@ def plan(
         medsynth plan 3772 --epsilon 3.7
 
         medsynth plan patients.csv --epsilon 1
+
+        medsynth plan hospital.tables.yaml --epsilon 3.7
     """
     from medsynth.fitting.planning import plan_fit
-    from medsynth.methods.registry import settle
-    from medsynth.privacy.accounting.accountant import rounded_up
 
     made, notes = plan_fit(
         whole_number(table) if WHOLE.fullmatch(table) else Path(table), epsilon=epsilon, delta=delta, schema=schema,
         target=target, method=method, preset=preset, microbatches=microbatches, rows=rows, unit=unit,
         settings=parsed_settings(set_, inference), max_rows=max_rows, encoding=encoding, public=public,
     )  # fmt: skip
+    show(made, notes, epsilon, method, preset, as_json=as_json)
+
+
+def show(
+    made: Plan, notes: list[str], epsilon: float, method: str | None, preset: str | None, *, as_json: bool
+) -> None:
+    """Print a plan."""
+    from medsynth.methods.registry import settle
+    from medsynth.privacy.accounting.accountant import rounded_up
+
     content = {
         "epsilon": made.epsilon,
         "epsilon_asked": epsilon,
@@ -115,12 +128,13 @@ def measurements(made: Plan) -> list[dict[str, Any]]:
 
 def table_of(lines: list[dict[str, Any]]) -> list[str]:
     """The same as lines of text."""
+    width = max([28, *(len(line["label"]) for line in lines)])
     heading = (
-        f"{'measurement':<28} {'mechanism':<20} {'times':>6} {'noise multiplier':>16} {'sampling rate':>13} "
+        f"{'measurement':<{width}} {'mechanism':<20} {'times':>6} {'noise multiplier':>16} {'sampling rate':>13} "
         f"{'share':>7}"
     )
     return [heading] + [
-        f"{m['label']:<28} {m['mechanism']:<20} {m['times']:>6} {m['multiplier']:>16.4f} "
+        f"{m['label']:<{width}} {m['mechanism']:<20} {m['times']:>6} {m['multiplier']:>16.4f} "
         f"{m['rate']:>13.5f} {m['share']:>7.1%}"
         for m in lines
     ]

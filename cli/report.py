@@ -13,9 +13,10 @@ import typer
 from medsynth.errors import MedsynthError, UsageError
 from medsynth.io.formats import name_of, named
 
-from . import tables
 from .console import check_page, guarded, newest_model, notify, report_progress, result
 from .options import Encoding, Force, Json, ModelOption, Quiet
+from .tables import commands as tables
+from .tables.dispatch import named_by_model
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,6 +53,7 @@ class Inputs(NamedTuple):
 
 
 @guarded
+@named_by_model(tables.report)
 def report(
     real: Annotated[Path | None, typer.Option(help="Real held-out rows [default: NAME.heldout.csv].")] = None,
     train: Annotated[Path | None, typer.Option(help="Real rows fitted on [default: NAME.train.csv].")] = None,
@@ -84,13 +86,7 @@ def report(
         medsynth report --fail-on beyond,attack_advantage
     """
     quiet = quiet or as_json
-    wanted = _wanted(fail_on)
-    if (several := _of_several(model, synthetic, quiet)) is not None:
-        tables.refuse(target=target, subgroup=subgroup)
-        return tables.report(
-            several[1], several[0], synthetic, real, train, review, thresholds, output, encoding=encoding,
-            shareable=shareable, force=force, quiet=quiet, as_json=as_json, wanted=wanted, commands=_command_line(),
-        )  # fmt: skip
+    wanted = wanted_of(fail_on)
     inputs = _inputs(model, synthetic, quiet)
     output = output or inputs.folder / f"{inputs.name}.report.html"
     inputs = _with_real_rows(inputs, real, train, shareable)
@@ -108,7 +104,7 @@ def report(
             synthetic=rows.table, real=_read(inputs.real, encoding), train=_read(inputs.train, encoding),
             model=rows.model, drawn_by_model=rows.drawn_by_model, disjoint=_is_split(inputs), target=target,
             fits=len(spent.fits) if spent else None, groups=subgroup, review=brought, thresholds=lines,
-            title=inputs.name, commands=_command_line(), notes=rows.notes + _budget_note(inputs, spent), step=step,
+            title=inputs.name, commands=command_line(), notes=rows.notes + _budget_note(inputs, spent), step=step,
         )  # fmt: skip
         step("writing")
         page.save(made, output, force=force)
@@ -120,20 +116,7 @@ def report(
         raise typer.Exit(FAILED)
 
 
-def _of_several(model: Path | None, synthetic: Path | None, quiet: bool) -> tuple[Path, Model] | None:
-    """The model's file and the model, where it is one of several tables; else None."""
-    from medsynth.artifact import load
-
-    if model is None and synthetic is not None and not synthetic.is_dir():
-        return None
-    path = model or newest_model(quiet=True)
-    if path is None or not path.exists() or (found := load(path)).tables is None:
-        return None
-    notify(f"Model: {path}", quiet=quiet)
-    return path, found
-
-
-def _wanted(fail_on: str | None) -> list[str]:
+def wanted_of(fail_on: str | None) -> list[str]:
     """The words of --fail-on. Raises UsageError for one that is not known."""
     if fail_on is None:
         return []
@@ -230,7 +213,8 @@ def _budget_note(inputs: Inputs, spent: Spent | None) -> list[str]:
     return [f"{spent.sentence()} ({inputs.name}{SUFFIX})"] if spent else []
 
 
-def _command_line() -> list[str]:
+def command_line() -> list[str]:
+    """The command as it was typed, for the page."""
     return [shlex.join(["medsynth", *sys.argv[1:]])] if len(sys.argv) > 1 else []
 
 

@@ -12,9 +12,10 @@ import typer
 
 from medsynth.errors import UsageError
 
-from . import tables
 from .console import find_model, guarded, notify, result, writing_to_standard_output
 from .options import Force, Json, ModelOption, whole_number
+from .tables import commands as tables
+from .tables.dispatch import named_by_model
 
 if TYPE_CHECKING:
     from medsynth.artifact import Model
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 
 @guarded
+@named_by_model(tables.sample)
 def sample(
     n: Annotated[
         int | None,
@@ -72,26 +74,24 @@ def sample(
 
         medsynth sample -n 5000 --replicates 20 -o replicates.csv
     """
-    _check_arguments(n, replicates, output, as_json)
+    _check_arguments(n, replicates, output, as_json, parquet)
     path = find_model(model)
-    from medsynth.artifact import load
-
-    fitted = load(path)
-    if fitted.tables is not None:
-        tables.refuse(balance=balance, replicates=replicates)
-        return tables.sample(fitted, path, n, output, where, seed, parquet=parquet, force=force, as_json=as_json)
-    if parquet:
-        raise UsageError("--parquet is for several tables. Of one, --output NAME.parquet says it.")
     target = Path(output or f"{path.stem}.synthetic.csv")
     if output != "-":
         _check_outputs(target, path, force)
+
+    from medsynth.artifact import load
+
+    fitted = load(path)
     if output == "-":
         return _to_standard_output(fitted, n, seed, where or (), balance, replicates)
     facts = _to_file(fitted, path, target, n, seed, where or (), balance, replicates, force=force, quiet=as_json)
     result(facts, f"Wrote {target}, {facts['rows']} rows{' a replicate' * bool(replicates)}.", as_json=as_json)
 
 
-def _check_arguments(n: int | None, replicates: int | None, output: str | None, as_json: bool) -> None:
+def _check_arguments(n: int | None, replicates: int | None, output: str | None, as_json: bool, parquet: bool) -> None:
+    if parquet:
+        raise UsageError("--parquet is for several tables. Of one, --output NAME.parquet says it.")
     if n is not None and n < 1:
         raise UsageError("-n must be one or more.")
     if replicates is not None and replicates < 2:

@@ -4,7 +4,7 @@
 >>> sorted(medsynth.__all__)[:5]
 ['MedsynthError', 'MedsynthWarning', 'Model', 'Schema', 'Synthesizer']
 >>> sorted(medsynth.__all__)[5:]
-['combine', 'fit', 'load', 'plan', 'sample', 'verify']
+['combine', 'fit', 'fit_tables', 'load', 'plan', 'sample', 'sample_tables', 'verify']
 
 From a table to synthetic rows (here a simulated clinic; `fit` also takes the path of a CSV file):
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .combining import combine
     from .errors import MedsynthError, MedsynthWarning
     from .fitting import fit, plan
+    from .linked import fit_tables, sample_tables
     from .report.document import Report
     from .sampling import sample
     from .schema import Schema
@@ -51,9 +52,11 @@ __all__ = [
     "Synthesizer",
     "combine",
     "fit",
+    "fit_tables",
     "load",
     "plan",
     "sample",
+    "sample_tables",
     "verify",
 ]
 _HOMES = {
@@ -64,9 +67,11 @@ _HOMES = {
     "Synthesizer": "synthesizer",
     "combine": "combining",
     "fit": "fitting",
+    "fit_tables": "linked",
     "load": "artifact",
     "plan": "fitting",
     "sample": "sampling",
+    "sample_tables": "linked",
     "verify": "artifact",
 }
 

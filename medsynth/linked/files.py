@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pandas as pd
 
+from .. import rng
 from ..artifact import Model
 from ..errors import MedsynthError, OutputExists, TableError
 from ..io.atomic import atomic_write, refuse_existing
 from ..io.formats import is_parquet, named
 from ..io.split import check_fraction
 from ..io.writer import ParquetParts, csv_text
-from ..rng import coins, system_entropy
 from ..sampling.provenance import SEED_BITS, load, of
 from ..sampling.provenance import beside as provenance_of
 from ..schema.linked.definition import LinkedTables
@@ -170,7 +170,7 @@ def hold_out_tables(
     if resume and all(folder.is_dir() for folder in files.waiting):
         kept = open_tables(Source(tables=unnamed(source.tables), folder=files.waiting[0], name=source.name))
         return replace(kept, tables=source.tables, expected_patients=expected)
-    out = coins(system_entropy(), read.cells[source.tables.first].rows, fraction)
+    out = rng.coins(rng.system_entropy(), read.cells[source.tables.first].rows, fraction)
     if (~out).sum() < 2:
         raise TableError("What `holdout` leaves to train on are fewer than two patients. Leave more.")
     parts = [{name: table.cells[mask[read.whose[name]]] for name, table in read.cells.items()} for mask in (~out, out)]

@@ -9,20 +9,23 @@ from typing import Any
 
 import numpy as np
 
+from .. import rng
 from ..artifact import Arrays, Model
 from ..budget import Budget
 from ..errors import UsageError
-from ..fitting.options import FitOptions, log_notice, settled_delta
+from ..fitting.options import FitOptions, log_notice, method_settings, settled_delta
 from ..fitting.preparation import ChosenMethod, PlannedFit, WayOut, choose_method, open_releases
 from ..fitting.reservation import reserved_budget
 from ..fitting.training import seal, simulated_patients, train_later, trained
 from ..longitudinal.plan import plan_of_first_rows
 from ..longitudinal.plan import queries as with_later_rows
 from ..longitudinal.successive_rows import changing
+from ..methods import registry
+from ..methods.protocol import MethodModule
 from ..privacy.accounting.calibration import Plan, Query, make_plan
 from ..privacy.accounting.events import rows_of
 from ..privacy.contribution import PrivacyUnits
-from ..rng import NoNoise, stream_seed, system_entropy
+from ..rng import stream_seed
 from ..schema.linked.definition import LinkedTables
 from ..schema.linked.views import chain_view, count_column, joint, name_in_joint, own, view
 from .private_tables import CodedTables, PrivateTables, coded_tables, open_tables
@@ -71,10 +74,35 @@ def fit_tables(
         return seal(planned, patients, codes.schema, tensors, private.tables)
 
 
-def queries_of(tables: LinkedTables, method: ChosenMethod, patients: int, epsilon: float) -> list[Query]:
-    """All measurements of a fit of several tables: the method's own of patients, and those of the rows that follow."""
-    columns = len(joint(tables).core.columns)
-    first = method.module.queries(method.config, patients, columns, epsilon)
+def plan_of(
+    source: Path | str, *, epsilon: float, delta: float | None = None, method: str | None = None,
+    preset: str | None = None, settings: Mapping[str, object] | None = None, rows: int | None = None,
+    encoding: str | None = None,
+) -> tuple[Plan, list[str]]:  # fmt: skip
+    """What `fit_tables` would measure, and what it takes as public. Nothing is measured and nothing spent.
+
+    Raises what `fit_tables` raises before its first measurement.
+    """
+    found = find(Path(source))
+    name = registry.settle(method, preset)
+    registry.check_claim(name)
+    module = registry.module(name, preset)
+    config = registry.configured(name, module, method_settings(settings, None, public=False))
+    patients = open_tables(found, encoding).patients if rows is None else rows
+    queries = queries_of(found.tables, module, config, patients, epsilon)
+    delta = settled_delta(delta, rows)
+    plan = make_plan(queries, epsilon=epsilon, delta=delta, rows=patients, max_rows=found.tables.max_rows)
+    return plan, public_facts(found.tables, patients, declared=rows is not None)
+
+
+def queries_of(tables: LinkedTables, module: MethodModule, config: Any, patients: int, epsilon: float) -> list[Query]:
+    """All measurements of a fit of several tables: the method's own of patients, and those of the rows that follow.
+
+    Raises UsageError for fewer than two patients.
+    """
+    if patients < 2:
+        raise UsageError("Several tables need two patients or more.")
+    first = module.queries(config, patients, len(joint(tables).core.columns), epsilon)
     return with_later_rows(first, _in_order(tables))
 
 
@@ -83,18 +111,12 @@ def _in_order(tables: LinkedTables) -> list[str]:
     return [name for name in tables.others if tables.tables[name].order]
 
 
-def plan_tables(tables: LinkedTables, method: ChosenMethod, *, epsilon: float, delta: float, patients: int) -> Plan:
-    """What a fit of several tables of so many patients would measure, and with which noise. Nothing is measured."""
-    if patients < 2:
-        raise UsageError("Several tables need two patients or more.")
-    queries = queries_of(tables, method, patients, epsilon)
-    return make_plan(queries, epsilon=epsilon, delta=delta, rows=patients, max_rows=tables.max_rows)
-
-
 def _planned(private: PrivateTables, options: FitOptions, method: ChosenMethod) -> PlannedFit:
-    entropy = NoNoise() if options.no_dp else system_entropy()
+    entropy = rng.NoNoise() if options.no_dp else rng.system_entropy()
     patients = private.patients if options.rows is None else options.rows
-    plan = plan_tables(private.tables, method, epsilon=options.budget, delta=options.delta, patients=patients)
+    tables = private.tables
+    queries = queries_of(tables, method.module, method.config, patients, options.budget)
+    plan = make_plan(queries, epsilon=options.budget, delta=options.delta, rows=patients, max_rows=tables.max_rows)
     ledger = plan.ledger(entropy.source)
     return PlannedFit(options=options, method=method, plan=plan, ledger=ledger, entropy=entropy, stay=None, units=None)
 

@@ -28,6 +28,9 @@ from .private_tables import coded_tables, private_tables
 from .sampling import tables_of
 
 
+FEWEST_ROWS = 20  # of a table that gets a page
+
+
 @dataclass(frozen=True, kw_only=True)
 class Page:
     """A finished report and the ending of its name: "" for that on patients, else the table's name."""
@@ -78,7 +81,13 @@ def report_tables(
     `page_of`: the name of the file of a table's page. Raises what `medsynth.report.build` does.
     """
     tables = tables_of(model)
-    in_order = [name for name in tables.others if tables.tables[name].order]
+    given = [side for side in (sides.synthetic, sides.real) if side is not None]
+    in_order = [
+        name for name in tables.others
+        if tables.tables[name].order and all(len(_belonging(tables, side, name)) >= FEWEST_ROWS for side in given)
+    ]  # fmt: skip
+    left = [name for name in tables.others if tables.tables[name].order and name not in in_order]
+    notes = [f"There is no page on {name!r}: it has fewer than {FEWEST_ROWS} rows." for name in left]
     facts = linked_facts(tables, sides.synthetic, sides.real, {name: page_of(name) for name in in_order})
     common = {"drawn_by_model": drawn_by_model, "disjoint": disjoint, "review": review, "thresholds": thresholds,
               "fits": fits, "commands": commands}  # fmt: skip
@@ -86,7 +95,7 @@ def report_tables(
     schema = _patients_schema(tables)
     rows = sides.of(lambda cells, where: _patients(tables, cells, schema, where))
     own = replace(model, schema=schema, tables=None)
-    made = build(**rows, model=own, title=title, linked=facts, **common)  # type: ignore[arg-type]
+    made = build(**rows, model=own, title=title, linked=facts, notes=notes, **common)  # type: ignore[arg-type]
     pages = [Page(table="", report=made)]
     for name in in_order:
         step(name)

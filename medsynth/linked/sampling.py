@@ -13,18 +13,19 @@ from numpy.typing import NDArray
 
 from ..artifact import Model, load
 from ..errors import UsageError
+from ..methods import registry
 from ..privacy.queries.rows import Codes
 from ..rng import numpy_stream, stream_seed
 from ..sampling.balance import balanced, halvings
 from ..sampling.pipeline import conditions, method_sampler
-from ..sampling.rejection import broken, rejection_sample, widened
+from ..sampling.rejection import Sampler, broken, rejection_sample, widened
 from ..sampling.replicates import broken_model
 from ..sampling.rules_across_rows import broken_next, completed
 from ..sampling.visits import visits
 from ..schema import Schema
 from ..schema.linked.definition import LinkedTables
 from ..schema.linked.views import chain_view, count_column, joint, name_in_joint, number_name, own, placed_by, view
-from ..transforms.conditions import Where
+from ..transforms.conditions import Range, Where, parse
 from ..transforms.table_codec import column_values, decode
 from .placing import Placed, TableRows, form_of
 from .stored import tensors_of
@@ -54,6 +55,16 @@ class FirstRows:
         names, mine = chain_view(self.tables, table).core.names, own(self.tables, table)
         places = [self.schema.names.index(name_in_joint(table, name) if name in mine else name) for name in names]
         return np.asarray(codes[:, places])
+
+    def present(self, pattern: Mask) -> dict[str, Range]:
+        """The codes that patients have who have rows in these of the other tables, (tables,), and in no others."""
+        found = dict[str, Range]()
+        for table, there in zip(self.tables.others, pattern, strict=True):
+            found[count_column(table)] = (1, self.tables.tables[table].max_rows) if there else (0, 0)
+            for name in own(self.tables, table) if there else ():
+                column = chain_view(self.tables, table).columns[name]
+                found[name_in_joint(table, name)] = (0, column.size + column.gaps - 1)
+        return found
 
     def broken(self, codes: Codes) -> Mask:
         """Which patients break a rule, or have a first row in a table that lacks a value or follows no row of another.
@@ -106,19 +117,18 @@ def own_columns(tables: LinkedTables, name: str, codes: Codes) -> Codes:
 
 
 def written(tables: LinkedTables, name: str) -> Schema:
-    """The schema of a table's own columns, in which a key of another table is written as there."""
+    """The schema of a table's own columns, in which keys of patients and of other tables are written as there."""
     schema = tables.alone(name)
-    shapes = {
-        key: schema.columns[key].model_copy(update={"shape": tables.tables[other].columns[key].shape})  # type: ignore[attr-defined]
-        for key, other in tables.tables[name].latest.items()
-    }
+    shapes = {tables.key: tables.tables[tables.first].columns[tables.key]}
+    for key, other in tables.tables[name].latest.items():
+        shapes[key] = tables.tables[other].columns[key].model_copy(update={"missing": True})
     return schema.model_copy(update={"columns": {**schema.columns, **shapes}})
 
 
 def tables_of(model: Model) -> LinkedTables:
     """The tables that a model draws. Raises UsageError for a model of one table."""
     if model.tables is None:
-        raise UsageError("This is a model of one table. Use `sample`.")
+        raise UsageError("This is a model of one table: medsynth.sample draws its rows.")
     return model.tables
 
 
@@ -154,11 +164,39 @@ def _part(model: Model, patients: int, seed: int | None, where: Where, keys: dic
 
 def _first_rows(model: Model, first: FirstRows, patients: int, seed: int | None, where: Where) -> Codes:
     schema = first.schema
-    sampler = method_sampler(model, schema.core, *conditions(model, where, False))
-    codes = rejection_sample(
-        sampler, schema, patients * 2 ** halvings(patients, len(schema.columns)), seed, first.broken
-    )
+    more = 2 ** halvings(patients, len(schema.columns))
+    codes = rejection_sample(_sampler(model, first, where), schema, more * patients, seed, first.broken)
     return balanced(codes, schema, patients, numpy_stream(seed, "balance"))
+
+
+def _sampler(model: Model, first: FirstRows, where: Where) -> Sampler:
+    """The method's generator of patients, who have values in first rows where they have rows, and only there.
+
+    How many rows a patient has is drawn from the model as it is. Given in which tables there are any, the method draws
+    all columns, if it can be told such conditions: a model knows nearly, but not to the last patient, that they come
+    together, and of all who would be refused, most have rows in many tables.
+    """
+    core, (conditions_of, apart) = first.schema.core, conditions(model, where, False)
+    plain = method_sampler(model, core, conditions_of, apart)
+    if not registry.find(model.method, model.preset).conditional_sampling:
+        return plain
+    asked = tuple(parse(where, core)) if where else ()
+    named = [table for table in first.tables.others if any(name.startswith(f"{table}.") for name in asked)]
+
+    def drawn(patients: int, seed: int | None, fixed: Mapping[str, Codes] | None = None) -> Codes:
+        codes = plain(patients, seed)
+        places = [core.names.index(count_column(table)) for table in first.tables.others]
+        there = codes[:, places] > 0
+        there[:, [first.tables.others.index(table) for table in named]] = True
+        patterns, which = np.unique(there, axis=0, return_inverse=True)
+        for k, pattern in enumerate(patterns):
+            some = np.flatnonzero(which == k)
+            told = {**conditions_of.get("where", {}), **first.present(pattern)}
+            own = method_sampler(model, core, {"where": told, "balance": False}, apart)
+            codes[some] = own(len(some), stream_seed(seed, f"tables {pattern.tolist()}"))
+        return codes
+
+    return drawn
 
 
 def _rows(

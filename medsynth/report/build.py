@@ -21,9 +21,9 @@ from ..rng import numpy_stream
 from .data import tables as inputs
 from .data.columns import cells_of
 from .data.context import Context
-from .data.linked import LinkedFacts
 from .data.over_time.sequences import sequences
 from .data.predictions import TaskPredictions
+from .data.records import Record
 from .data.review import Review, Thresholds
 from .document import Report
 from .page.render import page
@@ -56,7 +56,7 @@ def build(
     title: str = "synthetic table",
     commands: list[str] | None = None,
     notes: list[str] | None = None,
-    linked: LinkedFacts | None = None,
+    linked: Record | None = None,
     step: Callable[[str], None] = lambda name: None,
 ) -> Report:
     """The report on `synthetic`. Without `real` it is the shareable variant, which no private row can have entered.

@@ -50,6 +50,8 @@ def sample_codes(
     count = model.rows if n is None else n
     if count < 1:
         raise UsageError("`n` must be one or more.")
+    if model.tables is not None:
+        raise UsageError("This is a model of several tables: medsynth.sample_tables draws their rows.")
     schema = model.schema
     of_rows = schema if schema.order is None else with_rows_column(schema)
     sampler = method_sampler(model, of_rows.core, *conditions(model, where, balance))

@@ -276,7 +276,7 @@ def _scalar(name: str) -> str:
 def bundled() -> dict[str, Schema]:
     """The schemas that come with medsynth, by name."""
     folder = resources.files("medsynth_schemas")
-    found = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+    found = sorted(e.name for e in folder.iterdir() if e.name.endswith(".yaml") and not e.name.endswith(".tables.yaml"))
     schemas = (Schema.from_yaml((folder / name).read_text("utf-8"), name) for name in found)
     return {schema.name: schema for schema in schemas}
 

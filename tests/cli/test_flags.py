@@ -19,7 +19,7 @@ ROOMS = sorted({path.relative_to(ROOT).parts[0] for path in ROOT.rglob("*.py")})
 FLAG = re.compile(r"(^|[\s(`>'\"])--[a-z]|`medsynth \w")
 # Parameters that no command offers: the command line fills them in itself.
 PYTHON_ONLY = {"checkpoint", "notice", "progress", "columns", "title", "commands", "notes", "step"}
-PYTHON_ONLY |= {"budget_table", "model_name", "drawn_by_model", "phase", "disjoint", "fits"}
+PYTHON_ONLY |= {"budget_table", "model_name", "drawn_by_model", "phase", "disjoint", "fits", "linked", "patients"}
 
 
 def texts(room: str) -> Iterator[tuple[str, str, bool]]:
@@ -50,9 +50,10 @@ def schema_keys() -> set[str]:
     """The keys that a person writes in a schema, a review or thresholds."""
     from medsynth.report.data.review import Review, Thresholds
     from medsynth.schema import Schema
+    from medsynth.schema.linked import LinkedTable, LinkedTables
     from medsynth.transforms.registry import KINDS
 
-    models: list[type[BaseModel]] = [Schema, Review, Thresholds, *KINDS.values()]
+    models: list[type[BaseModel]] = [Schema, LinkedTable, LinkedTables, Review, Thresholds, *KINDS.values()]
     return {key for model in models for key in model.model_fields}
 
 

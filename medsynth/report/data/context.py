@@ -11,7 +11,6 @@ import pandas as pd
 from ...artifact import Model
 from ...rng import Stream, numpy_stream
 from ...schema import Schema
-from .linked import LinkedFacts
 from .over_time.sequences import Sequences
 from .predictions import TaskPredictions
 from .records import Record
@@ -45,7 +44,7 @@ class Context:
     drawn_by_model: bool = False
     disjoint: bool = False
     fits: int | None = None
-    linked: LinkedFacts | None = None
+    linked: Record | None = None
     review: Review = field(default_factory=Review)
     thresholds: Thresholds = field(default_factory=Thresholds)
     groups: tuple[str, ...] = ()

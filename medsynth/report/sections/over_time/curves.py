@@ -109,11 +109,11 @@ def transitions(
     codes: Sequence[Whole | None],
     cells: int,
 ) -> Transitions | None:
-    """The next level given this one; None for a column of more than MOST_SHOWN levels. `codes`: of real and synthetic.
+    """The next level given this one; None for a column of no level or of more than MOST_SHOWN. `codes`: of real and synthetic.
 
     A real row stands for FEWEST patients or more who left from its level.
     """
-    if len(levels) > MOST_SHOWN:
+    if not 0 < len(levels) <= MOST_SHOWN:
         return None
     known = len(levels)  # cells beyond are other levels and missing values
     found: list[list[list[float] | None] | None] = []

@@ -11,7 +11,9 @@ import typer
 
 from medsynth.errors import MedsynthError, OutputExists, TableError, UsageError
 
-from .console import check_page, notify, report_progress, result
+from ..console import check_page, notify, report_progress, result
+from ..options import parsed_settings
+from .dispatch import refuse
 
 if TYPE_CHECKING:
     from medsynth.artifact import Model
@@ -19,20 +21,6 @@ if TYPE_CHECKING:
     from medsynth.linked.private_tables import PrivateTables
     from medsynth.linked.report import Page, Sides
     from medsynth.linked.source import Source
-
-
-def several(path: Path) -> bool:
-    """Whether a path names several tables and not one."""
-    from medsynth.linked.source import is_linked
-
-    return is_linked(path)
-
-
-def refuse(**options: object) -> None:
-    """Raises UsageError for an option that is for one table alone."""
-    for name, value in options.items():
-        if value:
-            raise UsageError(f"`{name}` is for one table. What it says of several stands in the file that names them.")
 
 
 class Outputs(NamedTuple):
@@ -44,33 +32,40 @@ class Outputs(NamedTuple):
 
 
 def fit(
-    path: Path, output: Path | None, holdout: float | None, *, quiet: bool, force: bool, resume: bool, show: bool,
-    as_json: bool, rows: int | None, encoding: str | None, **options: Any,
+    *, table: Path, epsilon: float | None, no_dp: bool, delta: float | None, method: str | None, preset: str | None,
+    set_: list[str] | None, rows: int | None, encoding: str | None, holdout: float | None, device: str,
+    seed: int | None, output: Path | None, resume: bool, force: bool, quiet: bool, as_json: bool, **others: Any,
 ) -> None:  # fmt: skip
     """Fit several tables, and write one model."""
     from medsynth.fitting.options import progress_bar
     from medsynth.io.atomic import sole_writer
     from medsynth.linked.source import find
 
-    from .fit import publish_fit
+    from ..fit import publish_fit
+
+    refuse(others)
+    if no_dp == (epsilon is not None):
+        raise UsageError("Give exactly one of --epsilon and --no-dp.")
+    quiet = quiet or as_json
 
     def tell(text: str) -> None:
         notify(text, quiet=quiet)
 
-    source = find(path, tell)
+    source = find(table, tell)
     files = _outputs(source, output, holdout, force=force, resume=resume)
     from medsynth.linked.fitting import fit_tables
 
     with ExitStack() as stack:
         stack.enter_context(sole_writer(files.model))
-        progress, phase = stack.enter_context(progress_bar(show))
+        progress, phase = stack.enter_context(progress_bar(sys.stderr.isatty() and not quiet))
         private, declared = _split(source, files, holdout, encoding, resume=resume), rows
         if rows is not None and holdout is not None:
             declared = max(2, round(rows * (1 - holdout)))
         try:
             model = fit_tables(
                 source, rows=declared, encoding=encoding, private=private, checkpoint=files.checkpoint, resume=resume,
-                model_name=files.model.name, notice=tell, progress=progress, phase=phase, **options,
+                model_name=files.model.name, notice=tell, progress=progress, phase=phase, epsilon=epsilon, no_dp=no_dp,
+                delta=delta, method=method, preset=preset, settings=parsed_settings(set_), device=device, seed=seed,
             )  # fmt: skip
             model.save(files.model, force=force)
         finally:
@@ -82,6 +77,23 @@ def fit(
                  "share them.")  # fmt: skip
         files.checkpoint.unlink(missing_ok=True)
     publish_fit(model, files.model, as_json)
+
+
+def plan(
+    *, table: str, epsilon: float, delta: float | None, method: str | None, preset: str | None,
+    set_: list[str] | None, rows: int | None, encoding: str | None, as_json: bool, **others: Any,
+) -> None:  # fmt: skip
+    """Show what a fit of several tables would measure. Their patients are counted, and nothing is measured."""
+    from medsynth.linked.fitting import plan_of
+
+    from ..plan import show
+
+    refuse(others)
+    made, facts = plan_of(
+        Path(table), epsilon=epsilon, delta=delta, method=method, preset=preset, settings=parsed_settings(set_),
+        rows=rows, encoding=encoding,
+    )  # fmt: skip
+    show(made, [f"Public by declaration: {'; '.join(facts)}."], epsilon, method, preset, as_json=as_json)
 
 
 def _outputs(source: Source, output: Path | None, holdout: float | None, *, force: bool, resume: bool) -> Outputs:
@@ -116,26 +128,27 @@ def _split(
 
 
 def sample(
-    model: Model, path: Path, patients: int | None, output: str | None, where: list[str] | None, seed: int | None, *,
-    parquet: bool, force: bool, as_json: bool,
+    *, fitted: Model, model: Path, n: int | None, output: str | None, where: list[str] | None, seed: int | None,
+    parquet: bool, force: bool, as_json: bool, **others: Any,
 ) -> None:  # fmt: skip
     """Draw patients with their rows in all tables, into a folder."""
     from medsynth.artifact import claim
     from medsynth.linked.files import outputs, write_tables
     from medsynth.sampling.formulas import formula_columns
 
+    refuse(others)
     if output == "-":
         raise UsageError("Several tables cannot be written to standard output. Name a folder as `output`.")
-    folder, count = Path(output or f"{path.stem}.synthetic"), model.rows if patients is None else patients
-    _refuse_real(folder, path)
-    own = write_tables(model, path, folder, count, seed, where or (), parquet=parquet, force=force)
-    notify(claim(model, brief=True), quiet=as_json)
-    assert model.tables is not None
-    for name in model.tables.tables:
-        if (odd := formula_columns(model.tables.alone(name))) and not parquet:
+    folder, count = Path(output or f"{model.stem}.synthetic"), fitted.rows if n is None else n
+    _refuse_real(folder, model)
+    own = write_tables(fitted, model, folder, count, seed, where or (), parquet=parquet, force=force)
+    notify(claim(fitted, brief=True), quiet=as_json)
+    assert fitted.tables is not None
+    for name in fitted.tables.tables:
+        if (odd := formula_columns(fitted.tables.alone(name))) and not parquet:
             notify(f"CAUTION: spreadsheets run cells of {', '.join(odd[:5])} in {name} as formulas.", quiet=as_json)
-    written = [str(file) for file in outputs(model.tables, folder, ".parquet" if parquet else ".csv")]
-    facts = {"output": str(folder), "files": written, "patients": count, "model": str(path), "claims": model.claims,
+    written = [str(file) for file in outputs(fitted.tables, folder, ".parquet" if parquet else ".csv")]
+    facts = {"output": str(folder), "files": written, "patients": count, "model": str(model), "claims": fitted.claims,
              "seed": own}  # fmt: skip
     result(facts, f"Wrote {folder}, {count} patients in {len(written)} tables.", as_json=as_json)
 
@@ -147,22 +160,26 @@ def _refuse_real(folder: Path, model: Path) -> None:
 
 
 def report(
-    model: Model, path: Path, synthetic: Path | None, real: Path | None, train: Path | None, review: Path | None,
-    thresholds: Path | None, output: Path | None, *, encoding: str | None, shareable: bool, force: bool, quiet: bool,
-    as_json: bool, wanted: list[str], commands: list[str],
+    *, fitted: Model, model: Path, synthetic: Path | None, real: Path | None, train: Path | None, review: Path | None,
+    thresholds: Path | None, output: Path | None, encoding: str | None, shareable: bool, fail_on: str | None,
+    force: bool, quiet: bool, as_json: bool, **others: Any,
 ) -> None:  # fmt: skip
     """Write a page on patients and one on the rows of each table that has an order, each with its twin."""
     from medsynth.report.build import save
     from medsynth.report.data.review import Review, Thresholds, load
     from medsynth.report.data.verdict import failing
 
-    assert model.tables is not None
-    name, folder = path.stem, path.parent
+    from ..report import FAILED, command_line, wanted_of
+
+    refuse(others)
+    quiet, wanted = quiet or as_json, wanted_of(fail_on)
+    assert fitted.tables is not None
+    name, folder = model.stem, model.parent
     output = output or folder / f"{name}.report.html"
-    in_order = [table for table in model.tables.others if model.tables.tables[table].order]
+    in_order = [table for table in fitted.tables.others if fitted.tables.tables[table].order]
     pages = {"": output, **{table: output.with_name(_page(output, table)) for table in in_order}}
     for file in pages.values():
-        check_page(file, path, review, thresholds, force=force)
+        check_page(file, model, review, thresholds, force=force)
     made_in = synthetic or folder / f"{name}.synthetic"
     if not made_in.is_dir():
         raise TableError(f"There is no folder of synthetic tables {made_in}. Draw them: medsynth sample -n 10000.")
@@ -171,14 +188,14 @@ def report(
         from medsynth.linked.files import drawn_by
         from medsynth.linked.report import report_tables
 
-        sides, disjoint = _sides(model, made_in, folder / name, real, train, encoding, shareable=shareable)
-        own = drawn_by(model, made_in)
-        if model.claims and not own:
-            notify(f"No claim can be made for {made_in}: {path} is not proven to have drawn it.")
+        sides, disjoint = _sides(fitted, made_in, folder / name, real, train, encoding, shareable=shareable)
+        own = drawn_by(fitted, made_in)
+        if fitted.claims and not own:
+            notify(f"No claim can be made for {made_in}: {model} is not proven to have drawn it.")
         made = report_tables(
-            model, sides, drawn_by_model=own, disjoint=disjoint, title=name, review=brought, thresholds=lines,
+            fitted, sides, drawn_by_model=own, disjoint=disjoint, title=name, review=brought, thresholds=lines,
             page_of=lambda table: _page(output, table), fits=None if shareable else _fits(folder / name),
-            commands=commands, step=step,
+            commands=command_line(), step=step,
         )  # fmt: skip
         step("writing")
         for page in made:
@@ -188,8 +205,6 @@ def report(
     failed = [one for page in made for one in failing(page.report.verdicts, wanted)]
     _print(made, pages, as_json, shareable, [one.key for one in failed])
     if failed:
-        from .report import FAILED
-
         raise typer.Exit(FAILED)
 
 
@@ -236,7 +251,7 @@ def _fits(stem: Path) -> int | None:
 
 def _print(made: list[Page], pages: dict[str, Path], as_json: bool, shareable: bool, failed: list[str]) -> None:
     """Each page's verdicts."""
-    from .report import line_of
+    from ..report import line_of
 
     lines, facts = list[str](), list[dict[str, Any]]()
     for page in made:

@@ -1,0 +1,1 @@
+"""What `fit`, `plan`, `sample` and `report` do where there are several tables."""

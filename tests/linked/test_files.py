@@ -1,0 +1,178 @@
+"""Folders of tables: what is written, proven, held out, reported and refused, through the command line."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import medsynth
+from medsynth.errors import OutputExists, TableError
+from medsynth.linked.files import TablesHoldOut, check_folder, drawn_by, hold_out_tables, write_tables
+from medsynth.linked.integrity import linked_facts
+from medsynth.linked.report import Sides, read_folder, report_tables, target_of
+from medsynth.linked.source import find
+from medsynth.schema.linked import LinkedTables
+from medsynth_cli.app import app
+
+Frames = dict[str, pd.DataFrame]
+run = CliRunner()
+
+
+@pytest.fixture
+def saved(model: medsynth.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The model as a file in an empty folder, which becomes the current one."""
+    monkeypatch.chdir(tmp_path)
+    return model.save(tmp_path / "ward.medsynth")
+
+
+def invoked(*words: str, code: int = 0) -> dict[str, object]:
+    found = run.invoke(app, [*words, "--json"])
+    assert found.exit_code == code, found.output
+    content: dict[str, object] = json.loads(found.stdout if code == 0 else found.stderr.splitlines()[-1])
+    return content
+
+
+@pytest.mark.parametrize("parquet", [False, True], ids=["csv", "parquet"])
+def test_folders_are_drawn_again_to_the_last_cell(model: medsynth.Model, saved: Path, parquet: bool) -> None:
+    folder = saved.parent / "out"
+    write_tables(model, saved, folder, 60, seed=3, parquet=parquet)
+    assert drawn_by(model, folder)
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == [f"{n}.{'parquet' if parquet else 'csv'}" for n in ("consent", "patients", "stays", "tests")]
+    file = folder / f"stays.{'parquet' if parquet else 'csv'}"
+    rows = pd.read_parquet(file) if parquet else pd.read_csv(file, dtype=str)
+    rows.loc[0, "ward"] = "lung" if rows.loc[0, "ward"] != "lung" else "heart"
+    rows.to_parquet(file, index=False) if parquet else rows.to_csv(file, index=False)
+    assert not drawn_by(model, folder)
+    file.unlink()
+    assert not drawn_by(model, folder) and not drawn_by(model, saved.parent / "nothing")
+
+
+def test_nothing_is_overwritten_unasked(model: medsynth.Model, saved: Path) -> None:
+    folder = saved.parent / "out"
+    write_tables(model, saved, folder, 20, seed=3)
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(OutputExists):
+        write_tables(model, saved, folder, 20, seed=4)
+    with pytest.raises(OutputExists, match="another form"):
+        write_tables(model, saved, folder, 20, seed=4, parquet=True)
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    write_tables(model, saved, folder, 20, seed=4, force=True)
+    assert drawn_by(model, folder) and {path: path.read_bytes() for path in folder.iterdir()} != before
+    assert model.tables is not None
+    (saved.parent / "file").write_text("x")
+    for place, words in ((saved.parent / "file", "is a file"), (saved.parent / "no" / "out", "no folder")):
+        with pytest.raises(medsynth.MedsynthError, match=words):
+            check_folder(model.tables, place, ".csv", force=True)
+    assert not [path for path in saved.parent.iterdir() if path.name.startswith(".medsynth")]
+
+
+def test_a_patient_is_held_out_from_all_tables(ward: Path, frames: Frames, tmp_path: Path) -> None:
+    files = TablesHoldOut.of(str(tmp_path / "ward"), tmp_path / "checkpoint")
+    private = hold_out_tables(find(ward), files, 0.4, None, resume=False)
+    assert private.patients == 180  # expected, whatever the coins left
+    parts = [{path.stem: pd.read_csv(path, dtype=str) for path in folder.iterdir()} for folder in files.waiting]
+    for name, frame in frames.items():
+        whose = [set(part[name]["patient"]) for part in parts]
+        assert not whose[0] & set(parts[1]["patients"]["patient"]) and not whose[1] & set(
+            parts[0]["patients"]["patient"]
+        )
+        assert sorted(pd.concat([part[name] for part in parts])["patient"]) == sorted(frame["patient"])
+    assert private.cells["stays"].rows == len(parts[0]["stays"])
+    again = hold_out_tables(find(ward), files, 0.4, None, resume=True)
+    assert again.facts() == private.facts() and again.patients == 180
+    files.publish()
+    for path in (files.train / "stays.csv", files.heldout / "patients.csv"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600 and stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert not any(folder.exists() for folder in files.waiting)
+    with pytest.raises(OutputExists):
+        files.check(find(ward).tables, force=False)
+    with pytest.raises(TableError, match="fewer than two patients"):
+        hold_out_tables(find(ward), files, 1 - 1e-12, None, resume=False)
+
+
+def test_rows_that_do_not_belong_are_counted(tables: LinkedTables, frames: Frames) -> None:
+    """Against tables that were spoilt by hand, one mistake of each kind."""
+    good = {n: f.astype(str).replace({"NaT": "", "nan": ""}).reset_index(drop=True) for n, f in frames.items()}
+    clean = linked_facts(tables, good, good, {"stays": "x"})
+    for line in clean.tables:
+        assert line.orphans == line.too_early == 0 and line.real_rows_a_patient == line.rows_a_patient
+        most = tables.tables[line.table].max_rows
+        assert line.beyond == (good[line.table].groupby("patient").size() - most).clip(lower=0).sum()
+    assert clean.tables[1].page == "x"
+    bad = {name: frame.copy() for name, frame in good.items()}
+    bad["consent"].loc[3, "patient"] = "stranger"
+    bad["tests"].loc[0, "stay"] = "nowhere"
+    other = bad["stays"]["patient"] != bad["tests"].loc[1, "patient"]
+    bad["tests"].loc[1, "stay"] = bad["stays"].loc[other, "stay"].iloc[0]
+    bad["tests"].loc[2, "taken"] = "1990-01-01"
+    bad["tests"].loc[1, "taken"] = "2024-12-31"
+    bad["patients"] = pd.concat([bad["patients"], bad["patients"].head(1)])
+    found = {line.table: line for line in linked_facts(tables, bad, None, {}).tables}
+    assert (found["consent"].orphans, found["tests"].orphans, found["tests"].too_early) == (1, 2, 1)
+    assert found["patients"].beyond == 1 and found["stays"].orphans == 0
+
+
+def test_pages_of_several_tables(model: medsynth.Model, drawn: Frames, frames: Frames, tables: LinkedTables) -> None:
+    """A page on patients, with every table in one line, and a page for each order; shareable without a real row."""
+    texts = {n: f.head(400).astype(str).replace({"NaT": "", "nan": "", "None": ""}) for n, f in drawn.items()}
+    shared = report_tables(model, Sides(synthetic=texts), drawn_by_model=True, page_of="{}.html".format)
+    assert [page.table for page in shared] == ["", "stays", "tests"] and all(page.report.shareable for page in shared)
+    record = shared[0].report.sections["tables"]
+    assert [line.table for line in record.tables] == list(tables.tables)  # type: ignore[union-attr]
+    assert record.tables[1].page == "stays.html"  # type: ignore[union-attr]
+    assert record.tables[1].real_rows_a_patient is None  # type: ignore[union-attr]
+    for page in shared:
+        assert page.report.sections["claim"] is not None
+    assert "tables" not in shared[1].report.sections or shared[1].report.sections["tables"] is None
+    assert target_of(tables, "stays") == "died" and target_of(tables, "tests") == "value"
+
+
+def test_from_the_command_line(ward: Path, tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """fit, sample, report, plan, ledger: as a person would, in one folder."""
+    monkeypatch.chdir(tmp_path)
+    plan = invoked("plan", "ward", "--epsilon", "3.7", "--method", "independent")
+    assert plan["rows"] == 300 and plan["epsilon"] <= 3.7  # type: ignore[operator]
+    made = invoked("fit", "ward", "--epsilon", "3.7", "--holdout", "0.5", "--method", "independent", "--rows", "300")
+    assert made["model"] == "ward.medsynth" and made["rows"] == 150 and made["claims"]
+    assert (ward / "ward.medsynth-ledger").exists() and not list(tmp_path.glob("*checkpoint*"))
+    invoked("fit", "ward", "--epsilon", "1", "--method", "independent", code=1)  # the model is there
+    drawn = invoked("sample", "-n", "150", "--seed", "5")
+    assert drawn["patients"] == 150 and len(drawn["files"]) == 4  # type: ignore[arg-type]
+    invoked("sample", "-n", "150", code=1)
+    for words in (("sample", "--balance"), ("sample", "--replicates", "3"), ("sample", "-o", "ward.heldout")):
+        assert "Error" not in str(invoked(*words, code=2).get("claims"))
+    for option in ("--unit", "--target", "--schema"):
+        assert "is for one table" in str(invoked("fit", "ward", "--epsilon", "1", option, "x", code=2)["error"])
+    shared = invoked("report", "--shareable", "--output", "open.html")
+    assert [page["report"] for page in shared["pages"]] == [  # type: ignore[attr-defined, index]
+        "open.html", "open.stays.report.html", "open.tests.report.html"]  # fmt: skip
+    text = (tmp_path / "open.html").read_text()
+    assert "Several tables" in text and 'href="open.stays.report.html"' in text
+    verdicts = {v["key"]: v["outcome"] for v in shared["pages"][0]["verdicts"]}  # type: ignore[index]
+    assert verdicts["rows_apart"] == verdicts["rules_broken"] == "within"
+    assert "no held-out" in str(invoked("report", "--real", "nowhere", code=1)["error"])
+
+
+def test_an_internal_report_compares_both_sides(
+    model: medsynth.Model, drawn: Frames, frames: Frames, tmp_path: Path
+) -> None:
+    from .conftest import simulated, write
+
+    held = {n: f.replace({f"K{k}": f"H{k}" for k in range(300)}) for n, f in simulated(150, 9).items()}
+    sides = Sides(
+        synthetic={n: f.astype(str).replace({"NaT": "", "nan": "", "None": ""}) for n, f in drawn.items()},
+        real=read_folder(model.tables or pytest.fail(), write(held, tmp_path / "held")),
+    )
+    pages = report_tables(model, sides, drawn_by_model=True)
+    record = pages[0].report.sections["tables"]
+    assert record.tables[1].real_rows_a_patient > 1 > record.tables[1].real_without > 0  # type: ignore[union-attr]
+    assert pages[1].report.sections["over_time"] is not None
+    (tmp_path / "held" / "stays.csv").write_text("patient\nH1\nH2\n")
+    with pytest.raises(TableError, match="has no column 'stay'"):
+        read_folder(model.tables or pytest.fail(), tmp_path / "held")

@@ -1,0 +1,234 @@
+"""Fits of several tables, from a folder to a folder: the plan, one epsilon, keys that meet, rules that hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import medsynth
+from medsynth.artifact import load, verify
+from medsynth.errors import BudgetError, MedsynthError, UsageError
+from medsynth.linked.fitting import plan_of
+from medsynth.linked.integrity import linked_facts
+from medsynth.linked.sampling import CHUNK_PATIENTS, latest, table_frames
+from medsynth.linked.placing import TableRows
+from medsynth.longitudinal import plan as shares
+from medsynth.privacy import noise
+from medsynth.privacy.queries import query
+from medsynth.schema.linked import LinkedTables
+from medsynth.schema.linked.views import view
+
+from .conftest import simulated, write
+
+Frames = dict[str, pd.DataFrame]
+
+
+def test_the_ledger_is_the_plan_and_epsilon_stands_once(model: medsynth.Model, ward: Path) -> None:
+    assert (
+        model.ledger.complete
+        and model.ledger.max_rows == 9
+        and model.ledger.protects == "one patient with up to 9 rows"
+    )
+    assert verify(model)["pld"] <= 50
+    planned, facts = plan_of(ward, epsilon=50, method="independent", rows=300)
+    assert {e.label for e in model.ledger.entries} == set(planned.events)
+    labels = [f"{table}: {label}" for table in ("stays", "tests") for label in shares.SHARES]
+    assert set(labels) < set(planned.events)
+    found = planned.shares()
+    assert sum(found[label] for label in labels) == pytest.approx(shares.SEVERAL_SHARE)
+    assert found["stays: " + shares.TWO_WAY] == pytest.approx(found["tests: " + shares.TWO_WAY])
+    assert any("the number of patients, 300, as `rows` declares it" in fact for fact in facts)
+    assert any("3 rows of 'stays', 4 rows of 'tests', 1 row of 'consent'" in fact for fact in facts)
+
+
+def test_sensitivities_do_not_grow_with_rows(model: medsynth.Model) -> None:
+    """A patient has one row among first rows, and later rows are averaged: each table changes by one at most."""
+    sensitivities = {entry.label: entry.sensitivity for entry in model.ledger.entries}
+    assert sensitivities["stays: " + shares.ONE_WAY] == pytest.approx(np.sqrt(4))  # three columns and the gap
+    assert sensitivities["tests: " + shares.ONE_WAY] == pytest.approx(np.sqrt(4))
+
+
+def test_rows_belong_together(model: medsynth.Model, drawn: Frames, frames: Frames, tables: LinkedTables) -> None:
+    assert list(drawn) == ["patients", "stays", "tests", "consent"] and len(drawn["patients"]) == 2000
+    for name, frame in drawn.items():
+        assert list(frame) == list(tables.tables[name].columns)
+    stays, tests = drawn["stays"], drawn["tests"]
+    patients = drawn["patients"].set_index("patient")
+    assert patients.index.is_unique and patients.index[0] == "P-0001" and stays["stay"].is_unique
+    for name in tables.others:
+        assert set(drawn[name]["patient"]) <= set(patients.index), name
+        assert drawn[name].groupby("patient").size().max() <= tables.tables[name].max_rows
+    assert (stays["admitted"].to_numpy() > patients.loc[stays["patient"], "born"].to_numpy()).all()
+    assert (stays["discharged"] >= stays["admitted"]).all()
+    before = stays.groupby("patient")["discharged"].shift()
+    assert (stays["admitted"] > before)[before.notna()].all()
+    assert (stays["died"] == "no")[stays["patient"].duplicated(keep="last")].all()
+    linked = tests.dropna(subset=["stay"]).merge(stays, on="stay", suffixes=("", "_of_stay"))
+    assert len(linked) > 0.5 * len(tests) and (linked["patient"] == linked["patient_of_stay"]).all()
+    assert (linked["taken"] >= linked["admitted"]).all()
+    following = stays.assign(next=stays.groupby("patient")["admitted"].shift(-1)).set_index("stay")["next"]
+    until = linked["stay"].map(following)
+    assert (linked["taken"] < until)[until.notna()].all()
+    assert tests.groupby("patient")["taken"].diff().dropna().ge(pd.Timedelta(0)).all()
+
+
+def test_what_is_told_apart_in_real_tables_is_in_drawn_ones(drawn: Frames, frames: Frames) -> None:
+    """By hundreds of rows: bounds far above the spread, and far below what unrelated tables would have."""
+    for name in ("stays", "tests", "consent"):
+        ours, theirs = (len(side[name]) / len(side["patients"]) for side in (drawn, frames))
+        capped = frames[name].groupby("patient").size().clip(upper={"stays": 3, "tests": 4, "consent": 1}[name])
+        assert abs(ours - capped.sum() / len(frames["patients"])) < 0.3, (name, ours, theirs)
+    tests = drawn["tests"].merge(drawn["stays"], on="stay", suffixes=("", "_of_stay"))
+    same_day = (tests["taken"] == tests["admitted"]).mean()
+    assert abs(same_day - 0.75) < 0.12  # dates of two tables that were drawn by themselves would hardly ever meet
+
+
+def test_the_claim_and_the_tables_survive_the_file(model: medsynth.Model, tmp_path: Path) -> None:
+    again = load(model.save(tmp_path / "ward.medsynth"))
+    assert again.tables == model.tables and again.describe() == model.describe()
+    for name, frame in medsynth.sample_tables(again, 50, seed=4).items():
+        pd.testing.assert_frame_equal(frame, medsynth.sample_tables(model, 50, seed=4)[name])
+
+
+def test_parts_go_on_with_fresh_keys(model: medsynth.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    from medsynth.linked import sampling
+
+    assert CHUNK_PATIENTS > 1000
+    monkeypatch.setattr(sampling, "CHUNK_PATIENTS", 40)
+    parts = list(table_frames(model, 100, seed=2))
+    assert [len(part["patients"]) for part in parts] == [40, 40, 20]
+    whole = {name: pd.concat([part[name] for part in parts]) for name in parts[0]}
+    assert whole["patients"]["patient"].is_unique and whole["stays"]["stay"].is_unique
+    facts = linked_facts(model.tables or pytest.fail(), {n: f.astype(str) for n, f in whole.items()}, None, {})
+    assert [line.orphans for line in facts.tables[:2]] == [0, 0]
+
+
+def test_the_latest_row_by_plain_loops() -> None:
+    rng = np.random.default_rng(0)
+    schema = LinkedTables.from_dict({"name": "x", "key": "k", "tables": {
+        "p": {"columns": {"k": {"kind": "identifier"}, "s": {"kind": "binary", "levels": [0, 1]}}},
+        "a": {"order": "t", "max_rows": 9, "columns": {
+            "k": {"kind": "identifier"}, "t": {"kind": "count", "bounds": [0, 99]}, "v": {"kind": "count", "bounds": [0, 9]}}},
+    }})  # fmt: skip
+    of = view(schema, "a")
+    sides = []
+    for rows in (60, 80):
+        whose = np.sort(rng.integers(0, 12, rows))
+        codes = np.zeros((rows, len(of.columns)), np.int32)
+        codes[:, of.names.index("t")] = rng.integers(0, 30, rows)
+        sides.append(TableRows(codes, whose))
+    found = latest(sides[1], of, sides[0], of)
+    at = of.names.index("t")
+    for row, place in enumerate(found):
+        known = [k for k in range(60) if sides[0].whose[k] == sides[1].whose[row]
+                 and sides[0].codes[k, at] <= sides[1].codes[row, at]]  # fmt: skip
+        if not known:
+            assert place == -1
+        else:
+            assert sides[0].whose[place] == sides[1].whose[row]
+            assert sides[0].codes[place, at] == max(sides[0].codes[k, at] for k in known)
+
+
+def test_conditions_are_about_patients_and_first_rows(model: medsynth.Model, quick: None, ward: Path) -> None:
+    default = medsynth.fit_tables(ward, epsilon=50, rows=300, seed=0)
+    some = medsynth.sample_tables(default, 200, seed=0, where=["sex=F", "stays.ward=heart"])
+    assert set(some["patients"]["sex"]) == {"F"}
+    firsts = some["stays"].drop_duplicates("patient")
+    assert len(firsts) > 150 and set(firsts["ward"]) == {"heart"}
+
+
+class EntropyByCall:
+    """Test entropy: the k-th call gives the same bytes whatever was drawn before."""
+
+    source = "TEST ONLY: seeded, no privacy"
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def bytes(self, count: int) -> bytes:
+        self.calls += 1
+        return np.random.Generator(np.random.Philox(self.calls)).bytes(count)
+
+
+def released(frames: Frames, folder: Path, method: str) -> Any:
+    """Everything that a fit releases: artifact, notices, progress, and tables drawn from it."""
+    told: list[Any] = []
+    model = medsynth.fit_tables(
+        write(frames, folder), epsilon=3.7, method=method, rows=60, seed=1, notice=told.append,
+        progress=lambda plan, *facts: told.append(facts), phase=told.append,
+    )  # fmt: skip
+    (folder / "ward.medsynth-ledger").unlink()
+    rows = {name: frame.to_csv() for name, frame in medsynth.sample_tables(model, 30, seed=2).items()}
+    return json.dumps(model.describe()), {name: t.tobytes() for name, t in model.tensors.items()}, told, rows
+
+
+@pytest.mark.parametrize("method", ["independent", "warm-dp-cgan"])
+@pytest.mark.parametrize("blinded", [True, False], ids=["blinded", "seen"])
+def test_neighbours_are_the_same_without_the_measurements(
+    method: str, blinded: bool, tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A patient with as many and as extreme rows as there can be, the same one without any, and none: what a fit
+    releases differs by its measurements alone. Unblinded, it differs: the test can fail.
+    """
+    monkeypatch.setattr("medsynth.rng.system_entropy", EntropyByCall)
+    if blinded:
+        monkeypatch.setattr(query, "noised", lambda values, std, entropy: noise.noised(0 * values, std, entropy))
+    made = simulated(60, 3)
+    key = made["stays"]["patient"].value_counts().index[0]
+    gone = {n: f if n == "patients" else f[f["patient"] != key] for n, f in made.items()}
+    extreme = {name: frame.copy() for name, frame in made.items()}
+    extreme["stays"].loc[extreme["stays"]["patient"] == key, ["admitted", "discharged"]] = pd.Timestamp("2024-12-31")
+    extreme["tests"].loc[extreme["tests"]["patient"] == key, "value"] = 20.0
+    without = {name: frame[frame["patient"] != key] for name, frame in made.items()}
+    one, *others = (released(side, tmp_path / str(k), method) for k, side in enumerate((made, gone, extreme, without)))
+    for other in others:
+        assert (other == one) is blinded
+
+
+def test_a_killed_fit_goes_on_with_what_it_measured(
+    frames: Frames, ward: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed between two tables: the resumed fit is that which was not killed, and the file counts it once."""
+    from medsynth.budget import Budget
+    from medsynth.linked import fitting
+
+    monkeypatch.setattr("medsynth.longitudinal.training.SIMULATED", 500)
+    checkpoint, true, seen = tmp_path / "checkpoint", fitting.train_later, list[str]()
+
+    def killed(*args: Any, **kwargs: Any) -> Any:
+        seen.append(args[-1])
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        return true(*args, **kwargs)
+
+    monkeypatch.setattr(fitting, "train_later", killed)
+    with pytest.raises(KeyboardInterrupt):
+        medsynth.fit_tables(ward, epsilon=3.7, method="independent", rows=300, checkpoint=checkpoint)
+    monkeypatch.setattr(fitting, "train_later", true)
+    model = medsynth.fit_tables(ward, epsilon=3.7, method="independent", rows=300, checkpoint=checkpoint, resume=True)
+    assert seen == ["stays", "tests"] and model.ledger.complete
+    assert len(Budget.of(ward / "ward").spent().fits) == 1
+    frames["patients"].head(200).to_csv(ward / "patients.csv", index=False)
+    with pytest.raises(MedsynthError):
+        medsynth.fit_tables(ward, epsilon=3.7, method="independent", rows=300, checkpoint=checkpoint, resume=True)
+
+
+def test_what_one_table_offers_is_refused_with_the_cure(model: medsynth.Model, ward: Path) -> None:
+    with pytest.raises(UsageError, match="sample_tables"):
+        medsynth.sample(model, 10)
+    with pytest.raises(UsageError, match="fit_tables"):
+        medsynth.fit(ward / "ward.tables.yaml", epsilon=1)
+    one = medsynth.fit(pd.DataFrame({"a": [0, 1] * 50, "b": [1, 0] * 50}), epsilon=50, method="independent")
+    with pytest.raises(UsageError, match="model of one table"):
+        medsynth.sample_tables(one, 10)
+    with pytest.raises(UsageError, match="one or more"):
+        medsynth.sample_tables(model, 0)
+    with pytest.raises(UsageError, match="two patients"):
+        plan_of(ward, epsilon=1, rows=1)
+    with pytest.raises(BudgetError, match="too small"):
+        plan_of(ward, epsilon=1e-9, rows=300)
