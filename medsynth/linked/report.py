@@ -27,7 +27,6 @@ from .integrity import linked_facts, patients
 from .private_tables import coded_tables, private_tables
 from .sampling import tables_of
 
-
 FEWEST_ROWS = 20  # of a table that gets a page
 
 

@@ -191,7 +191,7 @@ def _sampler(model: Model, first: FirstRows, where: Where) -> Sampler:
         patterns, which = np.unique(there, axis=0, return_inverse=True)
         for k, pattern in enumerate(patterns):
             some = np.flatnonzero(which == k)
-            told = {**conditions_of.get("where", {}), **first.present(pattern)}
+            told = {**first.present(pattern), **conditions_of.get("where", {})}
             own = method_sampler(model, core, {"where": told, "balance": False}, apart)
             codes[some] = own(len(some), stream_seed(seed, f"tables {pattern.tolist()}"))
         return codes

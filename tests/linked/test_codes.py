@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ def read(frames: dict[str, pd.DataFrame], tables: LinkedTables) -> PrivateTables
     texts = {
         name: frame.astype(str).replace({"NaT": "", "nan": ""}).reset_index(drop=True) for name, frame in frames.items()
     }
-    return private_tables(tables, {name: Table(name, tuple(frame), frame) for name, frame in texts.items()})
+    return private_tables(tables, {n: Table(n, tuple(map(str, frame.columns)), frame) for n, frame in texts.items()})
 
 
 def test_codes_are_those_of_plain_loops(frames: dict[str, pd.DataFrame], tables: LinkedTables) -> None:
@@ -89,15 +90,26 @@ def test_a_patient_decides_nothing_about_another(frames: dict[str, pd.DataFrame]
         assert remaining <= {tuple(row) for row in one.rows[name].later}
 
 
-MISTAKES = {
-    "an orphan": ("stays", lambda f: f.assign(patient=f["patient"].where(f.index != f.index[4], "stranger")), "row 5: no row of 'patients'"),
-    "an empty key": ("patients", lambda f: f.assign(patient=f["patient"].where(f.index != f.index[2], "")), "row 3: no key"),
-    "a key that comes twice": ("patients", lambda f: pd.concat([f, f.head(1)]), "row 301: its key stands in an earlier row"),
+def at(frame: pd.DataFrame, row: int, key: str) -> pd.DataFrame:
+    """The table with another key in a row."""
+    keys = frame["patient"].tolist()
+    return frame.assign(patient=[*keys[:row], key, *keys[row + 1 :]])
+
+
+Change = Callable[[pd.DataFrame], pd.DataFrame]
+MISTAKES: dict[str, tuple[str, Change, str]] = {
+    "an orphan": ("stays", lambda f: at(f, 4, "stranger"), "row 5: no row of 'patients'"),
+    "an empty key": ("patients", lambda f: at(f, 2, ""), "row 3: no key"),
+    "a key that comes twice": (
+        "patients",
+        lambda f: pd.concat([f, f.head(1)]),
+        "row 301: its key stands",
+    ),
     "a level that is none": ("stays", lambda f: f.assign(ward="attic"), "a level that the schema does not name"),
     "a column more": ("consent", lambda f: f.assign(more=1), "column 3 is not in the schema 'consent'"),
     "a column less": ("tests", lambda f: f.drop(columns="value"), "no column 'value'"),
     "a day that is none": ("tests", lambda f: f.assign(taken="someday"), "column 'taken', row 1"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -129,11 +141,9 @@ def test_a_table_of_nobody(frames: dict[str, pd.DataFrame], tables: LinkedTables
 
 
 def test_frames_are_read_as_their_files() -> None:
+    key, number = {"kind": "identifier"}, {"kind": "count", "bounds": [0, 9]}
+    own = {"a": {"columns": {"k": key, "v": number}}, "b": {"columns": {"k": key, "w": number}}}
+    frames = {"a": pd.DataFrame({"k": [1, 1], "v": [2, 3]}), "b": pd.DataFrame({"k": [1, 1], "w": [2, 3]})}
+    tables = LinkedTables.from_dict({"name": "x", "key": "k", "tables": own})
     with pytest.raises(SchemaError, match="row 2: its key"):
-        private_tables(
-            LinkedTables.from_dict({"name": "x", "key": "k", "tables": {
-                "a": {"columns": {"k": {"kind": "identifier"}, "v": {"kind": "count", "bounds": [0, 9]}}},
-                "b": {"columns": {"k": {"kind": "identifier"}, "w": {"kind": "count", "bounds": [0, 9]}}},
-            }}),
-            {"a": from_frame(pd.DataFrame({"k": [1, 1], "v": [2, 3]})), "b": from_frame(pd.DataFrame({"k": [1, 1], "w": [2, 3]}))},
-        )  # fmt: skip
+        private_tables(tables, {name: from_frame(frame) for name, frame in frames.items()})

@@ -47,7 +47,7 @@ def test_the_schemas_that_follow(tables: LinkedTables) -> None:
         ("key: patient", "key: nobody", "needs the column 'nobody', of kind identifier"),
         ("    order: admitted\n", "", "several rows a patient need an `order`"),
         ("      value: {", "      sex: {", "'sex' is a column of 'patients', too"),
-        ("latest: {stay: stays}", "latest: {stay: stay}", "no table between the first and this one. Did you mean 'stays'?"),
+        ("latest: {stay: stays}", "latest: {stay: stay}", "the first and this one. Did you mean 'stays'?"),
         ("latest: {stay: stays}", "latest: {taken: stays}", "of kind identifier with `missing: true`"),
         ("      stay: {kind: identifier, missing: true}", "      stay: {kind: identifier}", "`missing: true`"),
         ("  patients:\n", "  patients:\n    max_rows: 2\n", "the first table, 'patients', has one row a patient"),
@@ -56,7 +56,7 @@ def test_the_schemas_that_follow(tables: LinkedTables) -> None:
         ("  consent:\n", "  con/sent:\n", "a name without points and strokes"),
         ("  consent:\n", "  consent:\n    file: ../consent.csv\n", "a file beside the others, without a folder"),
         ("  consent:\n", "  consent:\n    max_row: 2\n", "there is no such key"),
-        ("{kind: date, bounds: [1990-01-01, 2024-12-31]}\n      value", "{kind: count, bounds: [0, 9]}\n      value", "both of dates"),
+        ("taken: {kind: date, bounds: [1990-01-01, 2024-12-31]}", "taken: {kind: count, bounds: [0, 9]}", "both of da"),
         ("sex: {kind: binary, levels: [F, M]}", "sex: TODO", "a TODO is left"),
     ],
 )  # fmt: skip

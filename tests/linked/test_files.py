@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from medsynth_cli.app import app
 from typer.testing import CliRunner
 
 import medsynth
@@ -17,7 +18,6 @@ from medsynth.linked.integrity import linked_facts
 from medsynth.linked.report import Sides, read_folder, report_tables, target_of
 from medsynth.linked.source import find
 from medsynth.schema.linked import LinkedTables
-from medsynth_cli.app import app
 
 Frames = dict[str, pd.DataFrame]
 run = CliRunner()
@@ -118,6 +118,7 @@ def test_rows_that_do_not_belong_are_counted(tables: LinkedTables, frames: Frame
     assert found["patients"].beyond == 1 and found["stays"].orphans == 0
 
 
+@pytest.mark.nightly
 def test_pages_of_several_tables(model: medsynth.Model, drawn: Frames, frames: Frames, tables: LinkedTables) -> None:
     """A page on patients, with every table in one line, and a page for each order; shareable without a real row."""
     texts = {n: f.head(400).astype(str).replace({"NaT": "", "nan": "", "None": ""}) for n, f in drawn.items()}
@@ -150,7 +151,7 @@ def test_from_the_command_line(ward: Path, tmp_path: Path, quick: None, monkeypa
     for option in ("--unit", "--target", "--schema"):
         assert "is for one table" in str(invoked("fit", "ward", "--epsilon", "1", option, "x", code=2)["error"])
     shared = invoked("report", "--shareable", "--output", "open.html")
-    assert [page["report"] for page in shared["pages"]] == [  # type: ignore[attr-defined, index]
+    assert [page["report"] for page in shared["pages"]] == [  # type: ignore[attr-defined]
         "open.html", "open.stays.report.html", "open.tests.report.html"]  # fmt: skip
     text = (tmp_path / "open.html").read_text()
     assert "Several tables" in text and 'href="open.stays.report.html"' in text

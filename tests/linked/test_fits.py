@@ -15,8 +15,8 @@ from medsynth.artifact import load, verify
 from medsynth.errors import BudgetError, MedsynthError, UsageError
 from medsynth.linked.fitting import plan_of
 from medsynth.linked.integrity import linked_facts
-from medsynth.linked.sampling import CHUNK_PATIENTS, latest, table_frames
 from medsynth.linked.placing import TableRows
+from medsynth.linked.sampling import CHUNK_PATIENTS, latest, table_frames
 from medsynth.longitudinal import plan as shares
 from medsynth.privacy import noise
 from medsynth.privacy.queries import query
@@ -113,7 +113,8 @@ def test_the_latest_row_by_plain_loops() -> None:
     schema = LinkedTables.from_dict({"name": "x", "key": "k", "tables": {
         "p": {"columns": {"k": {"kind": "identifier"}, "s": {"kind": "binary", "levels": [0, 1]}}},
         "a": {"order": "t", "max_rows": 9, "columns": {
-            "k": {"kind": "identifier"}, "t": {"kind": "count", "bounds": [0, 99]}, "v": {"kind": "count", "bounds": [0, 9]}}},
+            "k": {"kind": "identifier"}, "t": {"kind": "count", "bounds": [0, 99]},
+            "v": {"kind": "count", "bounds": [0, 9]}}},
     }})  # fmt: skip
     of = view(schema, "a")
     sides = []
@@ -167,6 +168,7 @@ def released(frames: Frames, folder: Path, method: str) -> Any:
     return json.dumps(model.describe()), {name: t.tobytes() for name, t in model.tensors.items()}, told, rows
 
 
+@pytest.mark.nightly_for("blinded-independent", "seen-independent")
 @pytest.mark.parametrize("method", ["independent", "warm-dp-cgan"])
 @pytest.mark.parametrize("blinded", [True, False], ids=["blinded", "seen"])
 def test_neighbours_are_the_same_without_the_measurements(
@@ -195,10 +197,11 @@ def test_a_killed_fit_goes_on_with_what_it_measured(
 ) -> None:
     """Killed between two tables: the resumed fit is that which was not killed, and the file counts it once."""
     from medsynth.budget import Budget
+    from medsynth.fitting import training
     from medsynth.linked import fitting
 
     monkeypatch.setattr("medsynth.longitudinal.training.SIMULATED", 500)
-    checkpoint, true, seen = tmp_path / "checkpoint", fitting.train_later, list[str]()
+    checkpoint, true, seen = tmp_path / "checkpoint", training.train_later, list[str]()
 
     def killed(*args: Any, **kwargs: Any) -> Any:
         seen.append(args[-1])

@@ -109,9 +109,9 @@ def transitions(
     codes: Sequence[Whole | None],
     cells: int,
 ) -> Transitions | None:
-    """The next level given this one; None for a column of no level or of more than MOST_SHOWN. `codes`: of real and synthetic.
+    """The next level given this one; None for a column of no level or of more than MOST_SHOWN.
 
-    A real row stands for FEWEST patients or more who left from its level.
+    `codes`: of real and synthetic rows. A real row stands for FEWEST patients or more who left from its level.
     """
     if not 0 < len(levels) <= MOST_SHOWN:
         return None
