@@ -98,7 +98,7 @@ def report_tables(
     pages = [Page(table="", report=made)]
     for name in in_order:
         step(name)
-        rows = sides.of(lambda cells, where, name=name: _rows(tables, cells, name, where))  # type: ignore[misc]
+        rows = sides.of(lambda cells, where, name=name: rows_beside_patients(tables, cells, name, where))  # type: ignore[misc]
         own = replace(model, schema=view(tables, name).with_target(target_of(tables, name)), tables=None)
         made = build(**rows, model=own, title=f"{title}, {name}", **common)  # type: ignore[arg-type]
         pages.append(Page(table=name, report=made))
@@ -138,7 +138,7 @@ def _belonging(tables: LinkedTables, cells: Mapping[str, pd.DataFrame], name: st
     return cells[name][stay].reset_index(drop=True)
 
 
-def _rows(tables: LinkedTables, cells: Mapping[str, pd.DataFrame], name: str, where: str) -> Table:
+def rows_beside_patients(tables: LinkedTables, cells: Mapping[str, pd.DataFrame], name: str, where: str) -> Table:
     """The rows of a table beside their patient's columns."""
     first, rows = cells[tables.first].drop_duplicates(tables.key), _belonging(tables, cells, name)
     columns = [one for one in view(tables, name).names if one not in rows.columns]
