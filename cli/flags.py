@@ -31,7 +31,7 @@ def flags() -> dict[str, str]:
     for command in _commands(typer.main.get_command(app)):
         for parameter in command.params:
             name = parameter.name or ""
-            flag = max(parameter.opts, key=len) if parameter.param_type_name == "option" else name.upper()
+            flag = parameter.opts[0] if parameter.param_type_name == "option" else name.upper()
             found.setdefault(name, flag)
     return found | {name: found[option] for name, option in ALIASES.items()}
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,33 +19,49 @@ from .tables.dispatch import named_by_model
 if TYPE_CHECKING:
     from medsynth.artifact import Model
     from medsynth.combining import Combined
+    from medsynth.sampling import Draw
+
+
+Number = Annotated[
+    int | None,
+    typer.Option(
+        "-n", "--rows", parser=whole_number, metavar="N", help="Rows to draw [default: the model's public row count]."
+    ),
+]
+Patients = Annotated[
+    int | None,
+    typer.Option(parser=whole_number, metavar="N", help="In place of -n: patients to draw, each with all rows."),
+]
+Written = Annotated[
+    str | None,
+    typer.Option("--output", "-o", help="File, by its name .csv, .csv.gz or .parquet; or - for standard output."),
+]
+Conditions = Annotated[
+    list[str] | None,
+    typer.Option(help="Only rows with COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH; may be given again."),
+]
+AnyRow = Annotated[
+    list[str] | None,
+    typer.Option(help="Only patients of whom some row meets this, written as --where; given again, the same row."),
+]
+Balance = Annotated[bool, typer.Option("--balance", help="Give every class of the target the same share.")]
+Replicates = Annotated[
+    int | None,
+    typer.Option(parser=whole_number, metavar="M", help="Draw as much of each of M plausible models, for intervals."),
+]
 
 
 @guarded
 @named_by_model(tables.sample)
 def sample(
-    n: Annotated[
-        int | None,
-        typer.Option(
-            "-n", parser=whole_number, metavar="N", help="Rows to draw [default: the model's public row count]."
-        ),
-    ] = None,
+    n: Number = None,
+    patients: Patients = None,
     model: ModelOption = None,
-    output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", help="File, by its name .csv, .csv.gz or .parquet; or - for standard output."),
-    ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(help="Only rows with COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH; may be given again."),
-    ] = None,
-    balance: Annotated[bool, typer.Option("--balance", help="Give every class of the target the same share.")] = False,
-    replicates: Annotated[
-        int | None,
-        typer.Option(
-            parser=whole_number, metavar="M", help="Draw N rows of each of M plausible models, for intervals."
-        ),
-    ] = None,
+    output: Written = None,
+    where: Conditions = None,
+    where_any: AnyRow = None,
+    balance: Balance = False,
+    replicates: Replicates = None,
     seed: Annotated[int | None, typer.Option(help="Repeat this draw.")] = None,
     parquet: Annotated[bool, typer.Option("--parquet", help="Several tables: write Parquet files, not CSV.")] = False,
     force: Force = False,
@@ -54,10 +69,12 @@ def sample(
 ) -> None:
     """Draw synthetic rows from a model and write NAME.synthetic.csv. Uses no privacy budget.
 
+    Of patients with several rows -n counts rows, --patients whole patients. Where their rows have an order, --where is
+    about first rows, --where-any about any row. Of several tables -n counts patients too, and a folder NAME.synthetic
+    gets their rows (docs/several-tables.md).
+
     One table serves to predict. To estimate, draw --replicates 20, run the analysis on each, and combine the estimates
     (`medsynth combine`): a first column `replicate` numbers the plausible models that drew the rows.
-
-    Of several tables -n counts patients, and a folder NAME.synthetic gets their rows (docs/several-tables.md).
 
     Beside the rows stands NAME.synthetic.csv.provenance.json: with it a report draws the rows again, and shows the
     model's claim only where they are the same.
@@ -73,61 +90,51 @@ def sample(
         medsynth sample -n 1e4 --where age=60.. --where ward=heart,kidney -o old.csv
 
         medsynth sample -n 5000 --replicates 20 -o replicates.csv
-    """
-    _check_arguments(n, replicates, output, as_json, parquet)
-    path = find_model(model)
-    target = Path(output or f"{path.stem}.synthetic.csv")
-    if output != "-":
-        _check_outputs(target, path, force)
 
+        medsynth sample --patients 1000 --where sex=F --where-any flare=1 --where-any severity=severe
+    """
+    from medsynth.sampling.draw import Draw
+
+    if parquet:
+        raise UsageError("--parquet is for several tables. Of one, --output NAME.parquet says it.")
+    if output == "-" and as_json:
+        raise UsageError("--json and --output - both claim standard output. Choose one.")
+    draw = Draw(rows=n, patients=patients, seed=seed, where=where or (), where_any=where_any or (), balance=balance,
+                replicates=replicates)  # fmt: skip
+    path = find_model(model)
     from medsynth.artifact import load
 
     fitted = load(path)
     if output == "-":
-        return _to_standard_output(fitted, n, seed, where or (), balance, replicates)
-    facts = _to_file(fitted, path, target, n, seed, where or (), balance, replicates, force=force, quiet=as_json)
-    result(facts, f"Wrote {target}, {facts['rows']} rows{' a replicate' * bool(replicates)}.", as_json=as_json)
+        return _to_standard_output(fitted, draw)
+    _to_file(fitted, path, Path(output or f"{path.stem}.synthetic.csv"), draw, force=force, as_json=as_json)
 
 
-def _check_arguments(n: int | None, replicates: int | None, output: str | None, as_json: bool, parquet: bool) -> None:
-    if parquet:
-        raise UsageError("--parquet is for several tables. Of one, --output NAME.parquet says it.")
-    if n is not None and n < 1:
-        raise UsageError("-n must be one or more.")
-    if replicates is not None and replicates < 2:
-        raise UsageError("--replicates must be two or more.")
-    if output == "-" and as_json:
-        raise UsageError("--json and --output - both claim standard output. Choose one.")
-
-
-def _to_standard_output(
-    fitted: Model, n: int | None, seed: int | None, where: Sequence[str], balance: bool, replicates: int | None
-) -> None:
+def _to_standard_output(fitted: Model, draw: Draw) -> None:
     from medsynth.sampling import csv_chunks
 
     with writing_to_standard_output():
-        for chunk in csv_chunks(fitted, n, seed, where, balance, replicates):
+        for chunk in csv_chunks(fitted, draw):
             sys.stdout.buffer.write(chunk.encode())  # UTF-8, whatever the terminal's encoding is
         sys.stdout.buffer.flush()
 
 
-def _to_file(
-    fitted: Model, path: Path, target: Path, n: int | None, seed: int | None, where: Sequence[str], balance: bool,
-    replicates: int | None, *, force: bool, quiet: bool,
-) -> dict[str, Any]:  # fmt: skip
-    """Write rows and their provenance; what was written, for JSON."""
+def _to_file(fitted: Model, path: Path, target: Path, draw: Draw, *, force: bool, as_json: bool) -> None:
+    """Write rows and their provenance, and print what was written."""
     from medsynth.artifact import claim
     from medsynth.sampling.formulas import formula_columns
     from medsynth.sampling.provenance import write_sample
 
-    rows = fitted.rows if n is None else n
-    own = write_sample(fitted, path, target, rows, seed, where, balance, replicates, force=force)
-    notify(claim(fitted, brief=True), quiet=quiet)
+    _check_outputs(target, path, force)
+    drawn = write_sample(fitted, path, target, draw, force=force).draw
+    notify(claim(fitted, brief=True), quiet=as_json)
     if (odd := formula_columns(fitted.schema)) and target.suffix.lower() not in (".parquet", ".pq"):
         notify(f"CAUTION: spreadsheets run cells of {', '.join(odd[:5])} as formulas (they begin with =, +, - or @). "
-               "Import the file as text.", quiet=quiet)  # fmt: skip
-    return {"output": str(target), "rows": rows, "model": str(path), "claims": fitted.claims, "seed": own,
-            "replicates": replicates}  # fmt: skip
+               "Import the file as text.", quiet=as_json)  # fmt: skip
+    facts = {"output": str(target), "rows": drawn.rows, "patients": drawn.patients, "model": str(path),
+             "claims": fitted.claims, "seed": drawn.seed, "replicates": drawn.replicates}  # fmt: skip
+    counted = f"{drawn.patients} patients" if drawn.patients else f"{drawn.rows} rows"
+    result(facts, f"Wrote {target}, {counted}{' a replicate' * bool(drawn.replicates)}.", as_json=as_json)
 
 
 def _check_outputs(target: Path, model: Path, force: bool) -> None:

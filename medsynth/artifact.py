@@ -93,12 +93,13 @@ class Model:
         return f"<table><caption>{html.escape(self.name)}</caption>{rows}</table>"
 
     def sample(
-        self, n: int | None = None, seed: int | None = None, where: Where = (), balance: bool = False
-    ) -> pd.DataFrame:
+        self, n: int | None = None, seed: int | None = None, where: Where = (), balance: bool = False, *,
+        patients: int | None = None, where_any: Where = (),
+    ) -> pd.DataFrame:  # fmt: skip
         """Synthetic rows, as `medsynth.sample` draws them."""
         import medsynth  # the roof, which knows every verb
 
-        return medsynth.sample(self, n, seed, where, balance)
+        return medsynth.sample(self, n, seed, where, balance, patients=patients, where_any=where_any)
 
     def replicates(self, count: int = 20, seed: int | None = None) -> Iterator[Model]:
         """Plausible models by the released measurements alone, one after another; repeated by `seed`. Costs no privacy.

@@ -54,11 +54,14 @@ class Synthesizer:
         self.model_ = fit(frame, **self.get_params())
         return self
 
-    def sample(self, n: int | None = None, *, seed: int | None = None, where: Where = ()) -> pd.DataFrame:
-        """`n` synthetic rows, as `medsynth.sample` draws them. Raises UsageError before `fit`."""
+    def sample(
+        self, n: int | None = None, *, seed: int | None = None, where: Where = (), patients: int | None = None,
+        where_any: Where = (),
+    ) -> pd.DataFrame:  # fmt: skip
+        """`n` synthetic rows, or whole `patients`, as `medsynth.sample` draws them. Raises UsageError before `fit`."""
         if not hasattr(self, "model_"):
             raise UsageError("This synthesizer has no model yet: fit it first.")
-        return sample(self.model_, n, seed, where)
+        return sample(self.model_, n, seed, where, patients=patients, where_any=where_any)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name; `deep` changes nothing, for none is an estimator."""

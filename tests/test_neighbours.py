@@ -18,7 +18,7 @@ from medsynth import rng
 from medsynth.methods.registry import CLAIMING
 from medsynth.privacy import noise, partition_selection, shards
 from medsynth.privacy.queries import query
-from medsynth.sampling.pipeline import sample_csv
+from medsynth.sampling import Draw, sample_csv
 from medsynth.schema import Schema
 from medsynth.schema.cells import CellKinds
 
@@ -90,7 +90,7 @@ def released(frame: Any, schema: Any, method: Any, target: Any = None) -> Any:
     )
     facts = model.describe()
     tensors = {name: tensor.tobytes() for name, tensor in model.tensors.items()}
-    return json.dumps(facts), tensors, texts, sample_csv(model, 50, seed=2)
+    return json.dumps(facts), tensors, texts, sample_csv(model, Draw(rows=50, seed=2))
 
 
 @pytest.mark.nightly_for("learned-dp-gan", "schema-dp-gan")

@@ -128,8 +128,8 @@ def _split(
 
 
 def sample(
-    *, fitted: Model, model: Path, n: int | None, output: str | None, where: list[str] | None, seed: int | None,
-    parquet: bool, force: bool, as_json: bool, **others: Any,
+    *, fitted: Model, model: Path, n: int | None, patients: int | None, output: str | None, where: list[str] | None,
+    seed: int | None, parquet: bool, force: bool, as_json: bool, **others: Any,
 ) -> None:  # fmt: skip
     """Draw patients with their rows in all tables, into a folder."""
     from medsynth.artifact import claim
@@ -137,6 +137,9 @@ def sample(
     from medsynth.sampling.formulas import formula_columns
 
     refuse(others)
+    if n is not None and patients is not None:
+        raise UsageError("-n and --patients both count patients here. Give one of them.")
+    n = patients if n is None else n
     if output == "-":
         raise UsageError("Several tables cannot be written to standard output. Name a folder as `output`.")
     folder, count = Path(output or f"{model.stem}.synthetic"), fitted.rows if n is None else n

@@ -20,6 +20,7 @@ from ..io.atomic import atomic_write, refuse_existing
 from ..io.formats import is_parquet, named
 from ..io.split import check_fraction
 from ..io.writer import ParquetParts, csv_text
+from ..sampling.draw import Draw
 from ..sampling.provenance import SEED_BITS, load, of
 from ..sampling.provenance import beside as provenance_of
 from ..schema.linked.definition import LinkedTables
@@ -67,7 +68,7 @@ def write_tables(
         folder.mkdir(exist_ok=True)
         for file in outputs(tables, folder, ending):
             os.replace(made / file.name, file)
-    of(model, path, patients, seed, where, False).save(folder, force=True)
+    of(model, path, Draw(patients=patients, seed=seed, where=where)).save(folder, force=True)
     return seed
 
 
@@ -95,7 +96,9 @@ def _drawn(model: Model, beside: Path, patients: int, seed: int, where: Where, e
 def drawn_by(model: Model, folder: Path) -> bool:
     """Whether the tables in a folder are exactly what `model` draws with the seed, count and conditions on file."""
     found = load(folder)
-    if found is None or model.tables is None or found.replicates is not None or found.balance:
+    if found is None or model.tables is None or found.patients is None:
+        return False
+    if found.replicates is not None or found.balance or found.where_any:
         return False
     names = list(model.tables.tables)
     files = [named(folder, name) for name in names]
@@ -105,7 +108,7 @@ def drawn_by(model: Model, folder: Path) -> bool:
             return False
         with (
             tempfile.TemporaryDirectory() as beside,
-            _drawn(model, Path(beside), found.rows, found.seed, found.where, ending := endings.pop()) as made,
+            _drawn(model, Path(beside), found.patients, found.seed, found.where, ending := endings.pop()) as made,
         ):
             pairs = [(file, made / (name + ending)) for file, name in zip(files, names, strict=True) if file]
             return all(_same(*pair) for pair in pairs)

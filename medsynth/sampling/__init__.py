@@ -1,5 +1,6 @@
 """The verb sample: from an artifact to synthetic rows."""
 
+from .draw import Draw
 from .pipeline import csv_chunks, frames, sample, sample_codes, sample_csv
 
-__all__ = ["csv_chunks", "frames", "sample", "sample_codes", "sample_csv"]
+__all__ = ["Draw", "csv_chunks", "frames", "sample", "sample_codes", "sample_csv"]

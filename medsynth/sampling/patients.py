@@ -1,19 +1,63 @@
-"""Sampled rows as those of patients: fresh keys, rows a patient, and columns that stay the same over them."""
+"""Sampled rows as those of patients: whole patients in chunks, fresh keys, rows a patient, and constant columns."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
-from ..rng import Stream, numpy_stream
+from ..rng import Stream, numpy_stream, stream_seed
 from ..schema import Schema
+from .draw import Draw
 from .rejection import REJECTION_ROUNDS, Codes, Sampler, broken, complete, sample_again
 
 Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Whole = NDArray[np.int64]
 ROWS_PER_PATIENT = "patients.sizes"  # the tensor that holds the shares of patients with one, two, ... rows
+MARGIN = 1.02  # patients drawn for a number of rows, over those that it takes in the mean, and SPARE more
+SPARE = 20
+FEWEST = 256  # patients drawn at once to choose from
+SURE, ONE_IN = 10_000, 1000  # after so many patients drawn it is refused to go on where not one in so many is kept
+
+
+@dataclass(frozen=True, eq=False)
+class PatientRows:
+    """Rows of all columns, (rows, columns), patient by patient; `patients`: (rows,) whose they are, from one on.
+
+    A patient may have no row.
+    """
+
+    codes: Codes
+    patients: NDArray[np.int32]
+
+    @property
+    def count(self) -> int:
+        """How many patients have rows."""
+        return len(np.unique(self.patients))
+
+    def some(self, stay: Mask) -> PatientRows:
+        """The rows that `stay`, (rows,), with patients numbered anew, without a gap."""
+        whose = np.unique(self.patients[stay], return_inverse=True)[1] + 1
+        return PatientRows(self.codes[stay], whose.astype(np.int32))
+
+    def with_any(self, found: Mask) -> PatientRows:
+        """All rows of the patients of whom some row is `found`, (rows,)."""
+        return self.some(np.isin(self.patients, self.patients[found]))
+
+    def within(self, rows: int) -> PatientRows:
+        """So many rows, as `rows_within` chooses them."""
+        sizes = np.bincount(self.patients)[1:]
+        place = np.arange(len(self.patients)) - (np.cumsum(sizes) - sizes)[self.patients - 1]
+        return self.some(place < rows_within(sizes, rows)[self.patients - 1])
+
+
+Drawn = Callable[
+    [int, int | None, int | None], PatientRows
+]  # patients, seed and most rows, to patients with their rows
 
 
 def rows_of_a_patient(tensors: Mapping[str, NDArray[np.float32]]) -> float:
@@ -22,22 +66,75 @@ def rows_of_a_patient(tensors: Mapping[str, NDArray[np.float32]]) -> float:
     return float(shares @ np.arange(1, len(shares) + 1) / shares.sum())
 
 
-def fresh_columns(schema: Schema, first: int, count: int) -> dict[str, Codes]:
-    """Codes, (count,), of each column that no model learns. Raises UsageError where one has too few values."""
-    found = {}
-    for name, column in schema.columns.items():
+def rows_within(sizes: Whole, rows: int) -> Whole:
+    """How many rows of each patient stay, (patients,), so that they are `rows` together; all where there are fewer.
+
+    Patients stay whole: with whom there would be too many is left out for the next one who fits. Only where nobody fits
+    the last patient is cut.
+
+    >>> rows_within(np.array([3, 3, 1, 2, 3]), 5), rows_within(np.array([3, 3, 3]), 5)
+    (array([3, 0, 0, 2, 0]), array([3, 2, 0]))
+    """
+    reached = np.cumsum(sizes)
+    if not len(sizes) or reached[-1] <= rows:
+        return sizes
+    past = int(np.searchsorted(reached, rows))  # the patient with whom there are enough
+    lacking = rows - (reached[past] - sizes[past])
+    fits = past + np.flatnonzero(sizes[past:] == lacking)
+    stay = np.where(np.arange(len(sizes)) < past, sizes, 0)
+    stay[fits[0] if len(fits) else past] = lacking
+    return stay
+
+
+def in_chunks(
+    drawn: Drawn, draw: Draw, mean: float, chunk_rows: int, meets: Callable[[Codes], Mask] | None
+) -> Iterator[PatientRows]:
+    """As many whole patients as `draw` asks for, or patients with as many rows, of whom the last one may be cut.
+
+    Some `chunk_rows` rows are drawn at once. mean: rows of a patient. meets: which rows meet `where_any`; patients
+    without one are drawn in vain, so that those who are kept have the model's distribution given the conditions.
+
+    Raises UsageError where hardly a patient is kept.
+    """
+    most, left = max(1, int(chunk_rows / mean)), draw.patients or draw.rows or 0
+    tried = kept = 0
+    while left:
+        wanted = left if draw.patients else int(MARGIN * left / mean) + SPARE
+        if meets:
+            wanted = max(FEWEST, int(MARGIN * wanted * (tried + 1) / (kept + 1)))
+        seed = draw.seed if draw.seed is None or not tried else stream_seed(draw.seed, f"patients from {tried}")
+        found = drawn(min(most, wanted), seed, None if draw.patients or meets else left)
+        tried += min(most, wanted)
+        found = found.with_any(meets(found.codes) if meets else np.ones(len(found.codes), np.bool_))
+        kept += found.count
+        found = found.some(found.patients <= left) if draw.patients else found.within(left)
+        left -= found.count if draw.patients else len(found.codes)
+        if found.count:
+            yield found
+        if left and tried >= SURE and kept * ONE_IN < tried:
+            what = "has a row that meets the conditions of `where_any`" if meets else "has rows that meet the rules"
+            raise UsageError(f"Not one patient in {ONE_IN} {what}. Leave a condition out or widen a range.")
+
+
+def give_keys(found: PatientRows, schema: Schema, rows: int, patients: int) -> None:
+    """Write keys that neither of the `rows` nor of the `patients` before has, into all columns of keys; in place.
+
+    Raises UsageError where one has too few values.
+    """
+    for k, (name, column) in enumerate(schema.columns.items()):
         if not column.modelled:
             try:
-                found[name] = column.fresh(first, count)
+                if name == schema.unit:
+                    found.codes[:, k] = column.fresh(patients, found.count)[found.patients - 1]
+                else:
+                    found.codes[:, k] = column.fresh(rows, len(found.codes))
             except UsageError as error:
                 raise UsageError(f"{name!r}: {error}") from None
-    return found
 
 
-def patients_of_rows(shares: Floats, count: int, rng: Stream) -> Codes:
-    """The patient of each of `count` rows, (rows,), numbered from one; `shares` of patients by their rows."""
-    sizes = 1 + rng.choice(len(shares), count, p=shares / shares.sum())
-    return np.repeat(np.arange(1, count + 1), sizes)[:count].astype(np.int32)
+def sizes_drawn(shares: Floats, count: int, rng: Stream) -> Whole:
+    """How many rows each of `count` patients has, (count,); `shares` of patients by their rows."""
+    return np.asarray(1 + rng.choice(len(shares), count, p=shares / shares.sum()))
 
 
 def resample_given_constants(codes: Codes, patients: Codes, sampler: Sampler, schema: Schema, stream: Stream) -> None:
@@ -61,12 +158,18 @@ def resample_given_constants(codes: Codes, patients: Codes, sampler: Sampler, sc
     sample_again(codes, left, again, lambda rows, _: broken(rows, schema), REJECTION_ROUNDS)
 
 
-def assign_patients(
-    codes: Codes, sampler: Sampler, schema: Schema, seed: int | None, shares: Floats, first: int
-) -> None:
-    """Give rows to patients by the `shares` of patients with one, two, ... rows, keys after the `first`; in place."""
-    assert schema.unit is not None
-    patients = patients_of_rows(shares, len(codes), numpy_stream(seed, "patients"))
+def patients_of_rows(
+    drawn: Callable[[int, int | None], Codes], sampler: Sampler, schema: Schema, shares: Floats,
+    count: int, seed: int | None, most_rows: int | None,
+) -> PatientRows:  # fmt: skip
+    """`count` patients with rows that do not follow one another, `drawn(rows, seed)`; fewer with `most_rows` rows.
+
+    shares: of patients with one, two, ... rows. Constant columns stay the same over a patient's rows.
+    """
+    sizes = sizes_drawn(shares, count, numpy_stream(seed, "patients"))
+    stay = sizes if most_rows is None else rows_within(sizes, most_rows)
+    patients = np.repeat(np.arange(1, np.count_nonzero(stay) + 1, dtype=np.int32), stay[stay > 0])
+    codes = drawn(len(patients), seed)
     if schema.constant:
         resample_given_constants(codes, patients, sampler, schema, numpy_stream(seed, "constant columns"))
-    codes[:, schema.names.index(schema.unit)] = first + patients
+    return PatientRows(codes, patients)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,67 +23,76 @@ from ..schema import Schema
 from ..transforms.conditions import Range, Where, hull, met, parse
 from ..transforms.table_codec import csv_cells, decode
 from .balance import balanced, halvings
-from .patients import ROWS_PER_PATIENT, assign_patients, fresh_columns, rows_of_a_patient
-from .rejection import Codes, Sampler, broken, rejection_sample, sample_again
+from .draw import Draw
+from .patients import ROWS_PER_PATIENT, PatientRows, give_keys, in_chunks, patients_of_rows, rows_of_a_patient
+from .rejection import Codes, Sampler, rejection_sample, sample_again
 from .replicates import broken_model
 from .replicates import replicates as replicates_of
-from .visits import broken_firsts, enough_visits
+from .visits import Form, broken_firsts, visits
 
 RANGE_ROUNDS = 2_000  # of drawing anew the rows that lie between the ranges of a condition
 REPLICATE = "replicate"  # the column that numbers replicates, from 1 on
 CHUNK_ROWS = 100_000  # rows in memory at once while a file is written
 
 
-def sample_codes(
-    model: Model,
-    n: int | None = None,
-    seed: int | None = None,
-    where: Where = (),
-    balance: bool = False,
-    first: int = 0,
-    halved: bool = True,
-) -> Codes:
-    """`n` synthetic rows as codes, (n, columns); `first` rows were sampled before, whose keys are not used again.
+def sample_codes(model: Model, draw: Draw) -> Codes:
+    """The rows as codes, (rows, columns). Raises as `sample` does; replicates are no rows of the model's own."""
+    return np.concatenate(list(_chunks(model, draw)))
+
+
+def _chunks(model: Model, draw: Draw, *, halved: bool = True) -> Iterator[Codes]:
+    """The rows as codes in chunks, with keys that no row before has; no patient is in two chunks.
 
     `halved`: whether more are drawn, and halved so that their tables stay those of all; replicates do without.
-
-    Raises UsageError unless n is positive and `where` can be met, ArtifactError for a broken model.
     """
-    count = model.rows if n is None else n
-    if count < 1:
-        raise UsageError("`n` must be one or more.")
     if model.tables is not None:
         raise UsageError("This is a model of several tables: medsynth.sample_tables draws their rows.")
-    schema = model.schema
-    of_rows = schema if schema.order is None else with_rows_column(schema)
-    sampler = method_sampler(model, of_rows.core, *conditions(model, where, balance))
-    fresh = fresh_columns(schema, first, count)
-
-    def bad(codes: Codes) -> NDArray[np.bool_]:
-        return broken(codes, schema) if schema.order is None else broken_firsts(codes, schema)
-
-    def drawn(rows: int) -> Codes:
-        """Rows that break no rule, one a patient where rows of patients follow one another."""
-        times = 2 ** halvings(rows, len(of_rows.columns)) if halved else 1
-        codes = rejection_sample(sampler, of_rows, times * rows, seed, bad)
-        return balanced(codes, of_rows, rows, numpy_stream(seed, "balance")) if halved else codes
-
+    draw = draw.of(model)
+    of_rows = model.schema if model.schema.order is None else with_rows_column(model.schema)
+    sampler = method_sampler(model, of_rows.core, *conditions(model, draw.where, draw.balance))
+    parts = _patients if model.schema.unit else _rows
+    rows = patients = 0
     with broken_model():
-        patients = None
+        for found in parts(model, draw, sampler, of_rows, halved):
+            give_keys(found, model.schema, rows, patients)  # after all rejection: no key comes twice
+            yield found.codes
+            rows, patients = rows + len(found.codes), patients + found.count
+
+
+def _rows(model: Model, draw: Draw, sampler: Sampler, of_rows: Schema, halved: bool) -> Iterator[PatientRows]:
+    """Rows that are each a patient's only one."""
+    for start in range(0, draw.rows or 0, CHUNK_ROWS):
+        seed = draw.seed if start == 0 or draw.seed is None else stream_seed(draw.seed, f"rows from {start}")
+        codes = _single_rows(sampler, of_rows, min(CHUNK_ROWS, (draw.rows or 0) - start), seed, halved)
+        yield PatientRows(codes, np.arange(1, len(codes) + 1, dtype=np.int32))
+
+
+def _patients(model: Model, draw: Draw, sampler: Sampler, of_rows: Schema, halved: bool) -> Iterator[PatientRows]:
+    """Whole patients, with rows in order or not. Those who are chosen by `where_any` are not halved: they are the
+    independent draws that rejection needs.
+    """
+    schema, halved = model.schema, halved and not draw.where_any
+    ranges = parse(draw.where_any, schema, "where_any")
+
+    def meets(codes: Codes) -> NDArray[np.bool_]:
+        return np.asarray(np.all([met(codes[:, schema.names.index(n)], r) for n, r in ranges.items()], axis=0))
+
+    def drawn(count: int, seed: int | None, most_rows: int | None) -> PatientRows:
+        single = partial(_single_rows, sampler, of_rows, halved=halved)
         if schema.order is not None:
-            mean = rows_of_a_patient(model.tensors)
-            found = enough_visits(model.tensors, schema, drawn, count, mean, numpy_stream(seed, "later rows"))
-            codes, patients = found.codes, found.patients
-        else:
-            codes = drawn(count)
-        for name, keys in fresh.items():
-            codes[:, schema.names.index(name)] = keys  # after all rejection: no key comes twice
-        if patients is not None:
-            codes[:, schema.names.index(schema.unit or "")] = first + patients
-        elif schema.unit is not None:
-            shares = model.tensors[ROWS_PER_PATIENT].astype(np.float64)
-            assign_patients(codes, sampler, schema, seed, shares, first)
-    return codes
+            return visits(model.tensors, Form(schema), single(count, seed), numpy_stream(seed, "later rows"))
+        shares = model.tensors[ROWS_PER_PATIENT].astype(np.float64)
+        return patients_of_rows(single, sampler, schema, shares, count, seed, most_rows)
+
+    yield from in_chunks(drawn, draw, rows_of_a_patient(model.tensors), CHUNK_ROWS, meets if ranges else None)
+
+
+def _single_rows(sampler: Sampler, of_rows: Schema, count: int, seed: int | None, halved: bool) -> Codes:
+    """Rows that break no rule, one a patient where rows of patients follow one another: with how many follow it."""
+    bad = None if of_rows.order is None else partial(broken_firsts, schema=of_rows)
+    times = 2 ** halvings(count, len(of_rows.columns)) if halved else 1
+    codes = rejection_sample(sampler, of_rows, times * count, seed, bad)
+    return balanced(codes, of_rows, count, numpy_stream(seed, "balance")) if halved else codes
 
 
 def conditions(model: Model, where: Where, balance: bool) -> tuple[dict[str, Any], dict[str, tuple[Range, ...]]]:
@@ -144,22 +155,32 @@ def sample(
     where: Where = (),
     balance: bool = False,
     replicates: int | None = None,
+    *,
+    patients: int | None = None,
+    where_any: Where = (),
 ) -> pd.DataFrame:
     """`n` synthetic rows (by default as many as the model's public row count), in the original's columns.
 
     Their dtypes are those that the schema declares, or its columns' kinds have.
 
+    `patients`: in place of `n`, so many whole patients with all their rows, of a model of patients. Of `n` rows the
+    last patient may be cut, where none fits.
     `seed` repeats the sample. `where`: a condition such as "sex=F", "age=40..60", "age=60.." or "sex=F,M", a list of
-    them, or a mapping such as {"sex": ["F", "M"], "age": (60, None)}; `balance`: as many rows a class.
-    `replicates`: so many plausible models, by the released measurements alone, draw `n` rows each, below one another,
+    them, or a mapping such as {"sex": ["F", "M"], "age": (60, None)}; in a model with an order they are about first
+    rows. `where_any`: the same, for patients of whom at least one row, whichever, meets all of them together: patients
+    are drawn until there are enough. `balance`: as many rows a class.
+    `replicates`: so many plausible models, by the released measurements alone, draw as much each, below one another,
     with the number of the replicate, from 1 on, in a first column `replicate`; `medsynth.combine` makes one interval of
     their estimates.
-    Raises UsageError unless n is positive and the conditions can be met, ArtifactError for a broken model.
+    Raises UsageError for counts below one, `n` and `patients` together, patients of a model without them, and
+    conditions that hardly a row or patient meets; ArtifactError for a broken model.
     """
+    draw = Draw(rows=n, patients=patients, seed=seed, where=where, where_any=where_any, balance=balance,
+                replicates=replicates)  # fmt: skip
     model = model if isinstance(model, Model) else load(model)
     if replicates is not None:
-        return pd.concat(frames(model, n, seed, where, balance, replicates), ignore_index=True)
-    return decode(sample_codes(model, n, seed, where, balance), model.schema)
+        return pd.concat(frames(model, draw), ignore_index=True)
+    return decode(sample_codes(model, draw), model.schema)
 
 
 def _check_name(model: Model) -> None:
@@ -168,28 +189,20 @@ def _check_name(model: Model) -> None:
         raise UsageError(f"The table has a column {REPLICATE!r}, as its replicates would. Rename it, and fit again.")
 
 
-def sample_csv(
-    model: Model, n: int | None = None, seed: int | None = None, where: Where = (), balance: bool = False
-) -> str:
+def sample_csv(model: Model, draw: Draw) -> str:
     """The same as CSV text, numbers with their exact decimals."""
-    return "".join(csv_chunks(model, n, seed, where, balance))
+    return "".join(csv_chunks(model, draw))
 
 
-def csv_chunks(
-    model: Model, n: int | None = None, seed: int | None = None, where: Where = (), balance: bool = False,
-    replicates: int | None = None,
-) -> Iterator[str]:  # fmt: skip
-    """That text in chunks, so that any number of rows is sampled in constant memory; or that of `replicates`."""
-    for k, (number, codes) in enumerate(_numbered(model, n, seed, where, balance, replicates)):
+def csv_chunks(model: Model, draw: Draw) -> Iterator[str]:
+    """That text in chunks, so that any number of rows is sampled in constant memory."""
+    for k, (number, codes) in enumerate(_numbered(model, draw)):
         yield csv_text(_beside(csv_cells(codes, model.schema), number and str(number)), header=k == 0)
 
 
-def frames(
-    model: Model, n: int | None = None, seed: int | None = None, where: Where = (), balance: bool = False,
-    replicates: int | None = None,
-) -> Iterator[pd.DataFrame]:  # fmt: skip
+def frames(model: Model, draw: Draw) -> Iterator[pd.DataFrame]:
     """The same rows as frames, chunk by chunk."""
-    for number, codes in _numbered(model, n, seed, where, balance, replicates):
+    for number, codes in _numbered(model, draw):
         yield _beside(decode(codes, model.schema), number)
 
 
@@ -200,23 +213,12 @@ def _beside(frame: pd.DataFrame, number: int | str | None) -> pd.DataFrame:
     return frame
 
 
-def _numbered(
-    model: Model, n: int | None, seed: int | None, where: Where, balance: bool, replicates: int | None
-) -> Iterator[tuple[int | None, Codes]]:
+def _numbered(model: Model, draw: Draw) -> Iterator[tuple[int | None, Codes]]:
     """Rows in chunks, with the number of the replicate that they are of, from 1 on, or None for the model's own."""
-    if replicates is None:
-        yield from ((None, codes) for codes in _chunks(model, n, seed, where, balance))
+    if draw.replicates is None:
+        yield from ((None, codes) for codes in _chunks(model, draw))
         return
     _check_name(model)
-    for number, one in enumerate(replicates_of(model, replicates, seed), 1):
-        own = None if seed is None else stream_seed(seed, f"replicate {number}")
-        yield from ((number, codes) for codes in _chunks(one, n, own, where, balance, halved=False))
-
-
-def _chunks(
-    model: Model, n: int | None, seed: int | None, where: Where, balance: bool, *, halved: bool = True
-) -> Iterator[Codes]:
-    count = model.rows if n is None else n
-    for start in range(0, max(count, 1), CHUNK_ROWS):
-        own = seed if start == 0 or seed is None else stream_seed(seed, f"rows from {start}")
-        yield sample_codes(model, min(CHUNK_ROWS, count - start), own, where, balance, start, halved)
+    for number, one in enumerate(replicates_of(model, draw.replicates, draw.seed), 1):
+        seed = None if draw.seed is None else stream_seed(draw.seed, f"replicate {number}")
+        yield from ((number, codes) for codes in _chunks(one, replace(draw, seed=seed), halved=False))

@@ -12,7 +12,7 @@ import json
 import secrets
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -23,7 +23,8 @@ from ..errors import MedsynthError
 from ..io.atomic import atomic_write
 from ..io.formats import is_parquet, unpacked
 from ..io.writer import write
-from ..transforms.conditions import Where, words
+from ..transforms.conditions import words
+from .draw import Draw
 from .pipeline import csv_chunks, frames
 
 ONE_TABLE = (
@@ -43,20 +44,30 @@ SEED_BITS = 53  # of a fresh seed: whole numbers that every reader of JSON keeps
 class Provenance:
     """How rows were drawn: all that is needed to draw them again.
 
-    `claim` and `note` are for people; nobody reads them back. `replicates`: how many models drew `rows` rows each, None
-    where the model itself did.
+    `claim` and `note` are for people; nobody reads them back. One of `rows` and `patients` is None. `replicates`: how
+    many models drew as much each, None where the model itself did.
     """
 
     model: str
     model_sha256: str
-    rows: int
+    rows: int | None
+    patients: int | None = None
     seed: int
     where: tuple[str, ...]
+    where_any: tuple[str, ...] = ()
     balance: bool
     claim: str
     replicates: int | None = None
     note: str = ""
     medsynth: str = __version__
+
+    @property
+    def draw(self) -> Draw:
+        """What was asked of the model. Raises UsageError for what cannot be."""
+        return Draw(
+            rows=self.rows, patients=self.patients, seed=self.seed, where=self.where, where_any=self.where_any,
+            balance=self.balance, replicates=self.replicates,
+        )  # fmt: skip
 
     def save(self, table: Path, *, force: bool = False) -> Path:
         """Write the file beside `table`, whole or not at all. Raises OutputExists unless `force`."""
@@ -71,53 +82,52 @@ def beside(table: Path) -> Path:
     return table.with_name(table.name + SUFFIX)
 
 
-def of(
-    model: Model, path: Path, rows: int, seed: int, where: Where, balance: bool, replicates: int | None = None
-) -> Provenance:
-    """The provenance of `rows` rows that the model in the file `path` draws with `seed`."""
+def of(model: Model, path: Path, draw: Draw) -> Provenance:
+    """The provenance of the rows that the model in the file `path` draws, with a seed."""
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert draw.seed is not None
     return Provenance(
         model=path.name,
         model_sha256=digest,
-        rows=rows,
-        seed=seed,
-        where=words(where),
-        balance=balance,
+        rows=draw.rows,
+        patients=draw.patients,
+        seed=draw.seed,
+        where=words(draw.where),
+        where_any=words(draw.where_any),
+        balance=draw.balance,
         claim=claim(model),
-        replicates=replicates,
-        note=ONE_TABLE if replicates is None else SEVERAL,
+        replicates=draw.replicates,
+        note=ONE_TABLE if draw.replicates is None else SEVERAL,
     )
 
 
-def write_sample(
-    model: Model, path: Path, table: Path, rows: int, seed: int | None = None, where: Where = (),
-    balance: bool = False, replicates: int | None = None, *, force: bool = False,
-) -> int:  # fmt: skip
+def write_sample(model: Model, path: Path, table: Path, draw: Draw, *, force: bool = False) -> Provenance:
     """Draw rows of the model in the file `path` into the file `table`, and write their provenance beside it.
 
-    `replicates`: so many plausible models draw as many rows each. Nothing is measured by that, and nothing charged.
-
-    The name of `table` says in which form. Returns the seed, a fresh one where none is given.
+    The name of `table` says in which form. Returns the provenance, with a fresh seed where `draw` has none. Nothing is
+    measured, by replicates neither, and nothing charged.
     Raises OutputExists unless `force`, UsageError as `sample` does.
     """
-    seed = secrets.randbits(SEED_BITS) if seed is None else seed
-    drawn = (model, rows, seed, where, balance, replicates)
-    atomic_write(table, lambda file: write(file, table, frames(*drawn), csv_chunks(*drawn)), force=force)
-    of(model, path, rows, seed, where, balance, replicates).save(table, force=force)
-    return seed
+    draw = draw.of(model)
+    draw = replace(draw, seed=secrets.randbits(SEED_BITS)) if draw.seed is None else draw
+    atomic_write(table, lambda file: write(file, table, frames(model, draw), csv_chunks(model, draw)), force=force)
+    found = of(model, path, draw)
+    found.save(table, force=force)
+    return found
 
 
 def load(table: Path) -> Provenance | None:
     """The provenance beside a table, or None where there is none that can be read."""
     try:
         content = json.loads(beside(table).read_text("utf-8"))
-        found = Provenance(**{**content, "where": tuple(content["where"])})
-    except (OSError, ValueError, TypeError, KeyError):
+        conditions = {name: tuple(content.get(name, ())) for name in ("where", "where_any")}
+        found = Provenance(**{**content, **conditions})
+    except (OSError, ValueError, TypeError, AttributeError):
         return None
-    kinds = {"rows": int, "seed": int, "balance": bool}
-    several = found.replicates is None or (type(found.replicates) is int and found.replicates > 1)
-    right = several and all(type(getattr(found, name)) is kind for name, kind in kinds.items()) and found.rows > 0
-    return found if right and all(isinstance(word, str) for word in found.where) else None
+    right = type(found.seed) is int and type(found.balance) is bool and (found.rows is None) != (found.patients is None)
+    counts = (count for count in (found.rows, found.patients, found.replicates) if count is not None)
+    right = right and all(type(count) is int for count in counts)
+    return found if right and all(isinstance(word, str) for word in found.where + found.where_any) else None
 
 
 def drawn_by(model: Model, table: Path) -> bool:
@@ -128,12 +138,12 @@ def drawn_by(model: Model, table: Path) -> bool:
     found = load(table)
     if found is None:
         return False
-    options = (model, found.rows, found.seed, found.where, found.balance, found.replicates)
     try:
+        draw = found.draw
         if is_parquet(table):
-            return _same_cells(table, frames(*options))
+            return _same_cells(table, frames(model, draw))
         with unpacked(table) as file:
-            for part in csv_chunks(*options):
+            for part in csv_chunks(model, draw):
                 known = io.BytesIO(part.encode())
                 while block := known.read(BLOCK):
                     if file.read(len(block)) != block:

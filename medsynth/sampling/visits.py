@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,20 +14,12 @@ from ..longitudinal.successive_rows import GAP
 from ..longitudinal.trajectories import later_rows
 from ..rng import Stream
 from ..schema import Schema
+from .patients import PatientRows
 from .rejection import REJECTION_ROUNDS, Codes, sample_again, widened
 from .rules_across_rows import broken_next, completed
 
 Whole = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-Firsts = Callable[[int], Codes]  # patients to their first rows, with the rows of each, less one, in the last column
-
-
-@dataclass(frozen=True, eq=False)
-class Visits:
-    """Rows of all columns, (rows, columns), patient by patient and in order; `patients`: (rows,) from one on."""
-
-    codes: Codes
-    patients: NDArray[np.int32]
 
 
 def broken_firsts(first: Codes, schema: Schema) -> Mask:
@@ -121,11 +113,11 @@ class _Drawn:
             self.ends[who[broken]] = end - 1
 
 
-def visits(tensors: Mapping[str, NDArray[np.float32]], form: Form, first: Codes, rng: Stream) -> Visits:
+def visits(tensors: Mapping[str, NDArray[np.float32]], form: Form, first: Codes, rng: Stream) -> PatientRows:
     """All rows of patients whose first rows are given, (patients, columns of the schema and how many rows follow).
 
     A row that breaks a rule, or comes after the last value of the order, is drawn again; where none is found the
-    patient ends with the row before.
+    patient ends with the row before. A patient of whom no row may be the last has none; the others keep their numbers.
     """
     who, counts = np.arange(len(first)), first[:, -1].astype(np.int64) + 1
     drawn = _Drawn(form, restored(tensors, form.of_chain), counts, counts.copy(), [(who, first[:, :-1])])
@@ -137,23 +129,4 @@ def visits(tensors: Mapping[str, NDArray[np.float32]], form: Form, first: Codes,
     turn = np.repeat(np.arange(len(stays)), [int(stay.sum()) for stay in stays])
     order = np.lexsort((turn, patient))
     codes = np.concatenate([codes[stay] for stay, (_, codes) in zip(stays, drawn.turns, strict=True)])
-    return Visits(codes[order], (patient[order] + 1).astype(np.int32))
-
-
-def enough_visits(
-    tensors: Mapping[str, NDArray[np.float32]], schema: Schema, firsts: Firsts, rows: int, mean: float, rng: Stream
-) -> Visits:
-    """So many rows, of whole patients as far as some patient fits at the end. `mean`: rows of a patient."""
-    patients = int(1.02 * rows / mean) + 20
-    found = visits(tensors, Form(schema), firsts(patients), rng)
-    while len(found.codes) < rows:
-        patients = int(1.5 * patients)
-        found = visits(tensors, Form(schema), firsts(patients), rng)
-    sizes = np.bincount(found.patients)
-    reached = np.cumsum(sizes)
-    past = int(np.searchsorted(reached, rows))  # the patient with whom there are enough rows
-    fits = past + np.flatnonzero(sizes[past:] == sizes[past] - (reached[past] - rows))
-    chosen = int(fits[0]) if len(fits) else past
-    stay = (found.patients < past) | (found.patients == chosen)
-    whose = np.where(found.patients == chosen, past, found.patients)[stay].astype(np.int32)
-    return Visits(found.codes[stay][:rows], whose[:rows])
+    return PatientRows(codes[order], (patient[order] + 1).astype(np.int32))

@@ -39,11 +39,12 @@ def _text(value: object) -> str:
     return "" if value is None else level_text(value)
 
 
-def parse(where: Where, schema: ColumnSet) -> dict[str, tuple[Range, ...]]:
+def parse(where: Where, schema: ColumnSet, parameter: str = "where") -> dict[str, tuple[Range, ...]]:
     """The codes that each condition allows: one range, or several where commas separate values.
 
-    A range includes both ends and may leave one out; nothing after the sign means missing. Raises UsageError for words
-    that are no condition, unknown columns or levels, and ranges without a value.
+    A range includes both ends and may leave one out; nothing after the sign means missing. `parameter`: what messages
+    call the conditions. Raises UsageError for words that are no condition, unknown columns or levels, and ranges
+    without a value.
 
     >>> from medsynth.schema import Schema
     >>> schema = Schema.from_dict({"name": "t", "columns": {"age": {"kind": "count", "bounds": [18, 99]}}})
@@ -56,16 +57,16 @@ def parse(where: Where, schema: ColumnSet) -> dict[str, tuple[Range, ...]]:
         if not fitting:
             given = word.partition("=")[0][:80]
             raise UsageError(
-                "`where` takes COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH; "
+                f"`{parameter}` takes COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH; "
                 f"{given!r} is no column of the model.{did_you_mean(given, schema.columns)}"
             )
         name = max(fitting, key=len)  # a name may hold the sign itself
         if name in found:
-            raise UsageError(f"`where` names {name!r} twice. Give one condition a column.")
+            raise UsageError(f"`{parameter}` names {name!r} twice. Give one condition a column.")
         try:
             found[name] = _ranges(word[len(name) + 1 :].strip(), schema, name)
         except ValueError as error:
-            raise UsageError(f"`where` {name}: {error}") from None
+            raise UsageError(f"`{parameter}` {name}: {error}") from None
     return found
 
 

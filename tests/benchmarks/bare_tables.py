@@ -36,7 +36,7 @@ FIELDS = ["table", "rows", "columns", "invented", "other_dtypes", "levels", "lev
 def one(name: str, *, by_draft: bool) -> dict[str, Any]:
     """One table: a fit, a sample, all figures."""
     import medsynth
-    from medsynth.sampling.pipeline import sample_csv
+    from medsynth.sampling import Draw, sample_csv
 
     frame, target = SOURCES[name]()
     frame, cut = _split(frame, target, repeated=name in REPEATED)
@@ -51,7 +51,7 @@ def one(name: str, *, by_draft: bool) -> dict[str, Any]:
         schema = found[0] if found else None
         model = medsynth.fit(files["train"], epsilon=EPSILON, target=target, schema=schema)
         seconds = time.perf_counter() - started
-        files["drawn"].write_text(sample_csv(model, cut, seed=0))
+        files["drawn"].write_text(sample_csv(model, Draw(rows=cut, seed=0)))
         held = baselines(files["train"], files["test"], target, *found) if found else {}
         read = {part: pd.read_csv(path) for part, path in files.items()}
         texts = {part: pd.read_csv(path, dtype=str, keep_default_na=False) for part, path in files.items()}

@@ -104,9 +104,11 @@ def one(task: str, table: str, folder: Path) -> None:
         medsynth.fit(path, epsilon=3.7, target=target).save(model, force=True)
     elif task.startswith("sample"):
         import medsynth
+        from medsynth.sampling import Draw
         from medsynth.sampling.provenance import write_sample
 
-        write_sample(medsynth.load(model), model, folder / f"drawn{task[6:]}", ROWS, seed=1, force=True)
+        drawn = folder / f"drawn{task[6:]}"
+        write_sample(medsynth.load(model), model, drawn, Draw(rows=ROWS, seed=1), force=True)
     else:
         import report_cost
 

@@ -24,6 +24,7 @@ from medsynth.io import formats
 from medsynth.io import table as tables
 from medsynth.io.split import split
 from medsynth.io.table import from_frame
+from medsynth.sampling import Draw
 from medsynth.sampling import pipeline as sampling
 from medsynth.schema import Schema
 from medsynth.transforms.dtypes import cast
@@ -185,7 +186,9 @@ def test_samples_are_written_in_every_form(
     assert result.exit_code == 0, result.stderr
     read = tables.read(f"t.synthetic.{ending}")
     assert len(read.cells) == 100
-    text = pd.read_csv(io.StringIO(medsynth.sampling.sample_csv(medsynth.load("t.medsynth"), 100, 1)), dtype=str)
+    text = pd.read_csv(
+        io.StringIO(medsynth.sampling.sample_csv(medsynth.load("t.medsynth"), Draw(rows=100, seed=1))), dtype=str
+    )
     codes = encode(tables.from_frame(text.fillna("")), schema)
     assert (encode(read, schema) == codes).all()
     refused = CliRunner().invoke(app, ["sample", "--output", "t.zip"])

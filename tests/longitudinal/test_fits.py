@@ -106,10 +106,10 @@ def test_conditions_are_about_first_rows(model: medsynth.Model) -> None:
 
 
 def test_no_key_comes_twice_in_chunks(model: medsynth.Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    from medsynth.sampling import pipeline
+    from medsynth.sampling import Draw, pipeline
 
     monkeypatch.setattr(pipeline, "CHUNK_ROWS", 100)
-    found = pd.concat(pipeline.frames(model, 450, seed=1))
+    found = pd.concat(pipeline.frames(model, Draw(rows=450, seed=1)))
     assert len(found) == 450 and (found[UNIT] != found[UNIT].shift()).sum() == found[UNIT].nunique()
 
 

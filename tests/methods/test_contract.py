@@ -12,7 +12,7 @@ import medsynth
 from medsynth.methods.dp_cgan import method as dp_cgan
 from medsynth.methods.registry import CLAIMING, module, presets
 from medsynth.methods.shared.marginals import cleaned
-from medsynth.sampling.pipeline import sample_codes
+from medsynth.sampling import Draw, sample_codes
 from medsynth.schema import Schema
 from medsynth.transforms.table_codec import encode
 
@@ -46,7 +46,7 @@ def fit(columns: dict[str, dict[str, Any]], target: str = "y", rows: int = 80, *
 def check(model: Any, n: int = 200) -> Any:
     assert model.ledger.complete and model.claims
     assert 0.9 * 3.7 < model.epsilon <= 3.7 and model.ledger.epsilon() == pytest.approx(model.epsilon, rel=1e-9)
-    codes = sample_codes(model, n, seed=0)
+    codes = sample_codes(model, Draw(rows=n, seed=0))
     for k, column in enumerate(model.schema.columns.values()):
         assert codes[:, k].min() >= 0 and codes[:, k].max() < column.size + column.missing
     frame = medsynth.sample(model, n, seed=0)
@@ -72,11 +72,11 @@ def test_microbatches() -> None:
 def test_a_model_from_a_file_samples_as_it_did(method: str, tmp_path: Path) -> None:
     """A file does not keep the order of tensors: whatever it comes in, seeded rows are the same."""
     model = fit(MIXED, method=method)
-    before = sample_codes(model, 50, seed=1)
+    before = sample_codes(model, Draw(rows=50, seed=1))
     loaded = medsynth.load(model.save(tmp_path / "m.medsynth"))
-    assert np.array_equal(sample_codes(loaded, 50, seed=1), before)
+    assert np.array_equal(sample_codes(loaded, Draw(rows=50, seed=1)), before)
     turned = dataclasses.replace(loaded, tensors=dict(reversed(loaded.tensors.items())))
-    assert np.array_equal(sample_codes(turned, 50, seed=1), before)
+    assert np.array_equal(sample_codes(turned, Draw(rows=50, seed=1)), before)
 
 
 @pytest.mark.parametrize("method", ["gs-wgan", "pate-gan", "g-pate"])

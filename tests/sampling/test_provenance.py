@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import medsynth
 from medsynth.artifact import Model
 from medsynth.io.writer import write
-from medsynth.sampling import csv_chunks, frames, provenance
+from medsynth.sampling import Draw, csv_chunks, frames, provenance
 from medsynth.schema import Schema
 
 Fitted = tuple[Model, Path]
@@ -28,9 +28,10 @@ def fitted(tmp_path_factory: pytest.TempPathFactory, cohort: pd.DataFrame, clini
 
 def sampled(fitted: Fitted, table: Path, where: tuple[str, ...] = ()) -> Path:
     model, path = fitted
+    draw = Draw(rows=60, seed=5, where=where)
     with table.open("wb") as file:
-        write(file, table, frames(model, 60, 5, where), csv_chunks(model, 60, 5, where))
-    provenance.of(model, path, 60, 5, where, False).save(table)
+        write(file, table, frames(model, draw), csv_chunks(model, draw))
+    provenance.of(model, path, draw).save(table)
     return table
 
 

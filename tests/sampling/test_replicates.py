@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import medsynth
 from medsynth.artifact import Model
 from medsynth.errors import ArtifactError, UsageError
-from medsynth.sampling import csv_chunks, provenance
+from medsynth.sampling import Draw, csv_chunks, provenance
 from medsynth.sampling.replicates import RELEASED, released, replicates, why_not
 from medsynth.schema import Schema
 
@@ -77,8 +77,8 @@ def test_a_plain_sample_imports_no_torch(saved: Path) -> None:
 
 
 def test_a_seed_repeats_them_and_they_differ_from_one_another(model: Model) -> None:
-    one, again = ("".join(csv_chunks(model, 40, 3, replicates=2)) for _ in range(2))
-    assert one == again and one != "".join(csv_chunks(model, 40, 4, replicates=2))
+    one, again = ("".join(csv_chunks(model, Draw(rows=40, seed=3, replicates=2))) for _ in range(2))
+    assert one == again and one != "".join(csv_chunks(model, Draw(rows=40, seed=4, replicates=2)))
     first, second = replicates(model, 2, 3)
     assert any((first.tensors[name] != second.tensors[name]).any() for name in first.tensors)
     assert not any(name.startswith(RELEASED) for name in first.tensors)
@@ -111,8 +111,8 @@ def test_the_provenance_of_replicates_is_proven_and_one_table_is_marked(
     model: Model, saved: Path, tmp_path: Path
 ) -> None:
     several, one = tmp_path / "several.csv", tmp_path / "one.csv"
-    provenance.write_sample(model, saved, several, 40, 7, replicates=2)
-    provenance.write_sample(model, saved, one, 40, 7)
+    provenance.write_sample(model, saved, several, Draw(rows=40, seed=7, replicates=2))
+    provenance.write_sample(model, saved, one, Draw(rows=40, seed=7))
     assert provenance.drawn_by(model, several) and provenance.drawn_by(model, one)
     notes = [json.loads(provenance.beside(path).read_text()) for path in (several, one)]
     assert notes[0]["replicates"] == 2 and "combine" in notes[0]["note"] and "cost no privacy" in notes[0]["note"]

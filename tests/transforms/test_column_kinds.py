@@ -16,6 +16,7 @@ import medsynth
 from medsynth.errors import SchemaError
 from medsynth.io.table import from_frame
 from medsynth.methods.shared.bins import Bins
+from medsynth.sampling import Draw
 from medsynth.sampling import pipeline as sampling
 from medsynth.schema import Date, Schema
 from medsynth.transforms.table_codec import column_values, csv_cells, decode, encode
@@ -168,10 +169,10 @@ def test_many_rows_are_drawn_in_parts_and_no_key_comes_twice(
 ) -> None:
     """The seed is fixed: it cannot fail by chance."""
     model = medsynth.fit(ward(), epsilon=5, schema=schema(), rows=400, seed=0)
-    whole = sampling.sample_csv(model, 90, seed=3)
+    whole = sampling.sample_csv(model, Draw(rows=90, seed=3))
     monkeypatch.setattr(sampling, "CHUNK_ROWS", 100)
-    assert sampling.sample_csv(model, 90, seed=3) == whole
-    parts = list(sampling.csv_chunks(model, 350, seed=3))
+    assert sampling.sample_csv(model, Draw(rows=90, seed=3)) == whole
+    parts = list(sampling.csv_chunks(model, Draw(rows=350, seed=3)))
     made = pd.read_csv(io.StringIO("".join(parts)))
     assert len(parts) == 4 and len(made) == 350 and made["record"].is_unique and list(made) == list(ward())
     assert len(set(made["admitted"][:100]) & set(made["admitted"][100:200])) < 60  # parts are not copies of one another
