@@ -91,7 +91,7 @@ def sample(
 
         medsynth sample -n 5000 --replicates 20 -o replicates.csv
 
-        medsynth sample --patients 1000 --where sex=F --where-any flare=1 --where-any severity=severe
+        medsynth sample --patients 1000 --where sex=F --where-any flare=yes --where-any severity=severe
     """
     from medsynth.sampling.draw import Draw
 
