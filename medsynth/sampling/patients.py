@@ -55,9 +55,7 @@ class PatientRows:
         return self.some(place < rows_within(sizes, rows)[self.patients - 1])
 
 
-Drawn = Callable[
-    [int, int | None, int | None], PatientRows
-]  # patients, seed and most rows, to patients with their rows
+Drawn = Callable[[int, int | None, int | None], PatientRows]  # patients, a seed, and how many rows at most
 
 
 def rows_of_a_patient(tensors: Mapping[str, NDArray[np.float32]]) -> float:
@@ -100,8 +98,8 @@ def in_chunks(
     tried = kept = 0
     while left:
         wanted = left if draw.patients else int(MARGIN * left / mean) + SPARE
-        if meets:
-            wanted = max(FEWEST, int(MARGIN * wanted * (tried + 1) / (kept + 1)))
+        wanted = int(wanted * (tried + 1) / (kept + 1))  # as many as it takes by those so far
+        wanted = max(FEWEST, int(MARGIN * wanted)) if meets else wanted
         seed = draw.seed if draw.seed is None or not tried else stream_seed(draw.seed, f"patients from {tried}")
         found = drawn(min(most, wanted), seed, None if draw.patients or meets else left)
         tried += min(most, wanted)

@@ -239,9 +239,11 @@ def test_rules_that_leave_nobody_end_in_an_error_and_draws_are_bounded() -> None
         asked.append(count)
         return nobody
 
-    with pytest.raises(UsageError, match="rules"):
-        list(in_chunks(drawn, Draw(patients=4000), 2.0, 1000, None))
-    assert SURE <= sum(asked) < SURE + 500 and max(asked) == 500
+    for draw in (Draw(patients=4000), Draw(patients=1), Draw(rows=1)):
+        asked.clear()
+        with pytest.raises(UsageError, match="rules"):
+            list(in_chunks(drawn, draw, 2.0, 1000, None))
+        assert SURE <= sum(asked) < SURE + 500 and max(asked) == 500 and len(asked) < 40
 
 
 def test_models_without_patients_count_rows(patients: Path, quick: None) -> None:
