@@ -131,6 +131,8 @@ def test_one_seed_draws_one_table_in_every_form(name: str, models: dict[str, Mod
     assert len(parts) > 2 and max(map(len, parts)) <= 3 * 100
     pd.testing.assert_frame_equal(pd.concat(parts, ignore_index=True), whole, check_dtype=False)
     assert len({key for part in parts for key in part["who"].unique()}) == sum(p["who"].nunique() for p in parts) == 150
+    contents = [part.drop(columns=["who", "record"]).head(20).to_csv(index=False) for part in parts if len(part) >= 20]
+    assert len(contents) > 1 and len(set(contents)) == len(contents)  # a chunk's rows are not those of another
     texts = ["".join(csv_chunks(model, draw)) for _ in range(2)]
     assert texts[0] == texts[1] != "".join(csv_chunks(model, Draw(patients=150, seed=6, where_any="ill=yes")))
     pd.testing.assert_frame_equal(whole, model.sample(patients=150, seed=5, where_any={"ill": "yes"}))
@@ -229,6 +231,26 @@ def test_conditions_that_hardly_a_patient_meets_end_in_an_error(name: str, model
     for counted in asked:
         with pytest.raises(UsageError, match="Not one patient in 1000 has a row that meets"):
             medsynth.sample(models[name], **counted, seed=0, where_any=["sex=F", "ward=none", "ill=yes", "day=59.."])
+
+
+def test_one_patient_in_five_hundred_is_enough_and_one_in_two_thousand_is_not() -> None:
+    """Patients of one row each, numbered as they are drawn."""
+    tried = 0
+
+    def drawn(count: int, seed: int | None, most_rows: int | None) -> PatientRows:
+        nonlocal tried
+        tried += count
+        return PatientRows(
+            np.arange(tried - count, tried)[:, None].astype(np.int32), np.arange(1, count + 1, dtype="i4")
+        )
+
+    parts = list(in_chunks(drawn, Draw(patients=80), 1.0, 1000, lambda codes: codes[:, 0] % 500 == 499))
+    assert np.concatenate([part.codes[:, 0] for part in parts]).tolist() == list(range(499, 40_000, 500))
+    assert tried < 42_000 and max(len(part.codes) for part in parts) < 10
+    tried = 0
+    with pytest.raises(UsageError, match="Not one patient in 1000"):
+        list(in_chunks(drawn, Draw(patients=80), 1.0, 1000, lambda codes: codes[:, 0] % 2000 == 0))
+    assert tried < SURE + 1000
 
 
 def test_rules_that_leave_nobody_end_in_an_error_and_draws_are_bounded() -> None:
