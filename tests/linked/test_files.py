@@ -143,10 +143,11 @@ def test_from_the_command_line(ward: Path, tmp_path: Path, quick: None, monkeypa
     assert made["model"] == "ward.medsynth" and made["rows"] == 150 and made["claims"]
     assert (ward / "ward.medsynth-ledger").exists() and not list(tmp_path.glob("*checkpoint*"))
     invoked("fit", "ward", "--epsilon", "1", "--method", "independent", code=1)  # the model is there
-    drawn = invoked("sample", "-n", "150", "--seed", "5")
+    drawn = invoked("sample", "--patients", "150", "--seed", "5")
     assert drawn["patients"] == 150 and len(drawn["files"]) == 4  # type: ignore[arg-type]
     invoked("sample", "-n", "150", code=1)
-    for words in (("sample", "--balance"), ("sample", "--replicates", "3"), ("sample", "-o", "ward.heldout")):
+    refused = ("--balance", "--replicates 3", "-o ward.heldout", "--where-any x=1", "-n 5 --patients 5")
+    for words in (["sample", *options.split()] for options in refused):
         assert "Error" not in str(invoked(*words, code=2).get("claims"))
     for option in ("--unit", "--target", "--schema"):
         assert "is for one table" in str(invoked("fit", "ward", "--epsilon", "1", option, "x", code=2)["error"])
