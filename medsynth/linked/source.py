@@ -42,7 +42,10 @@ class Source:
 
 def is_linked(path: Path) -> bool:
     """Whether a path names several tables: a folder, or a file with the ending of files that name them."""
-    return path.name.endswith(ENDING) or path.is_dir()
+    try:
+        return path.name.endswith(ENDING) or path.is_dir()
+    except (OSError, ValueError):  # no name that a file can have
+        return False
 
 
 def bundled(name: str) -> LinkedTables:
