@@ -139,7 +139,7 @@ def test_from_the_command_line(ward: Path, tmp_path: Path, quick: None, monkeypa
     monkeypatch.chdir(tmp_path)
     plan = invoked("plan", "ward", "--epsilon", "3.7", "--method", "independent")
     assert plan["rows"] == 300 and plan["epsilon"] <= 3.7  # type: ignore[operator]
-    made = invoked("fit", "ward", "--epsilon", "3.7", "--holdout", "0.5", "--method", "independent", "--rows", "300")
+    made = invoked("fit", "ward", "--epsilon", "9", "--holdout", "0.5", "--method", "independent", "--rows", "300")
     assert made["model"] == "ward.medsynth" and made["rows"] == 150 and made["claims"]
     assert (ward / "ward.medsynth-ledger").exists() and not list(tmp_path.glob("*checkpoint*"))
     invoked("fit", "ward", "--epsilon", "1", "--method", "independent", code=1)  # the model is there
@@ -151,16 +151,20 @@ def test_from_the_command_line(ward: Path, tmp_path: Path, quick: None, monkeypa
         assert "Error" not in str(invoked(*words, code=2).get("claims"))
     for option in ("--unit", "--target", "--schema"):
         assert "is for one table" in str(invoked("fit", "ward", "--epsilon", "1", option, "x", code=2)["error"])
-    shared = invoked("report", "--shareable", "--output", "open.html")
+    shared = invoked("report", "--output", "open.html")
     assert [page["report"] for page in shared["pages"]] == [  # type: ignore[attr-defined]
         "open.html", "open.stays.report.html", "open.tests.report.html"]  # fmt: skip
     text = (tmp_path / "open.html").read_text()
     assert "Several tables" in text and 'href="open.stays.report.html"' in text
+    held = pd.read_csv(tmp_path / "ward.heldout" / "patients.csv")
+    record = json.loads((tmp_path / "open.json").read_text())["sections"]["tables"]
+    assert record["patients"] == 150 and record["tables"][0]["real_rows_a_patient"] == 1.0 and len(held) > 100
     verdicts = {v["key"]: v["outcome"] for v in shared["pages"][0]["verdicts"]}  # type: ignore[index]
     assert verdicts["rows_apart"] == verdicts["rules_broken"] == "within"
     assert "no held-out" in str(invoked("report", "--real", "nowhere", code=1)["error"])
 
 
+@pytest.mark.nightly
 def test_an_internal_report_compares_both_sides(
     model: medsynth.Model, drawn: Frames, frames: Frames, tmp_path: Path
 ) -> None:
