@@ -13,26 +13,34 @@ from medsynth.errors import SchemaError, UsageError, did_you_mean
 from .console import guarded, result
 from .flags import translated
 from .options import Encoding
+from .tables.commands import draft as draft_of_folder
 
 app = typer.Typer(no_args_is_help=True, help="What is public about a table: its columns, bounds, levels and target.")
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
 Csv = Annotated[Path, typer.Argument(help="CSV or Parquet file.")]
+Drafted = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or Parquet file, or a folder of several.")]
 
 
 @app.command()
 @guarded
 def draft(
-    table: Csv,
+    table: Drafted,
     encoding: Encoding = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a draft.")] = False,
     as_json: Json = False,
 ) -> None:
     """Write TABLE's .schema.yaml from its header and column types, with TODOs for a person and no data value.
 
-    Example:
+    Of a folder, a file .tables.yaml that names all tables in it.
+
+    Examples:
 
         medsynth schema draft patients.csv
+
+        medsynth schema draft hospital
     """
+    if table.is_dir():
+        return draft_of_folder(table, encoding, force=force, as_json=as_json)
     from medsynth.fitting.private_table import table_kinds
     from medsynth.io.atomic import atomic_write, check_outputs
     from medsynth.io.formats import beside, name_of
@@ -87,9 +95,10 @@ def list_(as_json: Json = False) -> None:
 
         medsynth schema list
     """
+    from medsynth.linked.source import BUNDLED
     from medsynth.schema import bundled
 
-    names = list(bundled())
+    names = [*bundled(), *BUNDLED.values()]
     result({"schemas": names}, "\n".join(names), as_json=as_json)
 
 
@@ -98,14 +107,20 @@ def list_(as_json: Json = False) -> None:
 def show(
     name: Annotated[str, typer.Argument(help="A bundled schema's name, or a YAML file.")], as_json: Json = False
 ) -> None:
-    """Print a schema.
+    """Print a schema, or the file that names several tables.
 
-    Example:
+    Examples:
 
         medsynth schema show thyroid
+
+        medsynth schema show omop
     """
+    from medsynth.linked.source import BUNDLED, bundled_text
     from medsynth.schema import Schema, bundled
 
+    if name in BUNDLED.values():
+        text = bundled_text(name)
+        return result({"tables": name, "text": text}, text.rstrip(), as_json=as_json)
     known = bundled()
     if name not in known and not os.path.exists(name):
         raise UsageError(

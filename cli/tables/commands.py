@@ -23,6 +23,26 @@ if TYPE_CHECKING:
     from medsynth.linked.source import Source
 
 
+def draft(folder: Path, encoding: str | None, *, force: bool, as_json: bool) -> None:
+    """Write a file that names the tables in a folder, with TODOs for a person and no data value."""
+    from medsynth.fitting.private_table import table_kinds
+    from medsynth.io.atomic import atomic_write, check_outputs
+    from medsynth.io.formats import SUFFIXES, name_of
+    from medsynth.schema.linked.definition import ENDING
+    from medsynth.schema.linked.template import draft_tables
+
+    found = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in SUFFIXES]
+    if len(found) < 2:
+        raise TableError(f"{folder} holds fewer than two tables. Name the folder that holds them all.")
+    name = folder.resolve().name
+    output = folder / f"{name}{ENDING}"
+    check_outputs(output, inputs=tuple(found), force=force)
+    text = draft_tables(name, {name_of(path): table_kinds(path, encoding) for path in found})
+    atomic_write(output, lambda file: file.write(text.encode()), force=force)
+    told = f"Wrote {output}. Fill in every TODO, then: medsynth plan {output} --epsilon 3.7"
+    result({"tables": str(output)}, told, as_json=as_json)
+
+
 class Outputs(NamedTuple):
     """What a fit writes: the model, its checkpoint until it stands, and the two folders of a split."""
 

@@ -48,10 +48,14 @@ def is_linked(path: Path) -> bool:
         return False
 
 
+def bundled_text(name: str) -> str:
+    """The file of that name that comes with medsynth."""
+    return (resources.files("medsynth_schemas") / f"{name}{ENDING}").read_text("utf-8")
+
+
 def bundled(name: str) -> LinkedTables:
-    """The tables of that name that come with medsynth."""
-    text = (resources.files("medsynth_schemas") / f"{name}{ENDING}").read_text("utf-8")
-    return LinkedTables.from_yaml(text, name)
+    """The tables that it names."""
+    return LinkedTables.from_yaml(bundled_text(name), name)
 
 
 def find(path: Path, notice: Callable[[str], None] = lambda text: None) -> Source:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import yaml
 
@@ -10,7 +10,7 @@ from ..io.table import Kind
 from ..transforms.registry import KINDS
 from .header import keys as keys_by_name
 
-_HEAD = """\
+HEAD = """\
 # Drafted from column names and from what their cells are: confirm each kind, since the cells are private.
 # Replace each value that is still to do by public knowledge: what the assay can measure,
 # what the form offers. Never look bounds or levels up in the table: what is copied from patients leaks.
@@ -24,11 +24,16 @@ def draft(name: str, kinds: Mapping[str, Kind]) -> str:
     known = keys_by_name(kinds)
     last = next((name for name in reversed(list(kinds)) if name not in known), list(kinds)[-1])
     target = yaml.safe_dump({"target": last}, allow_unicode=True).strip()
-    keys = (yaml.safe_dump({key: None}, allow_unicode=True, width=10_000).rsplit(":", 1)[0] for key in kinds)
-    forms = {text: form for kind in reversed(KINDS.values()) for text, form in kind.drafts.items()}
-    lines = [
-        f"  {key}: {_KEY if name in known else forms[kind]}"
-        for key, (name, kind) in zip(keys, kinds.items(), strict=True)
-    ]
     head = yaml.safe_dump({"name": name}, allow_unicode=True)
-    return f"{_HEAD}{head}{target}  # is this the column to predict?\ncolumns:\n" + "\n".join(lines) + "\n"
+    return f"{HEAD}{head}{target}  # is this the column to predict?\ncolumns:\n" + "\n".join(column_lines(kinds)) + "\n"
+
+
+def column_lines(kinds: Mapping[str, Kind], keys: Collection[str] = (), key_line: str = _KEY) -> list[str]:
+    """A line for each column. `keys`: columns known to be keys, beside those whose names say so; their `key_line`."""
+    known = {*keys_by_name(kinds), *keys}
+    names = (yaml.safe_dump({key: None}, allow_unicode=True, width=10_000).rsplit(":", 1)[0] for key in kinds)
+    forms = {text: form for kind in reversed(KINDS.values()) for text, form in kind.drafts.items()}
+    return [
+        f"  {key}: {key_line if name in known else forms[kind]}"
+        for key, (name, kind) in zip(names, kinds.items(), strict=True)
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from medsynth.errors import OutputExists, TableError
 from medsynth.linked.files import TablesHoldOut, check_folder, drawn_by, hold_out_tables, write_tables
 from medsynth.linked.integrity import linked_facts
 from medsynth.linked.report import Sides, read_folder, report_tables, target_of
-from medsynth.linked.source import find
+from medsynth.linked.source import bundled, find
 from medsynth.schema.linked import LinkedTables
 
 Frames = dict[str, pd.DataFrame]
@@ -116,6 +117,29 @@ def test_rows_that_do_not_belong_are_counted(tables: LinkedTables, frames: Frame
     found = {line.table: line for line in linked_facts(tables, bad, None, {}).tables}
     assert (found["consent"].orphans, found["tests"].orphans, found["tests"].too_early) == (1, 2, 1)
     assert found["patients"].beyond == 1 and found["stays"].orphans == 0
+
+
+def test_a_draft_of_a_folder_passes_once_its_todos_are_filled(ward: Path, frames: Frames) -> None:
+    (ward / "ward.tables.yaml").unlink()
+    made = Path(str(invoked("schema", "draft", str(ward))["tables"]))
+    text = made.read_text()
+    assert "key: patient\n" in text and text.index("  patients:") < text.index("  consent:") < text.index("  stays:")
+    assert not any(cell in text for cell in ("K1", "kidney", "2005", "178"))
+    assert "a TODO is left" in str(invoked("plan", str(ward), "--epsilon", "1", code=4)["error"])
+    filled = re.sub(r"  #.*", "", text)
+    for found, by in (
+        (r"(order|max_rows): TODO", ""), (r"format: TODO", 'format: "%Y-%m-%d"'), (r"decimals: TODO", "decimals: 1"),
+        (r", unit: TODO", ""), (r"bounds: \[TODO, TODO\](?=, format)", "bounds: [1900-01-01, 2030-12-31]"),
+        (r"bounds: \[TODO, TODO\]", "bounds: [0, 300]"),
+        (r"levels: \[TODO[^]]*\]", 'levels: [F, M, heart, kidney, lung, "no", "yes", "True", "False"]'),
+    ):  # fmt: skip
+        filled = re.sub(found, by, filled)
+    made.write_text(filled)
+    assert invoked("plan", str(ward), "--epsilon", "1")["rows"] == 300
+    invoked("schema", "draft", str(ward), code=1)
+    invoked("schema", "draft", str(ward.parent), code=1)
+    shown = run.invoke(app, ["schema", "show", "omop"]).stdout
+    assert LinkedTables.from_yaml(shown) == bundled("omop") and "omop" in str(invoked("schema", "list")["schemas"])
 
 
 @pytest.mark.nightly
