@@ -12,7 +12,7 @@ from ..privacy.queries.rows import Codes
 from ..rng import Stream
 from ..schema import Schema
 from .conditional import drawn, log_chances
-from .contexts import Context, Contexts
+from .contexts import Context, Contexts, moving
 from .successive_rows import FIRST, GAP, LAST, NOW, OF, named
 
 Whole = NDArray[np.int64]
@@ -37,8 +37,10 @@ class Chain:
         """The group of a context of the column `name` in each of some later rows, (rows,): of its own last value the
         cell.
         """
-        own = np.arange(self.contexts.variables[name].values) if context == (LAST, name) else None
-        return self.contexts.cells(self.contexts.axis(context, own), rows)
+        values = self.contexts.variables[name].values
+        own = np.arange(values) if context == (LAST, name) else None
+        found = self.contexts.cells(self.contexts.axis(context, own), rows)
+        return found * values + self.groups(name, (LAST, name), rows) if moving(context) else found
 
     def draw_column(self, name: str, rows: Codes, rng: Stream) -> None:
         """Draw a column, or the gap, of later rows, (rows, `later_columns`), given those before it; in place."""

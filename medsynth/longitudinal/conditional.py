@@ -30,7 +30,7 @@ class Chances:
     """What is known of a column's cells given a context: `counts`, with what is left of noise of deviation `std`.
 
     `tie`: (groups of the context, cells) the number of a count; `region`: (groups of the context,) and `region_of`:
-    (counts,) say which counts are those of the same rows.
+    (counts,) say which counts are those of the same rows. `offset`: (groups of the context, cells), known log chances.
     """
 
     tie: Whole
@@ -38,6 +38,7 @@ class Chances:
     std: float
     region: Whole
     region_of: Whole
+    offset: Floats | None = None
 
     @classmethod
     def by_group(cls, counts: Floats, std: float, group: Whole) -> Chances:
@@ -108,6 +109,10 @@ def fitted(
     weighted = csr_matrix((share[here], (places, here)), (int(heights[-1]), len(share)))
     ends = np.cumsum([0, *(len(one.counts) for one in wanted)])
     tie = np.concatenate([one.tie + first for one, first in zip(wanted, ends, strict=False)])
+    given = base + np.zeros((len(share), 1))
+    for one, context in zip(wanted, contexts, strict=True):
+        if one.offset is not None:
+            given = given + one.offset[context]
     plain = np.exp(base - base.max())
     plain /= plain.sum()
     goal = np.concatenate([one.goal(context, share, plain) for one, context in zip(wanted, contexts, strict=True)])
@@ -116,7 +121,7 @@ def fitted(
 
     def loss(point: Floats) -> tuple[float, Floats]:
         own = point / scale
-        logs = base + design @ own[tie]
+        logs = given + design @ own[tie]
         top = logs.max(1)
         found = np.exp(logs - top[:, None])
         total = found.sum(1)
@@ -127,4 +132,5 @@ def fitted(
     first = np.zeros(len(goal))
     first[: 0 if start is None else len(start)] = 0.0 if start is None else start
     best = minimize(loss, first * scale, jac=True, method="L-BFGS-B", options={"maxiter": STEPS}).x / scale
-    return Fitted([best[part] for part in np.split(tie, heights[1:-1])], best)
+    found = [best[part] for part in np.split(tie, heights[1:-1])]
+    return Fitted([w if one.offset is None else w + one.offset for w, one in zip(found, wanted, strict=True)], best)

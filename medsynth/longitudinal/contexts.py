@@ -19,7 +19,18 @@ from .variables import Axis, Variable
 Whole = NDArray[np.int64]
 Context = tuple[str, str]  # whose value, and of which column
 EVERY: Context = (OF, "")  # the context that says nothing
+MOVED = "moved, given "  # before whose value: the context and the column's own last value, for how the column moves
 FACT_GROUPS = {LEFT: 3, VISIT: 4, ROWS: 6}  # of rows that are left, of visits, of a patient's rows: the last is "more"
+
+
+def plain(context: Context) -> Context:
+    """Of how a column moves, what it depends on beside its own last value."""
+    return context[0].removeprefix(MOVED), context[1]
+
+
+def moving(context: Context) -> bool:
+    """Whether it is of how a column moves."""
+    return context[0].startswith(MOVED)
 
 
 def fact_map(fact: str, most: int) -> Regrouped:
@@ -44,7 +55,7 @@ class Contexts:
 
     def axis(self, context: Context, part: Whole | None = None) -> Axis:
         """Of a context in a contingency table, by its coarse groups or by those of `part`."""
-        whose, name = context
+        whose, name = plain(context)
         if whose == OF and name != GAP:
             assert self.schema.max_rows is not None
             return named(whose, name or VISIT), fact_map(name, self.schema.max_rows - 1)
@@ -53,7 +64,7 @@ class Contexts:
 
     def ordered(self, context: Context) -> int:
         """How many first coarse groups of a context are neighbours in value."""
-        whose, name = context
+        whose, name = plain(context)
         if whose == OF and name != GAP:
             return self.axis(context)[1].cells
         return self.variable(name).ordered(self.variable(name).coarse)
@@ -67,6 +78,13 @@ class Contexts:
         found += [(LAST, other) for other in self.variables if other not in (name, GAP)]
         found += [(FIRST, name)] if name != GAP and (self.schema.max_rows or 0) > 2 else []
         return [context for context in found if self.axis(context)[1].cells > 1]
+
+    def of_moves(self, name: str) -> list[Context]:
+        """All that how a number moves may depend on beside its own last value."""
+        found = [(OF, GAP)] if GAP in self.variables else []
+        found += [(OF, fact) for fact in FACT_GROUPS]
+        found += [(FIRST, fixed) for fixed in self.fixed]
+        return [(MOVED + whose, other) for whose, other in found if self.axis((whose, other))[1].cells > 1]
 
     @cached_property
     def place(self) -> dict[str, int]:

@@ -12,11 +12,11 @@ from ..methods.protocol import Arrays
 from ..methods.shared.bins import Bins
 from ..schema import Schema
 from .chain import Chain
-from .contexts import EVERY, FACT_GROUPS, Context, Contexts
+from .contexts import EVERY, FACT_GROUPS, MOVED, Context, Contexts, plain
 from .successive_rows import FIRST, GAP, LAST, NOW, OF, changing, fixed, gap_column
 from .variables import Variable, fine_cells
 
-WHOSE = (NOW, LAST, FIRST, OF)
+WHOSE = (NOW, LAST, FIRST, OF, *(MOVED + whose for whose in (NOW, LAST, FIRST, OF)))
 FACTS = (EVERY[1], *FACT_GROUPS, GAP)
 PREFIX, PARTS = "later.", ("group", "shares", "medium", "coarse")
 
@@ -30,12 +30,12 @@ class _Names:
     def number(self, context: Context) -> tuple[int, int]:
         """A context as two numbers."""
         whose, name = context
-        place = FACTS.index(name) if whose == OF else self.core.index(name)
+        place = FACTS.index(name) if plain(context)[0] == OF else self.core.index(name)
         return WHOSE.index(whose), place
 
     def context(self, whose: int, place: int) -> Context:
         """The context of two numbers."""
-        return WHOSE[whose], FACTS[place] if WHOSE[whose] == OF else self.core[place]
+        return WHOSE[whose], FACTS[place] if WHOSE[whose].endswith(OF) else self.core[place]
 
     def key(self, name: str) -> str:
         """What the tensors of a column are called."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from ..schema import Column
 Floats = NDArray[np.float64]
 TAIL_ROWS = 1.0  # that a simulated table is taken to have anywhere else
 CLEAR_DISTANCE = 2.0  # standard deviations of its noise that a distance must exceed
+CLEAR_OF_MANY = 3.5  # the same where patients are few
 CLEAR = 4.0  # standard deviations of noise that a count must exceed where first rows have nothing
 
 
@@ -26,9 +27,14 @@ def denoised(
     That is, if nothing is given, independence. `ordered`: how many first groups of each column are neighbours in value.
     """
     if expected is None:
-        one, other = (cleaned(noisy.sum(axis), total) for axis in (1, 0))
-        expected = total * np.outer(one, other)
+        expected = independent(noisy, total)
     return np.asarray(expected + shrunk_table((noisy - expected)[None], std, ordered)[0])
+
+
+def independent(noisy: Floats, total: float) -> Floats:
+    """The table of `total` rows with a noisy one's margins in which two columns have nothing to do with each other."""
+    one, other = (cleaned(noisy.sum(axis), total) for axis in (1, 0))
+    return np.asarray(total * np.outer(one, other))
 
 
 def later_shares(noisy: Floats, std: float, before: NDArray[np.int64], total: float, column: Column) -> Floats:
@@ -46,18 +52,23 @@ def later_shares(noisy: Floats, std: float, before: NDArray[np.int64], total: fl
 
 
 def worthwhile(
-    distances: Mapping[str, float], std: float, cells: Mapping[str, int], multiplier: float, most: int
-) -> list[str]:
+    distances: Mapping[str, float], std: float, expected: Mapping[str, Floats], multiplier: float, most: int,
+    always: Sequence[str],
+) -> list[str]:  # fmt: skip
     """The tables that were found farthest from what was expected, and by more than they would be noisy; one at least.
 
     `std`: of the noise of the `distances`, of which they must be clear too. The noise of each of k tables has a
     standard deviation of sqrt(k) times the `multiplier`, and so a mean L1 norm of sqrt(2 / pi) times that a cell (AIM,
-    equation 1). `cells`: of each table.
+    equation 1). Where some are `always` measured patients are few: others must be clear of many distances' noise, and
+    of how far the counts of so few lie from what is expected by chance.
     """
-    found = list[str]()
-    for key in sorted(distances, key=distances.__getitem__, reverse=True):
-        noise = math.sqrt(2 / math.pi) * multiplier * math.sqrt(len(found) + 1) * cells[key]
-        if found and (distances[key] < max(noise, CLEAR_DISTANCE * std) or len(found) >= most):
+    found, size = list(always), math.sqrt(2 / math.pi)
+    by_chance = {key: size * float(np.sqrt(expected[key].clip(min=0)).sum()) if always else 0.0 for key in distances}
+    beyond = {key: distances[key] - by_chance[key] for key in distances if key not in always}
+    clear = (CLEAR_OF_MANY if always else CLEAR_DISTANCE) * std
+    for key in sorted(beyond, key=beyond.__getitem__, reverse=True):
+        noise = size * multiplier * math.sqrt(len(found) + 1) * expected[key].size
+        if found and (beyond[key] < max(noise, clear) or len(found) >= most):
             break
         found.append(key)
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -14,19 +14,21 @@ from ..methods.protocol import Progress
 from ..methods.shared.bins import Bins
 from ..methods.shared.conditionals import smoothed
 from ..methods.shared.digit_preference import digit_kinds
+from ..methods.shared.marginals import cleaned
 from ..privacy.accounting.calibration import Plan
 from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.rows import Axes, Codes
 from ..rng import Stream
 from ..schema import Schema
 from .chain import Chain
+from .changes import DIRECTIONS, Changes, moved
 from .conditional import Chances, fitted
-from .contexts import EVERY, Context, Contexts
+from .contexts import EVERY, Context, Contexts, moving, plain
 from .plan import ONE_WAY, PERSISTENCE, SELECTION, TWO_WAY, deviation, of_table
-from .successive_rows import GAP, LAST, NOW, OF, changing, fixed, gap_column, named
-from .tables import denoised, later_shares, worthwhile
+from .successive_rows import FIRST, GAP, LAST, NOW, OF, VISIT, changing, fixed, gap_column, named
+from .tables import CLEAR_DISTANCE, denoised, independent, later_shares, worthwhile
 from .trajectories import later_rows, second_rows
-from .variables import STEPS, Axis, Variable, fine_cells
+from .variables import Axis, Variable, fine_cells
 
 Floats = NDArray[np.float64]
 CELLS = 32  # of a number, at most
@@ -38,6 +40,8 @@ LEFT_OF_NOISE = 0.1  # the part of a table's noise that is taken to be left once
 TABLES_A_COLUMN = 5  # at most so many two-way marginals for each column, in the mean
 MOST_CANDIDATES = 4000
 CHANGES_OF = "\0changes of "  # names the table of a column's changes; no column has such a name
+TELLING = 0.1  # of the patients: where what is clear of a distance's noise is more, distances say little
+LEAST = 0.5  # patients that a group is taken to have
 SIMULATED = 12_000  # later rows on which conditionals are fitted
 ROUNDS = 2  # of fitting to all tables: the rows that are simulated follow the fit before
 
@@ -47,6 +51,7 @@ class Training:
     """A fit under way. `first`: simulated first rows, (patients, core), `counts`: (patients,) rows of each.
 
     `patients`: how many real patients have several rows, by noisy counts. `table`: the name of one of several tables.
+    `moves`: of numbers, the axis of how they move and the direction of each change.
     """
 
     schema: Schema
@@ -58,6 +63,7 @@ class Training:
     rng: Stream
     progress: Progress
     table: str = ""
+    moves: dict[str, tuple[Axis, NDArray[np.int64]]] = field(default_factory=dict)
 
     def run(self) -> Chain:
         """Measure and fit."""
@@ -136,12 +142,13 @@ class Training:
 
     def measure_persistence(self, contexts: Contexts) -> dict[str, list[tuple[Context, Chances]]]:
         """The tables of each column's cells by its last value, and of its changes; of the gap, by nothing."""
-        axes, changes = dict[str, list[Axis]](), dict[str, NDArray[np.int64]]()
+        axes, changes = dict[str, list[Axis]](), dict[str, Changes]()
+        most = self.patients / (CLEAR * self._deviation(PERSISTENCE, 2 * len(contexts.variables)))
         for name, variable in contexts.variables.items():
             before = [] if name == GAP else [contexts.axis((LAST, name), variable.medium)]
             axes[name] = [*before, variable.axis(variable.medium if before else np.arange(variable.values))]
-            if (found := variable.changes) is not None:
-                changes[name], axes[CHANGES_OF + name] = found, [variable.change_axis(found)]
+            if name != GAP and (found := Changes.of(variable, most)) is not None:
+                changes[name], axes[CHANGES_OF + name] = found, [found.axis(found.groups)]
         heavy = {name: GAP_WEIGHT if name == GAP else 1.0 for name in axes}
         noisy = self.vault.measure_marginals(self._label(PERSISTENCE), axes, heavy, averaged=True)
         std = self._deviation(PERSISTENCE) * math.hypot(*heavy.values())
@@ -152,30 +159,42 @@ class Training:
                 counts = denoised(noisy[name][None], noise, (0, variable.values), self.patients, expected[None])
                 wanted[name] = [(EVERY, Chances.by_group(counts, LEFT_OF_NOISE * noise, np.arange(variable.cells)))]
                 continue
-            ordered = (variable.ordered(variable.medium),) * 2
-            counts = denoised(noisy[name], std, ordered, self.patients)
-            plain = Chances.by_group(counts, LEFT_OF_NOISE * std, variable.response(variable.medium))
-            own = replace(plain, tie=plain.tie[variable.medium], region=variable.medium)
-            wanted[name] = [((LAST, name), own)]
-            if name in changes:
-                table = noisy[CHANGES_OF + name].reshape(-1, variable.change_groups)
-                counts = denoised(table, std, (0, 2 * len(STEPS) + 1), self.patients)
-                by_region = Chances.by_group(counts, LEFT_OF_NOISE * std, np.arange(counts.shape[1]))
-                wanted[name].append(((LAST, name), replace(by_region, tie=changes[name], region=variable.regions)))
+            wanted[name] = self.persistence(variable, noisy, std, changes.get(name))
         return wanted
 
+    def persistence(
+        self, variable: Variable, noisy: Mapping[str, Floats], std: float, changes: Changes | None
+    ) -> list[tuple[Context, Chances]]:  # fmt: skip
+        """What the noisy tables of a column say of its values given its last value."""
+        context, values = (LAST, variable.name), noisy[variable.name]
+        likely, kernel, found = independent(values, self.patients), None, list[tuple[Context, Chances]]()
+        if changes is not None:
+            table = noisy[CHANGES_OF + variable.name].reshape(-1, changes.sizes)
+            kernel = changes.kernel(table.sum(0), std * len(table) ** 0.5)
+            likely = changes.expected_values(kernel, likely, variable.medium)
+            parts, sizes = (cleaned(table.sum(axis), self.patients) for axis in (1, 0))
+            smooth = self.patients * np.outer(parts, changes.expected_sizes(kernel, sizes))
+            counts = denoised(table, std, (0, changes.sizes - 2), self.patients, smooth)
+            by_part = Chances.by_group(counts, LEFT_OF_NOISE * std, np.arange(changes.sizes))
+            found = [(context, replace(by_part, tie=changes.groups, region=changes.begins))]
+            self.moves[variable.name] = changes.axis(directions := changes.directions(counts.sum(0))), directions
+        ordered = (variable.ordered(variable.medium),) * 2
+        counts = denoised(values, std, ordered, self.patients, likely)
+        plain = Chances.by_group(counts, LEFT_OF_NOISE * std, variable.response(variable.medium))
+        offset = None if kernel is None or changes is None else changes.offset(kernel)
+        own = replace(plain, tie=plain.tie[variable.medium], region=variable.medium, offset=offset)
+        return [(context, own), *found]
+
     def measure_relations(self, chain: Chain) -> dict[tuple[str, Context], Chances]:
-        """The two-way marginals that the chain fits worst, by noisy L1 distances."""
+        """The two-way marginals that the chain fits worst, by noisy L1 distances, of values and of moves.
+
+        Of few patients distances say little: then how numbers move is measured in any case.
+        """
         contexts, rows, weights = chain.contexts, *self.simulated(chain)
-        keys = [(name, context) for name in contexts.variables for context in contexts.of(name)]
-        if len(keys) > MOST_CANDIDATES:
-            keys = [keys[k] for k in np.sort(self.rng.permutation(len(keys))[:MOST_CANDIDATES])]
-        if not keys:  # one column that changes, in patients of two rows: its own last value once more
-            keys = [(name, (LAST, name)) for name in contexts.variables][-1:]
-        axes = {
-            str(k): [contexts.axis(context), contexts.variables[name].axis(contexts.variables[name].coarse)]
-            for k, (name, context) in enumerate(keys)
-        }
+        keys = self.candidates(contexts)
+        sure = self.sure(contexts, len(keys))
+        axes = {str(k): [contexts.axis(context), self.response(contexts, name, context)]
+                for k, (name, context) in enumerate(keys)}  # fmt: skip
         scale = self.patients / weights.sum()
         expected = {}
         for k, own in axes.items():
@@ -183,23 +202,51 @@ class Training:
             place = contexts.cells(own[0], rows) * shape[1] + contexts.cells(own[1], rows)
             expected[k] = scale * np.bincount(place, weights, shape[0] * shape[1]).reshape(shape)
         distances = self.vault.measure_distances(self._label(SELECTION), axes, expected, averaged=True)
-        each = self._deviation(TWO_WAY)
+        always = [str(k) for k, key in enumerate(keys) if key in sure]
         chosen = worthwhile(
             distances,
             self._deviation(SELECTION, len(axes)),
-            {k: expected[k].size for k in axes},
-            each,
+            expected,
+            self._deviation(TWO_WAY),
             TABLES_A_COLUMN * len(contexts.variables),
+            always,
         )
         noisy = self.vault.measure_marginals(self._label(TWO_WAY), {k: axes[k] for k in chosen}, averaged=True)
         std, found = self._deviation(TWO_WAY, len(chosen)), {}
         for k in chosen:
             name, context = keys[int(k)]
             variable = contexts.variables[name]
-            ordered = contexts.ordered(context), variable.ordered(variable.coarse)
-            counts = denoised(noisy[k], std, ordered, self.patients, expected[k])
-            found[name, context] = Chances.by_group(counts, LEFT_OF_NOISE * std, variable.response(variable.coarse))
+            groups = DIRECTIONS - 1 if moving(context) else variable.ordered(variable.coarse)
+            counts = denoised(noisy[k], std, (contexts.ordered(context), groups), self.patients, expected[k])
+            if moving(context):  # what little they would be shrunk by adds up over a patient's rows
+                counts = np.maximum(noisy[k], LEAST) if k in always else counts
+                found[name, context] = moved(counts, LEFT_OF_NOISE * std, self.moves[name][1])
+            else:
+                response = variable.response(variable.coarse)
+                found[name, context] = Chances.by_group(counts, LEFT_OF_NOISE * std, response)
         return found
+
+    def candidates(self, contexts: Contexts) -> list[tuple[str, Context]]:
+        """The pairs of a column and a context whose tables may be measured."""
+        moves = [(name, context) for name in self.moves for context in contexts.of_moves(name)]
+        found = moves + [(name, context) for name in contexts.variables for context in contexts.of(name)]
+        if len(found) > MOST_CANDIDATES:
+            found = [found[k] for k in np.sort(self.rng.permutation(len(found))[:MOST_CANDIDATES])]
+        # One column that changes, in patients of two rows: its own last value once more.
+        return found or [(name, (LAST, name)) for name in contexts.variables][-1:]
+
+    def sure(self, contexts: Contexts, candidates: int) -> set[tuple[str, Context]]:
+        """The tables of so many candidates that are measured whatever their distance: none where that is telling."""
+        if CLEAR_DISTANCE * self._deviation(SELECTION, candidates) <= TELLING * self.patients:
+            return set()
+        likely = {(OF, GAP), (OF, VISIT), (FIRST, self.schema.target)}
+        moves = [(name, context) for name in self.moves for context in contexts.of_moves(name)]
+        return {(name, context) for name, context in moves if plain(context) in likely}
+
+    def response(self, contexts: Contexts, name: str, context: Context) -> Axis:
+        """The axis of a column beside a context: of how it moves, or of its coarse groups."""
+        variable = contexts.variables[name]
+        return self.moves[name][0] if moving(context) else variable.axis(variable.coarse)
 
     def simulated(self, chain: Chain) -> tuple[Codes, Floats]:
         """Later rows by the chain as it stands, (rows, `later_columns`), and their weights: one a patient together."""

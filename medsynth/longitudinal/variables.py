@@ -23,7 +23,6 @@ Axis = tuple[str | tuple[str, ...], CellMap]
 MOST_LEVELS = 24  # of a column of levels; the rarest share a cell beyond
 SMALLEST_SHARE = 1e-6
 GAP_CELLS = 48  # of the fine grid of gaps
-STEPS = np.array([0, 1, 2, 4, 8, 16])  # cells from the last value: a change of more than one and up to the next
 
 
 def fine_cells(name: str, column: Column) -> Grid:
@@ -102,41 +101,6 @@ class Variable:
         shares = np.bincount(self.group, self.shares, self.values)
         found = np.log(np.maximum(shares / shares.sum(), SMALLEST_SHARE))
         return np.append(found, np.log(1 / self.values)) if self.repeats else np.asarray(found)
-
-    @property
-    def changes(self) -> Whole | None:
-        """The group of each change, (cells of values in the last row, cells in this one): by how many cells and from
-        where; None of a column whose medium groups tell as much.
-        """
-        ordered = self.ordered(np.arange(self.values))
-        if not self.repeats or ordered <= int(self.medium[:ordered].max(initial=-1)) + 1:
-            return None
-        cells = np.arange(self.values)
-        apart = cells - cells[:, None]
-        size = np.searchsorted(STEPS, np.abs(apart))
-        found = np.where(apart < 0, len(STEPS) - size, len(STEPS) + size)
-        found[ordered:] = found[:, ordered:] = 2 * len(STEPS) + 1  # from or to a missing value
-        found = np.column_stack([found, np.full(self.values, 2 * len(STEPS) + 2)])  # as in the last row
-        return np.asarray(found + self.change_groups * self.regions[:, None])
-
-    @property
-    def change_groups(self) -> int:
-        """How many groups of changes there are from one region."""
-        return 2 * len(STEPS) + 3
-
-    @property
-    def regions(self) -> Whole:
-        """Where a change begins, (cells of values,): in the lower, middle or upper part, or at a missing value."""
-        ordered = self.ordered(np.arange(self.values))
-        mass = np.cumsum(np.bincount(self.group, self.shares)[:ordered])
-        parts = np.minimum((3 * (mass - mass[0] / 2) / mass[-1]).astype(np.int64), 2)
-        return np.append(parts, np.full(self.values - ordered, 3))
-
-    def change_axis(self, changes: Whole) -> Axis:
-        """Of the groups of changes, in a contingency table."""
-        cells = self.change_groups * (int(self.regions.max()) + 1)
-        both = named(NOW, self.name), named(LAST, self.name)
-        return both, Beside(self.map(np.arange(self.values)), changes[:, :-1], changes[:, -1], cells)
 
     def draw(self, cells: Whole, last: Codes, rng: Stream) -> Codes:
         """Codes of drawn cells, (rows,); `last`: those of the last row."""
