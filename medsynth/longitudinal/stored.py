@@ -35,7 +35,8 @@ class _Names:
 
     def context(self, whose: int, place: int) -> Context:
         """The context of two numbers."""
-        return WHOSE[whose], FACTS[place] if WHOSE[whose].endswith(OF) else self.core[place]
+        facts = plain((WHOSE[whose], ""))[0] == OF
+        return WHOSE[whose], FACTS[place] if facts else self.core[place]
 
     def key(self, name: str) -> str:
         """What the tensors of a column are called."""

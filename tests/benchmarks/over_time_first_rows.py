@@ -27,7 +27,7 @@ from utility import figures
 from medsynth.schema import Schema
 
 DELTA, PATIENTS = 1e-6, 8_000
-TARGETS = {"visits": "metformin", "extract": "readmitted"}  # at first visits nothing says who has a flare
+TARGETS = {"visits": "kidney_disease", "extract": "readmitted"}  # at first visits nothing says who has a flare
 SHOWN = ("mean", "best", "one_way", "two_way")
 FIELDS = ["table", "method", "epsilon", "seed", *SHOWN]
 

@@ -16,7 +16,9 @@ import medsynth
 from medsynth.errors import MedsynthError, UsageError
 from medsynth.longitudinal import plan as shares
 from medsynth.longitudinal import training
+from medsynth.longitudinal.contexts import moving, plain
 from medsynth.longitudinal.stored import restored, tensors
+from medsynth.longitudinal.successive_rows import GAP, OF, VISIT
 from medsynth.methods.registry import CLAIMING
 from medsynth.schema import Schema
 
@@ -93,6 +95,8 @@ def test_a_saved_model_draws_the_same_rows(model: medsynth.Model, tmp_path: Path
     again = medsynth.load(model.save(tmp_path / "m.medsynth"))
     pd.testing.assert_frame_equal(model.sample(300, seed=5), again.sample(300, seed=5))
     chain = restored(again.tensors, again.schema)
+    given = {context for own in chain.weights.values() for context, _ in own if moving(context)}
+    assert {plain(context) for context in given} >= {(OF, GAP), (OF, VISIT)}  # of so few patients in any case
     assert {key: value.tobytes() for key, value in tensors(chain).items()} == {
         key: value.tobytes() for key, value in again.tensors.items() if key.startswith("later.")
     }
