@@ -76,7 +76,8 @@ def test_a_kernel_is_what_counts_without_noise_say(changes: Changes) -> None:
         truth = np.exp(logs)
         truth /= truth.sum(1, keepdims=True)
         size = changes.groups[: changes.ordered, : changes.ordered] % changes.sizes
-        counts = 1000 * np.bincount(size.ravel(), (shares[:, None] * truth).ravel(), changes.sizes)
+        joint = (shares[:, None] * truth).ravel()
+        counts = 1000 * np.bincount(size.ravel(), joint, changes.sizes).astype(np.float64)
         found = changes.kernel(counts, 1.0)
         np.testing.assert_allclose(found.sum(1), 1)
         wanted = (shares[:, None] * truth * (middle - middle[:, None])).sum()
