@@ -135,3 +135,30 @@ def test_without_the_public_files_a_table_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(SystemExit, match="--data"):
         over_time_data.load("pbc", tmp_path, 0)
+
+
+def test_broken_rules_are_counted_and_simulated_rows_break_none() -> None:
+    import over_time_rules
+
+    rows = over_time_rules.table(200, 3)
+    assert not any(over_time_rules.by_pandas(rows).values())
+    later = rows.index[rows["patient_id"].duplicated() & (rows["visit_date"] > "2012-02-01")][0]
+    rows.loc[later, ["fatigue_total", "visit_date"]] = [99, "2012-01-01"]
+    found = over_time_rules.by_pandas(rows)
+    assert found["running sum"] == 1 and found["visits not after the last"] == 1
+
+
+def test_numbers_of_few_patients_drift_as_they_should() -> None:
+    """20,000 patients: eight standard errors of a mean drift are below the bounds. The seed is fixed."""
+    import over_time_drifts
+
+    rows = over_time_drifts.simulate(5, 20_000)
+    assert list(rows) == list(over_time_drifts.SCHEMA.names) and rows.equals(over_time_drifts.simulate(5, 20_000))
+    by = rows.assign(marker=np.log(rows["marker"])).groupby("id")
+    gaps = by["year"].diff()
+    assert (gaps.dropna() > 0).all()
+    for name, wanted in (("protein", (-0.05, -0.16)), ("pressure", (0.0, 0.0))):
+        for level, drift in zip(("no", "yes"), wanted, strict=True):
+            some = rows["progressed"] == level
+            found = by[name].diff()[some].sum() / gaps[some].sum()
+            assert found == pytest.approx(drift, abs=0.02 * (1 if name == "protein" else 10))
