@@ -143,7 +143,8 @@ def test_broken_rules_are_counted_and_simulated_rows_break_none() -> None:
     rows = over_time_rules.table(200, 3)
     assert not any(over_time_rules.by_pandas(rows).values())
     later = rows.index[rows["patient_id"].duplicated() & (rows["visit_date"] > "2012-02-01")][0]
-    rows.loc[later, ["fatigue_total", "visit_date"]] = [99, "2012-01-01"]
+    rows.loc[later, "fatigue_total"] = 99
+    rows.loc[later, "visit_date"] = "2012-01-01"
     found = over_time_rules.by_pandas(rows)
     assert found["running sum"] == 1 and found["visits not after the last"] == 1
 
