@@ -39,7 +39,9 @@ def draft(
 
         medsynth schema draft hospital
     """
-    if table.is_dir():
+    from medsynth.linked.source import is_folder
+
+    if is_folder(table):
         return draft_of_folder(table, encoding, force=force, as_json=as_json)
     from medsynth.fitting.private_table import table_kinds
     from medsynth.io.atomic import atomic_write, check_outputs

@@ -42,9 +42,14 @@ class Source:
 
 def is_linked(path: Path) -> bool:
     """Whether a path names several tables: a folder, or a file with the ending of files that name them."""
+    return path.name.endswith(ENDING) or is_folder(path)
+
+
+def is_folder(path: Path) -> bool:
+    """Whether there is a folder of that name; False for a name that none can have."""
     try:
-        return path.name.endswith(ENDING) or path.is_dir()
-    except (OSError, ValueError):  # no name that a file can have
+        return path.is_dir()
+    except (OSError, ValueError):
         return False
 
 
