@@ -88,9 +88,12 @@ def fit(
                 delta=delta, method=method, preset=preset, settings=parsed_settings(set_), device=device, seed=seed,
             )  # fmt: skip
             model.save(files.model, force=force)
-        finally:
-            if files.split and not (files.checkpoint.exists() or files.model.exists()):
+        except BaseException as error:
+            if files.checkpoint.exists() and isinstance(error, KeyboardInterrupt):
+                tell("What was measured is on file and counts. The same command with --resume goes on.")
+            if files.split and not files.checkpoint.exists():
                 files.split.drop()
+            raise
         if files.split:
             files.split.publish()
             tell(f"PRIVATE, real rows: {files.split.train} (training) and {files.split.heldout} (held out). Do not "
@@ -265,11 +268,11 @@ def _sides(
 
 
 def _fits(stem: Path) -> int | None:
-    """How many fits of these tables are on file, where a file of them stands beside the model."""
+    """How many fits of these tables are on file: in their folder, or beside the model."""
     from medsynth.budget import Budget
 
-    budget = Budget.of(stem)
-    return len(budget.spent().fits) if budget.path.exists() else None
+    found = [budget for place in (stem / stem.name, stem) if (budget := Budget.of(place)).path.exists()]
+    return len(found[0].spent().fits) if found else None
 
 
 def _print(made: list[Page], pages: dict[str, Path], as_json: bool, shareable: bool, failed: list[str]) -> None:

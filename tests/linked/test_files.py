@@ -119,6 +119,32 @@ def test_rows_that_do_not_belong_are_counted(tables: LinkedTables, frames: Frame
     assert found["patients"].beyond == 1 and found["stays"].orphans == 0
 
 
+def test_what_waits_is_gone_after_an_error_and_kept_for_a_fit_that_goes_on(
+    ward: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Real rows are left nowhere by a fit that failed, though an older model stands; by one that was interrupted they
+    wait for `--resume`, which ends with the same split.
+    """
+    from medsynth.linked import fitting
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("medsynth.longitudinal.training.SIMULATED", 500)
+    words = ["fit", "ward", "--epsilon", "9", "--holdout", "0.5", "--method", "independent", "--rows", "300"]
+    (tmp_path / "ward.medsynth").write_text("older")
+    with monkeypatch.context() as patch:
+        patch.setattr(fitting, "open_releases", lambda *args: (_ for _ in ()).throw(TableError("failed")))
+        assert invoked(*words, "--force", code=1)["error"] == "failed"
+    assert not list(tmp_path.glob("*checkpoint*")) and (tmp_path / "ward.medsynth").read_text() == "older"
+    with monkeypatch.context() as patch:
+        patch.setattr(fitting, "train_later", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
+        found = run.invoke(app, [*words, "--force"])
+    assert found.exit_code == 130 and "--resume goes on" in found.stderr
+    waiting = tmp_path / "ward.medsynth-checkpoint.train" / "stays.csv"
+    before = waiting.read_bytes()
+    invoked(*words, "--force", "--resume")
+    assert (tmp_path / "ward.train" / "stays.csv").read_bytes() == before and not list(tmp_path.glob("*checkpoint*"))
+
+
 def test_a_draft_of_a_folder_passes_once_its_todos_are_filled(ward: Path, frames: Frames) -> None:
     (ward / "ward.tables.yaml").unlink()
     made = Path(str(invoked("schema", "draft", str(ward))["tables"]))
@@ -183,6 +209,8 @@ def test_from_the_command_line(ward: Path, tmp_path: Path, quick: None, monkeypa
     held = pd.read_csv(tmp_path / "ward.heldout" / "patients.csv")
     record = json.loads((tmp_path / "open.json").read_text())["sections"]["tables"]
     assert record["patients"] == 150 and record["tables"][0]["real_rows_a_patient"] == 1.0 and len(held) > 100
+    attempts = json.loads((tmp_path / "open.json").read_text())["sections"]["tuning"]
+    assert attempts["fits_on_this_table"] == 1 and attempts["counted"]
     verdicts = {v["key"]: v["outcome"] for v in shared["pages"][0]["verdicts"]}  # type: ignore[index]
     assert verdicts["rows_apart"] == verdicts["rules_broken"] == "within"
     assert "no held-out" in str(invoked("report", "--real", "nowhere", code=1)["error"])
