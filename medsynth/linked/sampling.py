@@ -232,9 +232,9 @@ def _put_keys(found: Mapping[str, TableRows], tables: LinkedTables, before: Mapp
             if key == tables.key:
                 rows.codes[:, place] = before.get(tables.first, 0) + rows.whose + 1
             elif key in links:
-                number = latest(rows, schema, found[links[key]], view(tables, links[key]))
-                own_keys = found[links[key]].codes[number, view(tables, links[key]).names.index(key)]
-                rows.codes[:, place] = np.where(number < 0, column.size, own_keys)
+                other, of_other = found[links[key]], view(tables, links[key])
+                keys = np.append(other.codes[:, of_other.names.index(key)], column.size)  # the last for no row there
+                rows.codes[:, place] = keys[latest(rows, schema, other, of_other)]
             elif not column.modelled:
                 rows.codes[:, place] = column.fresh(before.get(name, 0), len(rows.codes))
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 import medsynth
 from medsynth.artifact import load, verify
@@ -142,6 +143,33 @@ def test_conditions_are_about_patients_and_first_rows(model: medsynth.Model, qui
     assert set(some["patients"]["sex"]) == {"F"}
     firsts = some["stays"].drop_duplicates("patient")
     assert len(firsts) > 150 and set(firsts["ward"]) == {"heart"}
+
+
+def test_tables_without_an_order_and_a_table_of_nobody(tmp_path: Path, quick: None) -> None:
+    """Two tables of one row a patient; and one whose rows would belong to those of a table that has none."""
+    key, number = {"kind": "identifier"}, {"kind": "count", "bounds": [0, 9]}
+    day = {"kind": "date", "bounds": ["2020-01-01", "2020-12-31"]}
+    one = {"name": "ward", "key": "k", "tables": {
+        "a": {"columns": {"k": key, "v": number}}, "b": {"columns": {"k": key, "w": number}}}}  # fmt: skip
+    folder = tmp_path / "ward"
+    folder.mkdir()
+    people = pd.DataFrame({"k": range(100), "v": np.arange(100) % 7})
+    people.to_parquet(folder / "a.parquet")
+    people.rename(columns={"v": "w"}).head(60).to_parquet(folder / "b.parquet")
+    (folder / "ward.tables.yaml").write_text(yaml.safe_dump(one))
+    drawn = medsynth.sample_tables(medsynth.fit_tables(folder, epsilon=50, rows=100, seed=0), 200, seed=0)
+    assert set(drawn["b"]["k"]) < set(drawn["a"]["k"]) and 60 < len(drawn["b"]) < 180
+    one["tables"] |= {  # type: ignore[operator]
+        "c": {"order": "t", "max_rows": 2, "columns": {"c": key, "k": key, "t": day, "x": number}},
+        "d": {"order": "u", "max_rows": 2, "latest": {"c": "c"},
+              "columns": {"k": key, "c": {**key, "missing": True}, "u": day, "y": number}},
+    }  # fmt: skip
+    (folder / "ward.tables.yaml").write_text(yaml.safe_dump(one))
+    pd.DataFrame({"c": [1, 2], "k": [0, 1], "t": ["2020-02-02"] * 2, "x": [1, 2]}).to_csv(folder / "c.csv", index=False)
+    days = [f"2020-{1 + k % 12:02}-05" for k in range(150)]
+    pd.DataFrame({"k": [k % 90 for k in range(150)], "c": "", "u": days, "y": 3}).to_csv(folder / "d.csv", index=False)
+    drawn = medsynth.sample_tables(medsynth.fit_tables(folder, epsilon=50, rows=100, seed=0), 200, seed=0)
+    assert len(drawn["c"]) < 60 and len(drawn["d"]) > 100 and drawn["d"]["c"].isna().mean() > 0.5
 
 
 class EntropyByCall:
