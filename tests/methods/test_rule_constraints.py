@@ -68,6 +68,18 @@ def test_the_chance_is_that_of_rows_drawn_from_the_mixture(rng: np.random.Genera
     assert float(found[1]) == pytest.approx(broken(codes, SCHEMA).mean(), abs=0.01)
 
 
+def test_a_rule_of_one_column_may_cut_a_bin(rng: np.random.Generator) -> None:
+    """Ages in bins of ten, at most 14: what breaks it is half of the second bin and all beyond, whatever the point."""
+    schema = Schema.from_dict({"name": "t", "target": "y", "columns": COLUMNS, "rules": ["age <= 14"]})
+    rules = BrokenRules(schema.core, bins(schema), rng, torch.device("cpu"))
+    shares = torch.zeros(3, 2, 10)
+    shares[:, 0, 1], shares[:, 1, :2] = 1, 0.5
+    (found,) = rules.chances({"age": shares})
+    of_the_second_bin = float(found[0])
+    assert rules.read == {"age"} and 0.3 < of_the_second_bin < 0.7
+    assert float(found[1]) == pytest.approx(of_the_second_bin / 2)
+
+
 def test_rules_of_the_target_of_many_cells_or_of_what_cannot_be_are_left_to_sampling(rng: np.random.Generator) -> None:
     schema = Schema.from_dict({
         "name": "t", "target": "y",

@@ -46,7 +46,7 @@ class BrokenRules:
         """Of each rule, (classes,), from p(bin | latent point, class) of each column, (points, classes, bins)."""
         found = []
         for names, chance in self._maps:
-            left = shares[names[0]] @ chance.flatten(1)
+            left = shares[names[0]] @ chance.reshape(len(chance), -1)
             for name in names[1:]:
                 own = shares[name]
                 left = (own.unsqueeze(-2) @ left.reshape(*own.shape, -1)).squeeze(-2)
