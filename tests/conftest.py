@@ -144,6 +144,25 @@ def seeded_entropy() -> Iterator[None]:
         yield
 
 
+class EntropyByCall:
+    """Test entropy: the k-th call gives the same bytes whatever was drawn before."""
+
+    source = "TEST ONLY: seeded, no privacy"
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def bytes(self, count: int) -> bytes:
+        self.calls += 1
+        return np.random.Generator(np.random.Philox(self.calls)).bytes(count)
+
+
+@pytest.fixture
+def fixed_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables of different length meet the same noise."""
+    monkeypatch.setattr(randomness, "system_entropy", EntropyByCall)
+
+
 @pytest.fixture
 def patients(tmp_path: Path, cohort: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> Path:
     """patients.csv and its schema in an empty folder, which becomes the current one."""

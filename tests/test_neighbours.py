@@ -14,7 +14,6 @@ from medsynth_sample_data.visits import SCHEMA as VISITS
 from medsynth_sample_data.visits import simulate
 
 import medsynth
-from medsynth import rng
 from medsynth.methods.registry import CLAIMING
 from medsynth.privacy import noise, partition_selection, shards
 from medsynth.privacy.queries import query
@@ -23,24 +22,6 @@ from medsynth.schema import Schema
 from medsynth.schema.cells import CellKinds
 
 pytestmark = pytest.mark.usefixtures("quick")
-
-
-class EntropyByCall:
-    """Test entropy: the k-th call gives the same bytes whatever was drawn before."""
-
-    source = "TEST ONLY: seeded, no privacy"
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def bytes(self, count: int) -> bytes:
-        self.calls += 1
-        return np.random.Generator(np.random.Philox(self.calls)).bytes(count)
-
-
-@pytest.fixture
-def fixed_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rng, "system_entropy", EntropyByCall)
 
 
 @pytest.fixture

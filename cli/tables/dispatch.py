@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from medsynth.errors import UsageError
 
 from ..console import find_model, newest_model
 
-Command = TypeVar("Command", bound=Callable[..., None])
+Command = Callable[..., None]
 
 
-def named_by_table(of_several: Callable[..., None]) -> Callable[[Command], Command]:
+def named_by_table(of_several: Command) -> Callable[[Command], Command]:
     """Run `of_several` where the argument `table` is a folder, or a file that names several tables."""
 
     def decorate(command: Command) -> Command:
@@ -24,12 +24,12 @@ def named_by_table(of_several: Callable[..., None]) -> Callable[[Command], Comma
 
             (of_several if is_linked(Path(options["table"])) else command)(**options)
 
-        return run  # type: ignore[return-value]
+        return run
 
     return decorate
 
 
-def named_by_model(of_several: Callable[..., None]) -> Callable[[Command], Command]:
+def named_by_model(of_several: Command) -> Callable[[Command], Command]:
     """Run `of_several` where the model, named or newest, is of several tables. It gets the model as `fitted`."""
 
     def decorate(command: Command) -> Command:
@@ -44,7 +44,7 @@ def named_by_model(of_several: Callable[..., None]) -> Callable[[Command], Comma
             else:
                 of_several(**{**options, "model": find_model(options["model"])}, fitted=fitted)
 
-        return run  # type: ignore[return-value]
+        return run
 
     return decorate
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -94,8 +95,7 @@ def announce(private: PrivateTable, planned: PlannedFit, public_rows: PublicRows
         declared_rows=options.rows is not None,
         one_row_a_patient=options.one_row_a_patient,
     )
-    notice("\n  - ".join(["Public by declaration, before anything is measured (docs/privacy.md):", *facts]))
-    note(f"Public by declaration: {'; '.join(facts)}.")
+    announce_public(planned, facts)
     if private.declared is None:
         note("Kinds of columns, levels and bounds were learned from noisy counts.")
         notice(
@@ -131,12 +131,24 @@ def announce(private: PrivateTable, planned: PlannedFit, public_rows: PublicRows
     if options.rows is None:
         note("The row count was not declared: the table's own was taken as public.")
         notice(f"The table's row count, {plan.rows}, is taken as public. `rows` declares another.")
+    announce_method(planned, plan.equivalent_rows, private.columns)
+
+
+def announce_public(planned: PlannedFit, facts: Sequence[str]) -> None:
+    """Say what no noise covers, in a notice and in the ledger."""
+    planned.options.notice(
+        "\n  - ".join(["Public by declaration, before anything is measured (docs/privacy.md):", *facts])
+    )
+    planned.ledger.notes.append(f"Public by declaration: {'; '.join(facts)}.")
+
+
+def announce_method(planned: PlannedFit, rows: int, columns: int) -> None:
+    """Say what the method tells of so many `rows`, or patients, and `columns`, and what is odd about the budget."""
+    notice, options, plan = planned.options.notice, planned.options, planned.plan
     if plan.delta > 1 / (10 * plan.rows):
         notice(f"`delta` {plan.delta:g} is large for {plan.rows} rows: below {1 / (10 * plan.rows):.1g} is advised. "
                "Where `rows` are declared, it follows them by itself.")  # fmt: skip
-    for text in planned.method.module.notes(
-        planned.method.config, plan.equivalent_rows, private.columns, options.budget
-    ):
+    for text in planned.method.module.notes(planned.method.config, rows, columns, options.budget):
         notice(text)
     if options.no_dp:
         notice("`no_dp`: NOT DIFFERENTIALLY PRIVATE. The model and its rows may give patients away. Share neither.")

@@ -188,9 +188,9 @@ def hold_out_tables(
 
 def unnamed(tables: LinkedTables) -> LinkedTables:
     """The tables as files of their own names."""
-    content = tables.to_dict()
-    own = {name: {**table, "file": None} for name, table in content["tables"].items()}  # type: ignore[attr-defined]
-    return LinkedTables.from_dict({**content, "tables": own})
+    return tables.model_copy(
+        update={"tables": {name: table.model_copy(update={"file": None}) for name, table in tables.tables.items()}}
+    )
 
 
 def _write_private(path: Path, cells: pd.DataFrame) -> None:

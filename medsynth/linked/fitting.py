@@ -14,7 +14,15 @@ from ..artifact import Arrays, Model
 from ..budget import Budget
 from ..errors import UsageError
 from ..fitting.options import FitOptions, log_notice, method_settings, settled_delta
-from ..fitting.preparation import ChosenMethod, PlannedFit, WayOut, choose_method, open_releases
+from ..fitting.preparation import (
+    ChosenMethod,
+    PlannedFit,
+    WayOut,
+    announce_method,
+    announce_public,
+    choose_method,
+    open_releases,
+)
 from ..fitting.reservation import reserved_budget
 from ..fitting.training import seal, simulated_patients, train_later, trained
 from ..longitudinal.plan import plan_of_first_rows
@@ -27,7 +35,7 @@ from ..privacy.accounting.events import rows_of
 from ..privacy.contribution import PrivacyUnits
 from ..rng import stream_seed
 from ..schema.linked.definition import LinkedTables
-from ..schema.linked.views import chain_view, count_column, joint, name_in_joint, own, view
+from ..schema.linked.views import chain_view, count_column, joint, name_in_joint, own
 from .private_tables import CodedTables, PrivateTables, coded_tables, open_tables
 from .source import Source, find
 from .stored import of_table
@@ -141,24 +149,17 @@ def _announce(private: PrivateTables, planned: PlannedFit) -> None:
     """Say what is taken as public: in notices to the person, and in notes of the ledger."""
     options, plan, tables = planned.options, planned.plan, private.tables
     facts = public_facts(tables, plan.rows, declared=options.rows is not None)
-    options.notice("\n  - ".join(["Public by declaration, before anything is measured (docs/privacy.md):", *facts]))
-    planned.ledger.notes.append(f"Public by declaration: {'; '.join(facts)}.")
+    announce_public(planned, facts)
     if options.rows is None:
         planned.ledger.notes.append("The number of patients was not declared: the tables' own was taken as public.")
         options.notice(f"The number of patients, {plan.rows}, is taken as public. `rows` declares another.")
     for name in _in_order(tables):
-        schema = view(tables, name)
+        schema = tables.view(name)
         options.notice(
             f"Rows of {name!r} follow one another by {schema.order!r}. Taken to change from row to row: "
             f"{', '.join(changing(schema))}."
         )
-    columns = len(joint(tables).core.columns)
-    for text in planned.method.module.notes(planned.method.config, plan.rows, columns, options.budget):
-        options.notice(text)
-    if options.no_dp:
-        options.notice(
-            "`no_dp`: NOT DIFFERENTIALLY PRIVATE. The model and its rows may give patients away. Share neither."
-        )
+    announce_method(planned, plan.rows, len(joint(tables).core.columns))
 
 
 def _trained(private: PrivateTables, codes: CodedTables, planned: PlannedFit, out: WayOut) -> Arrays:

@@ -16,7 +16,7 @@ from ..sampling.rejection import widened
 from ..sampling.visits import Form, Mask, Whole
 from ..schema import Schema
 from ..schema.linked.definition import LinkedTables
-from ..schema.linked.views import chain_view, distance_name, number_name, placed_by, view
+from ..schema.linked.views import chain_view, distance_name, number_name, placed_by
 
 NEVER = np.iinfo(np.int64).max // 2  # later than any row
 
@@ -110,8 +110,8 @@ def starts_of(codes: Codes, whose: Whole, patients: int, tables: LinkedTables, t
 
     `codes`: (rows, columns of that table's view), patient by patient and in order; `whose`: (rows,).
     """
-    schema = view(tables, other)
-    mine = view(tables, table).columns[tables.tables[table].order or ""]
+    schema = tables.view(other)
+    mine = tables.view(table).columns[tables.tables[table].order or ""]
     theirs = schema.columns[schema.order or ""]
     at = codes[:, schema.names.index(schema.order or "")].astype(np.int64) + theirs.units[0] - mine.units[0]
     found = np.full((patients, tables.tables[other].max_rows), NEVER, np.int64)
@@ -124,8 +124,8 @@ def form_of(tables: LinkedTables, table: str, found: Mapping[str, TableRows], pa
     """The form of a table's rows, of so many `patients` by their numbers, given the rows `found` of earlier tables."""
     other = placed_by(tables, table)
     if other is None:
-        return Form(view(tables, table))
+        return Form(tables.view(table))
     rows = found[other]
     count = int(max(rows.whose.max(initial=-1), patients.max(initial=-1))) + 1
     starts = starts_of(rows.codes, rows.whose, count, tables, table, other)[patients]
-    return Placed(view(tables, table), tables, table, other, starts)
+    return Placed(tables.view(table), tables, table, other, starts)

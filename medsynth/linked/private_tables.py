@@ -19,7 +19,7 @@ from ..privacy.queries.rows import Codes
 from ..sampling.rejection import widened
 from ..schema import Schema
 from ..schema.linked.definition import LinkedTables
-from ..schema.linked.views import joint, name_in_joint, own, view
+from ..schema.linked.views import joint, name_in_joint, own
 from ..transforms.table_codec import check_header, encode
 from .placing import TableRows, form_of
 from .source import Source
@@ -112,7 +112,7 @@ def coded_tables(private: PrivateTables) -> CodedTables:
     Each patient's codes depend on the rows of this patient alone. Raises SchemaError for a cell that is not allowed.
     """
     tables, schema = private.tables, joint(private.tables)
-    first = encode(private.cells[tables.first], view(tables, tables.first).core)
+    first = encode(private.cells[tables.first], tables.view(tables.first).core)
     columns, rows, kept = [first], dict[str, SuccessiveRows](), dict[str, TableRows]()
     for name in tables.others:
         kept[name] = found = _kept(private, name, first)
@@ -130,7 +130,7 @@ def _kept(private: PrivateTables, name: str, first: Codes) -> TableRows:
 
     `first`: codes of the first table.
     """
-    table, schema = private.tables.tables[name], view(private.tables, name)
+    table, schema = private.tables.tables[name], private.tables.view(name)
     names = [one for one in schema.core.names if one in table.columns]
     core = schema.core.model_copy(update={"columns": {one: schema.columns[one] for one in names}})
     data, whose = private.cells[name], private.whose[name]

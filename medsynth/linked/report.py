@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..errors import TableError
 from ..io.formats import named
 from ..io.table import Table
 from ..report.build import build
+from ..report.data.records import Record
 from ..report.data.review import Review, Thresholds
 from ..report.data.tables import read
 from ..report.document import Report
@@ -21,12 +23,13 @@ from ..sampling.rejection import widened
 from ..sampling.rules_across_rows import completed
 from ..schema import Schema
 from ..schema.linked.definition import LinkedTables
-from ..schema.linked.views import joint, view
+from ..schema.linked.views import joint
 from ..transforms.table_codec import csv_cells
 from .integrity import linked_facts, patients
 from .private_tables import coded_tables, private_tables
 from .sampling import tables_of
 
+Cells = Mapping[str, pd.DataFrame]  # by table
 FEWEST_ROWS = 20  # of a table that gets a page
 
 
@@ -42,17 +45,9 @@ class Page:
 class Sides:
     """Synthetic tables and, in an internal report, real ones held out and trained on: cells by table."""
 
-    synthetic: Mapping[str, pd.DataFrame]
-    real: Mapping[str, pd.DataFrame] | None = None
-    train: Mapping[str, pd.DataFrame] | None = None
-
-    def of(self, made: Callable[[Mapping[str, pd.DataFrame], str], Table]) -> dict[str, Table | None]:
-        """One table of each side."""
-        return {
-            "synthetic": made(self.synthetic, "synthetic"),
-            "real": None if self.real is None else made(self.real, "real"),
-            "train": None if self.train is None else made(self.train, "train"),
-        }
+    synthetic: Cells
+    real: Cells | None = None
+    train: Cells | None = None
 
 
 def read_folder(tables: LinkedTables, folder: Path, encoding: str | None = None) -> dict[str, pd.DataFrame]:
@@ -88,27 +83,34 @@ def report_tables(
     left = [name for name in tables.others if tables.tables[name].order and name not in in_order]
     notes = [f"There is no page on {name!r}: it has fewer than {FEWEST_ROWS} rows." for name in left]
     facts = linked_facts(tables, sides.synthetic, sides.real, {name: page_of(name) for name in in_order})
-    common = {"drawn_by_model": drawn_by_model, "disjoint": disjoint, "review": review, "thresholds": thresholds,
-              "fits": fits, "commands": commands}  # fmt: skip
-    step("patients")
+
+    def page(
+        table: str, schema: Schema, rows: Callable[[Cells, str], Table], *,
+        linked: Record | None = None, notes: list[str] | None = None,
+    ) -> Page:  # fmt: skip
+        step(table or "patients")
+        report = build(
+            synthetic=rows(sides.synthetic, "synthetic"),
+            real=None if sides.real is None else rows(sides.real, "real"),
+            train=None if sides.train is None else rows(sides.train, "train"),
+            model=replace(model, schema=schema, tables=None), title=f"{title}, {table}" if table else title,
+            drawn_by_model=drawn_by_model, disjoint=disjoint, review=review, thresholds=thresholds, fits=fits,
+            commands=commands, linked=linked, notes=notes,
+        )  # fmt: skip
+        return Page(table=table, report=report)
+
     schema = _patients_schema(tables)
-    rows = sides.of(lambda cells, where: _patients(tables, cells, schema, where))
-    own = replace(model, schema=schema, tables=None)
-    made = build(**rows, model=own, title=title, linked=facts, notes=notes, **common)  # type: ignore[arg-type]
-    pages = [Page(table="", report=made)]
+    pages = [page("", schema, partial(_patients, tables, schema), linked=facts, notes=notes)]
     for name in in_order:
-        step(name)
-        rows = sides.of(lambda cells, where, name=name: rows_beside_patients(tables, cells, name, where))  # type: ignore[misc]
-        own = replace(model, schema=view(tables, name).with_target(target_of(tables, name)), tables=None)
-        made = build(**rows, model=own, title=f"{title}, {name}", **common)  # type: ignore[arg-type]
-        pages.append(Page(table=name, report=made))
+        own = tables.view(name).with_target(target_of(tables, name))
+        pages.append(page(name, own, partial(rows_beside_patients, tables, name)))
     return pages
 
 
 def target_of(tables: LinkedTables, name: str) -> str:
     """The column of a table that its page predicts: its target, else its last one of levels, else its last number."""
     table = tables.tables[name]
-    core = view(tables, name).core.columns
+    core = tables.view(name).core.columns
     own = [one for one in table.columns if one in core and one != table.order and core[one].may_be_target]
     levels, numbers = [one for one in own if core[one].categorical], [one for one in own if not core[one].dated]
     return table.target or [*own, *numbers, *levels][-1]
@@ -120,7 +122,7 @@ def _patients_schema(tables: LinkedTables) -> Schema:
     return schema.model_copy(update={"columns": {n: c for n, c in schema.columns.items() if n != tables.key}})
 
 
-def _patients(tables: LinkedTables, cells: Mapping[str, pd.DataFrame], schema: Schema, where: str) -> Table:
+def _patients(tables: LinkedTables, schema: Schema, cells: Cells, where: str) -> Table:
     """One row a patient: the first table's columns and what a model learns of first rows in the others."""
     own = {name: _belonging(tables, cells, name) for name in tables.tables}
     read_tables = {name: Table(where, tuple(rows.columns), rows) for name, rows in own.items()}
@@ -129,7 +131,7 @@ def _patients(tables: LinkedTables, cells: Mapping[str, pd.DataFrame], schema: S
     return Table(where, tuple(texts.columns), texts)
 
 
-def _belonging(tables: LinkedTables, cells: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
+def _belonging(tables: LinkedTables, cells: Cells, name: str) -> pd.DataFrame:
     """The rows of a table that are of a patient; of the first table, each patient's first."""
     whose = patients(tables, cells, name)
     stay = whose >= 0
@@ -138,10 +140,10 @@ def _belonging(tables: LinkedTables, cells: Mapping[str, pd.DataFrame], name: st
     return cells[name][stay].reset_index(drop=True)
 
 
-def rows_beside_patients(tables: LinkedTables, cells: Mapping[str, pd.DataFrame], name: str, where: str) -> Table:
+def rows_beside_patients(tables: LinkedTables, name: str, cells: Cells, where: str) -> Table:
     """The rows of a table beside their patient's columns."""
     first, rows = cells[tables.first].drop_duplicates(tables.key), _belonging(tables, cells, name)
-    columns = [one for one in view(tables, name).names if one not in rows.columns]
+    columns = [one for one in tables.view(name).names if one not in rows.columns]
     beside = first.set_index(tables.key)[columns].loc[rows[tables.key]].reset_index(drop=True)
     joined = pd.concat([rows, beside], axis=1)
     return Table(where, tuple(joined.columns), joined)

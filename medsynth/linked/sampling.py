@@ -24,7 +24,7 @@ from ..sampling.rules_across_rows import broken_next, completed
 from ..sampling.visits import visits
 from ..schema import Schema
 from ..schema.linked.definition import LinkedTables
-from ..schema.linked.views import chain_view, count_column, joint, name_in_joint, number_name, own, placed_by, view
+from ..schema.linked.views import chain_view, count_column, joint, name_in_joint, number_name, own, placed_by
 from ..transforms.conditions import Range, Where, parse
 from ..transforms.table_codec import column_values, decode
 from .placing import Placed, TableRows, form_of
@@ -112,7 +112,7 @@ def table_frames(
 
 def own_columns(tables: LinkedTables, name: str, codes: Codes) -> Codes:
     """Of rows of a table's view those columns that the table has itself."""
-    names = view(tables, name).names
+    names = tables.view(name).names
     return np.asarray(codes[:, [names.index(one) for one in tables.tables[name].columns]])
 
 
@@ -152,7 +152,7 @@ def _part(model: Model, patients: int, seed: int | None, where: Where, keys: dic
     with broken_model():
         codes = _first_rows(model, first, patients, seed, where)
         found = {
-            tables.first: TableRows(codes[:, : len(view(tables, tables.first).columns)].copy(), np.arange(patients))
+            tables.first: TableRows(codes[:, : len(tables.view(tables.first).columns)].copy(), np.arange(patients))
         }
         for k, name in enumerate(tables.others):
             found[name] = _rows(model, first, codes, found, k, name, seed)
@@ -207,7 +207,7 @@ def _rows(
 
     A patient whose first row breaks a rule once it has a date has none.
     """
-    tables, schema, counts = first.tables, view(first.tables, name), first.count(codes, name)
+    tables, schema, counts = first.tables, first.tables.view(name), first.count(codes, name)
     who = np.flatnonzero(counts > 0)
     form, core = form_of(tables, name, found, who), first.core(codes[who], name)
     core = form.possible(core, np.arange(len(who))) if isinstance(form, Placed) else core
@@ -226,13 +226,13 @@ def _rows(
 def _put_keys(found: Mapping[str, TableRows], tables: LinkedTables, before: Mapping[str, int]) -> None:
     """Fresh keys for patients and rows, and the keys of the latest rows of other tables; in place."""
     for name, rows in found.items():
-        schema, links = view(tables, name), tables.tables[name].latest
+        schema, links = tables.view(name), tables.tables[name].latest
         for key, column in schema.columns.items():
             place = schema.names.index(key)
             if key == tables.key:
                 rows.codes[:, place] = before.get(tables.first, 0) + rows.whose + 1
             elif key in links:
-                other, of_other = found[links[key]], view(tables, links[key])
+                other, of_other = found[links[key]], tables.view(links[key])
                 keys = np.append(other.codes[:, of_other.names.index(key)], column.size)  # the last for no row there
                 rows.codes[:, place] = keys[latest(rows, schema, other, of_other)]
             elif not column.modelled:

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from ..errors import SchemaError, did_you_mean
 from ..transforms.dtypes import dtype_name
 from ..transforms.registry import AnyColumn
+from .declared import Declared
 from .definitions import Constraint, Definition
-from .faults import faults_text
 from .rules.language import Rule
 from .rules.parser import parse
-from .yaml_text import parse_yaml, unfinished_lines
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MAX_RULES, MAX_ROWS_PER_PATIENT = 200, 1000
-MAX_BYTES = 1 << 24  # of a schema's file
 
 
-class Schema(BaseModel):
+class Schema(Declared):
     """The public description of a table: `columns` by name, in the table's order, and the `target` column.
 
     >>> schema = Schema.from_yaml('''
@@ -43,7 +39,7 @@ class Schema(BaseModel):
     ('tsh', 'visits', 'sex', 'class')
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    called: ClassVar[str] = "schema"
 
     name: str
     target: str | None = None
@@ -201,44 +197,6 @@ class Schema(BaseModel):
         named = {str(name): dtype_name(dtype) for name, dtype in frame.dtypes.items()}
         columns = {n: c.model_copy(update={"dtype": named.get(n)}) for n, c in self.columns.items()}
         return self.model_copy(update={"columns": columns})
-
-    @classmethod
-    def from_yaml(cls, text: str, where: str = "schema") -> Schema:
-        """The schema in a YAML text; `where` names it in messages.
-
-        Raises SchemaError for text that is not YAML, for unknown keys or kinds, and while a TODO is left.
-        """
-        if lines := unfinished_lines(text):
-            more = f", and in {len(lines) - 1} more" if len(lines) > 1 else ""
-            raise SchemaError(
-                f"{where}, line {lines[0]}: a TODO is left{more}. Fill it in (or delete the file) and try again."
-            )
-        return cls.from_dict(parse_yaml(text, where), where)
-
-    @classmethod
-    def from_dict(cls, content: object, where: str = "schema") -> Schema:
-        """The schema that a mapping declares. Raises SchemaError where it declares none."""
-        try:
-            return cls.model_validate(content)
-        except ValidationError as error:
-            raise SchemaError(faults_text(error, content, where, cls)) from None
-        except (ArithmeticError, RecursionError):
-            raise SchemaError(f"{where}: a number out of any range, or values nested too deeply.") from None
-
-    @classmethod
-    def load(cls, path: Path | str) -> Schema:
-        """The schema in the YAML file `path`."""
-        path = Path(path)
-        try:
-            found = path.stat()
-            if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES:
-                raise SchemaError(f"The schema {path} is no file, or one of more than {MAX_BYTES} bytes.")
-            text = path.read_text(encoding="utf-8-sig")
-        except FileNotFoundError:
-            raise SchemaError(f"There is no schema file {path}. Draft a schema first.") from None
-        except (OSError, ValueError):
-            raise SchemaError(f"The schema {path} cannot be read as UTF-8 text.") from None
-        return cls.from_yaml(text, str(path))
 
     def to_dict(self) -> dict[str, object]:
         """Plain data, defaults left out; `from_dict` reads it back."""

@@ -37,7 +37,6 @@ from medsynth.linked.report import rows_beside_patients
 from medsynth.linked.source import bundled
 from medsynth.report.sections.plausibility import plausibility
 from medsynth.schema.linked import LinkedTables
-from medsynth.schema.linked.views import view
 
 CONCEPTS = {"visit_occurrence": "visit_concept_id", "condition_occurrence": "condition_concept_id",
             "drug_exposure": "drug_concept_id", "measurement": "measurement_concept_id"}  # fmt: skip
@@ -69,7 +68,7 @@ def figures(made: dict[str, pd.DataFrame], true: dict[str, pd.DataFrame], tables
     found = {
         "broken": linked_facts(tables, texts, None, {}).broken,
         "rules": sum(
-            plausibility(view(tables, name), None, rows_beside_patients(tables, texts, name, "synthetic").cells).broken
+            plausibility(tables.view(name), None, rows_beside_patients(tables, name, texts, "synthetic").cells).broken
             for name in tables.others
         ),
         "rows": max(

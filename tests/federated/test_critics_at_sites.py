@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from test_adversaries import Adversary
-from test_federated_wire import EntropyByCall, Recorded, recorded
+from test_federated_wire import Recorded, recorded
 from test_sites_that_differ import Killed, fit, ledgers_are_the_plan
 from three_sites import SITES, Federation
 
@@ -130,11 +130,8 @@ def _of(head: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("trust", ["none", "secure-sum"])
-def test_neighbours_differ_in_one_clipped_gradient_a_step(
-    federation: Make, trust: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_neighbours_differ_in_one_clipped_gradient_a_step(federation: Make, trust: str, fixed_entropy: None) -> None:
     """With noise and draws fixed: one row at one site is gone, the last, so that others keep their places."""
-    monkeypatch.setattr(rng, "system_entropy", EntropyByCall)
     made = federation(trust=trust, settings={"shards": 9}, **METHOD)
     first = recorded(made.start())
     for name in SITES:

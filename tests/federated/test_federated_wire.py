@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from three_sites import SCHEMA, SITES, Federation, table
 
-from medsynth import rng
 from medsynth.federated.messages import arrays_of, unpacked
 from medsynth.io.table import from_frame
 from medsynth.privacy import noise
@@ -32,19 +31,6 @@ class Recorded:
         found = {name: self.made.sites[name].answer(message) for name in sites}
         self.messages += [(name, message, answer) for name, answer in found.items()]
         return found
-
-
-class EntropyByCall:
-    """The k-th call gives the same bytes whatever was drawn before."""
-
-    source = "TEST ONLY: seeded, no privacy"
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def bytes(self, count: int) -> bytes:
-        self.calls += 1
-        return np.random.Generator(np.random.Philox(self.calls)).bytes(count)
 
 
 def recorded(made: Federation, **options: Any) -> Recorded:
@@ -93,7 +79,6 @@ def test_no_message_holds_a_cell_or_an_exact_count(federation: Make, trust: str)
 
 def neighbours(trust: str, federation: Make, monkeypatch: pytest.MonkeyPatch) -> tuple[Recorded, Recorded]:
     """The messages of a fit, and what sites answer to the same messages where one row at one site is gone."""
-    monkeypatch.setattr(rng, "system_entropy", EntropyByCall)
     made = federation(trust=trust)
     monkeypatch.setattr(os, "urandom", lambda count: bytes(count))  # of the runs' numbers: keys are made
     first = recorded(made.start())
@@ -109,7 +94,9 @@ def neighbours(trust: str, federation: Make, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("trust", ["none", "server", "secure-sum"])
-def test_neighbours_differ_by_what_is_charged(federation: Make, trust: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neighbours_differ_by_what_is_charged(
+    federation: Make, trust: str, fixed_entropy: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With noise fixed: other sites' bytes are the same, the site's own differ by at most the sensitivity charged."""
     first, second = neighbours(trust, federation, monkeypatch)
     study, moved = first.made.study, 0.0
@@ -135,7 +122,7 @@ def test_neighbours_differ_by_what_is_charged(federation: Make, trust: str, monk
 
 @pytest.mark.parametrize("trust", ["none", "secure-sum"])
 def test_blinded_measurements_leave_no_difference(
-    federation: Make, trust: str, monkeypatch: pytest.MonkeyPatch
+    federation: Make, trust: str, fixed_entropy: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If every exact answer is zero, neighbours' messages are the same to the last byte: nothing else tells."""
     blind = noise.noised

@@ -11,11 +11,11 @@ import pytest
 
 from medsynth.errors import MedsynthError, SchemaError
 from medsynth.io.table import Table, from_frame
-from medsynth.linked.placing import TableRows, form_of
+from medsynth.linked.placing import Placed, TableRows, form_of
 from medsynth.linked.private_tables import PrivateTables, coded_tables, open_tables, private_tables
 from medsynth.linked.source import find
 from medsynth.schema.linked import LinkedTables
-from medsynth.schema.linked.views import joint, name_in_joint, own, view
+from medsynth.schema.linked.views import joint, name_in_joint, own
 
 from .conftest import write
 
@@ -66,14 +66,15 @@ def test_a_form_and_back_is_the_same(frames: dict[str, pd.DataFrame], tables: Li
     from medsynth.transforms.table_codec import encode
 
     private = read(frames, tables)
-    first = encode(private.cells["patients"], view(tables, "patients").core)
+    first = encode(private.cells["patients"], tables.view("patients").core)
     kept: dict[str, TableRows] = {name: _kept(private, name, first) for name in ("stays", "tests")}
     form, rows = form_of(tables, "tests", kept, np.arange(300)), kept["tests"]
     core = form.core(rows.codes, rows.whose)
     back, never = form.rows(core, None, rows.whose)
     assert not never.any()
     np.testing.assert_array_equal(back, rows.codes)
-    np.testing.assert_array_equal(form.possible(core, rows.whose), core)  # type: ignore[attr-defined]
+    assert isinstance(form, Placed)
+    np.testing.assert_array_equal(form.possible(core, rows.whose), core)
 
 
 def test_a_patient_decides_nothing_about_another(frames: dict[str, pd.DataFrame], tables: LinkedTables) -> None:

@@ -11,7 +11,7 @@ from medsynth.errors import SchemaError, TableError, UsageError
 from medsynth.linked.source import bundled, find, is_linked
 from medsynth.schema import Schema, schema
 from medsynth.schema.linked import LinkedTables
-from medsynth.schema.linked.views import chain_view, joint, placed_by, view
+from medsynth.schema.linked.views import chain_view, joint, placed_by
 
 from .conftest import TABLES
 
@@ -24,14 +24,14 @@ def test_it_comes_back_from_plain_data(tables: LinkedTables) -> None:
 
 def test_the_schemas_that_follow(tables: LinkedTables) -> None:
     assert tables.first == "patients" and tables.others == ("stays", "tests", "consent") and tables.max_rows == 9
-    stays = view(tables, "stays")
+    stays = tables.view("stays")
     assert stays.constant == ("born", "sex", "height") and stays.order == "admitted" and stays.max_rows == 3
     assert placed_by(tables, "stays") is None and placed_by(tables, "tests") == "stays"
     assert chain_view(tables, "stays") is stays
     tests = chain_view(tables, "tests")
     assert tests.order == "stays so far" and tests.columns["stays so far"].units == (0, 3)
     assert tests.core.names == ("stays so far", "taken after stays", "value", "done", "born", "sex", "height")
-    assert tests.columns["taken after stays"].size == view(tables, "tests").columns["taken"].size
+    assert tests.columns["taken after stays"].size == tables.view("tests").columns["taken"].size
     names = joint(tables).core.names
     assert names[:4] == ("born", "sex", "height", "rows of stays") and names[-2:] == (
         "rows of consent",
@@ -81,7 +81,7 @@ def test_where_tables_are_looked_for(ward: Path, tmp_path: Path) -> None:
     empty.mkdir()
     with pytest.raises(TableError, match="without a file"):
         find(empty)
-    with pytest.raises(SchemaError, match="cannot be read"):
+    with pytest.raises(SchemaError, match="There is no file of tables"):
         find(tmp_path / "none.tables.yaml")
 
 

@@ -22,7 +22,6 @@ from medsynth.longitudinal import plan as shares
 from medsynth.privacy import noise
 from medsynth.privacy.queries import query
 from medsynth.schema.linked import LinkedTables
-from medsynth.schema.linked.views import view
 
 from .conftest import simulated, write
 
@@ -119,7 +118,7 @@ def test_the_latest_row_by_plain_loops() -> None:
             "k": {"kind": "identifier"}, "t": {"kind": "count", "bounds": [0, 99]},
             "v": {"kind": "count", "bounds": [0, 9]}}},
     }})  # fmt: skip
-    of = view(schema, "a")
+    of = schema.view("a")
     sides = []
     for rows in (60, 80):
         whose = np.sort(rng.integers(0, 12, rows))
@@ -151,7 +150,7 @@ def test_tables_without_an_order_and_a_table_of_nobody(tmp_path: Path, quick: No
     """Two tables of one row a patient; and one whose rows would belong to those of a table that has none."""
     key, number = {"kind": "identifier"}, {"kind": "count", "bounds": [0, 9]}
     day = {"kind": "date", "bounds": ["2020-01-01", "2020-12-31"]}
-    one = {"name": "ward", "key": "k", "tables": {
+    one: dict[str, Any] = {"name": "ward", "key": "k", "tables": {
         "a": {"columns": {"k": key, "v": number}}, "b": {"columns": {"k": key, "w": number}}}}  # fmt: skip
     folder = tmp_path / "ward"
     folder.mkdir()
@@ -161,7 +160,7 @@ def test_tables_without_an_order_and_a_table_of_nobody(tmp_path: Path, quick: No
     (folder / "ward.tables.yaml").write_text(yaml.safe_dump(one))
     drawn = medsynth.sample_tables(medsynth.fit_tables(folder, epsilon=50, rows=100, seed=0), 200, seed=0)
     assert set(drawn["b"]["k"]) < set(drawn["a"]["k"]) and 60 < len(drawn["b"]) < 180
-    one["tables"] |= {  # type: ignore[operator]
+    one["tables"] |= {
         "c": {"order": "t", "max_rows": 2, "columns": {"c": key, "k": key, "t": day, "x": number}},
         "d": {"order": "u", "max_rows": 2, "latest": {"c": "c"},
               "columns": {"k": key, "c": {**key, "missing": True}, "u": day, "y": number}},
@@ -172,19 +171,6 @@ def test_tables_without_an_order_and_a_table_of_nobody(tmp_path: Path, quick: No
     pd.DataFrame({"k": [k % 90 for k in range(150)], "c": "", "u": days, "y": 3}).to_csv(folder / "d.csv", index=False)
     drawn = medsynth.sample_tables(medsynth.fit_tables(folder, epsilon=50, rows=100, seed=0), 200, seed=0)
     assert len(drawn["c"]) < 60 and len(drawn["d"]) > 100 and drawn["d"]["c"].isna().mean() > 0.5
-
-
-class EntropyByCall:
-    """Test entropy: the k-th call gives the same bytes whatever was drawn before."""
-
-    source = "TEST ONLY: seeded, no privacy"
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def bytes(self, count: int) -> bytes:
-        self.calls += 1
-        return np.random.Generator(np.random.Philox(self.calls)).bytes(count)
 
 
 def released(frames: Frames, folder: Path, method: str) -> Any:
@@ -203,12 +189,11 @@ def released(frames: Frames, folder: Path, method: str) -> Any:
 @pytest.mark.parametrize("method", ["independent", "warm-dp-cgan"])
 @pytest.mark.parametrize("blinded", [True, False], ids=["blinded", "seen"])
 def test_neighbours_are_the_same_without_the_measurements(
-    method: str, blinded: bool, tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+    method: str, blinded: bool, tmp_path: Path, quick: None, fixed_entropy: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A patient with as many and as extreme rows as there can be, the same one without any, and none: what a fit
     releases differs by its measurements alone. Unblinded, it differs: the test can fail.
     """
-    monkeypatch.setattr("medsynth.rng.system_entropy", EntropyByCall)
     if blinded:
         monkeypatch.setattr(query, "noised", lambda values, std, entropy: noise.noised(0 * values, std, entropy))
     made = simulated(60, 3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -206,9 +207,9 @@ RULES = [
 
 def test_rules_across_rows_hold_in_every_patient(table: pd.DataFrame, quick: None) -> None:
     """By the table's own words, with pandas and not by the code that held them."""
-    content = SCHEMA.to_dict()
-    columns = {**SCHEMA.to_dict()["columns"], "fatigue_total": {"kind": "count", "bounds": [0, 200]}}  # type: ignore[dict-item]
-    schema = Schema.from_dict({**content, "columns": columns, "rules": RULES})
+    content: dict[str, Any] = SCHEMA.to_dict()
+    content["columns"]["fatigue_total"] = {"kind": "count", "bounds": [0, 200]}
+    schema = Schema.from_dict({**content, "rules": RULES})
     total = table.sort_values([UNIT, ORDER]).groupby(UNIT)["fatigue_score"].cumsum().reindex(table.index)
     made = medsynth.fit(table.assign(fatigue_total=total), epsilon=20, schema=schema, method="independent", seed=0)
     rows = made.sample(20_000, seed=1)

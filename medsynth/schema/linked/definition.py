@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
-from ...errors import SchemaError, did_you_mean
+from ...errors import did_you_mean
 from ...transforms.registry import AnyColumn
-from ..faults import faults_text
-from ..schema import MAX_BYTES, MAX_ROWS_PER_PATIENT, MAX_RULES, Schema
-from ..yaml_text import parse_yaml, unfinished_lines
+from ..declared import Declared
+from ..schema import MAX_ROWS_PER_PATIENT, MAX_RULES, Schema
 
 ENDING = ".tables.yaml"  # of such a file
 MAX_TABLES = 20
@@ -36,7 +35,7 @@ class LinkedTable(BaseModel):
     file: str | None = None
 
 
-class LinkedTables(BaseModel):
+class LinkedTables(Declared):
     """Tables by name, the patients' first, and the column `key` that names the patient in each of them.
 
     >>> tables = LinkedTables.from_yaml('''
@@ -60,7 +59,7 @@ class LinkedTables(BaseModel):
     ('patients', ('visits',), 4)
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    called: ClassVar[str] = "file of tables"
 
     name: str
     key: str
@@ -143,42 +142,14 @@ class LinkedTables(BaseModel):
         """The most rows of a patient in all tables together."""
         return sum(table.max_rows for table in self.tables.values())
 
-    def beside(self, name: str) -> Schema:
-        """The schema of a table's own columns and, behind them, the first table's that a model learns."""
+    def view(self, name: str) -> Schema:
+        """The schema of a table's rows beside the first table's columns, which do not change over a patient's rows."""
         return self._schemas[name]
 
     def alone(self, name: str) -> Schema:
         """The schema of a table's columns, as they stand in its file; without rules, which may read others."""
         columns = {key: self._schemas[name].columns[key] for key in self.tables[name].columns}
         return Schema(name=name, columns=columns)
-
-    @classmethod
-    def from_dict(cls, content: object, where: str = "tables") -> LinkedTables:
-        """The tables that a mapping declares. Raises SchemaError where it declares none."""
-        try:
-            return cls.model_validate(content)
-        except ValidationError as error:
-            raise SchemaError(faults_text(error, content, where, cls)) from None
-        except (ArithmeticError, RecursionError):
-            raise SchemaError(f"{where}: a number out of any range, or values nested too deeply.") from None
-
-    @classmethod
-    def from_yaml(cls, text: str, where: str = "tables") -> LinkedTables:
-        """The tables in a YAML text; `where` names it in messages. Raises SchemaError, and while a TODO is left."""
-        if lines := unfinished_lines(text):
-            raise SchemaError(f"{where}, line {lines[0]}: a TODO is left. Fill it in and try again.")
-        return cls.from_dict(parse_yaml(text, where), where)
-
-    @classmethod
-    def load(cls, path: Path) -> LinkedTables:
-        """The tables that the YAML file `path` names. Raises SchemaError."""
-        try:
-            if path.stat().st_size > MAX_BYTES:
-                raise SchemaError(f"{path} has more than {MAX_BYTES} bytes: it names no tables.")
-            text = path.read_text(encoding="utf-8-sig")
-        except (OSError, ValueError):
-            raise SchemaError(f"{path} cannot be read as UTF-8 text. Name a file that names tables.") from None
-        return cls.from_yaml(text, str(path))
 
     def to_dict(self) -> dict[str, object]:
         """Plain data, defaults left out; `from_dict` reads it back."""

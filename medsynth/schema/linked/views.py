@@ -18,11 +18,6 @@ def count_column(table: str) -> str:
     return f"rows of {table}"
 
 
-def view(tables: LinkedTables, table: str) -> Schema:
-    """The schema of a table's rows beside the first table's columns, which do not change over a patient's rows."""
-    return tables.beside(table)
-
-
 def placed_by(tables: LinkedTables, table: str) -> str | None:
     """The table by whose rows a patient's rows in this one are placed in time: the first of its `latest`.
 
@@ -31,7 +26,7 @@ def placed_by(tables: LinkedTables, table: str) -> str | None:
     other = next(iter(tables.tables[table].latest.values()), None)
     if other is None:
         return None
-    mine, theirs = (view(tables, name).columns[tables.tables[name].order or ""] for name in (table, other))
+    mine, theirs = (tables.view(name).columns[tables.tables[name].order or ""] for name in (table, other))
     alike = isinstance(mine, Quantity) and isinstance(theirs, Quantity)
     same = (mine.places, getattr(mine, "resolution", None)) == (theirs.places, getattr(theirs, "resolution", None))
     return other if alike and same else None
@@ -51,7 +46,7 @@ def chain_view(tables: LinkedTables, table: str) -> Schema:
     """The schema of what a model learns of a table's rows: its view or, where they are placed by another table's rows,
     with the number of these up to each row, which is the order, and the distance from the last of them.
     """
-    schema, other = view(tables, table), placed_by(tables, table)
+    schema, other = tables.view(table), placed_by(tables, table)
     if other is None:
         return schema
     columns = dict[str, Column]()
@@ -77,7 +72,7 @@ def _by_itself(column: Column) -> Column:
 
 def own(tables: LinkedTables, table: str) -> tuple[str, ...]:
     """The columns of a table that a model learns and that are not the first table's."""
-    first = view(tables, tables.first).core.columns if table != tables.first else {}
+    first = tables.view(tables.first).core.columns if table != tables.first else {}
     return tuple(name for name in chain_view(tables, table).core.names if name not in first)
 
 
@@ -94,7 +89,7 @@ def joint(tables: LinkedTables) -> Schema:
     """The schema of patients: the first table's columns and rules, and of each other table the number of the patient's
     rows and what a model learns of the first of them.
     """
-    patients = tables.beside(tables.first)
+    patients = tables.view(tables.first)
     columns: dict[str, Column] = dict(patients.columns)
     for table in tables.others:
         columns[count_column(table)] = Count(bounds=(0, tables.tables[table].max_rows))
