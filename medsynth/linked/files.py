@@ -148,9 +148,14 @@ class TablesHoldOut:
     def publish(self) -> None:
         """Move all files to where they belong: the model that was fitted on them stands."""
         for waiting, final in zip(self.waiting, (self.train, self.heldout), strict=True):
-            final.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-            for file in waiting.iterdir():
-                os.replace(file, final / file.name)
+            try:
+                final.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+                for file in waiting.iterdir():
+                    os.replace(file, final / file.name)
+            except OSError as error:
+                raise MedsynthError(
+                    f"{final} could not be written ({error.strerror}). The model stands; its rows are in {waiting}."
+                ) from None
         self.drop()
 
     def drop(self) -> None:

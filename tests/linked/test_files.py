@@ -98,6 +98,15 @@ def test_a_patient_is_held_out_from_all_tables(ward: Path, frames: Frames, tmp_p
         hold_out_tables(find(ward), files, 1 - 1e-12, None, resume=False)
 
 
+def test_a_split_that_cannot_be_written_waits(ward: Path, tmp_path: Path) -> None:
+    files = TablesHoldOut.of(str(tmp_path / "ward"), tmp_path / "checkpoint")
+    hold_out_tables(find(ward), files, 0.4, None, resume=False)
+    files.train.write_text("in the way")
+    with pytest.raises(medsynth.MedsynthError, match=r"The model stands; its rows are in .*checkpoint\.train"):
+        files.publish()
+    assert all(len(list(folder.iterdir())) == 3 for folder in files.waiting)
+
+
 def test_rows_that_do_not_belong_are_counted(tables: LinkedTables, frames: Frames) -> None:
     """Against tables that were spoilt by hand, one mistake of each kind."""
     good = {n: f.astype(str).replace({"NaT": "", "nan": ""}).reset_index(drop=True) for n, f in frames.items()}
