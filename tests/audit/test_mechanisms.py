@@ -38,7 +38,7 @@ def test_nearly_all_of_the_claim_is_proven_and_never_more(name: str) -> None:
 @pytest.mark.nightly_for("schema: target levels")
 @pytest.mark.parametrize("label", NAMES)
 def test_names_of_one_row_are_released_nearly_as_often_as_is_charged(label: str) -> None:
-    found = audit_names(label, 600, CONFIDENCE, SeededEntropy(3))
+    found = audit_names(label, 300, CONFIDENCE, SeededEntropy(3))
     assert found.proven_chance is not None and 0.1 < found.proven_chance <= 0.2 and not found.refutes
 
 

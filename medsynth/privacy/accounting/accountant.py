@@ -34,7 +34,8 @@ PLD_INTERVAL = 1e-4  # of the independent accountant's losses
 SAME_EPSILON = 0.005  # relative difference up to which two computations of epsilon agree
 ABOVE_EXACT: dict[Accountant, float] = {"prv": 0.02, "rdp": 0.5}  # how far an accountant may lie above the exact value
 # Opacus' orders end at 63, which is too few where epsilon is small.
-ORDERS = [1 + x / 10 for x in range(1, 100)] + list(range(11, 64)) + [2.0**k for k in range(6, 13)]
+WHOLE_ORDERS = [float(order) for order in [*range(2, 64), *(1 << k for k in range(6, 13))]]
+BROKEN_ORDERS = [x / 10 for x in range(11, 110) if x % 10]
 
 
 def as_sampled_gaussians(events: Composition) -> list[tuple[float, float, int]]:
@@ -154,15 +155,28 @@ def profile(events: Composition, deltas: Iterable[float], accountant: Accountant
 
 
 def _rdp(history: History, delta: float, *, reach: bool = False) -> float:
-    """Epsilon by Renyi DP; or how far a sum of losses may `reach`, by the sampled pair's own divergences."""
+    """Epsilon by Renyi DP; or how far a sum of losses may `reach`, by the sampled pair's own divergences.
+
+    Any order bounds it. Whole ones come first: others take Opacus a hundred times as long, and are tried beside the
+    best of these alone.
+    """
+    found, best = _best_order(history, delta, WHOLE_ORDERS, reach)
+    if beside := [order for order in BROKEN_ORDERS if abs(order - best) < 1]:
+        found = min(found, _best_order(history, delta, beside, reach)[0])
+    return found
+
+
+def _best_order(history: History, delta: float, orders: list[float], reach: bool) -> tuple[float, float]:
+    """The least bound of some orders, and which of them has it."""
     rdp = accountants().analysis.rdp
-    total = np.zeros(len(ORDERS))
+    total = np.zeros(len(orders))
     for multiplier, rate, count in history[0]:
-        total += rdp.compute_rdp(q=rate, noise_multiplier=multiplier, steps=count, orders=ORDERS)
+        total += rdp.compute_rdp(q=rate, noise_multiplier=multiplier, steps=count, orders=orders)
     for event, count in history[1]:
         own = shard_sampling.ShardSamplingLoss(event.multiplier, event.rate)
-        total += count * (own.rdp(ORDERS) if reach else without_replacement.rdp(event.multiplier, event.shards, ORDERS))
-    return float(rdp.get_privacy_spent(orders=ORDERS, rdp=total, delta=delta)[0])
+        total += count * (own.rdp(orders) if reach else without_replacement.rdp(event.multiplier, event.shards, orders))
+    found, best = rdp.get_privacy_spent(orders=orders, rdp=total, delta=delta)
+    return float(found), float(best)
 
 
 def _prv(history: History, delta: float, error: float | None = None) -> float:
