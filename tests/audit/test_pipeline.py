@@ -29,13 +29,21 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "QUICK", FEW)
 
 
+@pytest.fixture
+def two_cases(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Two mechanisms alone, where it is not they that are tested; the fixture is their names."""
+    names = ["marginals", "gradient sum"]
+    monkeypatch.setattr(pipeline, "CASES", {name: CASES[name] for name in names})
+    return names
+
+
 def command(*words: str) -> Any:
     return CliRunner().invoke(app, ["audit", *words])
 
 
 def test_whole_fits_prove_most_of_the_claim_and_never_more() -> None:
     """The seed is fixed; the chance that the bound lies above the truth is 1e-3 by the confidence."""
-    found = audit_end_to_end("independent", EXAMPLE, 300, 0.999, SeededEntropy(4))
+    found = audit_end_to_end("independent", EXAMPLE, 200, 0.999, SeededEntropy(4))
     assert found.claimed_mu is not None and found.proven_mu is not None
     assert 0.6 * found.claimed_mu <= found.proven_mu <= found.claimed_mu and not found.refutes
 
@@ -94,14 +102,16 @@ def test_the_published_loss_noise_gan_is_convicted(monkeypatch: pytest.MonkeyPat
     assert done.exit_code == 1 and "Refuted: loss-noise, as published" in done.stderr
 
 
-def test_progress_names_what_is_audited(few: None) -> None:
+def test_progress_names_what_is_audited(few: None, two_cases: list[str]) -> None:
     seen: list[tuple[str, float, float]] = []
     audit.run(quick=True, progress=lambda *at: seen.append(at))
-    assert [what for what, *_ in seen[: len(CASES)]] == list(CASES) and seen[-1][1] == seen[-1][2]
+    assert [what for what, *_ in seen[:2]] == two_cases and len(seen) > 4 and seen[-1][1] == seen[-1][2]
     assert all(before[1] <= after[1] + 1e-9 for before, after in zip(seen, seen[1:], strict=False))
 
 
-def test_a_method_that_samples_shards_is_watched_in_one_fit(few: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_method_that_samples_shards_is_watched_in_one_fit(
+    few: None, two_cases: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[str] = []
 
     def one_run(name: str, *_: Any, **__: Any) -> Any:
