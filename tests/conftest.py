@@ -91,6 +91,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, other_defaults: Callable[..., None]) 
     from medsynth.methods import registry
     from medsynth.methods.dp_cgan import method as dp_cgan
     from medsynth.methods.dp_cgan import thyroid_study
+    from medsynth.methods.dp_gan import federated_averaging
     from medsynth.methods.dp_gan import method as dp_gan
     from medsynth.methods.dp_merf import method as dp_merf
     from medsynth.methods.g_pate import method as g_pate
@@ -119,6 +120,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, other_defaults: Callable[..., None]) 
     other_defaults(g_pate, shards=4, steps=3, directions=2)
     for module in (dp_gan, loss_noise):
         other_defaults(module, lots=5, rate=0.5)
+    other_defaults(federated_averaging, lots=3, rate=0.5, local_steps=2)
     monkeypatch.setattr(dp_cgan, "DpCganSize", partial(dp_cgan.DpCganSize, steps=10))
     monkeypatch.setattr(gs_wgan, "GsWganSize", partial(gs_wgan.GsWganSize, warm=2))
     monkeypatch.setattr(pate_gan, "PateGanSize", partial(pate_gan.PateGanSize, warm=2, student_steps=2))

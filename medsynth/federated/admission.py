@@ -12,10 +12,11 @@ from typing import Any, NoReturn
 from ..errors import QueryError
 from ..fitting.private_table import ROWS_PER_PATIENT_LABEL
 from ..methods import registry
+from ..methods.dp_gan.method import QUANTILES
 from ..methods.gs_wgan.method import GRADIENTS
 from ..methods.shared import labels
 from ..privacy.accounting.calibration import Plan
-from ..privacy.queries.gradients import GradientSum
+from ..privacy.queries.gradients import GradientSum, NormsBelow, PairGradientSum
 from ..privacy.queries.measurements import Measurements, Result
 from ..privacy.queries.moments import SecondMoments
 from ..privacy.queries.query import PrivateQuery, RowQuery
@@ -39,6 +40,7 @@ KINDS: dict[str, type[PrivateQuery[Any]]] = {
     labels.CRITIC_GRADIENTS: GradientSum,
     GRADIENTS: UpstreamSum,
 }
+OF_PAIRS: dict[str, type[PrivateQuery[Any]]] = {labels.CRITIC_GRADIENTS: PairGradientSum, QUANTILES: NormsBelow}
 
 
 def check_query(
@@ -55,11 +57,13 @@ def check_query(
 
     `first`: label and bytes of what a fit of the study measures first, whichever measurement a site answers first.
     """
-    kind = KINDS.get(label)
+    kind = (KINDS | OF_PAIRS if study.method == "dp-gan" else KINDS).get(label)
     if kind is Distances and study.trust != "server":
         kind = Marginals  # coarse ones, by which the server tells distances
     if type(query) is not kind:
         raise QueryError(f"{label!r} is a measurement of another kind than the query that came.")
+    if isinstance(query, PairGradientSum | NormsBelow) and query.local != study.config().local:
+        raise QueryError("The query has other local training than the study.")
     if not study.trust == "server" and not query.adds_up:
         raise QueryError("The query is no sum over rows.")
     if isinstance(query, RowsPerPatient) and query.most != plan.max_rows:

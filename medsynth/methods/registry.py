@@ -132,6 +132,12 @@ register(
         name="dp-gan",
         summary="a Wasserstein GAN with gradient penalty, its gradients clipped in groups of parameters",
         module=f"{_HERE}.dp_gan.method",
+        presets={
+            "federated-averaging": Preset(
+                summary="each row trains the critic by itself for some steps; its change is clipped, all are averaged",
+                module=f"{_HERE}.dp_gan.federated_averaging",
+            )
+        },
         conditional_sampling=True,
         public_rows=True,
     )

@@ -8,6 +8,9 @@ nothing composes in parallel.
 
 The critic's products are exact (`exact.sums`), forward and in both derivatives, so that a pair's gradient does not
 depend on the pairs beside it; clipped, it is rounded towards zero to whole numbers, which are added exactly.
+
+In place of one gradient a pair may give the sum of those along several steps of its own: the update of a client in
+federated averaging (McMahan et al. 2017; Augenstein et al. 2020, algorithm 2), clipped as a whole.
 """
 
 from __future__ import annotations
@@ -33,6 +36,25 @@ CHUNK_NUMBERS = 1 << 21  # in the gradients that are in memory at once
 GRID_BITS, SUM_BITS = 22, 32  # of a group's bound: in the units of a pair's gradient, and of their clipped sum
 MOST_PAIRS = 1 << 30  # so many can be added in 64 bits
 EXACT_PAIRS = 1 << (53 - SUM_BITS)  # and so many in 53
+MOST_STEPS = 64  # of local training
+
+
+@dataclass(frozen=True)
+class LocalTraining:
+    """So many steps of gradient descent at `rate` that a pair trains the critic for, from the shared weights on.
+
+    Raises BudgetError unless there is a step, not more than 64, and the rate is a positive number.
+    """
+
+    steps: int = 1
+    rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.steps <= MOST_STEPS or not 0 < self.rate < math.inf:
+            raise BudgetError(f"Local training takes 1 to {MOST_STEPS} steps at a positive rate.")
+
+
+ONE_GRADIENT = LocalTraining()
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,10 +121,14 @@ def _exact_critic(critic: Mlp, weights: dict[str, Tensor]) -> RowCritic:
     return output
 
 
-def pair_gradients(critic: Mlp, loss: PairLoss, real: Tensor, fake: Tensor, mix: Tensor) -> Tensor:
+def pair_gradients(
+    critic: Mlp, loss: PairLoss, real: Tensor, fake: Tensor, mix: Tensor, local: LocalTraining = ONE_GRADIENT
+) -> Tensor:
     """The gradient of each pair's own loss, (rows, parameters) in float64, in the order of `critic.parameters()`.
 
-    real, fake: (rows, features); mix: (rows,). A pair whose gradient is not finite counts as zero.
+    real, fake: (rows, features); mix: (rows,). With several steps of `local` training it is the sum of the gradients
+    along them: what the pair would change the weights by, over minus the rate. A pair whose gradient is not finite
+    counts as zero.
     """
     weights = {name: p.detach().double() for name, p in critic.named_parameters()}
     if not len(real):
@@ -111,13 +137,23 @@ def pair_gradients(critic: Mlp, loss: PairLoss, real: Tensor, fake: Tensor, mix:
     def one(weights: dict[str, Tensor], real: Tensor, fake: Tensor, mix: Tensor) -> Tensor:
         return loss(_exact_critic(critic, weights), real, fake, mix)
 
-    found = vmap(grad(one), in_dims=(None, 0, 0, 0))(weights, real.double(), fake.double(), mix.double())
+    def added(weights: dict[str, Tensor], *pair: Tensor) -> dict[str, Tensor]:
+        total: dict[str, Tensor] = grad(one)(weights, *pair)
+        for _ in range(local.steps - 1):
+            slopes = grad(one)({name: w - local.rate * total[name] for name, w in weights.items()}, *pair)
+            total = {name: own + slopes[name] for name, own in total.items()}
+        return total
+
+    found = vmap(added, in_dims=(None, 0, 0, 0))(weights, real.double(), fake.double(), mix.double())
     flat = torch.cat([found[name].flatten(1) for name in weights], 1)
     finite = torch.isfinite(flat.sum(1, keepdim=True))
     return flat if bool(finite.all()) else torch.where(finite, flat, 0.0)
 
 
-def clipped_pair_sum(critic: Mlp, loss: PairLoss, real: Tensor, fake: Tensor, mix: Tensor, groups: Groups) -> Tensor:
+def clipped_pair_sum(
+    critic: Mlp, loss: PairLoss, real: Tensor, fake: Tensor, mix: Tensor, groups: Groups,
+    local: LocalTraining = ONE_GRADIENT,
+) -> Tensor:  # fmt: skip
     """The sum over pairs of their gradients, each group's part clipped to its bound: (parameters,) whole numbers.
 
     In units of the group, `groups.units`. One pair more or less changes group j by at most `groups.bounds[j]`. Raises
@@ -126,7 +162,7 @@ def clipped_pair_sum(critic: Mlp, loss: PairLoss, real: Tensor, fake: Tensor, mi
     if len(real) > MOST_PAIRS:
         raise BudgetError("The lot is too large for exact sums of gradients.")
     total = torch.zeros(len(groups.of), dtype=torch.int64, device=real.device)
-    for gradients in _chunks(critic, loss, real, fake, mix):
+    for gradients in _chunks(critic, loss, real, fake, mix, local):
         whole = groups.on_grids(gradients)
         found = groups.norms_of_whole(whole)
         scales = torch.stack([factors(found[:, j], bound) for j, bound in enumerate(groups.bounds)], 1)
@@ -135,20 +171,25 @@ def clipped_pair_sum(critic: Mlp, loss: PairLoss, real: Tensor, fake: Tensor, mi
     return total
 
 
-def halves_below(critic: Mlp, loss: PairLoss, real: Tensor, fake: Tensor, mix: Tensor, groups: Groups) -> Tensor:
+def halves_below(
+    critic: Mlp, loss: PairLoss, real: Tensor, fake: Tensor, mix: Tensor, groups: Groups,
+    local: LocalTraining = ONE_GRADIENT,
+) -> Tensor:  # fmt: skip
     """For each group, the pairs at or below its bound less those above: (groups,) whole numbers, to be halved.
 
     One pair changes each by one, so all halves by sqrt(groups) / 2 (Andrew et al. 2021, section 2).
     """
     bounds = torch.tensor(groups.bounds, device=real.device, dtype=torch.float64)
     total = torch.zeros(len(groups.bounds), dtype=torch.int64, device=real.device)
-    for gradients in _chunks(critic, loss, real, fake, mix):
+    for gradients in _chunks(critic, loss, real, fake, mix, local):
         total += torch.where(groups.norms(gradients) <= bounds, 1, -1).sum(0)
     return total
 
 
-def _chunks(critic: Mlp, loss: PairLoss, real: Tensor, fake: Tensor, mix: Tensor) -> Iterator[Tensor]:
+def _chunks(
+    critic: Mlp, loss: PairLoss, real: Tensor, fake: Tensor, mix: Tensor, local: LocalTraining
+) -> Iterator[Tensor]:
     """The gradients of the pairs, in chunks of bounded memory whose rows add up exactly."""
     size = min(EXACT_PAIRS, max(1, CHUNK_NUMBERS // sum(p.numel() for p in critic.parameters())))
     for k in range(0, len(real), size):
-        yield pair_gradients(critic, loss, real[k : k + size], fake[k : k + size], mix[k : k + size])
+        yield pair_gradients(critic, loss, real[k : k + size], fake[k : k + size], mix[k : k + size], local)

@@ -3,11 +3,11 @@
     python tests/benchmarks/utility.py --tables thyroid cancer clinic-4k --epsilons 1 3.7 --seeds 5 --minutes 30
 
 Tables: thyroid (real; --data FOLDER or MEDSYNTH_THYROID), cancer (scikit-learn's breast cancer, 569 x 31, bounds
-declared as one and a half times round figures of the assay), clinic-4k and clinic-50k (simulated). A method may
-be followed by changes to its settings, as warm-dp-cgan+critic_share=0 or +rules=0 (ablations), or by +no_dp=1: the same
-without noise, an upper bound whose epsilon only names its row of the results. Each result is
-written to OUTPUT.csv as it comes and is not run again; what was not run is listed. Train on 10,000 synthetic rows, test
-on real held-out rows; fidelity beside a second real sample's; a fresh process a fit, for its peak memory.
+declared as one and a half times round figures of the assay), clinic-4k and clinic-50k (simulated). A method may be a
+preset's name, and be followed by changes to its settings, as warm-dp-cgan+critic_share=0 or +rules=0 (ablations), or
+by +no_dp=1: the same without noise, an upper bound whose epsilon only names its row of the results. Each result is
+written to OUTPUT.csv as it comes and is not run again; what was not run is listed. Train on 10,000 synthetic rows,
+test on real held-out rows; fidelity beside a second real sample's; a fresh process a fit, for its peak memory.
 """
 
 from __future__ import annotations
@@ -66,11 +66,12 @@ def load(name: str, data: str | None) -> Any:
 def one(table: str, method: str, epsilon: float, data: str | None) -> dict[str, object]:
     """One fit, one sample, all figures."""
     import medsynth
+    from medsynth.methods.registry import presets
 
     train, test, schema, target = load(table, data)
     started = time.perf_counter()
-    preset = "thyroid-study" if method == "thyroid-study" else None
     method, *changes = method.split("+")
+    preset = method if method in presets() else None
     no_dp = "no_dp=1" in changes
     settings = dict(change.split("=") for change in changes if change != "no_dp=1")
     if settings.pop("rules", None) is not None:

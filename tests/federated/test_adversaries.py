@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from three_sites import Federation
 
 from medsynth.budget import Budget
@@ -14,7 +15,12 @@ from medsynth.federated.admission import first_query
 from medsynth.federated.messages import arrays_of, packed, unpacked
 from medsynth.federated.site import Site
 from medsynth.federated.study import study_of
+from medsynth.privacy.networks import Mlp
+from medsynth.privacy.pair_clipping import Groups, LocalTraining
 from medsynth.privacy.queries.cells import ALL_CODES, EveryCode
+from medsynth.privacy.queries.gradients import PairGradientSum
+from medsynth.privacy.queries.kinds import kind
+from medsynth.privacy.queries.rows import Codes
 from medsynth.privacy.queries.tables import Distances, Marginals
 from medsynth.privacy.queries.wire import Columns, write
 
@@ -104,6 +110,33 @@ def test_who_sees_no_exact_sum_is_given_no_distance(federation: Make, quick: Non
     assert "another kind" in server.refused(gap, label="two-way selection", number=1)
     table = write(Marginals(tables("y", 3)), server.columns)
     assert server.ask(table, number=1, label="two-way selection")[0]["status"] == "answered"
+
+
+@kind("test: two first columns")
+def two_first(codes: Codes) -> torch.Tensor:
+    return torch.from_numpy(codes[:, :2].astype(np.float32))
+
+
+@kind("test: loss of a real row")
+def of_real(critic: Any, real: torch.Tensor, fake: torch.Tensor, mix: torch.Tensor) -> Any:
+    return critic(real)
+
+
+def test_local_training_is_what_the_study_says(federation: Make, quick: None) -> None:
+    """More steps would cost no privacy: what is clipped is their sum. They would cost the site its time."""
+    made = federation(trust="none", method="dp-gan", preset="federated-averaging")
+    server = Adversary(made.start())
+    server.ask()
+    groups = Groups(torch.zeros(3, dtype=torch.int64), (1.0,))
+
+    def asked(local: LocalTraining) -> bytes:
+        return write(PairGradientSum(Mlp([2, 1]), of_real, two_first, torch.zeros(3, 2), groups, local), server.columns)
+
+    label = "critic gradient sum"
+    assert "other local training" in server.refused(asked(LocalTraining(64, 0.05)), number=1, label=label)
+    agreed = made.study.config().local
+    assert agreed.steps > 1
+    assert server.ask(asked(agreed), number=1, label=label)[0]["status"] == "answered"
 
 
 def _other(server: Adversary) -> str:

@@ -22,14 +22,15 @@ TRUSTS = ("none", "server", "secure-sum")
 
 
 @pytest.mark.nightly_for("secure-sum-dp-cgan")
-@pytest.mark.nightly_for("none-dp-cgan", "server-dp-cgan")
-@pytest.mark.parametrize("method", ["independent", "warm-dp-cgan", "dp-cgan"])
+@pytest.mark.nightly_for("none-dp-cgan", "server-dp-cgan", "none-dp-gan", "server-dp-gan", "secure-sum-dp-gan")
+@pytest.mark.parametrize("method", ["independent", "warm-dp-cgan", "dp-cgan", "dp-gan"])
 @pytest.mark.parametrize("trust", TRUSTS)
 def test_a_fit_ends_in_a_model_and_every_ledger_is_the_plan(
     federation: Make, trust: str, method: str, quick: None, tmp_path: Path
 ) -> None:
     settings = {"pairs": 0} if method == "warm-dp-cgan" and trust != "server" else {}
-    made = federation(trust=trust, method=method, settings=settings).start()
+    preset = "federated-averaging" if method == "dp-gan" else None
+    made = federation(trust=trust, method=method, preset=preset, settings=settings).start()
     lines: list[str] = []
     model = made.fit(told=lines.append)
     assert model.ledger.complete and model.claims and model.epsilon is not None and 0.9 * 3.7 < model.epsilon <= 3.7

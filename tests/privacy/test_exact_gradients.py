@@ -18,7 +18,14 @@ from medsynth.privacy.clipping import ClippedSum, clipped_gradient_sum, clipped_
 from medsynth.privacy.exact import sums
 from medsynth.privacy.exact.sums import LongSum, exact_sum, norms, product
 from medsynth.privacy.networks import ACTIVATIONS, Mlp
-from medsynth.privacy.pair_clipping import Groups, clipped_pair_sum, halves_below, pair_gradients
+from medsynth.privacy.pair_clipping import (
+    ONE_GRADIENT,
+    Groups,
+    LocalTraining,
+    clipped_pair_sum,
+    halves_below,
+    pair_gradients,
+)
 from medsynth.privacy.shards import clipped, unit_of
 
 SIZES = [[7, 1], [6, 9, 1], [5, 12, 8, 1]]
@@ -208,7 +215,10 @@ def loss_of_pairs(score: Any, real: Tensor, fake: Tensor, mix: Tensor) -> Tensor
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("bounds", [(0.4,), (0.3, 2.0)])
-def test_a_pairs_gradient_is_a_function_of_that_pair(activation: str, bounds: tuple[float, ...]) -> None:
+@pytest.mark.parametrize("local", [ONE_GRADIENT, LocalTraining(3, 0.1)], ids=["one gradient", "local training"])
+def test_a_pairs_gradient_is_a_function_of_that_pair(
+    activation: str, bounds: tuple[float, ...], local: LocalTraining
+) -> None:
     critic = Mlp([30, 16, 1], activation, torch.Generator().manual_seed(3))
     of = torch.cat([torch.full((p.numel(),), k % len(bounds)) for k, p in enumerate(critic.parameters())])
     groups = Groups(of, bounds)
@@ -217,10 +227,10 @@ def test_a_pairs_gradient_is_a_function_of_that_pair(activation: str, bounds: tu
     mix = torch.rand(14, generator=stream)
 
     def total(some: Tensor) -> Tensor:
-        return clipped_pair_sum(critic, loss_of_pairs, real[some], fake[some], mix[some], groups)
+        return clipped_pair_sum(critic, loss_of_pairs, real[some], fake[some], mix[some], groups, local)
 
     def below(some: Tensor) -> Tensor:
-        return halves_below(critic, loss_of_pairs, real[some], fake[some], mix[some], groups)
+        return halves_below(critic, loss_of_pairs, real[some], fake[some], mix[some], groups, local)
 
     everything = torch.arange(14)
     alone = [total(everything[k : k + 1]) for k in range(14)]
@@ -234,14 +244,15 @@ def test_a_pairs_gradient_is_a_function_of_that_pair(activation: str, bounds: tu
     assert torch.equal(total(everything) - rest, alone[7])
 
 
-def test_gradients_of_pairs_do_not_depend_on_the_pairs_beside() -> None:
+@pytest.mark.parametrize("local", [ONE_GRADIENT, LocalTraining(4, 0.1)], ids=["one gradient", "local training"])
+def test_gradients_of_pairs_do_not_depend_on_the_pairs_beside(local: LocalTraining) -> None:
     critic = Mlp([90, 16, 1], "leaky_relu", torch.Generator().manual_seed(3))
     stream = torch.Generator().manual_seed(4)
     real, fake = torch.randn(2, 300, 90, generator=stream)
     mix = torch.rand(300, generator=stream)
-    found = pair_gradients(critic, loss_of_pairs, real, fake, mix)
+    found = pair_gradients(critic, loss_of_pairs, real, fake, mix, local)
     for part in (slice(0, 1), slice(7, 8), slice(100, 133), slice(299, 300)):
-        assert torch.equal(pair_gradients(critic, loss_of_pairs, real[part], fake[part], mix[part]), found[part])
+        assert torch.equal(pair_gradients(critic, loss_of_pairs, real[part], fake[part], mix[part], local), found[part])
 
 
 @pytest.mark.parametrize("joint", [False, True])

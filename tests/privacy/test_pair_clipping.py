@@ -1,5 +1,6 @@
 """Gradients of pairs with their penalty: clipped in groups, noised once, one release of sensitivity sqrt(k)."""
 
+import copy
 import math
 from typing import Any
 
@@ -17,13 +18,21 @@ from medsynth.privacy.accounting.events import SubsampledGaussian
 from medsynth.privacy.contribution import PrivacyUnits
 from medsynth.privacy.exact.sums import exact_sum
 from medsynth.privacy.networks import Mlp
-from medsynth.privacy.pair_clipping import Groups, clipped_pair_sum, halves_below, pair_gradients
+from medsynth.privacy.pair_clipping import (
+    ONE_GRADIENT,
+    Groups,
+    LocalTraining,
+    clipped_pair_sum,
+    halves_below,
+    pair_gradients,
+)
 from medsynth.privacy.release import Releases
 from medsynth.privacy.vault import Vault
 from medsynth.rng import SeededEntropy
 
 BOUNDS = {"global": (0.8,), "weight-bias": (0.8, 0.3), "clustered": (0.8, 0.3, 0.05)}
 ROWS, RATE = 300, 0.3
+LOCAL = [ONE_GRADIENT, LocalTraining(3, 0.05)]
 Case = tuple[Mlp, torch.Tensor, torch.Tensor, torch.Tensor]  # critic, real and generated rows, coefficients
 
 
@@ -40,47 +49,70 @@ def make(rows: int = 17, seed: int = 0, sizes: tuple[int, ...] = (6, 9, 1), acti
     return critic, real, fake, torch.rand(rows, generator=stream)
 
 
-def looped(critic: Mlp, real: torch.Tensor, fake: torch.Tensor, mix: torch.Tensor) -> torch.Tensor:
-    """One pair at a time, by autograd through the penalty's own gradient."""
+def set_gradients(critic: Mlp, real: torch.Tensor, fake: torch.Tensor, mix: torch.Tensor) -> None:
+    """Those of one pair, by autograd through the penalty's own gradient."""
+    between = (mix * real + (1 - mix) * fake).requires_grad_()
+    (slope,) = torch.autograd.grad(critic(between[None]).sum(), between, create_graph=True)
+    penalty = 10 * ((slope.square().sum() + 1e-12).sqrt() - 1).square()
+    whole = (critic(fake[None]) - critic(real[None])).sum() + penalty
+    grads = torch.autograd.grad(whole, list(critic.parameters()), allow_unused=True)
+    for p, g in zip(critic.parameters(), grads, strict=True):
+        p.grad = torch.zeros_like(p) if g is None else g
+
+
+def looped(
+    critic: Mlp, real: torch.Tensor, fake: torch.Tensor, mix: torch.Tensor, local: LocalTraining
+) -> torch.Tensor:
+    """One pair at a time, each on a copy of the critic of its own, whose steps are those of PyTorch's SGD."""
     found = []
-    for r, f, m in zip(real, fake, mix, strict=True):
-        between = (m * r + (1 - m) * f).requires_grad_()
-        (slope,) = torch.autograd.grad(critic(between[None]).sum(), between, create_graph=True)
-        penalty = 10 * ((slope.square().sum() + 1e-12).sqrt() - 1).square()
-        whole = (critic(f[None]) - critic(r[None])).sum() + penalty
-        grads = torch.autograd.grad(whole, list(critic.parameters()), allow_unused=True)
-        zeros = [torch.zeros_like(p) if g is None else g for g, p in zip(grads, critic.parameters(), strict=True)]
-        found.append(torch.cat([g.flatten() for g in zeros]))
+    for pair in zip(real, fake, mix, strict=True):
+        own, total = copy.deepcopy(critic), torch.zeros(sum(p.numel() for p in critic.parameters()))
+        sgd = torch.optim.SGD(own.parameters(), local.rate)
+        for _ in range(local.steps):
+            set_gradients(own, *pair)
+            total += torch.cat([p.grad.flatten() for p in own.parameters() if p.grad is not None])
+            sgd.step()
+        found.append(total)
     return torch.stack(found)
 
 
-def total(case: Case, groups: Groups) -> torch.Tensor:
+def total(case: Case, groups: Groups, local: LocalTraining = ONE_GRADIENT) -> torch.Tensor:
     """The clipped sum as numbers."""
-    return clipped_pair_sum(case[0], loss, *case[1:], groups) * groups.spread(groups.units)
+    return clipped_pair_sum(case[0], loss, *case[1:], groups, local) * groups.spread(groups.units)
 
 
 def grouped(kind: Any, case: Case) -> Groups:
-    critic, *pairs = case
-    return Groups(groups_of(kind, critic, pair_gradients(critic, loss, *pairs)), BOUNDS[kind])
+    critic, real, fake, mix = case
+    return Groups(groups_of(kind, critic, pair_gradients(critic, loss, real, fake, mix)), BOUNDS[kind])
 
 
 @pytest.mark.parametrize("kind", BOUNDS)
 @pytest.mark.parametrize("activation", ["tanh", "leaky_relu"])
-def test_equals_the_loop_over_pairs(kind: Any, activation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("local", LOCAL, ids=["one gradient", "local training"])
+def test_equals_the_loop_over_pairs(
+    kind: Any, activation: str, local: LocalTraining, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pair_clipping, "CHUNK_NUMBERS", 300)  # so that the rows come in several chunks
     case = make(activation=activation)
-    each, groups = looped(*case), grouped(kind, case)
-    assert torch.allclose(pair_gradients(case[0], loss, *case[1:]).float(), each, atol=2e-5)
+    each, groups = looped(*case, local), grouped(kind, case)
+    assert torch.allclose(pair_gradients(case[0], loss, *case[1:], local).float(), each, atol=5e-5)
     expected = torch.zeros(each.shape[1], dtype=torch.float64)
     for row in each:
         for j, bound in enumerate(groups.bounds):
             part = torch.where(groups.of == j, row, 0.0)
             expected += part * min(1.0, bound / float(part.norm().clamp(min=1e-30)))
-    assert torch.allclose(total(case, groups), expected, atol=2e-5)
+    assert torch.allclose(total(case, groups, local), expected, atol=5e-5)
+
+
+@pytest.mark.parametrize("steps, rate", [(0, 0.1), (65, 0.1), (2, 0.0), (2, math.inf)])
+def test_local_training_out_of_range_is_refused(steps: int, rate: float) -> None:
+    with pytest.raises(BudgetError, match="1 to 64 steps"):
+        LocalTraining(steps, rate)
 
 
 @pytest.mark.parametrize("kind", BOUNDS)
-def test_one_pair_moves_each_group_by_its_bound_and_the_scaled_sum_by_sqrt_k(kind: Any) -> None:
+@pytest.mark.parametrize("local", LOCAL, ids=["one gradient", "local training"])
+def test_one_pair_moves_each_group_by_its_bound_and_the_scaled_sum_by_sqrt_k(kind: Any, local: LocalTraining) -> None:
     case = make(20)
     critic, real, fake, mix = case
     groups, worst = grouped(kind, case), 0.0
@@ -88,7 +120,7 @@ def test_one_pair_moves_each_group_by_its_bound_and_the_scaled_sum_by_sqrt_k(kin
     for factor in (1.0, 30.0, 1e6):
         big = torch.cat([real, real[:1] * factor])
         more = (critic, big, torch.cat([fake, fake[:1]]), torch.cat([mix, mix[:1]]))
-        moved = total(more, groups) - total(case, groups)
+        moved = total(more, groups, local) - total(case, groups, local)
         for j, bound in enumerate(groups.bounds):
             assert moved[groups.of == j].norm() <= bound
         worst = max(worst, float((moved / scale).norm()))
@@ -229,10 +261,10 @@ def test_each_row_of_a_lot_meets_a_row_of_the_pool_and_a_coefficient_of_its_own(
     pool = torch.arange(8.0).repeat(2, 1).T
     true = pair_clipping.pair_gradients
 
-    def spy(critic: Any, loss: Any, real: Any, fake: Any, mix: Any) -> Any:
+    def spy(critic: Any, loss: Any, real: Any, fake: Any, mix: Any, local: Any = ONE_GRADIENT) -> Any:
         lots.append(len(real))
         met.append((fake[:, 0], mix))
-        return true(critic, loss, real, fake, mix)
+        return true(critic, loss, real, fake, mix, local)
 
     pair_clipping.pair_gradients = spy
     try:

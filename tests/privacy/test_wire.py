@@ -14,7 +14,7 @@ from safetensors.numpy import load, save
 
 from medsynth.errors import BudgetError, QueryError
 from medsynth.privacy.networks import Mlp
-from medsynth.privacy.pair_clipping import Groups
+from medsynth.privacy.pair_clipping import Groups, LocalTraining
 from medsynth.privacy.queries import wire
 from medsynth.privacy.queries.cells import ALL_CODES, EveryCode, Regrouped
 from medsynth.privacy.queries.gradients import GradientSum, NormsBelow, PairGradientSum, minus_output
@@ -175,6 +175,16 @@ def test_gradients_must_fit_their_critic() -> None:
         assert "Error" in refused(write(GradientSum(CRITIC, loss, two_columns, 1.0), COLUMNS))
     pairs = PairGradientSum(CRITIC, pair_loss, two_columns, torch.zeros(3, 2), GROUPS)
     assert isinstance(read(write(pairs, COLUMNS), COLUMNS), PairGradientSum)
+    local = LocalTraining(3, 0.25)
+    many = write(PairGradientSum(CRITIC, pair_loss, two_columns, torch.zeros(3, 2), GROUPS, local), COLUMNS)
+    again_with = read(many, COLUMNS)
+    assert isinstance(again_with, PairGradientSum) and again_with.local == local
+    plain, arrays = tree(again_with)
+    odd: list[tuple[str, Any]] = [("steps", 0), ("steps", 10**9), ("rate", 0.0), ("rate", "fast")]
+    for name, value in odd:
+        spoilt = json.loads(json.dumps(plain))
+        spoilt["query"]["fields"]["local"]["fields"][name] = value
+        assert ("not of its type" if value == "fast" else "BudgetError") in refused(packed(spoilt, arrays))
     for groups, pool in (
         (Groups(torch.arange(5) % 2, (0.3, 2.0)), torch.zeros(3, 2)),
         (GROUPS, torch.zeros(3, 5)),

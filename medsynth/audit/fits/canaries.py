@@ -94,7 +94,7 @@ class CanaryVault(Measurements):
         total = torch.zeros(())
         for _ in range(PARTNERS):
             partner = pool[torch.randint(len(pool), (len(rows),))]
-            gradients = pair_gradients(query.critic, query.loss, rows, partner, torch.rand(len(rows)))
+            gradients = pair_gradients(query.critic, query.loss, rows, partner, torch.rand(len(rows)), query.local)
             scales = torch.stack([factors(n, b) for n, b in zip(groups.norms(gradients).T, groups.bounds, strict=True)])
             total = total + gradients * scales.T[:, groups.of] / PARTNERS
         return [total[:, groups.of == j].double().numpy() for j in range(len(groups.bounds))]

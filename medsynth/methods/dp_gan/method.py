@@ -15,7 +15,7 @@ import torch
 from pydantic import Field
 
 from ...privacy.accounting.calibration import Plan, Query
-from ...privacy.pair_clipping import Groups
+from ...privacy.pair_clipping import MOST_STEPS, Groups, LocalTraining
 from ...privacy.queries.rows import Codes
 from ...privacy.vault import Vault
 from ...schema import Schema
@@ -44,11 +44,20 @@ class Config(MethodConfig):
     bound_share: Share = Field(default=0.03, description="share of the clipping quantiles")
     bound_lots: Count = Field(default=50, description="lots at which clipping quantiles are measured")
     critic_steps: Count = Field(default=2, description="lots a generator step")
+    local_steps: int = Field(
+        default=1, ge=1, le=MOST_STEPS, description="steps that a row trains the critic by itself, clipped together"
+    )
+    local_rate: Positive = Field(default=0.05, description="learning rate of these steps, where there are several")
     public: bool = Field(default=False, description="rows were declared public: clipping norms follow them")
 
     def sampling_rate(self, rows: int) -> float:
         """The Poisson rate at a declared number of rows."""
         return min(self.rate, self.largest_lot / rows)
+
+    @property
+    def local(self) -> LocalTraining:
+        """What a row does before it is clipped."""
+        return LocalTraining(self.local_steps, self.local_rate)
 
     @property
     def quantiles(self) -> int:
@@ -96,14 +105,16 @@ def train(
     for step in range(config.lots):
         # Clipping norms: by public rows, or by the median of the rows' norms, measured.
         if shown is not None:
-            norms = groups.norms(run.public_gradients(shown)).mean(0)
+            norms = groups.norms(run.public_gradients(shown, config.local)).mean(0)
             groups = Groups(of, tuple(norms.clamp(min=1e-6).tolist()))
         elif step % every == 0 and step // every < config.quantiles:
-            below = vault.measure_norms_below(QUANTILES, run.critic, run.pair_loss, setup.encode, run.pool(), groups)
+            below = vault.measure_norms_below(
+                QUANTILES, run.critic, run.pair_loss, setup.encode, run.pool(), groups, config.local
+            )
             groups = Groups(of, next_bounds(groups.bounds, (below / lot + 0.5).tolist()))
         # Critic step: the noised sum of clipped gradients over a lot. Then, not at each lot, a generator step.
         total = vault.measure_pair_gradient_sum(
-            CRITIC_GRADIENTS, run.critic, run.pair_loss, setup.encode, run.pool(), groups
+            CRITIC_GRADIENTS, run.critic, run.pair_loss, setup.encode, run.pool(), groups, config.local
         )
         run.critic_step(torch.cat([t.flatten() for t in total]) / lot)
         if step % config.critic_steps == config.critic_steps - 1:

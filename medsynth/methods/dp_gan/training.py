@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...privacy.exact.sums import exact_sum
 from ...privacy.networks import Mlp
-from ...privacy.pair_clipping import pair_gradients
+from ...privacy.pair_clipping import ONE_GRADIENT, LocalTraining, pair_gradients
 from ...privacy.queries.kinds import kind
 from ...rng import torch_stream
 from ..shared.adversarial import AveragedWeights
@@ -80,7 +80,7 @@ class Training:
         with torch.no_grad():
             return self.setup.fakes(labels, self.latent).reshape(-1, classes * self.setup.width)
 
-    def public_gradients(self, public: Tensor | None) -> Tensor:
+    def public_gradients(self, public: Tensor | None, local: LocalTraining = ONE_GRADIENT) -> Tensor:
         """Gradients of pairs without private rows, (pairs, parameters): of public rows, or else of generated ones."""
         pool = self.pool()
         if public is None:
@@ -89,7 +89,7 @@ class Training:
         else:
             real = public[torch.randint(len(public), (len(pool),), generator=self.latent, device=pool.device)]
         mix = torch.rand(len(pool), generator=self.latent, device=pool.device)
-        return pair_gradients(self.critic, self.pair_loss, real, pool, mix).float()
+        return pair_gradients(self.critic, self.pair_loss, real, pool, mix, local).float()
 
     def critic_step(self, gradient: Tensor) -> None:
         """One step of the critic, down a gradient of its parameters, (parameters,)."""

@@ -22,7 +22,7 @@ from ..clipping import (
 )
 from ..exact.sums import LongSum
 from ..networks import Mlp
-from ..pair_clipping import Groups, PairLoss, clipped_pair_sum, halves_below
+from ..pair_clipping import ONE_GRADIENT, Groups, LocalTraining, PairLoss, clipped_pair_sum, halves_below
 from .kinds import kind
 from .query import RowQuery, Scale
 from .rows import CodedRows, Codes, Features, Floats, Whole
@@ -131,8 +131,8 @@ class _OfPairs:
     """A critic's gradients at rows of a lot, in groups of parameters.
 
     Rows are each paired with a row of the public `pool`, (pool, features), and a coefficient in [0, 1), both by the
-    row's own draws, in secret: no public stream advances by the size of a lot. Raises BudgetError for a pool without a
-    row.
+    row's own draws, in secret: no public stream advances by the size of a lot. With several steps of `local` training
+    a pair's gradients along them are added up before they are clipped. Raises BudgetError for a pool without a row.
     """
 
     critic: Mlp
@@ -140,6 +140,7 @@ class _OfPairs:
     features: Features
     pool: Tensor
     groups: Groups
+    local: LocalTraining = ONE_GRADIENT
 
     def __post_init__(self) -> None:
         if not len(self.pool):
@@ -171,7 +172,7 @@ class PairGradientSum(_OfPairs, RowQuery[tuple[Tensor, ...]]):
 
     def exact(self, rows: CodedRows) -> list[Whole]:
         """The sum of all parameters, each in the unit of its group."""
-        return [clipped_pair_sum(self.critic, self.loss, *self.pairs(rows), self.groups).cpu().numpy()]
+        return [clipped_pair_sum(self.critic, self.loss, *self.pairs(rows), self.groups, self.local).cpu().numpy()]
 
     def finished(self, total: list[Whole]) -> list[Whole]:
         """One array a group."""
@@ -208,7 +209,7 @@ class NormsBelow(_OfPairs, RowQuery[Floats]):
 
     def exact(self, rows: CodedRows) -> list[Whole]:
         """In halves, (groups,)."""
-        return [halves_below(self.critic, self.loss, *self.pairs(rows), self.groups).cpu().numpy()]
+        return [halves_below(self.critic, self.loss, *self.pairs(rows), self.groups, self.local).cpu().numpy()]
 
     def scales(self, std: float) -> list[Scale]:
         """All alike."""

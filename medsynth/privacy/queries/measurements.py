@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..clipping import Loss
 from ..networks import Mlp
-from ..pair_clipping import Groups, PairLoss
+from ..pair_clipping import ONE_GRADIENT, Groups, LocalTraining, PairLoss
 from ..shard_critics import CriticConfig
 from .gradients import GradientSum, NormsBelow, PairGradientSum
 from .moments import SecondMoments
@@ -84,16 +84,18 @@ class Measurements(ABC):
         return self.measure(label, GradientSum(critic, loss, features, bound, microbatches, share))
 
     def measure_pair_gradient_sum(
-        self, label: str, critic: Mlp, loss: PairLoss, features: Features, pool: Tensor, groups: Groups
-    ) -> tuple[Tensor, ...]:
+        self, label: str, critic: Mlp, loss: PairLoss, features: Features, pool: Tensor, groups: Groups,
+        local: LocalTraining = ONE_GRADIENT,
+    ) -> tuple[Tensor, ...]:  # fmt: skip
         """The noised sum of the critic's clipped gradients of pairs over a fresh Poisson lot: `PairGradientSum`."""
-        return self.measure(label, PairGradientSum(critic, loss, features, pool, groups))
+        return self.measure(label, PairGradientSum(critic, loss, features, pool, groups, local))
 
     def measure_norms_below(
-        self, label: str, critic: Mlp, loss: PairLoss, features: Features, pool: Tensor, groups: Groups
-    ) -> Floats:
+        self, label: str, critic: Mlp, loss: PairLoss, features: Features, pool: Tensor, groups: Groups,
+        local: LocalTraining = ONE_GRADIENT,
+    ) -> Floats:  # fmt: skip
         """Noised halves of pairs within each group's bound over a fresh Poisson lot: `NormsBelow`."""
-        return self.measure(label, NormsBelow(critic, loss, features, pool, groups))
+        return self.measure(label, NormsBelow(critic, loss, features, pool, groups, local))
 
     def measure_second_moments(self, label: str, vectors: Vectors, given: tuple[str, CellMap], width: int) -> Floats:
         """Noisy sums of x x^T over the rows of each class, (classes, width, width): `SecondMoments`."""
