@@ -95,9 +95,9 @@ def test_public_streams_do_not_depend_on_the_lot(
         pools.append(true_pool(game))
         return pools[-1]
 
-    def summed(critic: Any, loss: Any, real: Any, fake: Any, mix: Any, groups: Any) -> Any:
+    def summed(critic: Any, loss: Any, real: Any, fake: Any, mix: Any, *rest: Any) -> Any:
         lots.append(len(real))
-        return true_sum(critic, loss, real, fake, mix, groups)
+        return true_sum(critic, loss, real, fake, mix, *rest)
 
     monkeypatch.setattr(training.Training, "pool", pool)
     monkeypatch.setattr(gradients, "clipped_pair_sum", summed)
