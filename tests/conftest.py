@@ -25,8 +25,13 @@ settings.load_profile("patient")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the slow parameters that `nightly_for` names."""
+    """Mark the slow parameters that `nightly_for` names, and leave slow tests out of the measured coverage.
+
+    Lines that are traced take half as long again, and quicker tests run what these do.
+    """
     for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker("no_cover")
         slow = [name for marker in item.iter_markers("nightly_for") for name in marker.args]
         if isinstance(item, pytest.Function) and slow and item.callspec.id in slow:
             item.add_marker("nightly")

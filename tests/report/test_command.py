@@ -12,6 +12,8 @@ from medsynth_cli.app import app
 from medsynth_sample_data import simulate
 from typer.testing import CliRunner
 
+pytestmark = pytest.mark.slow
+
 
 def run(*words: Any) -> Any:
     return CliRunner().invoke(app, list(words))

@@ -122,6 +122,7 @@ def layers(*sizes: Any) -> Any:
     return torch.nn.Sequential(*made[:-1])
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_attacks_find_an_overfitted_gan(halves: Any) -> None:
     """A conditional GAN with a label of its own for each of 250 patients, trained without privacy to remember them.
@@ -258,6 +259,7 @@ def degenerate(synthetic: Any) -> Iterator[Any]:
     yield "other types", synthetic.assign(age_years=synthetic["age_years"].astype(str) + "y", is_pregnant=True)
 
 
+@pytest.mark.slow
 @pytest.mark.nightly_for("2", "5", "6", "7")
 @pytest.mark.parametrize("case", range(8))
 def test_degenerate_tables_make_a_report_or_one_error(case: Any, halves: Any, synthetic: Any, model: Any) -> None:
@@ -284,6 +286,7 @@ def test_no_target_is_one_error(halves: Any, synthetic: Any) -> None:
         build(synthetic=synthetic.assign(diagnosis=np.nan), real=halves[1], target="diagnosis")
 
 
+@pytest.mark.slow
 def test_a_numeric_target_and_no_training_rows(halves: Any, synthetic: Any) -> None:
     from medsynth.report.page.render import page
 

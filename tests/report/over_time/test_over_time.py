@@ -140,6 +140,7 @@ def test_the_shortest_and_the_longest_gap_are_not_shown(found: Any, parts: Any, 
     assert bars.real is not None and sum(share or 0 for share in bars.real) == pytest.approx(1, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_a_shareable_page_tells_of_synthetic_patients_alone(found: Any, parts: Any, schema: Schema, model: Any) -> None:
     made = medsynth.sample(model, 400, seed=1)
     report = build(synthetic=made, real=None, model=model, drawn_by_model=True, title="visits")
