@@ -12,8 +12,8 @@ from torch import Tensor
 
 from ...privacy.accounting.calibration import Plan
 from ...privacy.networks import Mlp
+from ...privacy.queries.measurements import Measurements
 from ...privacy.queries.rows import Codes
-from ...privacy.vault import Vault
 from ...rng import numpy_stream, torch_stream
 from ...schema import Schema
 from ..protocol import Arrays, Progress
@@ -29,7 +29,7 @@ LEARNING_RATE = 2e-3  # of Adam
 AVERAGING_DECAY = 0.99
 
 
-def class_shares(schema: Schema, rows: EncodedRows, vault: Vault, plan: Plan) -> NDArray[np.float64]:
+def class_shares(schema: Schema, rows: EncodedRows, vault: Measurements, plan: Plan) -> NDArray[np.float64]:
     """Noisy shares of the classes, (classes,)."""
     target = schema.target or ""
     (counts,) = vault.measure_histograms(CLASSES, {target: rows.condition}).values()

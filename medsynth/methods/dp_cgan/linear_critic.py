@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ...privacy.networks import Mlp
 from ...privacy.queries.gradients import minus_output
-from ...privacy.vault import Vault
+from ...privacy.queries.measurements import Measurements
 from ..shared.labels import CRITIC_GRADIENTS
 from .random_features import Embedding
 
@@ -34,7 +34,7 @@ class LinearCritic:
         self._total = torch.zeros(len(expected), embed.width, device=expected.device)
         self.lots = 0
 
-    def measure(self, vault: Vault) -> None:
+    def measure(self, vault: Measurements) -> None:
         """One noised lot. A real row's loss is minus the critic's output: its gradient is minus the row's features."""
         (gradient,) = vault.measure_gradient_sum(
             self._label,

@@ -23,8 +23,8 @@ from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.clipping import clipped_gradient_sum
 from ...privacy.networks import Mlp
 from ...privacy.queries.kinds import LOCAL, kind
+from ...privacy.queries.measurements import Measurements
 from ...privacy.queries.rows import Codes
-from ...privacy.vault import Vault
 from ...rng import numpy_stream, torch_stream
 from ...schema import Schema
 from ...transforms.column import Column
@@ -133,7 +133,7 @@ class _Scaled:
 
 
 def train(
-    config: Config, schema: Schema, vault: Vault, plan: Plan, seed: int | None, device: str, progress: Progress
+    config: Config, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str, progress: Progress
 ) -> Arrays:
     """Fit the generator. Returns its tensors and the noised class shares."""
     rows = _Scaled(schema)

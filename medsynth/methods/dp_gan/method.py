@@ -16,8 +16,8 @@ from pydantic import Field
 
 from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.pair_clipping import MOST_STEPS, Groups, LocalTraining
+from ...privacy.queries.measurements import Measurements
 from ...privacy.queries.rows import Codes
-from ...privacy.vault import Vault
 from ...schema import Schema
 from ..protocol import Arrays, Progress
 from ..settings import Count, MethodConfig, Positive, Rate, Share
@@ -83,7 +83,7 @@ def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
 
 
 def train(
-    config: Config, schema: Schema, vault: Vault, plan: Plan, seed: int | None, device: str, progress: Progress,
+    config: Config, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str, progress: Progress,
     public: Codes | None = None,
 ) -> Arrays:  # fmt: skip
     """Fit the generator. Returns its tensors and the noisy marginals that decode its rows.

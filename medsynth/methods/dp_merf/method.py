@@ -15,7 +15,7 @@ import torch
 from pydantic import Field
 
 from ...privacy.accounting.calibration import Plan, Query
-from ...privacy.vault import Vault
+from ...privacy.queries.measurements import Measurements
 from ...rng import torch_stream
 from ...schema import Schema
 from ..dp_cgan.encoded_rows import EncodedRows, histogram_maps
@@ -55,7 +55,7 @@ def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
 
 
 def train(
-    config: Config, schema: Schema, vault: Vault, plan: Plan, seed: int | None, device: str, progress: Progress
+    config: Config, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str, progress: Progress
 ) -> Arrays:
     """Fit the generator. Returns its tensors and the noisy histograms that encode and decode its rows."""
     counts = vault.measure_histograms(ONE_WAY, histogram_maps(schema))

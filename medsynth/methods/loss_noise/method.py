@@ -18,7 +18,7 @@ from torch import Tensor
 from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.clipping import clipped_gradient_sum
 from ...privacy.networks import Mlp
-from ...privacy.vault import Vault
+from ...privacy.queries.measurements import Measurements
 from ...rng import torch_stream
 from ...schema import Schema
 from ..protocol import Arrays, Progress
@@ -82,7 +82,7 @@ def released_loss(first: Tensor, second: Tensor, bound: float, noise: Tensor) ->
 
 
 def train(
-    config: Config, schema: Schema, vault: Vault, plan: Plan, seed: int | None, device: str, progress: Progress
+    config: Config, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str, progress: Progress
 ) -> Arrays:
     """Fit the generator. Returns its tensors and the marginals that decode its rows."""
     setup = TrainingSetup.measure(schema, vault, plan, device)

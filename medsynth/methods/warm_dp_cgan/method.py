@@ -39,7 +39,7 @@ from ..shared.sampler import generate as generate
 from .budget_rule import Allocation, allocate
 
 if TYPE_CHECKING:
-    from ...privacy.vault import Vault
+    from ...privacy.queries.measurements import Measurements
 
 
 class Config(MethodConfig):
@@ -137,7 +137,7 @@ def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
 
 
 def train(
-    config: Config, schema: Schema, vault: Vault, plan: Plan, seed: int | None, device: str, progress: Progress
+    config: Config, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str, progress: Progress
 ) -> Arrays:
     """Fit the generator. Returns its tensors and the noisy marginals that decode its rows."""
     from .training import fitted  # with PyTorch, which plans and samples do without
