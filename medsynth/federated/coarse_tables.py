@@ -6,13 +6,13 @@ the noise that its distance would have had, and compared with its guess afterwar
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..privacy.noise import MEAN_SIZE
 from ..privacy.queries.cells import Regrouped
 from ..privacy.queries.rows import Axes, CellMap, Floats
 from ..privacy.queries.tables import Distances, Marginals
@@ -57,5 +57,5 @@ class CoarseTables:
 
     def distances(self, noisy: Mapping[str, Floats], std: float) -> dict[str, float]:
         """L1 distances by name, less what noise of `std` adds to those of equal tables in the mean."""
-        noise = math.sqrt(2 / math.pi) * std
+        noise = MEAN_SIZE * std
         return {key: float((np.abs(noisy[key] - guess) - noise).sum()) for key, guess in self.guesses.items()}

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..methods.shared.marginals import cleaned
 from ..methods.warm_dp_cgan.shrinkage import shrunk_table
+from ..privacy.noise import MEAN_SIZE
 from ..schema import Column
 
 Floats = NDArray[np.float64]
@@ -62,12 +63,14 @@ def worthwhile(
     equation 1). Where some are `always` measured patients are few: others must be clear of many distances' noise, and
     of how far the counts of so few lie from what is expected by chance.
     """
-    found, size = list(always), math.sqrt(2 / math.pi)
-    by_chance = {key: size * float(np.sqrt(expected[key].clip(min=0)).sum()) if always else 0.0 for key in distances}
+    found = list(always)
+    by_chance = {
+        key: MEAN_SIZE * float(np.sqrt(expected[key].clip(min=0)).sum()) if always else 0.0 for key in distances
+    }
     beyond = {key: distances[key] - by_chance[key] for key in distances if key not in always}
     clear = (CLEAR_OF_MANY if always else CLEAR_DISTANCE) * std
     for key in sorted(beyond, key=beyond.__getitem__, reverse=True):
-        noise = size * multiplier * math.sqrt(len(found) + 1) * expected[key].size
+        noise = MEAN_SIZE * multiplier * math.sqrt(len(found) + 1) * expected[key].size
         if found and (beyond[key] < max(noise, clear) or len(found) >= most):
             break
         found.append(key)

@@ -36,7 +36,10 @@ from medsynth.federated.transport import InProcess
 from medsynth.report.data import protocol
 
 FIELDS = ("table", "trust", "sites", "split", "epsilon", "method", "run", "mean", "two_way", "megabytes", "seconds")
-PRESETS = {"gs-wgan": "all-critics", "dp-gan": "federated-averaging"}  # what a method is fitted by over sites, and so everywhere
+PRESETS = {
+    "gs-wgan": "all-critics",
+    "dp-gan": "federated-averaging",
+}  # what a method is fitted by over sites, and so everywhere
 ALONE, POOLED = "one site alone", "pooled"
 
 

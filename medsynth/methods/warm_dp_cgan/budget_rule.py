@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from ...privacy.noise import MEAN_SIZE
+
 COLUMNS_READ = 3  # by a feature of the critic of triples
 MOMENTS_NOISE = 0.01  # of a second moment, as a share of the rows, beyond which it gets no budget
 MOST_MOMENTS = 16  # relations whose second moment is measured
@@ -88,7 +90,7 @@ class Allocation:
         """
         multiplier = (3.9 / epsilon + 0.12) / math.sqrt(self.share)
         cells = (ASSUMED_CLASSES if self.by_class else 1) * self.bins**2
-        return int((noise * rows / (math.sqrt(2 / math.pi) * multiplier * cells)) ** 2)
+        return int((noise * rows / (MEAN_SIZE * multiplier * cells)) ** 2)
 
     def critic_noise(self, rows: int, columns: int, epsilon: float) -> float:
         """The noise of one product in the gradient sum of a critic of pairs, as a share of what all rows could add."""

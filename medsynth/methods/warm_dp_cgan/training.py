@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...privacy.accounting.calibration import Plan
+from ...privacy.noise import MEAN_SIZE
 from ...privacy.queries.measurements import Measurements
 from ...rng import numpy_stream, torch_stream
 from ...schema import Schema
@@ -95,7 +96,7 @@ class _Fit:
             tables = {p.key: expected[p.key] if p.by_class else expected[p.key][0] for p in candidates}
             errors = self.vault.measure_distances(SELECTION, axes, tables)
             # A large table has a large error by its noise alone (AIM, equation 1): its error must exceed that.
-            excess = {p: math.sqrt(2 / math.pi) * std * expected[p.key].size - errors[p.key] for p in candidates}
+            excess = {p: MEAN_SIZE * std * expected[p.key].size - errors[p.key] for p in candidates}
             candidates = sorted(candidates, key=excess.__getitem__)
         selected = (candidates * each)[:each]
         noisy = self.vault.measure_marginals(TWO_WAY, {p.key: axes[p.key] for p in selected})
