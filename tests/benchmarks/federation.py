@@ -39,7 +39,7 @@ FIELDS = ("table", "trust", "sites", "split", "epsilon", "method", "run", "mean"
 PRESETS = {
     "gs-wgan": "all-critics",
     "dp-gan": "federated-averaging",
-}  # what a method is fitted by over sites, and so everywhere
+}  # by which a method is fitted, everywhere
 ALONE, POOLED = "one site alone", "pooled"
 
 
