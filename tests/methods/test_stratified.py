@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from medsynth.methods.shared.stratified import choose, uniforms
+from medsynth.methods.shared import stratified
+from medsynth.methods.shared.stratified import choose, shuffled, uniforms
 
 
 def test_each_group_gets_the_expected_number_of_every_cell(rng: np.random.Generator) -> None:
@@ -21,6 +22,23 @@ def test_no_cell_of_weight_zero_is_drawn(rng: np.random.Generator) -> None:
     """First, last and between."""
     weights = np.array([[0.0, 1, 0, 0, 2, 0]])
     assert set(choose(weights, np.zeros(50_000, np.int64), rng)) == {1, 4}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("fewest", [32, 64], ids=["sorted as numbers", "by places"])
+@pytest.mark.parametrize("count", [1, 3, 4000])
+def test_rows_of_a_group_stand_in_any_order(
+    fewest: int, count: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Groups ascend, every row is there, and places within a group have nothing to do with rows. The seed is fixed."""
+    monkeypatch.setattr(stratified, "FEWEST_BITS", fewest)
+    groups = rng.integers(0, count, 20_000)
+    order = shuffled(groups, rng)
+    assert (np.diff(groups[order]) >= 0).all() and (np.sort(order) == np.arange(20_000)).all()
+    first = order[groups[order] == 0]
+    if count < 4:
+        assert abs(np.corrcoef(first, np.arange(len(first)))[0, 1]) < 4.5 / np.sqrt(len(first))
+    assert len(shuffled(groups[:0], rng)) == 0
 
 
 @pytest.mark.statistical

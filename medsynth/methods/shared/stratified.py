@@ -13,6 +13,7 @@ from ...rng import Stream
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
+FEWEST_BITS = 32  # that put rows of a group at random: of a million rows some hundred pairs share them
 BELOW_ONE = 1 - 1e-9  # uniforms stay below it, so that a sum of a group's number and a uniform never rounds up
 
 
@@ -21,10 +22,26 @@ def strata(groups: Whole, rng: Stream) -> tuple[Whole, Floats]:
 
     Each is uniform; the numbers of one group ascend, one in each of as many equal strata. Both (rows,).
     """
-    order = np.argsort(groups + BELOW_ONE * rng.random(len(groups)))
+    order = shuffled(groups, rng)
     sizes, ordered = np.bincount(groups), groups[order]
     starts = np.cumsum(sizes) - sizes
     return order, (np.arange(len(groups)) - starts[ordered] + rng.random(len(groups))) / sizes[ordered]
+
+
+def shuffled(groups: Whole, rng: Stream) -> Whole:
+    """The rows in the order of their groups, at random within one: (rows,).
+
+    Group, random bits and row are sorted as one whole number each, several times as fast as places are found by
+    comparing others. Where too few bits are left to chance, places are found.
+    """
+    row, group = len(groups).bit_length(), int(groups.max(initial=0)).bit_length()
+    if (chance := 64 - row - group) < FEWEST_BITS:
+        return np.argsort(groups + BELOW_ONE * rng.random(len(groups)))
+    keys = rng.bit_generator.random_raw(len(groups)) >> np.uint64(64 - chance) << np.uint64(row)
+    keys |= np.arange(len(groups), dtype=np.uint64)
+    keys |= groups.astype(np.uint64) << np.uint64(min(63, row + chance))
+    keys.sort()
+    return (keys & np.uint64((1 << row) - 1)).astype(np.int64)
 
 
 def uniforms(groups: Whole, rng: Stream) -> Floats:
