@@ -56,7 +56,7 @@ class Declared(BaseModel):
                 raise SchemaError(f"The {cls.called} {path} is no file, or one of more than {MAX_BYTES} bytes.")
             text = path.read_text(encoding="utf-8-sig")
         except FileNotFoundError:
-            raise SchemaError(f"There is no {cls.called} {path}. Draft one first.") from None
+            raise SchemaError(f"There is no {cls.called} {path}. Draft a {cls.called} first.") from None
         except (OSError, ValueError):
             raise SchemaError(f"The {cls.called} {path} cannot be read as UTF-8 text.") from None
         return cls.from_yaml(text, str(path))
