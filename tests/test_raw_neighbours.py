@@ -41,7 +41,7 @@ from medsynth.schema.kinds import ColumnKind
 from medsynth.transforms.grid import grid
 from medsynth.transforms.table_codec import decode
 
-pytestmark = pytest.mark.usefixtures("plain_method", "fixed_entropy")
+pytestmark = pytest.mark.usefixtures("plain_method", "seeded_entropy")
 
 EPSILON, ROWS, ODD = 200.0, 40, 7  # a budget under which so few rows have kinds and levels; the row that differs
 MISSING: dict[str, Any] = {"missing": True, "unknown": "missing"}
@@ -117,11 +117,6 @@ class FixedReleases:
     def again(self) -> None:
         """From here on outcomes are those on record."""
         self.recording, self.at = False, 0
-
-
-@pytest.fixture
-def fixed_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rng, "system_entropy", lambda: rng.SeededEntropy(0))
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -15,8 +15,8 @@ from .exact.normal import rounded_normal
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 GRID_BITS = 16  # releases are whole multiples of 2^-16 of the noise's own scale, or finer
-MEAN_SIZE = math.sqrt(2 / math.pi)  # of a normal variable, in standard deviations
 FINEST_BITS = 20  # but of no less than 2^-20: so many bits are left to whole numbers below 2^42
+MEAN_SIZE = math.sqrt(2 / math.pi)  # of a normal variable, in standard deviations
 
 
 def noise_grid(std: float) -> tuple[int, int]:

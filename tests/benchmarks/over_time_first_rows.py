@@ -53,14 +53,12 @@ def first_visits(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
 
 def of_first_visits(schema: Schema) -> Schema:
     """The schema of tables with one row a patient."""
-    left = ("order", "unit", "max_rows", "constant")
-    content = {name: value for name, value in schema.to_dict().items() if name not in left}
-    return Schema.from_dict({**content, "rules": [rule.text for rule in schema.parsed_rules if not rule.across]})
+    return without(schema, "order", "unit", "max_rows", "constant")
 
 
-def without_order(schema: Schema) -> Schema:
-    """The schema of several rows a patient that do not follow one another."""
-    content = {name: value for name, value in schema.to_dict().items() if name != "order"}
+def without(schema: Schema, *keys: str) -> Schema:
+    """The schema without some of its keys, the order among them, and so without rules across rows."""
+    content = {name: value for name, value in schema.to_dict().items() if name not in keys}
     return Schema.from_dict({**content, "rules": [rule.text for rule in schema.parsed_rules if not rule.across]})
 
 
@@ -73,7 +71,7 @@ def one(table: str, method: str, epsilon: float, run: int) -> dict[str, Any]:
     train, held = parted(frame, schema.unit, 0.25, 0)
     firsts, test = (first_visits(rows, schema).reset_index(drop=True) for rows in (train, held))
     if method in ("ordered", "before"):
-        known = schema if method == "ordered" else without_order(schema)
+        known = schema if method == "ordered" else without(schema, "order")
         model = medsynth.fit(train, epsilon=epsilon, delta=DELTA, schema=known, rows=len(train))
         drawn = first_visits(medsynth.sample(model, len(train) + 500, seed=run), schema).head(len(firsts))
     elif method == "real":

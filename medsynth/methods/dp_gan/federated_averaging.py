@@ -4,8 +4,7 @@ Augenstein et al. 2020 ("Generative models for effective ML on private, decentra
 after McMahan et al. 2017 and 2018: in each round a Poisson sample of clients trains the critic for some steps on what
 is theirs, each client's change of the weights is clipped as a whole, and the noised sum of changes moves the shared
 critic; the generator learns from that critic at the server. Networks, loss and generator are those of dp-GAN, and the
-server's step is Adam's (Reddi et al. 2021). What differs from the paper:
-docs/methods/dp-gan.md.
+server's step is Adam's (Reddi et al. 2021). docs/methods/dp-gan.md has what differs from the paper, and why.
 """
 
 from __future__ import annotations

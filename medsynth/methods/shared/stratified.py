@@ -31,15 +31,15 @@ def strata(groups: Whole, rng: Stream) -> tuple[Whole, Floats]:
 def shuffled(groups: Whole, rng: Stream) -> Whole:
     """The rows in the order of their groups, at random within one: (rows,).
 
-    Group, random bits and row are sorted as one whole number each, several times as fast as places are found by
-    comparing others. Where too few bits are left to chance, places are found.
+    Group, random bits and row are sorted as one whole number each, about twice as fast as places are found. Where too
+    few bits are left to chance, places are found.
     """
-    row, group = len(groups).bit_length(), int(groups.max(initial=0)).bit_length()
+    row, group = len(groups).bit_length(), int(groups.max(initial=1)).bit_length()
     if (chance := 64 - row - group) < FEWEST_BITS:
         return np.argsort(groups + BELOW_ONE * rng.random(len(groups)))
     keys = rng.bit_generator.random_raw(len(groups)) >> np.uint64(64 - chance) << np.uint64(row)
     keys |= np.arange(len(groups), dtype=np.uint64)
-    keys |= groups.astype(np.uint64) << np.uint64(min(63, row + chance))
+    keys |= groups.astype(np.uint64) << np.uint64(row + chance)
     keys.sort()
     return (keys & np.uint64((1 << row) - 1)).astype(np.int64)
 
