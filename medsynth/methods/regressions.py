@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,25 +12,38 @@ from ..schema import Column
 
 @dataclass(frozen=True)
 class Regression:
-    """An outcome and its predictors, by the names of their columns."""
+    """An outcome, its predictors and those pairs of them whose product is one more, by the names of their columns."""
 
     outcome: str
     predictors: tuple[str, ...]
+    interactions: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> Regression:
-        """From a formula such as "y ~ a + b": columns, without products or functions. Raises UsageError.
+        """From a formula such as "y ~ a + b + a:b", or "y ~ a * b" for the same. Raises UsageError.
+
+        An interaction stands beside both of its columns, whether or not they are named by themselves.
 
         >>> Regression.parse("pulse ~ age + sex")
-        Regression(outcome='pulse', predictors=('age', 'sex'))
+        Regression(outcome='pulse', predictors=('age', 'sex'), interactions=())
+        >>> str(Regression.parse("pulse ~ age * sex + bmi"))
+        'pulse ~ age + sex + bmi + age:sex'
         """
-        outcome, tilde, right = text.partition("~")
-        names = [name.strip() for name in (outcome, *right.split("+"))]
-        if not tilde or not all(names) or "~" in right:
+        outcome, tilde, right = (part.strip() for part in text.partition("~"))
+        terms = [[name.strip() for name in re.split("[:*]", term)] for term in right.split("+")]
+        if not tilde or not outcome or not all(map(all, terms)) or "~" in right:
             raise UsageError("`inference` takes a formula such as 'y ~ a + b': an outcome, ~, and predictors.")
-        if len(set(names)) < len(names):
+        if any(len(names) > 2 for names in terms):
+            raise UsageError("`inference` takes interactions of two columns: a:b, or a * b for a + b + a:b.")
+        predictors = tuple(dict.fromkeys(name for names in terms for name in names))
+        interactions = tuple((names[0], names[1]) for names in terms if len(names) == 2)
+        if (
+            outcome in predictors
+            or len({frozenset(names) for names in terms}) < len(terms)
+            or any(len(set(names)) < len(names) for names in terms)
+        ):
             raise UsageError("`inference` names a column twice in one formula.")
-        return cls(names[0], tuple(names[1:]))
+        return cls(outcome, predictors, interactions)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -37,7 +51,7 @@ class Regression:
         return self.outcome, *self.predictors
 
     def __str__(self) -> str:
-        return f"{self.outcome} ~ {' + '.join(self.predictors)}"
+        return f"{self.outcome} ~ {' + '.join((*self.predictors, *map(':'.join, self.interactions)))}"
 
 
 def parsed(texts: Sequence[str]) -> list[Regression]:
@@ -53,8 +67,8 @@ def check_columns(regressions: Sequence[Regression], columns: Mapping[str, Colum
     for name in (name for regression in regressions for name in regression.columns):
         if name not in columns:
             raise UsageError(
-                f"`inference` names no column of the model: {name!r}.{did_you_mean(name, columns)} Products and "
-                "functions of columns are not taken; one whose scale is log stands for its logarithm."
+                f"`inference` names no column of the model: {name!r}.{did_you_mean(name, columns)} Functions of "
+                "columns are not taken; one whose scale is log stands for its logarithm."
             )
         column = columns[name]
         if name == target and column is not None and column.ordered:

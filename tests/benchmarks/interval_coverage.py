@@ -56,8 +56,8 @@ def one_run(rows: int, epsilon: float, run: int, replicates: int, declare: bool)
 
 def summary(runs: pd.DataFrame) -> pd.DataFrame:
     """One line for each setting, kind of relation and way."""
-    declared = {f"{formula.split(' ~ ')[0]} ~ {name}" for formula in DECLARED
-                for name in formula.split(" ~ ")[1].split(" + ")}  # fmt: skip
+    declared = {f"{outcome} ~ {term}" for outcome, _, terms in (f.partition(" ~ ") for f in DECLARED)
+                for term in terms.split(" + ")}  # fmt: skip
     runs = runs.assign(
         covered=(runs.low <= runs.true) & (runs.true <= runs.high),
         kind=np.where(runs.term.isin(declared), "declared", "undeclared"),

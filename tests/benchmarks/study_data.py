@@ -1,4 +1,4 @@
-"""A simulated study whose relations are known: linear, logistic and none. No row describes a real person.
+"""A simulated study whose relations are known: linear, logistic, interactions and none. No row describes a real person.
 
 The coefficients stand in `study`; those that an analysis of the stored columns would find in a table without end are
 `truth`, from a table of a million rows: rounding and bounds change them a little.
@@ -31,6 +31,8 @@ SCHEMA = Schema.from_dict({
         "albumin": {"kind": "continuous", "bounds": [5, 70], "decimals": 1, "out_of_range": "clip"},
         "pressure": {"kind": "count", "bounds": [50, 280], "out_of_range": "clip"},
         "hb": {"kind": "continuous", "bounds": [3, 25], "decimals": 1, "out_of_range": "clip"},
+        "treated": YES_NO,
+        "quality": {"kind": "count", "bounds": [0, 150], "out_of_range": "clip"},
         "event": YES_NO,
     },
 })  # fmt: skip
@@ -39,10 +41,12 @@ DECLARED = (
     "pressure ~ age + bmi + smoker + female",
     "albumin ~ age + crp",
     "hb ~ bmi + female + creatinine",
-    "event ~ age + crp + smoker + hb",
+    "quality ~ age + treated + crp + age:treated + age:crp",
+    "event ~ age + crp + smoker + hb + crp:smoker",
 )
 UNDECLARED = ("creatinine ~ age + female", "crp ~ smoker", "bmi ~ hb", "ward_a ~ age")
-NULL = {"pressure ~ female", "hb ~ bmi", "event ~ hb", "bmi ~ hb", "ward_a ~ age"}  # as the simulation has it
+NULL = {"pressure ~ female", "hb ~ bmi", "quality ~ age:crp", "event ~ hb", "bmi ~ hb", "ward_a ~ age"}  # as simulated
+CENTRES = {"age": 60.0, "crp": 1.5}  # taken off, so that coefficients beside an interaction are those of usual patients
 TRUTH_ROWS, TRUTH_SEED = 1_000_000, 99
 
 
@@ -58,7 +62,11 @@ def study(rows: int, seed: int) -> pd.DataFrame:
     albumin = 40 - 0.08 * (age - 60) - 1.2 * (log_crp - 1.5) + rng.normal(0, 3.5, rows)
     pressure = 130 + 0.5 * (age - 60) + 0.9 * (bmi - 27) + 4 * smoker + rng.normal(0, 15, rows)
     hb = 14 - 1.2 * female - 0.7 * (log_creatinine - 4.4) + rng.normal(0, 1.2, rows)
-    event = rng.random(rows) < 1 / (1 + np.exp(2 - 0.03 * (age - 60) - 0.5 * (log_crp - 1.5) - 0.6 * smoker))
+    logit = -2 + 0.03 * (age - 60) + 0.5 * (log_crp - 1.5) + 0.6 * smoker + 0.5 * (log_crp - 1.5) * smoker
+    event = rng.random(rows) < 1 / (1 + np.exp(-logit))
+    treated = rng.random(rows) < 0.5
+    quality = 70 - 0.2 * (age - 60) + 4 * treated + 0.25 * (age - 60) * treated - 1.5 * (log_crp - 1.5)
+    quality = quality + rng.normal(0, 10, rows)
 
     def words(flags: object) -> object:
         return np.where(np.asarray(flags), "yes", "no")
@@ -69,19 +77,19 @@ def study(rows: int, seed: int) -> pd.DataFrame:
         "bmi": np.round(np.clip(bmi, 10, 70), 1), "creatinine": np.clip(np.round(np.exp(log_creatinine)), 10, 2000),
         "crp": np.clip(np.round(np.exp(log_crp), 1), 0.1, 500), "albumin": np.round(np.clip(albumin, 5, 70), 1),
         "pressure": np.clip(np.round(pressure), 50, 280).astype(int), "hb": np.round(np.clip(hb, 3, 25), 1),
-        "event": words(event),
+        "treated": words(treated), "quality": np.clip(np.round(quality), 0, 150).astype(int), "event": words(event),
     })  # fmt: skip
 
 
 def numbers(table: pd.DataFrame) -> pd.DataFrame:
-    """The columns as regressions take them: numbers on their scales, levels as indicators."""
+    """The columns as regressions take them: numbers on their scales, less their CENTRES, levels as indicators."""
     found: dict[str, pd.Series[float]] = {"ward_a": (table["ward"].astype(str) == "a").astype(float)}
     for name, column in SCHEMA.columns.items():
         if column.kind == "binary":
             found[name] = (table[name].astype(str) == "yes").astype(float)
         elif column.ordered:
             values = pd.to_numeric(table[name]).astype(float)
-            found[name] = values.map(np.log) if column.scale == "log" else values
+            found[name] = (values.map(np.log) if column.scale == "log" else values) - CENTRES.get(name, 0.0)
     return pd.DataFrame(found)
 
 
@@ -90,11 +98,12 @@ def coefficients(table: pd.DataFrame, formulas: tuple[str, ...] = DECLARED + UND
     values, found = numbers(table), dict[str, tuple[float, float]]()
     for formula in formulas:
         regression = Regression.parse(formula)
-        design = sm.add_constant(values[list(regression.predictors)])
+        crossed = {f"{a}:{b}": values[a] * values[b] for a, b in regression.interactions}
+        design = sm.add_constant(values[list(regression.predictors)].assign(**crossed))
         outcome = values[regression.outcome]
         model = sm.Logit(outcome, design) if regression.outcome == "event" else sm.OLS(outcome, design)
         result = model.fit(disp=0) if regression.outcome == "event" else model.fit()
-        for name in regression.predictors:
+        for name in (*regression.predictors, *crossed):
             found[f"{regression.outcome} ~ {name}"] = (result.params[name], result.bse[name])
     return pd.DataFrame.from_dict(found, orient="index", columns=["estimate", "std_error"])
 

@@ -107,9 +107,7 @@ def test_the_strongest_pairs_are_those_of_the_largest_products(pairs: PairCritic
     items = pairs.items()
     assert items[:4] == [("a", None)] * 4 and items[4] == ("a", 4) and items[-1] == ("d", 2)
     products = np.zeros((2, pairs.width))
-    names = [
-        (items[i], items[j]) for i, j in zip(pairs.products.ones.tolist(), pairs.products.others.tolist(), strict=True)
-    ]
+    names = [(items[i], items[j]) for i, j in pairs.products.factors.T.tolist()]
     for pair, size in (((("b", None), ("c", None)), 1.0), ((("a", 4), ("d", 0)), 5.0), ((("c", None), ("d", 1)), 3.0)):
         products[1, names.index(pair)] = size
     found = pairs.strongest(products, 5)

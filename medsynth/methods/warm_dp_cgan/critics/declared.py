@@ -1,16 +1,18 @@
 """Moments of declared regressions: what the coefficients of a linear model follow from, measured by themselves.
 
-A linear regression's coefficients are functions of the means, squares and products of its columns; a logistic one's
+A linear regression's coefficients are functions of the means, squares and products of its terms; a logistic one's
 score reads the products of outcome and predictors. They are read from every value's fine cell, so that no bin blurs
-them; the generator's expectation of a product of two columns follows from the means of its bins. A row's products are
+them; the generator's expectation of a product of columns follows from the means of its bins. Over rows of independent
+columns all products have about the same size, but for those that count more or less than others. A row's products are
 clipped at a norm that few rows reach, and the sums corrected for what that takes from them.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from dataclasses import replace
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -31,13 +33,17 @@ Floats = NDArray[np.float64]
 CLIPPED_STDS = 3.5  # from the mean, where values are clipped
 CLIPPED_ROWS = 0.05  # the share of rows of independent columns that is clipped: noise is in proportion to the bound
 DRAWN = 20_000  # such rows, drawn in public
+LEAST_SIZE = 0.1  # to which an item is divided: a level of 1 % of the rows has that of its standard deviation
+ALONE = 0.5  # times which means and squares of a column by itself are taken: one-way marginals tell them as well
+OF_TARGET = 2.0  # times which means are taken that are the target's products: of a rare class few rows tell
+Product = tuple[int, ...]  # the places of the items that are multiplied
 
 
 def column_items(bins: Bins) -> Floats:
-    """What a column contributes to products, by fine cell, (cells, items): all of size one at most.
+    """What a column contributes to products, by fine cell, (cells, items), each divided by its root mean square.
 
     Of a number its standardised value and that value's square; of levels, each but the most frequent, less its share.
-    Then one.
+    Then the constants.
     """
     cells, values = bins.grid.cells, fine_values(bins, CLIPPED_STDS) if bins.column.ordered else np.empty(0)
     if len(values):
@@ -46,17 +52,66 @@ def column_items(bins: Bins) -> Floats:
     else:
         share = np.bincount(bins.place, bins.shares, bins.cells) / bins.shares.sum()
         own = np.delete(np.eye(cells) - share, share.argmax(), 1) if cells == bins.cells else np.zeros((cells, 0))
-    return np.concatenate([own, np.ones((cells, 1))], 1)
+    sizes = np.sqrt(bins.shares @ own**2 / bins.shares.sum())
+    return np.concatenate([own / np.maximum(sizes, LEAST_SIZE), np.tile([ALONE, OF_TARGET, 1.0], (cells, 1))], 1)
 
 
-def _independent_products(fine: dict[str, Floats], shares: dict[str, Floats], ones: Tensor, others: Tensor) -> Floats:
+@dataclass(frozen=True)
+class _Items:
+    """The places of the items of all columns side by side: `values`, a column's, a number's own or the levels';
+    `square`, by the place of a number's own; `column`, the name by place. The last are the constants.
+    """
+
+    values: Mapping[str, list[int]]
+    square: Mapping[int, int]
+    column: Sequence[str]
+
+    @classmethod
+    def of(cls, fine: Mapping[str, Floats], bins: Mapping[str, Bins]) -> _Items:
+        """Of tables of items, (cells, items) a column."""
+        column = [name for name, table in fine.items() for _ in range(table.shape[1])]
+        values = {name: [k for k, other in enumerate(column) if other == name][:-3] for name in fine}
+        square = {own[0]: own[1] for name, own in values.items() if bins[name].column.ordered}
+        values = {name: own[:1] if bins[name].column.ordered else own for name, own in values.items()}
+        return cls(values, square, column)
+
+    def product(self, *terms: Product) -> Product:
+        """Of terms: a number twice is its square; two levels of a column, whose product is linear in both, are one."""
+        found = dict[str, int]()
+        for place in itertools.chain(*terms):
+            twice = self.column[place] in found and place in self.square
+            found[self.column[place]] = self.square[place] if twice else found.get(self.column[place], place)
+        return tuple(sorted(found.values()))
+
+    def of_regression(self, regression: Regression, target: str) -> tuple[list[Product], list[Product]]:
+        """The terms of a regression, and products of any two of them, the target left out."""
+        crossed = [(name,) for name in regression.columns] + list(regression.interactions)
+        kept = [[self.values[name] for name in names if name != target] for names in crossed]
+        terms = list(dict.fromkeys(places for own in kept if own for places in itertools.product(*own)))
+        both = itertools.combinations_with_replacement(terms, 2)
+        return terms, [self.product(one, other) for one, other in both]
+
+    def factors(self, regressions: Sequence[Regression], target: str) -> Tensor:
+        """(factors, products): each product of the regressions once, times its constant, then times ones."""
+        alone, of_target, one = range(len(self.column) - 3, len(self.column))
+        constants = dict[Product, int]()
+        for regression in regressions:
+            terms, products = self.of_regression(regression, target)
+            constants |= dict.fromkeys(terms, of_target) if target in regression.columns else {}
+            for own in (*terms, *products):
+                constants.setdefault(own, alone if len(own) == 1 else one)
+        most = 1 + max(map(len, constants))
+        return torch.tensor([(*own, constant, *[one] * (most - len(own) - 1)) for own, constant in constants.items()]).T
+
+
+def _independent_products(fine: dict[str, Floats], shares: dict[str, Floats], factors: Tensor) -> Floats:
     """Products of rows whose columns are independent, by the released shares of cells: (rows, products)."""
     rng, items = numpy_stream(0, "declared moments"), list[Floats]()
     for name, table in fine.items():
         share = shares[name] + 1e-12
         items.append(table[rng.choice(len(share), DRAWN, p=share / share.sum())])
     every = np.concatenate(items, 1)
-    return np.asarray(every[:, ones.numpy()] * every[:, others.numpy()])
+    return np.asarray(np.prod([every[:, places] for places in factors.numpy()], axis=0))
 
 
 def _kept(products: Floats, factors: Floats) -> Floats:
@@ -66,12 +121,12 @@ def _kept(products: Floats, factors: Floats) -> Floats:
     columns are related, and the density of weakly related columns is that of independent ones times one plus a multiple
     of the product.
     """
-    weights = np.where((products >= 0).all(0), products, products**2)
-    return np.asarray((factors @ weights) / np.maximum(weights.sum(0), 1e-12))
+    weights = np.where((products >= 0).all(0), products, products**2) + 1e-12
+    return np.asarray((factors @ weights) / weights.sum(0))
 
 
 class DeclaredCritic:
-    """Means and squares of the columns of `regressions`, and products of any two columns of one of them.
+    """Means and squares of the terms of `regressions`, and products of any two terms of one of them.
 
     `bins`: every column's beside the target's; `given`: the target's name and the map from its codes to classes. Where
     a regression names the target each class has sums of its own. `order`: the names of the codes' columns. `kept`: what
@@ -87,21 +142,13 @@ class DeclaredCritic:
         names = list(dict.fromkeys(n for regression in regressions for n in regression.columns if n != target))
         self._bins = {name: bins[name] for name in names}
         fine = {name: column_items(bins[name]) for name in names}
-        first = dict(zip(names, np.cumsum([0, *(table.shape[1] for table in fine.values())]).tolist(), strict=False))
-        own = {name: list(range(first[name], first[name] + table.shape[1] - 1)) for name, table in fine.items()}
-        pairs = [(item, first[name] + fine[name].shape[1] - 1) for name in names for item in own[name]]
-        main = {name: own[name][:1] if bins[name].column.ordered else own[name] for name in names}
-        for regression in regressions:
-            columns = [name for name in regression.columns if name != target]
-            for k, one in enumerate(columns):
-                pairs += [(a, b) for other in columns[k + 1 :] for a in main[one] for b in main[other]]
-        ones, others = torch.tensor(list(dict.fromkeys(tuple(sorted(pair)) for pair in pairs))).T
+        factors = _Items.of(fine, bins).factors(regressions, target)
         tables = {name: torch.tensor(table, dtype=torch.float32) for name, table in fine.items()}
         grids = {name: bins[name].grid for name in names}
-        independent = _independent_products(fine, {name: bins[name].shares for name in names}, ones, others)
+        independent = _independent_products(fine, {name: bins[name].shares for name in names}, factors)
         norms = np.linalg.norm(independent, axis=1)
         bound = float(np.quantile(norms, 1 - CLIPPED_ROWS))
-        self.products = Products(grids, tuple(order), tables, ones, others, 1 / bound)
+        self.products = Products(grids, tuple(order), tables, factors, 1 / bound)
         self.kept = _kept(independent, np.minimum(1.0, bound / norms))
 
     def inside(self, bins: dict[str, Bins]) -> DeclaredCritic:
@@ -122,7 +169,7 @@ class DeclaredCritic:
     @property
     def width(self) -> int:
         """How many means, squares and products a row has."""
-        return len(self.products.ones)
+        return self.products.width
 
     @property
     def features(self) -> Features:
@@ -132,8 +179,7 @@ class DeclaredCritic:
     def expectation(self, generator: Generator) -> ExpectedProducts:
         """The means as a function of the shares of a generator, which has all columns that are read."""
         tables = {name: self._by_bin(name, table) for name, table in self.products.tables.items()}
-        binned = Products(self._bins, self.products.order, tables, self.products.ones, self.products.others,
-                          self.products.scale)  # fmt: skip
+        binned = Products(self._bins, self.products.order, tables, self.products.factors, self.products.scale)
         return binned.expectation(generator)
 
     def _by_bin(self, name: str, table: Tensor) -> Tensor:

@@ -71,9 +71,9 @@ class MomentCritic:
             one = torch.tensor(standardised(critic.bins[name])) if feature is None else critic.tables[name][:, feature]
             before = [tables[name]] if name in tables else []
             tables[name] = torch.cat([*before, one[:, None].float()], 1)
-        ones, others = torch.tensor([[items.index(item) for item in pair] for pair in pairs]).T
+        places = torch.tensor([[items.index(item) for item in pair] for pair in pairs]).T
         own = {name: critic.bins[name] for name in tables}
-        self.products = Products(own, critic.order, tables, ones, others, len(pairs) ** -0.5)
+        self.products = Products(own, critic.order, tables, places, len(pairs) ** -0.5)
 
     @property
     def columns_read(self) -> set[str]:
@@ -83,7 +83,7 @@ class MomentCritic:
     @property
     def width(self) -> int:
         """How many products a row has."""
-        return len(self.products.ones)
+        return self.products.width
 
     @property
     def features(self) -> Products:

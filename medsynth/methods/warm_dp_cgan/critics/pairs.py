@@ -71,8 +71,8 @@ class PairCritic:
         ones, others = np.triu_indices(len(column), 1)
         apart = column[ones] != column[others]
         scale = max(1, len(self.names) * (len(self.names) - 1) // 2) ** -0.5
-        places = torch.from_numpy(ones[apart]), torch.from_numpy(others[apart])
-        self.products = Products({name: bins[name] for name in self.names}, self.order, self.tables, *places, scale)
+        places = torch.from_numpy(np.stack([ones[apart], others[apart]]))
+        self.products = Products({name: bins[name] for name in self.names}, self.order, self.tables, places, scale)
 
     @property
     def columns_read(self) -> set[str]:
@@ -82,7 +82,7 @@ class PairCritic:
     @property
     def width(self) -> int:
         """How many products a row has, in its class's place."""
-        return len(self.products.ones)
+        return self.products.width
 
     @property
     def features(self) -> ProductsByClass:
@@ -118,7 +118,7 @@ class PairCritic:
     def _sizes(self, products: Floats, of: Sequence[Key]) -> dict[tuple[Key, Key], float]:
         """Sums of squares of products by what the first and the second feature are `of`."""
         sizes, squares = dict[tuple[Key, Key], float](), np.square(products).sum(0).tolist()
-        for one, other, size in zip(self.products.ones.tolist(), self.products.others.tolist(), squares, strict=True):
+        for (one, other), size in zip(self.products.factors.T.tolist(), squares, strict=True):
             pair = of[one], of[other]
             sizes[pair] = sizes.get(pair, 0.0) + size
         return sizes

@@ -1,4 +1,4 @@
-"""Products of two features of a row, by tables of its bins: what critics of pairs and of second moments read."""
+"""Products of features of a row, by tables of its bins: what critics of pairs and of moments read."""
 
 from __future__ import annotations
 
@@ -17,25 +17,32 @@ from ..generator import Generator
 @kind("products")
 @dataclass(frozen=True, eq=False)
 class Products:
-    """Products of two features of a row, times `scale`.
+    """Products of features of a row, times `scale`.
 
-    `tables`: each column's features by bin, (bins, features), which stand beside one another; `ones` and `others`: the
-    places of the two that are multiplied. `bins` and `order`: of the columns, and the names of the codes' columns.
+    `tables`: each column's features by bin, (bins, features), which stand beside one another; `factors`, (factors,
+    products): the places of those that are multiplied, two or more. `bins` and `order`: of the columns, and the names
+    of the codes' columns.
     """
 
     bins: Mapping[str, CellMap]
     order: tuple[str, ...]
     tables: Mapping[str, Tensor]
-    ones: Tensor
-    others: Tensor
+    factors: Tensor
     scale: float
 
+    @property
+    def width(self) -> int:
+        """How many products a row has."""
+        return self.factors.shape[1]
+
     def __call__(self, codes: Codes) -> Tensor:
-        """(rows, products): by tables, and one multiplication a number; no row's depend on the rows beside it."""
+        """(rows, products): by tables and multiplications; no row's depend on the rows beside it."""
         places = {name: np.asarray(self.bins[name].cell_of(codes[:, self.order.index(name)])) for name in self.tables}
         each = torch.cat([self.tables[name][torch.from_numpy(place)] for name, place in places.items()], 1)
-        found: Tensor = each[:, self.ones] * each[:, self.others] * self.scale
-        return found
+        found: Tensor = each[:, self.factors[0]]
+        for others in self.factors[1:]:
+            found = found * each[:, others]
+        return found * self.scale
 
     def expectation(self, generator: Generator) -> ExpectedProducts:
         """The mean products as a function of the shares of a generator, which has the columns of all tables."""
@@ -45,13 +52,13 @@ class Products:
         for name, table in self.tables.items():
             matrix[first : first + table.shape[1], generator.spans[name]] = table.T
             first += table.shape[1]
-        return ExpectedProducts(matrix.to(device), self.ones.to(device), self.others.to(device), self.scale)
+        return ExpectedProducts(matrix.to(device), self.factors.to(device), self.scale)
 
 
 @kind("products by class")
 @dataclass(frozen=True, eq=False)
 class ProductsByClass:
-    """Products of two features of a row in the place of the row's class. `given`: the target and its classes."""
+    """Products of features of a row in the place of the row's class. `given`: the target and its classes."""
 
     products: Products
     given: tuple[str, CellMap]
@@ -60,7 +67,7 @@ class ProductsByClass:
         """(rows, classes * products): those of the row's own class, zero elsewhere."""
         target, cells = self.given
         labels = torch.from_numpy(np.asarray(cells.cell_of(column_of(codes, self.products.order, target)), np.int64))
-        found = torch.zeros(len(codes), cells.cells, len(self.products.ones))
+        found = torch.zeros(len(codes), cells.cells, self.products.width)
         found[torch.arange(len(codes)), labels] = self.products(codes)
         return found.flatten(1)
 
@@ -70,12 +77,16 @@ class ExpectedProducts:
     """Mean products of generated rows. `matrix`, (features, all bins): each bin's features."""
 
     matrix: Tensor
-    ones: Tensor
-    others: Tensor
+    factors: Tensor
     scale: float
 
     def of(self, shares: Tensor) -> Tensor:
         """Of each class, (classes, width), from p(bin | point, class), (all bins, classes, points)."""
         means = (self.matrix @ shares.flatten(1)).reshape(-1, *shares.shape[1:]).transpose(0, 1)
-        products = means @ means.transpose(1, 2) / shares.shape[-1]
-        return products[:, self.ones, self.others] * self.scale
+        if len(self.factors) == 2:
+            products = means @ means.transpose(1, 2) / shares.shape[-1]
+            return products[:, self.factors[0], self.factors[1]] * self.scale
+        found = means[:, self.factors[0]]
+        for others in self.factors[1:]:
+            found = found * means[:, others]
+        return found.mean(-1) * self.scale
