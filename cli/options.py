@@ -52,7 +52,7 @@ Microbatches = Annotated[
 ]
 Inference = Annotated[
     list[str] | None,
-    typer.Option(metavar="FORMULA", help="A regression that matters, such as 'y ~ a + b'; may be given again."),
+    typer.Option(metavar="FORMULA", help="A regression that matters: 'y ~ a + b', 'y ~ a * b'; may be given again."),
 ]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting of the method; may be given again.")

@@ -74,7 +74,8 @@ def sample(
     gets their rows (docs/several-tables.md).
 
     One table serves to predict. To estimate, draw --replicates 20, run the analysis on each, and combine the estimates
-    (`medsynth combine`): a first column `replicate` numbers the plausible models that drew the rows.
+    (`medsynth combine`): a first column `replicate` numbers the plausible models that drew the rows. With {replicate}
+    in the name of --output each has a file of its own.
 
     Beside the rows stands NAME.synthetic.csv.provenance.json: with it a report draws the rows again, and shows the
     model's claim only where they are the same.
@@ -90,6 +91,8 @@ def sample(
         medsynth sample -n 1e4 --where age=60.. --where ward=heart,kidney -o old.csv
 
         medsynth sample -n 5000 --replicates 20 -o replicates.csv
+
+        medsynth sample -n 5000 --replicates 20 -o "replicate-{replicate}.csv"
 
         medsynth sample --patients 1000 --where sex=F --where-any flare=yes --where-any severity=severe
     """
@@ -123,18 +126,21 @@ def _to_file(fitted: Model, path: Path, target: Path, draw: Draw, *, force: bool
     """Write rows and their provenance, and print what was written."""
     from medsynth.artifact import claim
     from medsynth.sampling.formulas import formula_columns
-    from medsynth.sampling.provenance import write_sample
+    from medsynth.sampling.provenance import tables_of, write_sample
 
-    _check_outputs(target, path, force)
+    for table in (tables := tables_of(target, draw)):
+        _check_outputs(table, path, force)
     drawn = write_sample(fitted, path, target, draw, force=force).draw
     notify(claim(fitted, brief=True), quiet=as_json)
     if (odd := formula_columns(fitted.schema)) and target.suffix.lower() not in (".parquet", ".pq"):
         notify(f"CAUTION: spreadsheets run cells of {', '.join(odd[:5])} as formulas (they begin with =, +, - or @). "
                "Import the file as text.", quiet=as_json)  # fmt: skip
-    facts = {"output": str(target), "rows": drawn.rows, "patients": drawn.patients, "model": str(path),
-             "claims": fitted.claims, "seed": drawn.seed, "replicates": drawn.replicates}  # fmt: skip
+    facts = {"output": str(target), "outputs": [*map(str, tables)], "rows": drawn.rows, "patients": drawn.patients,
+             "model": str(path), "claims": fitted.claims, "seed": drawn.seed,
+             "replicates": drawn.replicates}  # fmt: skip
     counted = f"{drawn.patients} patients" if drawn.patients else f"{drawn.rows} rows"
-    result(facts, f"Wrote {target}, {counted}{' a replicate' * bool(drawn.replicates)}.", as_json=as_json)
+    wrote = str(target) if len(tables) == 1 else f"{len(tables)} files, {tables[0]} to {tables[-1]}"
+    result(facts, f"Wrote {wrote}, {counted}{' a replicate' * bool(drawn.replicates)}.", as_json=as_json)
 
 
 def _check_outputs(target: Path, model: Path, force: bool) -> None:

@@ -61,7 +61,8 @@ def fit(
 
     `encoding` is that of a text file, UTF-8 if not given; bytes that are no text in it are kept, escaped, in their
     own cells. `settings` change the method's own, by name (docs/methods/). `inference` names regressions that matter,
-    such as "y ~ a + b", as public knowledge: a share of the budget measures their moments (docs/inference.md).
+    such as "y ~ a + b" or "y ~ a * b", as public knowledge: a share of the budget measures their moments
+    (docs/inference.md).
 
     Without a schema the usual codes of missing values are recognised (docs/schema.md); `na_values` adds to them.
     Where rows share patients, `unit` names their column, without a schema too: the claim is then for one patient,

@@ -19,7 +19,8 @@ class Draw:
     rows, patients: how many rows, or how many whole patients with all their rows; at most one of them is given, and
     rows are as many as the model's public row count where none is. where: conditions on rows, of models with an order
     on first rows. where_any: conditions that some row of each patient meets together. balance: as many rows a class.
-    replicates: so many plausible models draw as much each; None where the model itself does.
+    replicates: so many plausible models draw as much each; None where the model itself does. replicate: the number,
+    from 1 on, of the only one of them whose rows are wanted, without a column that tells it.
 
     Raises UsageError for rows and patients together, for fewer than one, and for `balance` beside `where_any`.
     """
@@ -31,6 +32,7 @@ class Draw:
     where_any: Where = ()
     balance: bool = False
     replicates: int | None = None
+    replicate: int | None = None
 
     def __post_init__(self) -> None:
         if self.rows is not None and self.patients is not None:

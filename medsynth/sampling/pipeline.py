@@ -206,6 +206,13 @@ def frames(model: Model, draw: Draw) -> Iterator[pd.DataFrame]:
         yield _beside(decode(codes, model.schema), number)
 
 
+def replicates_apart(model: Model, draw: Draw) -> Iterator[tuple[Draw, Iterator[pd.DataFrame], Iterator[str]]]:
+    """Of each replicate the draw of its rows alone, these as frames, and as CSV text: one of the two may be read."""
+    for number, chunks in _each(model, draw):
+        texts = (csv_text(csv_cells(codes, model.schema), header=k == 0) for k, codes in enumerate(chunks))
+        yield replace(draw, replicate=number), (decode(codes, model.schema) for codes in chunks), texts
+
+
 def _beside(frame: pd.DataFrame, number: int | str | None) -> pd.DataFrame:
     """Rows with the number of their replicate in a first column; without one, as they are."""
     if number is not None:
@@ -214,11 +221,21 @@ def _beside(frame: pd.DataFrame, number: int | str | None) -> pd.DataFrame:
 
 
 def _numbered(model: Model, draw: Draw) -> Iterator[tuple[int | None, Codes]]:
-    """Rows in chunks, with the number of the replicate that they are of, from 1 on, or None for the model's own."""
+    """Rows in chunks, with the number of the replicate that they are of, which stands beside them, or None."""
     if draw.replicates is None:
         yield from ((None, codes) for codes in _chunks(model, draw))
         return
-    _check_name(model)
-    for number, one in enumerate(replicates_of(model, draw.replicates, draw.seed), 1):
-        seed = None if draw.seed is None else stream_seed(draw.seed, f"replicate {number}")
-        yield from ((number, codes) for codes in _chunks(one, replace(draw, seed=seed), halved=False))
+    if draw.replicate is None:
+        _check_name(model)
+    for number, chunks in _each(model, draw):
+        yield from ((number if draw.replicate is None else None, codes) for codes in chunks)
+
+
+def _each(model: Model, draw: Draw) -> Iterator[tuple[int, Iterator[Codes]]]:
+    """The number of each replicate that is wanted, from 1 on, and its rows in chunks."""
+    for number, one in enumerate(replicates_of(model, draw.replicates or 0, draw.seed), 1):
+        if draw.replicate in (None, number):
+            seed = None if draw.seed is None else stream_seed(draw.seed, f"replicate {number}")
+            yield number, _chunks(one, replace(draw, seed=seed), halved=False)
+        if draw.replicate == number:
+            return

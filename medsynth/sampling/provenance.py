@@ -13,19 +13,20 @@ import secrets
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
 from .. import __version__
 from ..artifact import Model, claim
-from ..errors import MedsynthError
+from ..errors import MedsynthError, UsageError
 from ..io.atomic import atomic_write
 from ..io.formats import is_parquet, unpacked
 from ..io.writer import write
 from ..transforms.conditions import words
 from .draw import Draw
-from .pipeline import csv_chunks, frames
+from .pipeline import csv_chunks, frames, replicates_apart
 
 ONE_TABLE = (
     "One synthetic table: standard errors that take its rows for real ones are too small. For estimates with intervals "
@@ -36,6 +37,7 @@ SEVERAL = (
     "that they cost no privacy."
 )
 SUFFIX = ".provenance.json"
+NUMBER = "{replicate}"  # in a file's name: each replicate gets a file, with its number here
 BLOCK = 1 << 20  # bytes compared at once
 SEED_BITS = 53  # of a fresh seed: whole numbers that every reader of JSON keeps
 
@@ -45,7 +47,8 @@ class Provenance:
     """How rows were drawn: all that is needed to draw them again.
 
     `claim` and `note` are for people; nobody reads them back. One of `rows` and `patients` is None. `replicates`: how
-    many models drew as much each, None where the model itself did.
+    many models drew as much each, None where the model itself did; `replicate`: the number of the one that drew these
+    rows, None where all did.
     """
 
     model: str
@@ -58,6 +61,7 @@ class Provenance:
     balance: bool
     claim: str
     replicates: int | None = None
+    replicate: int | None = None
     note: str = ""
     medsynth: str = __version__
 
@@ -66,7 +70,7 @@ class Provenance:
         """What was asked of the model. Raises UsageError for what cannot be."""
         return Draw(
             rows=self.rows, patients=self.patients, seed=self.seed, where=self.where, where_any=self.where_any,
-            balance=self.balance, replicates=self.replicates,
+            balance=self.balance, replicates=self.replicates, replicate=self.replicate,
         )  # fmt: skip
 
     def save(self, table: Path, *, force: bool = False) -> Path:
@@ -97,6 +101,7 @@ def of(model: Model, path: Path, draw: Draw) -> Provenance:
         balance=draw.balance,
         claim=claim(model),
         replicates=draw.replicates,
+        replicate=draw.replicate,
         note=ONE_TABLE if draw.replicates is None else SEVERAL,
     )
 
@@ -104,16 +109,32 @@ def of(model: Model, path: Path, draw: Draw) -> Provenance:
 def write_sample(model: Model, path: Path, table: Path, draw: Draw, *, force: bool = False) -> Provenance:
     """Draw rows of the model in the file `path` into the file `table`, and write their provenance beside it.
 
-    The name of `table` says in which form. Returns the provenance, with a fresh seed where `draw` has none. Nothing is
-    measured, by replicates neither, and nothing charged.
+    The name of `table` says in which form; with `{replicate}` in it each replicate gets a file and a provenance of its
+    own. Returns the provenance, the last of several, with a fresh seed where `draw` has none. Nothing is measured, by
+    replicates neither, and nothing charged.
     Raises OutputExists unless `force`, UsageError as `sample` does.
     """
     draw = draw.of(model)
     draw = replace(draw, seed=secrets.randbits(SEED_BITS)) if draw.seed is None else draw
-    atomic_write(table, lambda file: write(file, table, frames(model, draw), csv_chunks(model, draw)), force=force)
-    found = of(model, path, draw)
-    found.save(table, force=force)
+    found, whole = of(model, path, draw), iter([(draw, frames(model, draw), csv_chunks(model, draw))])
+    for own, rows, texts in replicates_apart(model, draw) if NUMBER in table.name else whole:
+        place = table.with_name(table.name.replace(NUMBER, str(own.replicate)))
+        atomic_write(place, partial(write, path=place, frames=rows, texts=texts), force=force)
+        found = replace(found, replicate=own.replicate)
+        found.save(place, force=force)
     return found
+
+
+def tables_of(table: Path, draw: Draw) -> list[Path]:
+    """The files that a draw into `table` writes: one, or one a replicate.
+
+    Raises UsageError where replicates are numbered that are not asked for.
+    """
+    if NUMBER not in table.name:
+        return [table]
+    if draw.replicates is None:
+        raise UsageError(f"{NUMBER} in a file's name stands for the number of a replicate. Give `replicates`.")
+    return [table.with_name(table.name.replace(NUMBER, str(k + 1))) for k in range(draw.replicates)]
 
 
 def load(table: Path) -> Provenance | None:
@@ -125,7 +146,7 @@ def load(table: Path) -> Provenance | None:
     except (OSError, ValueError, TypeError, AttributeError):
         return None
     right = type(found.seed) is int and type(found.balance) is bool and (found.rows is None) != (found.patients is None)
-    counts = (count for count in (found.rows, found.patients, found.replicates) if count is not None)
+    counts = (n for n in (found.rows, found.patients, found.replicates, found.replicate) if n is not None)
     right = right and all(type(count) is int for count in counts)
     return found if right and all(isinstance(word, str) for word in found.where + found.where_any) else None
 

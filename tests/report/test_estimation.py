@@ -36,7 +36,7 @@ def table(rows: int, seed: int) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    told = ["dose ~ age + ward", "event ~ age"]
+    told = ["dose ~ age + ward", "event ~ age * dose"]
     return medsynth.fit(table(800, 1), schema=SCHEMA, epsilon=6, delta=1e-5, rows=800, inference=told)
 
 
@@ -50,10 +50,10 @@ def section(model: Model, real: pd.DataFrame | None, **options: Any) -> tuple[Es
 @pytest.mark.slow
 def test_declared_regressions_stand_beside_the_real_ones(model: Model) -> None:
     found, made = section(model, table(500, 2))
-    assert [one.formula for one in found.regressions] == ["dose ~ age + ward", "event ~ age"]
+    assert [one.formula for one in found.regressions] == ["dose ~ age + ward", "event ~ age + dose + age:dose"]
     assert [one.model for one in found.regressions] == ["least squares", "logistic"]
     labels = [[term.predictor for term in one.terms] for one in found.regressions]
-    assert labels == [["age", "ward = b", "ward = c"], ["age"]]
+    assert labels == [["age", "ward = b", "ward = c"], ["age", "dose, logarithm", "age × dose, logarithm"]]
     term = found.regressions[0].terms[0]
     assert term.combined and term.real and term.combined.low is not None and term.combined.high is not None
     assert term.naive.low is not None and term.naive.high is not None

@@ -121,6 +121,39 @@ def test_the_provenance_of_replicates_is_proven_and_one_table_is_marked(
     assert not provenance.drawn_by(model, several)
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_each_may_have_a_file_of_its_own(model: Model, saved: Path, tmp_path: Path, suffix: str) -> None:
+    """The same rows as in one long table, without the column; each file is proven by itself."""
+    read = pd.read_csv if suffix == "csv" else pd.read_parquet
+    named, draw = tmp_path / f"rows-{{replicate}}.{suffix}", Draw(rows=40, seed=7, replicates=3)
+    places = provenance.tables_of(named, draw)
+    assert [path.name for path in places] == [f"rows-{k}.{suffix}" for k in (1, 2, 3)]
+    provenance.write_sample(model, saved, named, draw)
+    provenance.write_sample(model, saved, tmp_path / f"long.{suffix}", draw)
+    long = read(tmp_path / f"long.{suffix}")
+    for k, path in enumerate(places, 1):
+        own = long[long.replicate == k].drop(columns="replicate").reset_index(drop=True)
+        pd.testing.assert_frame_equal(read(path), own)
+        assert json.loads(provenance.beside(path).read_text())["replicate"] == k
+    assert provenance.drawn_by(model, places[1])
+    provenance.beside(places[1]).write_text(provenance.beside(places[0]).read_text())
+    assert not provenance.drawn_by(model, places[1])
+
+
+def test_the_command_writes_a_file_for_each(saved: Path, tmp_path: Path) -> None:
+    named = tmp_path / "rows-{replicate}.csv"
+    words = ["sample", "--model", str(saved), "-n", "30", "-o", str(named), "--seed", "1"]
+    refused = CliRunner().invoke(app, words)
+    assert refused.exit_code == 2 and "--replicates" in refused.output
+    (tmp_path / "rows-2.csv").write_text("mine")
+    kept = CliRunner().invoke(app, [*words, "--replicates", "2"])
+    assert kept.exit_code == 1 and [path.name for path in tmp_path.iterdir()] == ["rows-2.csv"]
+    done = CliRunner().invoke(app, [*words, "--replicates", "2", "--force", "--json"])
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["outputs"] == [str(tmp_path / f"rows-{k}.csv") for k in (1, 2)]
+    assert len(pd.read_csv(tmp_path / "rows-2.csv")) == 30
+
+
 def test_the_command_draws_them(saved: Path, tmp_path: Path) -> None:
     output = tmp_path / "rows.csv"
     words = [

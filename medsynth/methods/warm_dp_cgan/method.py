@@ -62,7 +62,7 @@ class Config(MethodConfig):
     )
 
     inference: tuple[str, ...] = Field(
-        default=(), description="regressions that matter, such as y ~ a + b; several, parted by semicolons"
+        default=(), description="regressions that matter, such as y ~ a + b or y ~ a * b; several, parted by semicolons"
     )
     inference_share: Share = Field(default=0.25, description="share of the moments of these regressions, if any")
 

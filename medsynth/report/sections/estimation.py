@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Literal
 
@@ -128,22 +129,23 @@ def _declared(
 
 
 def _design(table: pd.DataFrame, regression: Regression, schema: Schema) -> tuple[dict[str, Floats], Floats]:
-    """The predictors by label and the outcome, of rows without a missing value in any.
+    """The predictors by label, interactions after the others, and the outcome, of rows without a missing value in any.
 
     Numbers are on their columns' scales. Of levels each but the first is an indicator; an outcome of levels is any but
     the first.
     """
-    columns, y = dict[str, Floats](), np.empty(0)
+    columns, y = dict[str, dict[str, Floats]](), np.empty(0)
     known: NDArray[np.bool_] = np.ones(len(table), np.bool_)
     for name in regression.predictors:
         column = schema.columns[name]
         if column.ordered:
-            columns[f"{name}, logarithm" if column.scale == "log" else name] = _numbers(table, name, schema)
-            known &= np.isfinite(_numbers(table, name, schema))
+            values = _numbers(table, name, schema)
+            columns[name] = {f"{name}, logarithm" if column.scale == "log" else name: values}
+            known &= np.isfinite(values)
         else:
             known &= np.asarray(table[name] != "", np.bool_)
-            for level in list(column.levels)[1:]:
-                columns[f"{name} = {level}"] = np.asarray(table[name] == str(level), np.float64)
+            levels = list(column.levels)[1:]
+            columns[name] = {f"{name} = {x}": np.asarray(table[name] == str(x), np.float64) for x in levels}
     outcome = schema.columns[regression.outcome]
     if outcome.ordered:
         y = _numbers(table, regression.outcome, schema)
@@ -152,7 +154,11 @@ def _design(table: pd.DataFrame, regression: Regression, schema: Schema) -> tupl
         first = str(next(iter(outcome.levels)))
         y = np.array([float(word != first) for word in table[regression.outcome]])
         known &= np.asarray(table[regression.outcome] != "", np.bool_)
-    return {label: values[known] for label, values in columns.items()}, y[known]
+    terms = {label: values for own in columns.values() for label, values in own.items()}
+    for a, b in regression.interactions:
+        pairs = itertools.product(columns[a].items(), columns[b].items())
+        terms |= {f"{one} × {other}": x * z for (one, x), (other, z) in pairs}
+    return {label: values[known] for label, values in terms.items()}, y[known]
 
 
 def _numbers(table: pd.DataFrame, name: str, schema: Schema) -> Floats:
