@@ -111,7 +111,7 @@ def test_the_plan_gives_them_their_share() -> None:
 def test_expectations_are_those_of_the_generators_rows(formula: str) -> None:
     """Where bins are cells, the expected moments of independent columns are the means over all of their rows."""
     bins = {name: Bins.of(SCHEMA.columns[name], None, None, 100, fine_grid(SCHEMA.columns[name])) for name in NAMES}
-    critic = DeclaredCritic(parsed([formula]), bins, ("y", Classes()), SCHEMA.names)
+    critic = DeclaredCritic(parsed([formula]), bins, ("y", Classes()), SCHEMA.names, 1.0, 4000)
     rng = np.random.default_rng(5)
     base = {name: np.log(np.tile(rng.dirichlet(np.ones(bins[name].cells)), (2, 1))) for name in NAMES}
     functions = {n: smooth_functions(bins[n].middles(0.75), bins[n].cells, 4) for n in NAMES}
@@ -126,7 +126,7 @@ def test_expectations_are_those_of_the_generators_rows(formula: str) -> None:
 
 def test_an_interaction_adds_its_products() -> None:
     """Least squares of b on a, c and their product follows from the means of the products, with rows of its columns."""
-    critic = DeclaredCritic(parsed(["b ~ a * c"]), bins_of(20), ("y", Classes()), SCHEMA.names)
+    critic = DeclaredCritic(parsed(["b ~ a * c"]), bins_of(20), ("y", Classes()), SCHEMA.names, 1.0, 4000)
     columns = list(critic.products.tables)
     starts = dict(zip(columns, np.cumsum([0, *(t.shape[1] for t in critic.products.tables.values())]), strict=False))
     (b, a, c), (alone, _, one) = (int(starts[name]) for name in "bac"), range(starts["c"] + 2, starts["c"] + 5)
@@ -144,7 +144,7 @@ def test_clipping_is_corrected(correlation: float) -> None:
 
     Of 200,000 rows a mean's standard error is below 0.4 % of a square's mean, and a slope's below 1.2 % of one of 0.3.
     """
-    critic = DeclaredCritic(parsed(["b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names)
+    critic = DeclaredCritic(parsed(["b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, 100.0, 4000)
     features = critic.features(correlated(200_000, correlation)).double()
     norms = features.norm(dim=1, keepdim=True)
     clipped = (features / norms.clamp(min=1)).sum(0)
@@ -161,8 +161,22 @@ def test_clipping_is_corrected(correlation: float) -> None:
         assert slopes[0] == pytest.approx(slopes[1], rel=0.05)
 
 
+def test_fewer_rows_are_clipped_where_the_noise_allows() -> None:
+    """The bound is the largest at which a product's noise is within its sampling error, sqrt(rows)."""
+
+    def bound(noise: float) -> float:
+        return (
+            1
+            / DeclaredCritic(parsed(["b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, noise, 4000).products.scale
+        )
+
+    wide, narrow = bound(0.1), bound(1e3)
+    between = bound(4000**0.5 / wide * 1.01)
+    assert wide > between > narrow and bound(4000**0.5 / wide * 0.99) == wide
+
+
 def test_a_regression_of_the_target_is_measured_by_class() -> None:
-    both = DeclaredCritic(parsed(["y ~ a", "b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names)
+    both = DeclaredCritic(parsed(["y ~ a", "b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, 1.0, 4000)
     assert both.features(correlated(10, 0)).shape == (10, 2 * both.width) and both.columns_read == {"a", "b"}
-    alone = DeclaredCritic(parsed(["b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names)
+    alone = DeclaredCritic(parsed(["b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, 1.0, 4000)
     assert alone.features(correlated(10, 0)).shape == (10, alone.width)

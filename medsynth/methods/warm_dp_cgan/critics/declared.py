@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -30,8 +31,9 @@ from .moments import fine_values
 from .products import ExpectedProducts, Products, ProductsByClass
 
 Floats = NDArray[np.float64]
-CLIPPED_STDS = 3.5  # from the mean, where values are clipped
-CLIPPED_ROWS = 0.05  # the share of rows of independent columns that is clipped: noise is in proportion to the bound
+# Shares of rows of independent columns, one of which is clipped: noise is in proportion to the bound, and relations of
+# columns with heavy tails lose by clipping.
+CLIPPED_ROWS = (0.002, 0.01, 0.05)
 DRAWN = 20_000  # such rows, drawn in public
 LEAST_SIZE = 0.1  # to which an item is divided: a level of 1 % of the rows has that of its standard deviation
 ALONE = 0.5  # times which means and squares of a column by itself are taken: one-way marginals tell them as well
@@ -45,7 +47,7 @@ def column_items(bins: Bins) -> Floats:
     Of a number its standardised value and that value's square; of levels, each but the most frequent, less its share.
     Then the constants.
     """
-    cells, values = bins.grid.cells, fine_values(bins, CLIPPED_STDS) if bins.column.ordered else np.empty(0)
+    cells, values = bins.grid.cells, fine_values(bins) if bins.column.ordered else np.empty(0)
     if len(values):
         own = np.zeros((cells, 2))
         own[: len(values)] = np.stack([values, values**2], 1)
@@ -129,13 +131,15 @@ class DeclaredCritic:
     """Means and squares of the terms of `regressions`, and products of any two terms of one of them.
 
     `bins`: every column's beside the target's; `given`: the target's name and the map from its codes to classes. Where
-    a regression names the target each class has sums of its own. `order`: the names of the codes' columns. `kept`: what
-    clipping leaves of each sum, (width,).
+    a regression names the target each class has sums of its own. `order`: the names of the codes' columns.
+    `noise`: the standard deviation of a sum's noise at norm one; `rows`: of the table. The fewest rows are clipped with
+    which a product's noise is within its sampling error. `kept`: what clipping leaves of each sum, (width,).
     """
 
     def __init__(
-        self, regressions: Sequence[Regression], bins: dict[str, Bins], given: tuple[str, CellMap], order: Sequence[str]
-    ) -> None:
+        self, regressions: Sequence[Regression], bins: dict[str, Bins], given: tuple[str, CellMap],
+        order: Sequence[str], noise: float, rows: int,
+    ) -> None:  # fmt: skip
         target = given[0]
         by_class = any(target in regression.columns for regression in regressions)
         self.given = given if by_class else ("", Condition(None, None, np.empty(0), 1))
@@ -147,7 +151,8 @@ class DeclaredCritic:
         grids = {name: bins[name].grid for name in names}
         independent = _independent_products(fine, {name: bins[name].shares for name in names}, factors)
         norms = np.linalg.norm(independent, axis=1)
-        bound = float(np.quantile(norms, 1 - CLIPPED_ROWS))
+        bounds = np.quantile(norms, 1 - np.array(CLIPPED_ROWS)).tolist()
+        bound = next((bound for bound in bounds if noise * bound < math.sqrt(rows)), bounds[-1])
         self.products = Products(grids, tuple(order), tables, factors, 1 / bound)
         self.kept = _kept(independent, np.minimum(1.0, bound / norms))
 

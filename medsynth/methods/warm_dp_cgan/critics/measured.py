@@ -55,7 +55,7 @@ class MeasuredCritics:
             return found.raw[label]
 
         if DECLARED in plan.events:
-            measured(DECLARED, DeclaredCritic(regressions, start.bins, given, order))
+            measured(DECLARED, DeclaredCritic(regressions, start.bins, given, order, plan.noise(DECLARED), plan.rows))
         if CRITIC_GRADIENTS not in plan.events:
             return found
         stream = torch_stream(seed, "critic")

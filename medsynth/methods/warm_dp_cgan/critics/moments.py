@@ -28,11 +28,11 @@ CLIPPED, TRIMMED = 0.0025, 0.01  # shares of rows at either end: clipped, and le
 MOST_STDS = 4.5  # from the mean to where values are clipped
 
 
-def fine_values(bins: Bins, most_stds: float = MOST_STDS) -> Floats:
+def fine_values(bins: Bins) -> Floats:
     """The value of each fine cell of values from -1 to 1, (cells of values,): less the mean, clipped.
 
-    At the ends of the rows, or at so many standard deviations from the mean. By the released shares of the fine cells:
-    no row is read.
+    At the ends of the rows, or at MOST_STDS standard deviations from the mean. By the released shares of the fine
+    cells: no row is read.
     """
     at = scale_middles(bins.column, bins.grid)
     share = bins.shares[: len(at)] / bins.shares[: len(at)].sum()
@@ -44,7 +44,7 @@ def fine_values(bins: Bins, most_stds: float = MOST_STDS) -> Floats:
 
     trimmed = between(TRIMMED)
     mean, std = share @ trimmed, np.sqrt(share @ np.square(trimmed - share @ trimmed))
-    values = np.clip(between(CLIPPED), mean - most_stds * std, mean + most_stds * std)
+    values = np.clip(between(CLIPPED), mean - MOST_STDS * std, mean + MOST_STDS * std)
     values = values - share @ values
     return np.asarray(np.clip(values / max(np.abs(values[share > 0]).max(), 1e-12), -1, 1))
 
