@@ -175,6 +175,26 @@ def test_fewer_rows_are_clipped_where_the_noise_allows() -> None:
     assert wide > between > narrow and bound(4000**0.5 / wide * 0.99) == wide
 
 
+def test_columns_of_many_levels_and_of_one_are_bounded() -> None:
+    """Of many levels the commonest are measured; of columns of one level how many rows there are."""
+    schema = Schema.from_dict({
+        "name": "t",
+        "target": "y",
+        "columns": {
+            "h": {"kind": "categorical", "levels": [f"h{k}" for k in range(300)]},
+            "g": {"kind": "categorical", "levels": [f"g{k}" for k in range(50)]},
+            "one": {"kind": "categorical", "levels": ["x"]},
+            "y": {"kind": "binary", "levels": ["no", "yes"]},
+        },
+    })  # fmt: skip
+    bins = {n: Bins.of(schema.columns[n], None, None, 300, fine_grid(schema.columns[n])) for n in ("h", "g", "one")}
+    both = DeclaredCritic(parsed(["y ~ h * g"]), bins, ("y", Classes()), schema.names, 1.0, 4000)
+    assert both.width < 6000
+    alone = DeclaredCritic(parsed(["y ~ one"]), bins, ("y", Classes()), schema.names, 1.0, 4000)
+    codes = np.zeros((7, 4), np.int32)
+    assert alone.width == 1 and np.allclose(alone.features(codes)[:, 0], 1.0)
+
+
 def test_a_regression_of_the_target_is_measured_by_class() -> None:
     both = DeclaredCritic(parsed(["y ~ a", "b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, 1.0, 4000)
     assert both.features(correlated(10, 0)).shape == (10, 2 * both.width) and both.columns_read == {"a", "b"}

@@ -38,14 +38,15 @@ DRAWN = 20_000  # such rows, drawn in public
 LEAST_SIZE = 0.1  # to which an item is divided: a level of 1 % of the rows has that of its standard deviation
 ALONE = 0.5  # times which means and squares of a column by itself are taken: one-way marginals tell them as well
 OF_TARGET = 2.0  # times which means are taken that are the target's products: of a rare class few rows tell
+MOST_LEVELS, MOST_CROSSED = 20, 8  # of a column, beside its most frequent one: by itself, and in an interaction
 Product = tuple[int, ...]  # the places of the items that are multiplied
 
 
 def column_items(bins: Bins) -> Floats:
     """What a column contributes to products, by fine cell, (cells, items), each divided by its root mean square.
 
-    Of a number its standardised value and that value's square; of levels, each but the most frequent, less its share.
-    Then the constants.
+    Of a number its standardised value and that value's square; of levels, the most frequent but the first, each less
+    its share, in that order. Then the constants.
     """
     cells, values = bins.grid.cells, fine_values(bins) if bins.column.ordered else np.empty(0)
     if len(values):
@@ -53,7 +54,8 @@ def column_items(bins: Bins) -> Floats:
         own[: len(values)] = np.stack([values, values**2], 1)
     else:
         share = np.bincount(bins.place, bins.shares, bins.cells) / bins.shares.sum()
-        own = np.delete(np.eye(cells) - share, share.argmax(), 1) if cells == bins.cells else np.zeros((cells, 0))
+        frequent = np.argsort(-share, kind="stable")[1 : MOST_LEVELS + 1]
+        own = (np.eye(bins.cells) - share)[bins.place][:, frequent]
     sizes = np.sqrt(bins.shares @ own**2 / bins.shares.sum())
     return np.concatenate([own / np.maximum(sizes, LEAST_SIZE), np.tile([ALONE, OF_TARGET, 1.0], (cells, 1))], 1)
 
@@ -87,8 +89,9 @@ class _Items:
 
     def of_regression(self, regression: Regression, target: str) -> tuple[list[Product], list[Product]]:
         """The terms of a regression, and products of any two of them, the target left out."""
-        crossed = [(name,) for name in regression.columns] + list(regression.interactions)
-        kept = [[self.values[name] for name in names if name != target] for names in crossed]
+        kept = [[self.values[name]] for name in regression.columns if name != target]
+        for pair in regression.interactions:
+            kept.append([self.values[name][:MOST_CROSSED] for name in pair if name != target])
         terms = list(dict.fromkeys(places for own in kept if own for places in itertools.product(*own)))
         both = itertools.combinations_with_replacement(terms, 2)
         return terms, [self.product(one, other) for one, other in both]
@@ -102,6 +105,7 @@ class _Items:
             constants |= dict.fromkeys(terms, of_target) if target in regression.columns else {}
             for own in (*terms, *products):
                 constants.setdefault(own, alone if len(own) == 1 else one)
+        constants = constants or {(): one}  # columns of one level: how many rows there are
         most = 1 + max(map(len, constants))
         return torch.tensor([(*own, constant, *[one] * (most - len(own) - 1)) for own, constant in constants.items()]).T
 
