@@ -1,6 +1,7 @@
-"""Do intervals cover? Coverage, type I error, bias and width on a simulated study whose truth is known.
+"""Do intervals cover? Coverage, type I error, bias and width on simulated studies whose truth is known.
 
     python tests/benchmarks/interval_coverage.py --rows 4000 --epsilon 3.7 --runs 100 --output runs.csv
+    python tests/benchmarks/interval_coverage.py --study clinic --rows 4000 --runs 20 --output clinic.csv
     python tests/benchmarks/interval_coverage.py --read runs.csv
 
 Each run simulates a study of its own, fits it with its regressions declared, draws one table of as many rows and
@@ -13,26 +14,29 @@ does not cover it (type I error); bias relative to the truth; widths relative to
 from __future__ import annotations
 
 import argparse
+import importlib
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from study_data import DECLARED, NULL, SCHEMA, coefficients, study, truth
 
 import medsynth
 from medsynth.combining import RULES, combine
 
+STUDIES = {"study": "study_data", "clinic": "clinic_study"}
 Z = 1.959964
 DELTA = 1e-5
 
 
-def one_run(rows: int, epsilon: float, run: int, replicates: int, declare: bool) -> pd.DataFrame:
-    """The estimates of one simulated study: one line a term and way."""
-    real = study(rows, 10_000 + run)
+def one_run(study: Any, rows: int, epsilon: float, run: int, replicates: int, declare: bool) -> pd.DataFrame:
+    """The estimates of one table that the module `study` simulates: one line a term and way."""
+    coefficients = study.coefficients
+    real = study.study(rows, 10_000 + run)
     began = time.perf_counter()
-    settings = {"inference": DECLARED} if declare else {}
-    model = medsynth.fit(real, epsilon=epsilon, delta=DELTA, schema=SCHEMA, rows=rows, settings=settings)
+    settings = {"inference": study.DECLARED} if declare else {}
+    model = medsynth.fit(real, epsilon=epsilon, delta=DELTA, schema=study.SCHEMA, rows=rows, settings=settings)
     fitted = time.perf_counter() - began
     ways = {"real": coefficients(real), "naive": coefficients(medsynth.sample(model, rows))}
     began = time.perf_counter()
@@ -42,7 +46,7 @@ def one_run(rows: int, epsilon: float, run: int, replicates: int, declare: bool)
     lines = []
     for term in ways["real"].index:
         common = {"rows": rows, "epsilon": epsilon, "run": run, "term": term, "declared": declare, "fit_s": fitted,
-                  "replicates_s": refitted, "true": truth()[term]}  # fmt: skip
+                  "replicates_s": refitted, "true": study.truth()[term]}  # fmt: skip
         for way, found in ways.items():
             value, error = found.loc[term]
             own = {"estimate": value, "low": value - Z * error, "high": value + Z * error}
@@ -54,14 +58,14 @@ def one_run(rows: int, epsilon: float, run: int, replicates: int, declare: bool)
     return pd.DataFrame(lines)
 
 
-def summary(runs: pd.DataFrame) -> pd.DataFrame:
+def summary(study: Any, runs: pd.DataFrame) -> pd.DataFrame:
     """One line for each setting, kind of relation and way."""
-    declared = {f"{outcome} ~ {term}" for outcome, _, terms in (f.partition(" ~ ") for f in DECLARED)
+    declared = {f"{outcome} ~ {term}" for outcome, _, terms in (f.partition(" ~ ") for f in study.DECLARED)
                 for term in terms.split(" + ")}  # fmt: skip
     runs = runs.assign(
         covered=(runs.low <= runs.true) & (runs.true <= runs.high),
         kind=np.where(runs.term.isin(declared), "declared", "undeclared"),
-        null=runs.term.isin(NULL),
+        null=runs.term.isin(study.NULL),
         width=runs.high - runs.low,
     )
     keys = ["rows", "epsilon", "declared", "run", "term"]
@@ -84,6 +88,7 @@ def summary(runs: pd.DataFrame) -> pd.DataFrame:
 def main() -> None:
     """Run, or read runs, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--study", choices=STUDIES, default="study")
     parser.add_argument("--rows", type=int, nargs="+", default=[4000])
     parser.add_argument("--epsilon", type=float, nargs="+", default=[3.7])
     parser.add_argument("--runs", type=int, default=10)
@@ -92,6 +97,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     parser.add_argument("--read", type=Path, nargs="+")
     asked = parser.parse_args()
+    study = importlib.import_module(STUDIES[asked.study])
     if asked.read:
         found = [pd.read_csv(path) for path in asked.read]
     else:
@@ -102,10 +108,10 @@ def main() -> None:
                 for epsilon in asked.epsilon:
                     if len(known) and ((known.rows == rows) & (known.epsilon == epsilon) & (known.run == run)).any():
                         continue
-                    found.append(one_run(rows, epsilon, run, asked.replicates, not asked.undeclared))
+                    found.append(one_run(study, rows, epsilon, run, asked.replicates, not asked.undeclared))
                     if asked.output:
                         pd.concat(found).to_csv(asked.output, index=False)
-    print(summary(pd.concat(found, ignore_index=True)).round(3).to_string(index=False))
+    print(summary(study, pd.concat(found, ignore_index=True)).round(3).to_string(index=False))
 
 
 if __name__ == "__main__":

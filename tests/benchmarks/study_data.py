@@ -95,14 +95,20 @@ def numbers(table: pd.DataFrame) -> pd.DataFrame:
 
 def coefficients(table: pd.DataFrame, formulas: tuple[str, ...] = DECLARED + UNDECLARED) -> pd.DataFrame:
     """Estimate and standard error of each term, such as "hb ~ bmi": logistic regression of the event, else linear."""
-    values, found = numbers(table), dict[str, tuple[float, float]]()
+    return estimates(numbers(table), formulas, logistic="event")
+
+
+def estimates(values: pd.DataFrame, formulas: tuple[str, ...], logistic: str = "") -> pd.DataFrame:
+    """The same of a table of numbers, by the rows that have all columns of a regression; `logistic`: an outcome."""
+    found = dict[str, tuple[float, float]]()
     for formula in formulas:
         regression = Regression.parse(formula)
-        crossed = {f"{a}:{b}": values[a] * values[b] for a, b in regression.interactions}
-        design = sm.add_constant(values[list(regression.predictors)].assign(**crossed))
-        outcome = values[regression.outcome]
-        model = sm.Logit(outcome, design) if regression.outcome == "event" else sm.OLS(outcome, design)
-        result = model.fit(disp=0) if regression.outcome == "event" else model.fit()
+        known = values[list(regression.columns)].dropna()
+        crossed = {f"{a}:{b}": known[a] * known[b] for a, b in regression.interactions}
+        design = sm.add_constant(known[list(regression.predictors)].assign(**crossed))
+        outcome = known[regression.outcome]
+        binary = regression.outcome == logistic
+        result = sm.Logit(outcome, design).fit(disp=0) if binary else sm.OLS(outcome, design).fit()
         for name in (*regression.predictors, *crossed):
             found[f"{regression.outcome} ~ {name}"] = (result.params[name], result.bse[name])
     return pd.DataFrame.from_dict(found, orient="index", columns=["estimate", "std_error"])
