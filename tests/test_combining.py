@@ -30,6 +30,30 @@ def test_fully_by_hand() -> None:
     assert found.std_error**2 == pytest.approx(2.0) and found.degrees == pytest.approx(16 / 9) and not found.cured
 
 
+@pytest.mark.parametrize(
+    "estimate, within, between, total, degrees, low, high, p_value",
+    [
+        (-0.02071539, 0.0008125695, 0.001763004, 0.001126735, 3.038045, -0.1267874, 0.08535658, 0.5803156),
+        (2.96593502, 0.0016251389, 0.004203106, 0.002998278, 3.784951, 2.8104386, 3.12143146, 1.304839e-06),
+    ],
+)
+def test_fully_gives_published_numbers(
+    estimate: float, within: float, between: float, total: float, degrees: float, low: float, high: float,
+    p_value: float,
+) -> None:  # fmt: skip
+    """The worked example of R's gFormulaMI 1.0.0 (reference page of syntheticPool): ten tables, two coefficients.
+
+    The page prints mean, variances, degrees, interval and p-value of the rules of Raghunathan, Reiter and Rubin (2003),
+    not the ten estimates: ten of that mean and variance stand for them, since the rules read nothing else.
+    """
+    spread = np.arange(10) - 4.5
+    found = combine((estimate + spread * (between / spread.var(ddof=1)) ** 0.5).tolist(), [within] * 10, rule="fully")
+    assert found.estimate == pytest.approx(estimate) and not found.cured
+    assert found.std_error**2 == pytest.approx(total, rel=1e-6) and found.degrees == pytest.approx(degrees, rel=1e-6)
+    assert (found.low, found.high) == pytest.approx((low, high), rel=1e-6)
+    assert found.p_value == pytest.approx(p_value, rel=1e-6)
+
+
 def test_a_negative_variance_is_replaced() -> None:
     """Reiter (2002): by u-bar times the ratio of rows."""
     found = combine(ESTIMATES, [4.0] * 5, rule="fully", rows_ratio=2.0)

@@ -2,27 +2,25 @@
 
 Neighbouring tables differ in one row that counts for nothing in one of them (zero-out); how many rows there are is
 public. Every release is a sum over rows of a vector of bounded norm with Gaussian noise; together they are one Gaussian
-measurement of sensitivity over noise mu, the largest that the budget allows (Balle and Wang 2018; squares of mu add up).
+measurement of sensitivity over noise mu, the largest that the budget allows (Balle and Wang 2018; squares of mu add
+up).
 
 Scale       A tenth of mu^2: each number's histogram of 32 bins between its public bounds, each binary column's sum.
             Halves of the distances between the 16 % and 84 % points, and their middles, standardise the columns.
-Linear      All linear regressions share the products of their terms (sufficient statistics perturbation; as AdaSSP,
-            Wang 2018, arXiv:1803.02596, without its ridge). A row's products are clipped at the norm that 1 % of rows of
-            independent columns with the released means pass.
-Logistic    Each has three noisy Newton steps from the released share of events: score and Hessian, with rows of large
-            predictors weighted down (Mallows weights; Avella-Medina, Bradshaw and Loh 2023, arXiv:2103.11003); three fifths
-            of its part of mu^2 are the last step's.
+Linear      All regressions share the products of their terms, as many equal parts of the rest as there are linear ones
+            (sufficient statistics perturbation; AdaSSP, Wang 2018, arXiv:1803.02596, without its ridge). A row's
+            products are clipped at the norm that 1 % of rows of independent columns with the released means pass.
+Logistic    Each takes a part for three noisy Newton steps from the released share of events (Avella-Medina, Bradshaw
+            and Loh 2023, arXiv:2103.11003): the score of rows, those of large predictors weighted down to a norm, as
+            above; three fifths of the part are the last step's. The Hessian is that of independent columns, corrected
+            by the ratio of the shared products to theirs.
 Intervals   Normal, by the delta method: the variance of sampling that the model states plus that of the noise.
-
-Every regression has an equal part of the nine tenths. With `standardise=False`, columns are scaled by their public
-bounds alone, nothing is spent on scale, and nothing is clipped, since a row's products are bounded by the bounds.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -34,19 +32,7 @@ from medsynth.privacy.accounting.accountant import gaussian_delta
 
 Array = NDArray[np.float64]
 Bounds = dict[str, tuple[float, float]]
-SCALE, BINS, STEPS, CLIPPED = 0.1, 32, (0.2, 0.2, 0.6), 0.01
-
-
-def bounds_of(schema: Any) -> Bounds:
-    """Public bounds of the columns as study_data.numbers has them: logarithms, and indicators of 0 and 1."""
-    found = {}
-    for name, column in schema.columns.items():
-        if column.ordered:
-            low, high = map(float, column.bounds)
-            found[name] = (math.log(low), math.log(high)) if column.scale == "log" else (low, high)
-        else:
-            found[name] = (0.0, 1.0)
-    return found
+SCALE, BINS, STEPS, CLIPPED, CONSTANT = 0.1, 32, (0.2, 0.2, 0.6), 0.01, "1"
 
 
 class Release:
@@ -65,22 +51,18 @@ class Release:
 
 
 class Scales:
-    """Centre and unit of every column; of a binary one its released mean, else None."""
+    """Centre and unit of every column: of a binary one its released mean and the standard deviation it implies."""
 
-    def __init__(self, values: pd.DataFrame, bounds: Bounds, release: Release | None) -> None:
-        self.centre = {name: sum(bounds[name]) / 2 for name in values}
-        self.unit = {name: (bounds[name][1] - bounds[name][0]) / 2 for name in values}
-        self.mean = dict.fromkeys(values, 0.5)
+    def __init__(self, values: pd.DataFrame, bounds: Bounds, release: Release) -> None:
+        self.centre, self.unit = dict[str, float](), dict[str, float]()
         self.binary = [name for name in values if bounds[name] == (0.0, 1.0)]
-        if release is None:
-            return
         numbers = [name for name in values if name not in self.binary]
         cells = [self.binned(values[name], bounds[name]) for name in numbers]
         rows = np.hstack([values[self.binary].to_numpy(), *cells])
         noisy, _ = release.sum(rows, math.sqrt(values.shape[1]), SCALE)
         for name, total in zip(self.binary, noisy, strict=False):
             share = float(np.clip(total / len(values), 0.02, 0.98))
-            self.mean[name], self.centre[name], self.unit[name] = share, share, math.sqrt(share * (1 - share))
+            self.centre[name], self.unit[name] = share, math.sqrt(share * (1 - share))
         for k, name in enumerate(numbers):
             counts = np.maximum(noisy[len(self.binary) + k * BINS :][:BINS], 0)
             edges = np.linspace(*bounds[name], BINS + 1)
@@ -102,7 +84,7 @@ class Scales:
         """Rows of independent columns with the released means, scaled: what norms are chosen by."""
         drawn = {name: rng.standard_normal(20_000) for name in self.centre}
         for name in self.binary:
-            drawn[name] = ((rng.random(20_000) < self.mean[name]) - self.centre[name]) / self.unit[name]
+            drawn[name] = ((rng.random(20_000) < self.centre[name]) - self.centre[name]) / self.unit[name]
         return pd.DataFrame(drawn)
 
     def back(self, terms: list[str]) -> Array:
@@ -126,7 +108,7 @@ def design(scaled: pd.DataFrame, terms: list[str]) -> Array:
 
 def fit(
     values: pd.DataFrame, formulas: tuple[str, ...], bounds: Bounds, epsilon: float, delta: float,
-    rng: np.random.Generator, standardise: bool = True,
+    rng: np.random.Generator,
 ) -> pd.DataFrame:  # fmt: skip
     """Estimate and standard error of each term, as study_data.coefficients: outcomes of 0 and 1 by logistic regression.
 
@@ -135,16 +117,19 @@ def fit(
     parts = [(text.split(" ~ ")[0], text.split(" ~ ")[1].split(" + ")) for text in formulas]
     names = list(dict.fromkeys(name for outcome, terms in parts for t in [outcome, *terms] for name in t.split(":")))
     values, release = values[names], Release(epsilon, delta, rng)
-    scales = Scales(values, bounds, release if standardise else None)
-    share = release.left / len(parts)
-    straight = [part for part in parts if part[0] not in scales.binary]
+    scales = Scales(values, bounds, release)
+    curved = sum(outcome in scales.binary for outcome, _ in parts)
+    straight = max(len(parts) - curved, 1)
+    share = release.left / (straight + curved)
+    blocks = [[CONSTANT, *terms, *([] if outcome in scales.binary else [outcome])] for outcome, terms in parts]
+    moments, noise = products(values, blocks, scales, release, share * straight)
     found: dict[str, tuple[float, float]] = {}
-    solved = linear(values, straight, scales, release, share * len(straight), standardise)
-    for outcome, terms in parts:
+    for (outcome, terms), block in zip(parts, blocks, strict=True):
+        own = moments.loc[block, block].to_numpy()
         if outcome in scales.binary:
-            estimates, variance = logistic(values, outcome, terms, scales, release, share, standardise)
+            estimates, variance = logistic(values, outcome, terms, own, scales, release, share)
         else:
-            estimates, variance = solved[outcome, tuple(terms)]
+            estimates, variance = linear(own, noise, len(values), scales.unit[outcome])
         inverse = np.linalg.inv(scales.back(terms)).T
         estimates, variance = inverse @ estimates, inverse @ variance @ inverse.T
         for k, term in enumerate(terms, 1):
@@ -152,70 +137,57 @@ def fit(
     return pd.DataFrame.from_dict(found, orient="index", columns=["estimate", "std_error"])
 
 
-def linear(
-    values: pd.DataFrame, parts: list[tuple[str, list[str]]], scales: Scales, release: Release, share: float,
-    standardise: bool,
-) -> dict[tuple[str, tuple[str, ...]], tuple[Array, Array]]:  # fmt: skip
-    """Coefficients of the scaled terms, in the outcome's unit, and their covariance; from products of all terms."""
-    every = list(dict.fromkeys(term for outcome, terms in parts for term in (*terms, outcome)))
-    at = {term: k for k, term in enumerate(every, 1)}
-    blocks = [[0, *(at[term] for term in terms), at[outcome]] for outcome, terms in parts]
-    pairs = sorted({(min(p), max(p)) for block in blocks for p in itertools.product(block, block)} - {(0, 0)})
+def clipped(rows: Array, likely: Array) -> tuple[Array, float]:
+    """Rows, longer ones shortened to the norm that a share CLIPPED of `likely` rows pass; and that norm."""
+    norm = float(np.quantile(np.linalg.norm(likely, axis=1), 1 - CLIPPED))
+    return rows * np.minimum(1, norm / np.linalg.norm(rows, axis=1))[:, None], norm
+
+
+def products(
+    values: pd.DataFrame, blocks: list[list[str]], scales: Scales, release: Release, share: float
+) -> tuple[pd.DataFrame, float]:
+    """Released sums of products of scaled terms, of those pairs that stand in one block; and their noise."""
+    every = list(dict.fromkeys(term for block in blocks for term in block))
+    at = [[every.index(term) for term in block] for block in blocks]
+    pairs = sorted({(min(p), max(p)) for block in at for p in itertools.product(block, block)} - {(0, 0)})
     left, right = np.array(pairs).T
-
-    def products(table: pd.DataFrame) -> Array:
-        x = design(table, every)
-        return x[:, left] * x[:, right]
-
-    rows, norm = products(scales.scaled(values)), math.sqrt(len(pairs))
-    if standardise:
-        norm = float(np.quantile(np.linalg.norm(products(scales.likely(release.rng)), axis=1), 1 - CLIPPED))
-        rows = rows * np.minimum(1, norm / np.linalg.norm(rows, axis=1))[:, None]
+    x = design(scales.scaled(values), every[1:])
+    likely = design(scales.likely(release.rng), every[1:])
+    rows, norm = clipped(x[:, left] * x[:, right], likely[:, left] * likely[:, right])
     sums, noise = release.sum(rows, norm, share)
-    moments = np.zeros((len(every) + 1, len(every) + 1))
+    moments = np.zeros((len(every), len(every)))
     moments[left, right] = moments[right, left] = sums
     moments[0, 0] = len(values)
-    found = {}
-    for (outcome, terms), block in zip(parts, blocks, strict=True):
-        own = moments[np.ix_(block, block)]
-        gram, cross, square = own[:-1, :-1], own[:-1, -1], own[-1, -1]
-        beta = np.linalg.solve(gram, cross)
-        residual = max(square - 2 * beta @ cross + beta @ gram @ beta, 0) / (len(values) - len(beta))
-        # Noise of cross - gram beta: entries i, j and j, i of gram are one release, and entry 0, 0 is public.
-        spread = np.outer(beta, beta)
-        spread[np.diag_indices_from(spread)] = 1 + beta @ beta
-        spread[0, 0] -= beta[0] ** 2
-        inverse = np.linalg.inv(gram)
-        variance = residual * inverse + noise**2 * inverse @ spread @ inverse
-        unit = scales.unit[outcome]
-        found[outcome, tuple(terms)] = (unit * beta, unit**2 * variance)
-    return found
+    return pd.DataFrame(moments, every, every), noise
+
+
+def linear(moments: Array, noise: float, rows: int, unit: float) -> tuple[Array, Array]:
+    """Coefficients of the scaled terms and their covariance; the outcome, of `unit`, is the last of the moments."""
+    gram, cross, square = moments[:-1, :-1], moments[:-1, -1], moments[-1, -1]
+    beta = np.linalg.solve(gram, cross)
+    residual = max(square - 2 * beta @ cross + beta @ gram @ beta, 0) / (rows - len(beta))
+    # Noise of cross - gram beta: entries i, j and j, i of gram are one release, and entry 0, 0 is public.
+    spread = np.outer(beta, beta)
+    spread[np.diag_indices_from(spread)] = 1 + beta @ beta
+    spread[0, 0] -= beta[0] ** 2
+    inverse = np.linalg.inv(gram)
+    return unit * beta, unit**2 * (residual * inverse + noise**2 * inverse @ spread @ inverse)
 
 
 def logistic(
-    values: pd.DataFrame, outcome: str, terms: list[str], scales: Scales, release: Release, share: float,
-    standardise: bool,
+    values: pd.DataFrame, outcome: str, terms: list[str], gram: Array, scales: Scales, release: Release, share: float,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Coefficients of the scaled terms and their covariance, by noisy Newton steps."""
-    x, y = design(scales.scaled(values), terms), values[outcome].to_numpy()
-    norm = math.sqrt(x.shape[1])
-    if standardise:
-        norm = float(np.quantile(np.linalg.norm(design(scales.likely(release.rng), terms), axis=1), 1 - CLIPPED))
-    weights = np.minimum(1, norm / np.linalg.norm(x, axis=1)) ** 2
-    left, right = np.triu_indices(x.shape[1])
-    # |y - p| <= max(p, 1 - p) and the Hessian's entries are at most p (1 - p) norm^2, at the same p.
-    p = np.linspace(0.5, 1, 10_001)
-    largest = float(np.sqrt(p**2 * norm**2 + (p * (1 - p)) ** 2 * norm**4).max()) * (1 + 1e-6)
+    likely = design(scales.likely(release.rng), terms)
+    x = design(scales.scaled(values), terms)
+    weighted, norm = clipped(x, likely)
     beta = np.zeros(x.shape[1])
-    beta[0] = logit(scales.mean[outcome])
+    beta[0] = logit(scales.centre[outcome])
     for part in STEPS:
-        chance = expit(x @ beta)
-        rows = weights[:, None] * np.hstack(
-            [(y - chance)[:, None] * x, (chance * (1 - chance))[:, None] * x[:, left] * x[:, right]]
-        )
-        sums, noise = release.sum(rows, largest, share * part)
-        hessian = np.zeros((x.shape[1], x.shape[1]))
-        hessian[left, right] = hessian[right, left] = sums[x.shape[1] :]
-        beta = beta + np.linalg.solve(hessian, sums[: x.shape[1]])
-    inverse = np.linalg.inv(hessian)
+        chance = expit(likely @ beta)
+        ratio = np.linalg.solve(likely.T @ likely, likely.T @ (likely * (chance * (1 - chance))[:, None]))
+        inverse = np.linalg.inv((gram @ ratio + ratio.T @ gram) / 2)
+        scores = (values[outcome].to_numpy() - expit(x @ beta))[:, None] * weighted
+        score, noise = release.sum(scores, norm, share * part)
+        beta = beta + inverse @ score
     return beta, inverse + noise**2 * inverse @ inverse
