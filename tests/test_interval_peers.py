@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -112,13 +113,13 @@ def test_runs_go_on_where_they_stopped(
     first, ran = (tmp_path / "a.csv").read_text(), list[int]()
     one_run = interval_peers.one_run
 
-    def counted(name: str, rows: int, epsilon: float, run: int, environments: Path, cap: float) -> object:
+    def counted(name: str, rows: int, epsilon: float, run: int, given: SimpleNamespace) -> object:
         ran.append(run)
-        return one_run(name, rows, epsilon, run, environments, cap)
+        return one_run(name, rows, epsilon, run, given)
 
     monkeypatch.setattr(interval_peers, "one_run", counted)
     monkeypatch.setattr("sys.argv", [*words, "--runs", "2"])
     interval_peers.main()
-    assert ran == [1, 1] and (tmp_path / "a.csv").read_text().startswith(first)
+    assert ran == [1, 1, 1] and (tmp_path / "a.csv").read_text().startswith(first)
     printed = capsys.readouterr().out
     assert all(way in printed for way in ("DP regression", "binned, naive", "real"))

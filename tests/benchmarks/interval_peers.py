@@ -1,6 +1,7 @@
 """Other ways to estimates with intervals on the studies of interval_coverage.py: other tools' rows, and no rows at all.
 
     python tests/benchmarks/interval_peers.py --ways AIM MST binned --epsilon 3.7 1 --runs 5 --output peers.csv
+    python tests/benchmarks/interval_peers.py --ways NAPSU-MQ NAPSU-bins --runs 3 --output napsu.csv
     python tests/benchmarks/interval_peers.py --ways regression --rows 4000 20000 --epsilon 3.7 1 --runs 100 \
         --output regressions.csv
 
@@ -9,12 +10,17 @@ private-pgm get the schema's bounds as 20 even bins a number, as in panel.py, wh
 come from; of one table of as many rows, intervals are the naive ones. `binned`: the real rows through these bins and
 back, what bins alone do. `-quantiles`: bins are the real rows' quantiles, at no charge. `regression`: the whole budget
 for the declared regressions and for no rows, dp_regression.py.
+
+NAPSU-MQ (twinify, napsu_fit.py) gets the columns of one declared regression alone, with the whole budget, and, at no
+charge, the real rows' quantiles as NAPSU_BINS bins a number and their means as the bins' values; 20 tables, combined by
+the rule `fully`. `NAPSU-bins`: the real rows through these bins.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import math
 import tempfile
 import time
@@ -26,27 +32,28 @@ import numpy as np
 import pandas as pd
 import panel
 import panel_bins
+import statsmodels.api as sm
+from environments import python_of
 from interval_coverage import DELTA, Z, summary
 from study_data import CENTRES, DECLARED, SCHEMA, coefficients, numbers, study, truth
+
+from medsynth.combining import combine
 
 TOOLS = {
     "AIM": "pgm-aim", "MST": "pgm-mst", "AIM-quantiles": "pgm-aim-quantiles", "MST-quantiles": "pgm-mst-quantiles",
 }  # fmt: skip
-WAYS = {"regression": "DP regression", **{name: f"{name}, naive" for name in (*TOOLS, "binned")}}
-Estimates = pd.DataFrame  # of each term: estimate and std_error
+NAPSU, NAPSU_BINS, NAPSU_TABLES = "albumin ~ age + crp", 5, 20
+NAIVE = (*TOOLS, "binned", "NAPSU-bins")
+WAYS = {"regression": "DP regression", "NAPSU-MQ": "NAPSU-MQ", **{name: f"{name}, naive" for name in NAIVE}}
+Estimates = pd.DataFrame  # of each term: estimate, low and high
 
 
-def of_rows(name: str, real: pd.DataFrame, epsilon: float, run: int, environments: Path, cap: float) -> Estimates:
-    """What a program prints of rows as if they were real. Raises SystemExit where a tool fails."""
-    if name == "binned":
-        by = panel_bins.grids(SCHEMA)
-        return coefficients(panel_bins.decoded(panel_bins.coded(real, by), by, np.random.default_rng(run)))
-    given = SimpleNamespace(environments=environments, cap=cap)
-    with tempfile.TemporaryDirectory() as place:
-        state, drawn = panel.peer(TOOLS[name], real, SCHEMA, epsilon, given, Path(place), run)
-    if drawn is None:
-        raise SystemExit(f"{name}: {state}")
-    return coefficients(drawn)
+def intervals(found: pd.DataFrame) -> Estimates:
+    """Normal intervals of estimates and standard errors."""
+    half = Z * found["std_error"]
+    return pd.DataFrame(
+        {"estimate": found["estimate"], "low": found["estimate"] - half, "high": found["estimate"] + half}
+    )
 
 
 def bounds() -> dp_regression.Bounds:
@@ -60,21 +67,66 @@ def bounds() -> dp_regression.Bounds:
     return found
 
 
-def one_run(name: str, rows: int, epsilon: float, run: int, environments: Path, cap: float) -> pd.DataFrame:
+def of_rows(name: str, real: pd.DataFrame, epsilon: float, run: int, given: SimpleNamespace) -> Estimates:
+    """What a program prints of rows as if they were real. Raises SystemExit where a tool fails."""
+    if name == "binned":
+        by = panel_bins.grids(SCHEMA)
+        drawn = panel_bins.decoded(panel_bins.coded(real, by), by, np.random.default_rng(run))
+    else:
+        with tempfile.TemporaryDirectory() as place:
+            state, drawn = panel.peer(TOOLS[name], real, SCHEMA, epsilon, given, Path(place), run)
+        if drawn is None:
+            raise SystemExit(f"{name}: {state}")
+    return intervals(coefficients(drawn))
+
+
+def of_napsu(name: str, real: pd.DataFrame, epsilon: float, given: SimpleNamespace) -> Estimates:
+    """NAPSU-MQ's combined estimates, or those of the real rows in its bins. Raises SystemExit where it fails."""
+    outcome, terms = NAPSU.split(" ~ ")[0], NAPSU.split(" ~ ")[1].split(" + ")
+    values = numbers(real)[[outcome, *terms]]
+    codes = values.apply(lambda column: pd.qcut(column, NAPSU_BINS, labels=False))
+    means = {column: values[column].groupby(codes[column]).mean() for column in values}
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        if name == "NAPSU-bins":
+            made = codes.assign(replicate=0)
+        else:
+            codes.to_csv(place / "codes.csv", index=False)
+            (place / "sizes.json").write_text(json.dumps({column: len(means[column]) for column in codes}))
+            script = str(Path(__file__).with_name("napsu_fit.py"))
+            words = [str(python_of("napsu", given.environments.absolute())), script, folder, f"{epsilon}", f"{DELTA}"]
+            if (state := panel.child([*words, f"{NAPSU_TABLES}"], place, given.cap, {})) != "done":
+                raise SystemExit(f"{name}: {state}")
+            made = pd.read_csv(place / "made.csv")
+    tables = [pd.DataFrame({c: own[c].map(means[c]) for c in values}) for _, own in made.groupby("replicate")]
+    fits = [sm.OLS(table[outcome], sm.add_constant(table[terms])).fit() for table in tables]
+    found = {}
+    for term in terms:
+        each, errors = np.array([(fit.params[term], fit.bse[term]) for fit in fits]).T
+        if len(fits) == 1:
+            found[f"{outcome} ~ {term}"] = (each[0], each[0] - Z * errors[0], each[0] + Z * errors[0])
+        else:
+            both = combine(each.tolist(), (errors**2).tolist(), rule="fully")
+            found[f"{outcome} ~ {term}"] = (both.estimate, both.low, both.high)
+    return pd.DataFrame.from_dict(found, orient="index", columns=["estimate", "low", "high"])
+
+
+def one_run(name: str, rows: int, epsilon: float, run: int, given: SimpleNamespace) -> pd.DataFrame:
     """One line for each term and way, of a way and of the real rows beside it."""
     real = study(rows, 10_000 + run)
     began = time.perf_counter()
     if name == "regression":
-        found = dp_regression.fit(numbers(real), DECLARED, bounds(), epsilon, DELTA, np.random.default_rng())
+        rng = np.random.default_rng()
+        found = intervals(dp_regression.fit(numbers(real), DECLARED, bounds(), epsilon, DELTA, rng))
+    elif name.startswith("NAPSU"):
+        found = of_napsu(name, real, epsilon, given)
     else:
-        found = of_rows(name, real, epsilon, run, environments, cap)
-    common = {"rows": rows, "epsilon": epsilon, "run": run, "declared": name == "regression",
+        found = of_rows(name, real, epsilon, run, given)
+    common = {"rows": rows, "epsilon": epsilon, "run": run, "declared": name not in (*TOOLS, "binned"),
               "fit_s": time.perf_counter() - began}  # fmt: skip
-    both = [found.assign(way=WAYS[name]), coefficients(real).loc[found.index].assign(way="real")]
+    both = [found.assign(way=WAYS[name]), intervals(coefficients(real)).loc[found.index].assign(way="real")]
     lines = pd.concat(both).reset_index(names="term").assign(**common)
-    lines["true"] = lines.term.map(truth())
-    lines["low"], lines["high"] = lines.estimate - Z * lines.std_error, lines.estimate + Z * lines.std_error
-    return lines
+    return lines.assign(true=lines["term"].map(truth()))
 
 
 def main() -> None:
@@ -88,11 +140,12 @@ def main() -> None:
     parser.add_argument("--environments", type=Path, default=Path("results/peers"))
     parser.add_argument("--output", type=Path, required=True)
     asked = parser.parse_args()
+    given = SimpleNamespace(environments=asked.environments, cap=asked.cap)
     found = pd.read_csv(asked.output, float_precision="round_trip") if asked.output.exists() else pd.DataFrame()
     known = set(found[["way", "rows", "epsilon", "run"]].itertuples(index=False, name=None)) if len(found) else set()
     for run, rows, epsilon, name in itertools.product(range(asked.runs), asked.rows, asked.epsilon, asked.ways):
         if (WAYS[name], rows, epsilon, run) not in known:
-            found = pd.concat([found, one_run(name, rows, epsilon, run, asked.environments, asked.cap)])
+            found = pd.concat([found, one_run(name, rows, epsilon, run, given)])
             # Of each setting the real rows' lines stand once, whichever way came first.
             found = found.drop_duplicates(["rows", "epsilon", "run", "declared", "term", "way"])
             found.to_csv(asked.output, index=False)
