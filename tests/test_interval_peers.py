@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from medsynth.privacy.accounting.accountant import gaussian_delta
@@ -98,28 +99,20 @@ def test_runs_go_on_where_they_stopped(
     """A way's lines stand beside the real rows' of its run, in the form that interval_coverage.py reads."""
     import interval_peers
 
-    words = [
-        "interval_peers.py",
-        "--ways",
-        "regression",
-        "binned",
-        "--rows",
-        "600",
-        "--output",
-        str(tmp_path / "a.csv"),
-    ]
+    ways, output = ["regression", "binned", "NAPSU-bins"], tmp_path / "a.csv"
+    words = ["interval_peers.py", "--ways", *ways, "--rows", "600", "--output", str(output)]
     monkeypatch.setattr("sys.argv", [*words, "--runs", "1"])
     interval_peers.main()
-    first, ran = (tmp_path / "a.csv").read_text(), list[int]()
+    first, ran = output.read_text(), list[int]()
     one_run = interval_peers.one_run
 
-    def counted(name: str, rows: int, epsilon: float, run: int, given: SimpleNamespace) -> object:
+    def counted(name: str, rows: int, epsilon: float, run: int, given: SimpleNamespace) -> pd.DataFrame:
         ran.append(run)
         return one_run(name, rows, epsilon, run, given)
 
     monkeypatch.setattr(interval_peers, "one_run", counted)
     monkeypatch.setattr("sys.argv", [*words, "--runs", "2"])
     interval_peers.main()
-    assert ran == [1, 1, 1] and (tmp_path / "a.csv").read_text().startswith(first)
+    assert ran == [1, 1, 1] and output.read_text().startswith(first)
     printed = capsys.readouterr().out
-    assert all(way in printed for way in ("DP regression", "binned, naive", "real"))
+    assert all(way in printed for way in ("DP regression", "binned, naive", "NAPSU-bins, naive", "real"))

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,7 +31,7 @@ from scipy.special import expit, logit
 
 from medsynth.privacy.accounting.accountant import gaussian_delta
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 Bounds = dict[str, tuple[float, float]]
 SCALE, BINS, STEPS, CLIPPED, CONSTANT = 0.1, 32, (0.2, 0.2, 0.6), 0.01, "1"
 
@@ -55,8 +56,8 @@ class Scales:
 
     def __init__(self, values: pd.DataFrame, bounds: Bounds, release: Release) -> None:
         self.centre, self.unit = dict[str, float](), dict[str, float]()
-        self.binary = [name for name in values if bounds[name] == (0.0, 1.0)]
-        numbers = [name for name in values if name not in self.binary]
+        self.binary = [name for name in map(str, values) if bounds[name] == (0.0, 1.0)]
+        numbers = [name for name in map(str, values) if name not in self.binary]
         cells = [self.binned(values[name], bounds[name]) for name in numbers]
         rows = np.hstack([values[self.binary].to_numpy(), *cells])
         noisy, _ = release.sum(rows, math.sqrt(values.shape[1]), SCALE)
@@ -74,15 +75,16 @@ class Scales:
     def binned(column: pd.Series[float], bounds: tuple[float, float]) -> Array:
         """One-hot cells of a column, (rows, BINS)."""
         at = ((column - bounds[0]) / (bounds[1] - bounds[0]) * BINS).to_numpy()
-        return np.eye(BINS)[np.clip(at.astype(int), 0, BINS - 1)]
+        cells: Array = np.eye(BINS)[np.clip(at.astype(int), 0, BINS - 1)]
+        return cells
 
     def scaled(self, values: pd.DataFrame) -> pd.DataFrame:
         """Columns on the scale of the releases."""
-        return pd.DataFrame({name: (values[name] - self.centre[name]) / self.unit[name] for name in values})
+        return pd.DataFrame({name: (values[name] - self.centre[name]) / unit for name, unit in self.unit.items()})
 
     def likely(self, rng: np.random.Generator) -> pd.DataFrame:
         """Rows of independent columns with the released means, scaled: what norms are chosen by."""
-        drawn = {name: rng.standard_normal(20_000) for name in self.centre}
+        drawn: dict[str, Array] = {name: rng.standard_normal(20_000) for name in self.centre}
         for name in self.binary:
             drawn[name] = ((rng.random(20_000) < self.centre[name]) - self.centre[name]) / self.unit[name]
         return pd.DataFrame(drawn)

@@ -42,7 +42,7 @@ from medsynth.combining import combine
 TOOLS = {
     "AIM": "pgm-aim", "MST": "pgm-mst", "AIM-quantiles": "pgm-aim-quantiles", "MST-quantiles": "pgm-mst-quantiles",
 }  # fmt: skip
-NAPSU, NAPSU_BINS, NAPSU_TABLES = "albumin ~ age + crp", 5, 20
+NAPSU, NAPSU_BINS, NAPSU_TABLES = "albumin ~ age + crp", 4, 20
 NAIVE = (*TOOLS, "binned", "NAPSU-bins")
 WAYS = {"regression": "DP regression", "NAPSU-MQ": "NAPSU-MQ", **{name: f"{name}, naive" for name in NAIVE}}
 Estimates = pd.DataFrame  # of each term: estimate, low and high
@@ -60,10 +60,10 @@ def bounds() -> dp_regression.Bounds:
     """What the schema says of the columns as `numbers` has them: logarithms, less centres, and levels as 0 and 1."""
     found = {}
     for name, column in SCHEMA.columns.items():
-        ends = tuple(map(float, column.bounds)) if column.ordered else (0.0, 1.0)
+        low, high = (float(str(end)) for end in column.bounds) if column.ordered else (0.0, 1.0)
         if column.scale == "log":
-            ends = (math.log(ends[0]), math.log(ends[1]))
-        found[name] = (ends[0] - CENTRES.get(name, 0.0), ends[1] - CENTRES.get(name, 0.0))
+            low, high = math.log(low), math.log(high)
+        found[name] = (low - CENTRES.get(name, 0.0), high - CENTRES.get(name, 0.0))
     return found
 
 
