@@ -7,9 +7,9 @@
 
 Run r simulates the study of run r of interval_coverage.py; lines and the table printed are that file's. AIM and MST of
 private-pgm get the schema's bounds as 20 even bins a number, as in panel.py, which says where checkout and environment
-come from; of one table of as many rows, intervals are the naive ones. `binned`: the real rows through these bins and
-back, what bins alone do. `-quantiles`: bins are the real rows' quantiles, at no charge. `regression`: the whole budget
-for the declared regressions and for no rows, dp_regression.py.
+come from; of one table of as many rows, intervals are the naive ones. `AIM-declared`: AIM with the pairs of columns of
+the declared regressions as its workload, in place of all pairs. `binned`: the real rows through these bins and
+back, what bins alone do. `regression`: the whole budget for the declared regressions and for no rows, dp_regression.py.
 
 NAPSU-MQ (twinify, napsu_fit.py) gets the columns of one declared regression alone, with the whole budget, and, at no
 charge, the real rows' quantiles as NAPSU_BINS bins a number and their means as the bins' values; 20 tables, combined by
@@ -38,10 +38,9 @@ from interval_coverage import DELTA, Z, summary
 from study_data import CENTRES, DECLARED, SCHEMA, coefficients, numbers, study, truth
 
 from medsynth.combining import combine
+from medsynth.methods.regressions import Regression
 
-TOOLS = {
-    "AIM": "pgm-aim", "MST": "pgm-mst", "AIM-quantiles": "pgm-aim-quantiles", "MST-quantiles": "pgm-mst-quantiles",
-}  # fmt: skip
+TOOLS = {"AIM": "pgm-aim", "AIM-declared": "pgm-aim", "MST": "pgm-mst"}
 NAPSU, NAPSU_BINS, NAPSU_TABLES = "albumin ~ age + crp", 4, 20
 NAIVE = (*TOOLS, "binned", "NAPSU-bins")
 WAYS = {"regression": "DP regression", "NAPSU-MQ": "NAPSU-MQ", **{name: f"{name}, naive" for name in NAIVE}}
@@ -67,6 +66,12 @@ def bounds() -> dp_regression.Bounds:
     return found
 
 
+def declared_pairs() -> list[tuple[str, str]]:
+    """Every two columns of one declared regression, once."""
+    found = [sorted(Regression.parse(text).columns) for text in DECLARED]
+    return sorted({pair for names in found for pair in itertools.combinations(names, 2)})
+
+
 def of_rows(name: str, real: pd.DataFrame, epsilon: float, run: int, given: SimpleNamespace) -> Estimates:
     """What a program prints of rows as if they were real. Raises SystemExit where a tool fails."""
     if name == "binned":
@@ -74,6 +79,8 @@ def of_rows(name: str, real: pd.DataFrame, epsilon: float, run: int, given: Simp
         drawn = panel_bins.decoded(panel_bins.coded(real, by), by, np.random.default_rng(run))
     else:
         with tempfile.TemporaryDirectory() as place:
+            if name == "AIM-declared":
+                (Path(place) / "pairs.json").write_text(json.dumps(declared_pairs()))
             state, drawn = panel.peer(TOOLS[name], real, SCHEMA, epsilon, given, Path(place), run)
         if drawn is None:
             raise SystemExit(f"{name}: {state}")

@@ -4,7 +4,7 @@
 
 FOLDER/sizes.json gives how many codes each column has: levels, 20 bins a number, the missing value. As many rows are
 drawn as were given. FOLDER/cost.json gets the seconds and the peak memory. A tool of private-pgm finds its checkout in
-the environment variable MEDSYNTH_PRIVATE_PGM.
+the environment variable MEDSYNTH_PRIVATE_PGM; the pairs in FOLDER/pairs.json, where it is, are AIM's whole workload.
 """
 
 import importlib
@@ -28,8 +28,8 @@ GROWTH = 1.2  # of the step, each time; twice, as its authors have it, makes eve
 UNUSED = ("matplotlib", "matplotlib.pyplot", "autodp", "autodp.privacy_calibrator", "hdmm", "hdmm.matrix")
 
 
-def private_pgm(method: str, codes: Any, sizes: Any, epsilon: float, delta: float) -> Any:
-    """AIM and MST of private-pgm, 5 June 2024, on all pairs."""
+def private_pgm(method: str, codes: Any, sizes: Any, epsilon: float, delta: float, told: Any = None) -> Any:
+    """AIM and MST of private-pgm, 5 June 2024, on all pairs, or AIM on those that it is told."""
     place = Path(os.environ["MEDSYNTH_PRIVATE_PGM"])
     sys.path[:0] = [str(place / "src"), str(place), str(place / "mechanisms")]
     # Imported by the mechanisms and of no use here: a plotting library, another accountant, a matrix library.
@@ -46,7 +46,7 @@ def private_pgm(method: str, codes: Any, sizes: Any, epsilon: float, delta: floa
     mbi.GraphicalModel.synthetic_data = lambda self, rows=None, method="round": draw(self, len(codes), method)
     data = mbi.Dataset(codes, mbi.Domain.fromdict(sizes))
     if method == "aim":
-        pairs = [(pair, 1.0) for pair in itertools.combinations(data.domain, 2)]
+        pairs = [(tuple(pair), 1.0) for pair in told or itertools.combinations(data.domain, 2)]
         aim = importlib.import_module("aim").AIM(epsilon, delta, prng=np.random, max_model_size=MODEL_MEGABYTES)
         return aim.run(data, pairs)[1].df
     from scipy.cluster.hierarchy import DisjointSet
@@ -154,8 +154,9 @@ def main() -> None:
     sizes = json.loads((folder / "sizes.json").read_text())
     package, method = tool.split("-")
     by = {"pgm": private_pgm, "dpmm": dpmm, "smartnoise": smartnoise}
+    told = [json.loads((folder / "pairs.json").read_text())] if (folder / "pairs.json").exists() else []
     clock, used = time.perf_counter(), time.process_time()
-    made = pd.DataFrame(by[package](method, codes, sizes, epsilon, delta))
+    made = pd.DataFrame(by[package](method, codes, sizes, epsilon, delta, *told))
     cost = {"seconds": time.perf_counter() - clock, "cpu_seconds": time.process_time() - used}
     cost["peak_gib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     made.columns = codes.columns
