@@ -41,7 +41,7 @@ from medsynth.combining import combine
 from medsynth.methods.regressions import Regression
 
 TOOLS = {"AIM": "pgm-aim", "AIM-declared": "pgm-aim", "MST": "pgm-mst"}
-NAPSU, NAPSU_BINS, NAPSU_TABLES = "albumin ~ age + crp", 4, 20
+NAPSU, NAPSU_BINS, NAPSU_TABLES = "albumin ~ age + crp", 3, 20
 NAIVE = (*TOOLS, "binned", "NAPSU-bins")
 WAYS = {"regression": "DP regression", "NAPSU-MQ": "NAPSU-MQ", **{name: f"{name}, naive" for name in NAIVE}}
 Estimates = pd.DataFrame  # of each term: estimate, low and high
