@@ -93,6 +93,14 @@ def test_bounds_are_those_of_the_columns_as_regressions_take_them() -> None:
         assert values[name].between(*bounds[name]).all(), name
 
 
+def test_a_tool_is_told_the_pairs_of_declared_regressions() -> None:
+    import interval_peers
+
+    pairs = interval_peers.declared_pairs()
+    assert ("age", "crp") in pairs and ("albumin", "crp") in pairs and len(pairs) == len(set(pairs))
+    assert not {"ward"} & {name for pair in pairs for name in pair}
+
+
 def test_runs_go_on_where_they_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
