@@ -33,6 +33,7 @@ import pandas as pd
 import panel
 import panel_bins
 import statsmodels.api as sm
+import study_data
 from environments import python_of
 from interval_coverage import DELTA, Z, summary
 from study_data import CENTRES, DECLARED, SCHEMA, coefficients, numbers, study, truth
@@ -156,7 +157,7 @@ def main() -> None:
             # Of each setting the real rows' lines stand once, whichever way came first.
             found = found.drop_duplicates(["rows", "epsilon", "run", "declared", "term", "way"])
             found.to_csv(asked.output, index=False)
-    print(summary(found).round(3).to_string(index=False))
+    print(summary(study_data, found).round(3).to_string(index=False))
 
 
 if __name__ == "__main__":
