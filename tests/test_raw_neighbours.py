@@ -43,7 +43,7 @@ from medsynth.transforms.table_codec import decode
 
 pytestmark = pytest.mark.usefixtures("plain_method", "seeded_entropy")
 
-EPSILON, ROWS, ODD = 200.0, 40, 7  # a budget under which so few rows have kinds and levels; the row that differs
+EPSILON, ROWS, ODD = 600.0, 40, 7  # a budget under which so few rows have kinds and levels; the row that differs
 MISSING: dict[str, Any] = {"missing": True, "unknown": "missing"}
 MINUTES = "%Y-%m-%d %H:%M"
 STRICT: dict[str, Any] = {
@@ -54,11 +54,12 @@ STRICT: dict[str, Any] = {
     "left": {"kind": "date", "bounds": [0, 9], "after": "seen"},
     "at": {"kind": "date", "bounds": ["2020-01-01", "2021-12-31"], "resolution": "minute", "format": MINUTES},
     "smokes": {"kind": "binary", "levels": [False, True]},
+    "fever": {"kind": "binary", "levels": ["no", "yes"]},
     "sick": {"kind": "binary", "levels": ["no", "yes"]},
 }
 UNKNOWN: dict[str, Any] = {
     "age": MISSING, "dose": MISSING, "seen": MISSING, "left": MISSING, "at": MISSING, "smokes": {"unknown": False},
-    "sick": {"unknown": "no"}, "ward": {"unknown": "north"},
+    "fever": {"unknown": "no"}, "sick": {"unknown": "no"}, "ward": {"unknown": "north"},
 }  # fmt: skip
 SCHEMAS = {
     "bare": None,
@@ -83,6 +84,7 @@ CELLS: dict[str, Any] = {
     "minus nine": -9, "a code of three nines": 999, "minus nine as a float": -9.0, "a dot": ".", "unknown": "unknown",
     "None as a word": "None", "a timestamp": "2020-02-29 13:45:07", "a timestamp with a T": "2020-02-29T13:45",
     "a day before a month": "29/02/2020", "a timestamp of pandas": pd.Timestamp("2020-02-29 13:45"),
+    "a usual level": "Male", "a usual number": 3,
     "free text": "was seen at home and did not open the door", "many decimals": "8.123456789",
 }  # fmt: skip
 RAW: dict[str, bytes] = {
@@ -156,6 +158,7 @@ def rows() -> dict[str, list[Any]]:
         "left": [f"2020-{k % 12 + 1:02}-{k % 28 + 1 + k % 3:02}" for k in range(ROWS)],
         "at": [f"2020-{k % 12 + 1:02}-{k % 28 + 1:02} {k % 24:02}:{k % 60:02}" for k in range(1, ROWS + 1)],
         "smokes": draw.choice([False, True], ROWS).tolist(),
+        "fever": draw.choice(["no", "yes"], ROWS).tolist(),
         "sick": draw.choice(["no", "yes"], ROWS).tolist(),
     }
 
@@ -308,9 +311,9 @@ def test_the_table_was_learned_and_not_given_up(fixed: FixedReleases, tmp_path: 
     )
     kinds = {name: column.kind for name, column in model.schema.columns.items()}
     assert kinds == {"age": "count", "dose": "continuous", "ward": "categorical", "seen": "date", "left": "date",
-                     "at": "date", "smokes": "binary", "sick": "binary"}  # fmt: skip
+                     "at": "date", "smokes": "binary", "fever": "binary", "sick": "binary"}  # fmt: skip
     assert model.schema.columns["left"].depends_on == ("seen",)
-    codes = np.zeros((3, 8), np.int32)
+    codes = np.zeros((3, 9), np.int32)
     drawn = decode(codes, model.schema)
     frame = pd.DataFrame(rows()).astype({"seen": "datetime64[ns]", "left": "datetime64[ns]", "at": "datetime64[ns]"})
     assert drawn.dtypes.to_dict() == frame.dtypes.to_dict() and not drawn.isna().any().any()

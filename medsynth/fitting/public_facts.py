@@ -88,7 +88,8 @@ def check_enough_rows(private: PrivateTable, plan: Plan) -> list[str]:
     notes = [
         f"By the planned noise, a class of {private.target!r} comes out for certain only if about {rare:.0f} rows have "
         f"it, and a level of another column if about {level:.0f} have it: {rare / plan.rows:.1%} and "
-        f"{level / plan.rows:.1%} of the rows. What is rarer is merged. A declared schema names all, for nothing."
+        f"{level / plan.rows:.1%} of the rows. What is rarer is merged; less will do for usual levels beside a common "
+        "one, as 1 beside 0 or yes beside no. A declared schema names all, for nothing."
     ]
     if rare > RARE_SHARE * plan.rows:
         notes.insert(

@@ -20,7 +20,7 @@ from ..io.table import Table, is_number
 from ..schema import Identifier, Schema, inference
 from ..schema.cells import CellKinds, is_code_of_a_number
 from ..schema.header import date_pairs, doubtful
-from ..schema.kinds import ColumnKind, clear_codes, column_kind
+from ..schema.kinds import ColumnKind, clear_codes, column_kind, usual_levels
 from ..schema.learned import Learned, LearnedColumn
 from ..transforms.column import Column
 from .accounting.calibration import Query
@@ -31,6 +31,7 @@ from .noise import Floats, Integers, noised, rarely_exceeded
 from .queries.query import added
 from .release import Release, Releases
 
+Counts = dict[str, float]
 KINDS, TARGET, LEVELS = "schema: kinds of columns", "schema: target levels", "schema: levels"
 FORMATS = "schema: number formats"
 KINDS_SHARE, LOSS_SHARE = 0.03, 0.075  # of the privacy loss: the kinds, and each other measurement
@@ -135,48 +136,69 @@ class RawTable:
         }
 
     def _measure_levels(self, label: str, names: list[str], kinds: dict[str, ColumnKind]) -> dict[str, LearnedColumn]:
-        """Levels of the columns `names` whose noisy count passes a threshold, in one release.
+        """Levels of the columns `names` whose noisy count passes a threshold or that are usual, in one release.
 
-        A row adds one to one level of each of the k columns, or to one of the public codes of missing values: L2
-        sensitivity sqrt(k), times the most rows R of a patient, whose rows may all hold one level. Noise is drawn for
-        levels that occur, and for every code. A level of one patient alone has a count of at most R; it is released
-        only if its noise exceeds threshold - R = std * Phi^-1(1 - delta/(k R)), which has probability delta/(k R), and
-        by the union over the patient's at most k R levels at most delta: what Thresholded charges beside its Gaussian.
-        Where a row is the unit R is one.
+        A row adds one to one cell of each of the k columns: to one of the public codes of missing values, to one of the
+        usual levels (public as well; none of a target, whose labels are never believed by less), or to a level that
+        is neither. L2 sensitivity sqrt(k), times the most rows R of a patient, whose rows may all hold one level. Noise
+        is drawn for every code and every usual level, whether a row has it or not: their counts are released as they
+        are, a Gaussian measurement. Of other levels noise is drawn for those that occur. One of one patient alone has
+        a count of at most R; it is released only if its noise exceeds threshold - R = std * Phi^-1(1 - delta/(k R)),
+        which has probability delta/(k R), and by the union over the patient's at most k R levels at most delta: what
+        Thresholded charges beside its Gaussian. Where a row is the unit R is one.
         """
-        most = self._max_rows
-        sensitivity = most * math.sqrt(len(names))
+        sensitivity = self._max_rows * math.sqrt(len(names))
+        usual = () if label == TARGET else self._kinds.usual
 
         def draw(event: Event) -> Release:
-            if not isinstance(event, Thresholded):
-                raise BudgetError("Names of levels are released by partition selection alone.")
-            std, arrays, words = event.multiplier * sensitivity, list[Floats](), list[str]()
-            threshold = most + rarely_exceeded(std, event.delta / (len(names) * most))
-            for exact, codes in self.__levels(names, kinds):
+            (std, threshold), arrays, words = (
+                self._threshold(event, sensitivity, len(names)),
+                list[Floats](),
+                list[str](),
+            )
+            for exact, public in self.__levels(names, kinds, usual):
                 noisy = noised(exact.to_numpy(np.int64), std, self.__releases.entropy)
                 passed = noisy > threshold
-                arrays += [noisy[passed], noised(codes, std, self.__releases.entropy)]
+                arrays += [noisy[passed], noised(public, std, self.__releases.entropy)]
                 words += [str(word) for word in exact.index[passed]]
             return Release(arrays, words)
 
         found = self.__releases.release(label, sensitivity, draw)
-        std = self._std(label, sensitivity)
-        words, columns = iter(found.names), dict[str, LearnedColumn]()
-        for name, counts, codes in zip(names, found.arrays[::2], found.arrays[1::2], strict=True):
-            kept, target = {next(words): float(count) for count in counts}, label == TARGET
-            gaps = self._gaps(kinds[name].codes, codes, std, len(names), target=target)
-            gaps = {code: count for code, count in gaps.items() if not is_code_of_a_number(code)}
-            rest = self._rows - sum(kept.values()) - sum(gaps.values())
-            spread = float(np.hypot(std * math.sqrt(1 + len(kept | gaps)), self._rows_std))
-            column = inference.levels(kept, gaps, rest, spread, kinds[name], rows=self._rows, target=target)
-            columns[name] = LearnedColumn(kind=kinds[name], column=column, kept=kept, gaps=gaps, rest=rest, std=spread)
+        std, threshold = self._threshold(self.__releases.event(label), sensitivity, len(names))
+        words, kept, gaps, cells = iter(found.names), dict[str, Counts](), dict[str, Counts](), dict[str, Counts]()
+        for name, counts, public in zip(names, found.arrays[::2], found.arrays[1::2], strict=True):
+            kept[name] = {next(words): float(count) for count in counts}
+            cells[name] = dict(zip(usual, public.tolist(), strict=False))
+            codes = self._gaps(kinds[name].codes, public[len(usual) :], std, len(names), target=label == TARGET)
+            gaps[name] = {code: count for code, count in codes.items() if not is_code_of_a_number(code)}
+        present = {name: self._rows - sum(gaps[name].values()) for name in names}
+        needed = {name: inference.REQUIRED_SHARE * present[name] - sum(kept[name].values()) for name in names}
+        known, columns = usual_levels(cells, std, threshold, kinds, needed), dict[str, LearnedColumn]()
+        for name in names:
+            own, lost = dict(sorted((kept[name] | known[name]).items())), gaps[name]
+            rest = present[name] - sum(own.values())
+            spread = float(np.hypot(std * math.sqrt(1 + len(own | lost)), self._rows_std))
+            column = inference.levels(own, lost, rest, spread, kinds[name], rows=self._rows, target=label == TARGET)
+            columns[name] = LearnedColumn(kind=kinds[name], column=column, kept=own, gaps=lost, rest=rest, std=spread)
         return columns
 
-    def __levels(self, names: list[str], kinds: dict[str, ColumnKind]) -> list[tuple[pd.Series, Integers]]:
-        """Exact counts of levels and of codes of missing values over all rows, of each of some columns."""
+    def _threshold(self, event: Event, sensitivity: float, columns: int) -> tuple[float, float]:
+        """The noise of counts of levels of so many columns, and the count that a level of no public name must pass.
+
+        Raises BudgetError for an event that charges no chance of releasing a name.
+        """
+        if not isinstance(event, Thresholded):
+            raise BudgetError("Names of levels are released by partition selection alone.")
+        std, most = event.multiplier * sensitivity, self._max_rows
+        return std, most + rarely_exceeded(std, event.delta / (columns * most))
+
+    def __levels(
+        self, names: list[str], kinds: dict[str, ColumnKind], usual: tuple[str, ...]
+    ) -> list[tuple[pd.Series, Integers]]:
+        """Exact counts of levels, and of the `usual` ones and codes of missing values, of each of some columns."""
         found = list[tuple[pd.Series, Integers]]()
         for rows in self.__rows():
-            more = [rows.levels(name, kinds[name]) for name in names]
+            more = [rows.levels(name, kinds[name], usual) for name in names]
             pairs = zip(found, more, strict=True)
             found = [(levels_added(a, c), b + d) for (a, b), (c, d) in pairs] if found else more
         return found

@@ -24,6 +24,15 @@ MISSING_WORDS = (
 )  # fmt: skip
 MISSING_NUMBERS = ("-1", "-7", "-8", "-9", "-77", "-88", "-99", "-777", "-888", "-999", "-9999", "-99999",
                    "77", "88", "99", "777", "888", "999", "9999", "99999")  # fmt: skip
+USUAL_NUMBERS = tuple("0123456789")  # each with the one below and the one above it
+USUAL_WORDS = (
+    ("no", "yes"), ("n", "y"), ("f", "t"), ("f", "m"), ("female", "male"), ("negative", "positive"), ("neg", "pos"),
+    ("normal", "abnormal"), ("absent", "present"), ("alive", "dead"), ("alive", "deceased"), ("survived", "died"),
+    ("benign", "malignant"), ("healthy", "sick"), ("control", "case"), ("left", "right"), ("low", "normal", "high"),
+    ("low", "medium", "high"), ("mild", "moderate", "severe"), ("never", "former", "current"),
+    ("single", "married", "divorced", "widowed"),
+)  # fmt: skip
+USUAL_SETS = tuple(tuple(map(spelled, words)) for words in USUAL_WORDS for spelled in (str, str.capitalize, str.upper))
 NUMBERS = ("whole", "pointed", "decimal", "fine")  # 8, 8.0, 8.5 or 8.25, 8.125
 SHORT_DIGITS = 2  # after the point: a number of more is fine
 BOOLEANS = ("true", "True", "TRUE")  # how `true` is spelled; `false` alike
@@ -62,6 +71,12 @@ class CellKinds:
         return tuple(dict.fromkeys((*MISSING_WORDS, *MISSING_NUMBERS, *added)))
 
     @cached_property
+    def usual(self) -> tuple[str, ...]:
+        """Levels that are known before a table is seen, in the order in which they are counted."""
+        found = dict.fromkeys([*USUAL_NUMBERS, *(word for words in USUAL_SETS for word in words)])
+        return tuple(level for level in found if level not in self.codes)
+
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """All kinds, in the order in which they are counted."""
         return (*self.codes, *NUMBERS, *BOOLEANS, *MOMENTS, *WORDS)
@@ -76,6 +91,18 @@ class CellKinds:
         place = {name: k for k, name in enumerate(self.names)}
         codes = set(self.codes)
         return np.array([place[_kind(str(text), codes)] for text in texts], np.int64)
+
+
+def partners(level: str, cells: str) -> set[str]:
+    """The usual levels that come with another one in a column of such cells: words of its sets, numbers beside it.
+
+    >>> sorted(partners("F", "word")), sorted(partners("1", "whole")), partners("1", "decimal")
+    (['M', 'T'], ['0', '2'], set())
+    """
+    if level in USUAL_NUMBERS:
+        beside = {str(int(level) - 1), str(int(level) + 1)} if cells == "whole" else set()
+        return beside.intersection(USUAL_NUMBERS)
+    return {word for words in USUAL_SETS if level in words for word in words} - {level}
 
 
 def is_code_of_a_number(code: str) -> bool:

@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .cells import BOOLEANS, DAYS, EITHER, MOMENTS, NUMBERS, WITH_SECONDS, CellKinds, is_code_of_a_number
+from .cells import (
+    BOOLEANS,
+    DAYS,
+    EITHER,
+    MOMENTS,
+    NUMBERS,
+    USUAL_NUMBERS,
+    WITH_SECONDS,
+    CellKinds,
+    is_code_of_a_number,
+    partners,
+)
 
 Floats = NDArray[np.float64]
 CLEAR_STDS = 3.0  # standard deviations of its noise that a count of cells must exceed to be believed
 DECIMAL_SHARE = 0.05  # of its numbers that must have decimals before a column is one of decimals
 FINE_SHARE = 0.05  # of its numbers that may have more decimals where a column may be one of few values
 FALSE_CODES, FALSE_TARGET_CODES = 0.05, 1e-6  # chance that noise alone shows some code of missing values
+FALSE_LEVELS = 0.01  # chance that noise alone shows some usual level in any column of a table
 LEVEL_KINDS = ("whole", "boolean", "word")  # of columns that may have levels, beside decimals of few digits
 
 
@@ -71,6 +85,46 @@ def clear_codes(counts: Floats, std: float, cells: CellKinds, columns: int, *, t
     """The codes of missing values that noisy counts, (codes,), show, in one of so many `columns`."""
     limit = code_threshold(std, len(cells.codes) * columns, target=target)
     return [code for code, count in zip(cells.codes, counts.tolist(), strict=True) if count > limit]
+
+
+def usual_levels(
+    counts: Mapping[str, Mapping[str, float]],
+    std: float,
+    threshold: float,
+    kinds: Mapping[str, ColumnKind],
+    needed: Mapping[str, float],
+) -> dict[str, dict[str, float]]:
+    """Of each column the usual levels that it has, with their noisy counts, by the `counts` of all usual levels.
+
+    One that passes the `threshold` of partition selection is there. Those that come with it are there if their counts
+    stand out of the noise, of standard deviation `std`: the limit is set by how many of them are looked at, in all
+    columns together. A whole number that is found so is followed to the next, up to the first that is not: these need
+    no limit of their own, for a number that no row has is shown only if the first such one is (a fixed sequence of
+    tests, Maurer et al. 1995). In a column of numbers this is so where levels that pass hold the `needed` count, so
+    that it is one of levels. Noise alone shows some level in a table with a chance of FALSE_LEVELS at most, half of
+    it for levels that pass the threshold, which a large delta lowers.
+    """
+    bar = max(threshold, std * _exceeded(sum(map(len, counts.values())), FALSE_LEVELS / 2))
+    found = {name: {level for level, count in own.items() if count > bar} for name, own in counts.items()}
+
+    def beside(name: str, some: set[str]) -> set[str]:
+        """Usual levels that come with `some`, and have not been found."""
+        more = {more for level in some for more in partners(level, kinds[name].cells)}
+        return more.intersection(counts[name]) - found[name]
+
+    named = [n for n, own in found.items() if not kinds[n].numbers or sum(counts[n][x] for x in own) >= needed[n]]
+    looked_at = {name: beside(name, found[name]) for name in named}
+    limit = std * _exceeded(sum(map(len, looked_at.values())), FALSE_LEVELS / 2)
+    for name, some in looked_at.items():
+        while shown := {level for level in some if counts[name][level] > limit}:
+            found[name] |= shown
+            some = beside(name, shown.intersection(USUAL_NUMBERS))
+    return {name: {level: n for level, n in own.items() if level in found[name]} for name, own in counts.items()}
+
+
+def _exceeded(tests: int, chance: float) -> float:
+    """So many standard deviations that noise exceeds any of so many times with at most this `chance`."""
+    return NormalDist().inv_cdf(1 - chance / max(tests, 1))
 
 
 def column_kind(

@@ -41,10 +41,19 @@ class LearnedColumn:
         return bool(self.kept) and self.rest > CLEAR_STDS * self.std
 
     @property
+    def only(self) -> str | None:
+        """The value that nearly all rows share, where it is the only one that came out; None where there is none."""
+        found = self.column
+        if found is None or not found.categorical or len(found.levels) > 1:
+            return None
+        word = level_text(found.levels[0])
+        return word if word in self.kept or word in self.gaps else None
+
+    @property
     def lost(self) -> bool:
         """Whether nothing of the column's values came out."""
         found = self.column
-        return found is not None and found.categorical and len(found.levels) < 2
+        return found is not None and found.categorical and len(found.levels) < 2 and self.only is None
 
     def is_key(self, name: str) -> bool:
         """Whether a column of which no levels came out is a key: by its name, unless it is of few whole numbers."""
@@ -81,6 +90,12 @@ class Learned:
         if merged := [n for n, c in self.columns.items() if c.merged and not c.lost and n != target]:
             shares = (f"{name} (about {self._share(name, rows)} of the rows)" for name in merged)
             found.append(f"Rare values were merged in {_listed(shares)}: too few rows share each to tell it apart.")
+        if only := {name: column for name, column in self.columns.items() if column.only is not None}:
+            words = (f"{name} ({column.only}, about {self._only_share(name, rows)})" for name, column in only.items())
+            found.append(
+                f"One value alone is shared by enough rows in {_listed(words)}. Rarer values were merged into it, if "
+                "there are any: a declared schema names them."
+            )
         if lost := [name for name, column in self.columns.items() if column.lost]:
             found.append(
                 f"{LOST}{_listed(lost)}. No value of these columns is shared by enough rows: they read like keys or "
@@ -104,6 +119,10 @@ class Learned:
 
     def _share(self, name: str, rows: int) -> str:
         return _percent(self.columns[name].rest, rows)
+
+    def _only_share(self, name: str, rows: int) -> str:
+        column = self.columns[name]
+        return _percent({**column.kept, **column.gaps}[str(column.only)], rows)
 
     def _reads_like_a_key(self, name: str) -> bool:
         learned, column = self.columns[name], self.schema.columns[name]

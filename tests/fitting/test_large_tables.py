@@ -26,6 +26,7 @@ COLUMNS: dict[str, Any] = {
     "age": {"kind": "count", "bounds": [0, 100], "missing": True},
     "dose": {"kind": "continuous", "bounds": [0, 400], "decimals": 1},
     "ward": {"kind": "categorical", "levels": ["a", "b", "c"]},
+    "smokes": {"kind": "binary", "levels": ["N", "Y"]},
     "sick": {"kind": "binary", "levels": ["no", "yes"]},
 }
 ROW: dict[str, Any] = {"name": "visits", "target": "sick", "columns": COLUMNS}
@@ -42,6 +43,7 @@ def visits(codes: bool = False) -> pd.DataFrame:
         "age": pd.Series(draw.integers(18, 90, rows), dtype="Int64").mask(draw.random(rows) < 0.1),
         "dose": draw.uniform(0, 400, rows).round(1),
         "ward": draw.choice(["A1", "A2", "B1", "B2"] if codes else ["a", "b", "c"], rows),
+        "smokes": draw.choice(["N", "Y"], rows, p=[0.8, 0.2]),
         "sick": draw.choice(["no", "yes"], rows),
     })  # fmt: skip
 

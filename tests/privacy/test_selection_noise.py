@@ -16,6 +16,7 @@ from medsynth.privacy.partition_selection import RawTable
 from medsynth.privacy.release import Release, Releases
 from medsynth.rng import SeededEntropy
 from medsynth.schema import magnitudes
+from medsynth.schema.cells import CellKinds
 
 MULTIPLIER, RUNS = 0.5, 120
 
@@ -50,12 +51,17 @@ def released(frame: pd.DataFrame, label: str) -> list[tuple[Release, float]]:
 def test_counts_of_levels_and_of_missing_cells_have_their_noise() -> None:
     """Four columns of words: a row has a level in each, or a missing cell. Seeds are fixed."""
     names = ["a", "b", "c", "d"]
-    frame = pd.DataFrame({name: ["x"] * 60 + ["y"] * 50 + [""] * 40 for name in names} | {"t": ["p", "q"] * 75})
-    noise = {"levels": list[float](), "missing": list[float](), "other codes": list[float]()}
+    frame = pd.DataFrame({name: ["x"] * 60 + ["z"] * 50 + [""] * 40 for name in names} | {"t": ["p", "q"] * 75})
+    frame["d"] = ["no"] * 110 + [""] * 40
+    usual = CellKinds().usual
+    noise = {part: list[float]() for part in ("levels", "missing", "other codes", "usual", "usual that no row has")}
     for found, sensitivity in released(frame, selection.LEVELS):
-        assert sensitivity == pytest.approx(math.sqrt(len(names))) and found.names == ["x", "y"] * len(names)
-        for counts, codes in zip(found.arrays[::2], found.arrays[1::2], strict=True):
-            noise["levels"] += (counts - np.array([60.0, 50.0])).tolist()
+        assert sensitivity == pytest.approx(math.sqrt(len(names))) and found.names == ["x", "z"] * 3
+        noise["usual"].append(float(found.arrays[7][usual.index("no")]) - 110)
+        for counts, public in zip(found.arrays[::2], found.arrays[1::2], strict=True):
+            codes = public[len(usual) :]
+            noise["levels"] += (counts - np.array([60.0, 50.0])[: len(counts)]).tolist()
+            noise["usual that no row has"] += public[usual.index("yes") :][:4].tolist()
             noise["missing"].append(float(codes[0]) - 40)
             noise["other codes"] += codes[1:4].tolist()
     for part in noise.values():

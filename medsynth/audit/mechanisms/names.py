@@ -16,6 +16,7 @@ from ...privacy import partition_selection
 from ...privacy.accounting.events import Event, Thresholded
 from ...privacy.accounting.ledger import Ledger
 from ...rng import Entropy, system_entropy
+from ...schema.cells import CellKinds
 from ...schema.magnitudes import MAGNITUDES
 from ..finding import Finding
 from ..recorder import Recorder
@@ -26,33 +27,41 @@ LABELS = (partition_selection.TARGET, partition_selection.LEVELS)  # of partitio
 ALL_LABELS = (partition_selection.KINDS, *LABELS, partition_selection.FORMATS)
 COLUMNS = tuple(f"c{k}" for k in range(9))  # of text; the last is the target
 COMMON, OWN = ("a", "b"), "c"  # levels that many rows have, and the one that the target alone has
+USUAL = ("no", "yes")  # levels that many rows of every other column have, whose names are public
 ROWS, CHANCE = 400, 0.2
 CAUTION = 0.1  # of the risk: a chance is charged to the full, so that its bound alone would be wrong as often as it may
 EVENT = Thresholded(multiplier=math.sqrt(len(ALL_LABELS)) / MU, delta=CHANCE)
 
 
-def _raw_table(last: list[str], releases: Recorder) -> partition_selection.RawTable:
-    """A table without a schema: many rows of both common levels, and `last` rows, each of one word in every column."""
-    words = [COMMON[0]] * ROWS + [COMMON[1]] * ROWS + last
-    table = io_table.from_frame(pd.DataFrame(dict.fromkeys(COLUMNS, words)))
+def _raw_table(last: list[tuple[str, ...]], releases: Recorder) -> partition_selection.RawTable:
+    """A table without a schema: many rows of both common levels, and `last` rows, whose words take turns in a row."""
+    words = [[own[0]] * ROWS + [own[1]] * ROWS + [row[k] for row in last] for k, own in enumerate((COMMON, USUAL))]
+    table = io_table.from_frame(pd.DataFrame({name: words[k % 2] for k, name in enumerate(COLUMNS)}))
     return partition_selection.RawTable(table, 2 * ROWS, releases)
 
 
 def _counts(present: bool, releases: Recorder) -> Callable[[], float]:
     """The target is one word more, of a level that many rows have, in every column: it adds one to each count of it."""
-    raw = _raw_table([COMMON[0]] * present, releases)
+    raw = _raw_table([(COMMON[0], USUAL[0])] * present, releases)
+    usual = CellKinds().usual.index(USUAL[0])
 
     def mean(label: str, columns: int, step: int, cell: int, rows: int) -> float:
         counts = releases.last[label].arrays[::step][:columns]
         return sum(float(some[cell]) - rows for some in counts) / columns
 
+    def mean_of_levels() -> float:
+        """Of eight columns: names that passed the threshold, and public names, by turns."""
+        counts = releases.last[ALL_LABELS[2]].arrays
+        named = [float(counts[2 * k + k % 2][usual if k % 2 else 0]) for k in range(len(COLUMNS) - 1)]
+        return sum(named) / len(named) - ROWS
+
     def trial() -> float:
         raw.measure_schema("audit", COLUMNS[-1])
-        kinds, target, levels, formats = ALL_LABELS
+        kinds, target, _, formats = ALL_LABELS
         return (
             mean(kinds, len(COLUMNS), 1, -1, 2 * ROWS)  # cells that are words
             + mean(target, 1, 2, 0, ROWS)
-            + mean(levels, len(COLUMNS) - 1, 2, 0, ROWS)
+            + mean_of_levels()
             + mean(formats, len(COLUMNS), 1, MAGNITUDES - 1, 2 * ROWS)  # cells that are no number
         ) / len(ALL_LABELS)
 
@@ -71,7 +80,7 @@ def audit_names(label: str, trials: int, confidence: float, entropy: Entropy | N
     allowance: dict[str, tuple[Event, int]] = dict.fromkeys(ALL_LABELS, (EVENT, trials))
     ledger = Ledger(delta=0.5, accountant="rdp", random_source=entropy.source, allowance=allowance)
     releases = Recorder(ledger, entropy)
-    raw, hits = _raw_table([OWN], releases), 0
+    raw, hits = _raw_table([(OWN, OWN)], releases), 0
     for _ in range(trials):
         raw.measure_schema("audit", COLUMNS[-1])
         hits += OWN in releases.last[label].names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
 import numpy as np
@@ -49,10 +50,12 @@ class RawRows:
         place, _, kinds = self.distinct(name)
         return np.bincount(kinds[place], minlength=len(self._kinds.names))
 
-    def levels(self, name: str, kind: ColumnKind) -> tuple[pd.Series, Integers]:
-        """How many cells hold each of a column's levels, by their texts, and each code of missing values.
+    def levels(self, name: str, kind: ColumnKind, usual: Sequence[str]) -> tuple[pd.Series, Integers]:
+        """How many cells hold each level that is not `usual`, by their texts; and each usual one, then each code of
+        missing values.
 
-        Codes that are numbers count as levels. Of a column of numbers that has words, these alone are levels.
+        A cell is counted once. Codes that are numbers count as levels. Of a column of numbers that has words, these
+        alone are levels.
         """
         place, texts, kinds = self.distinct(name)
         own = self._kinds.codes
@@ -60,10 +63,15 @@ class RawRows:
         coded = ~np.array(named, np.bool_)[kinds]
         words = np.array([kind in WORDS for kind in self._kinds.names], np.bool_)[kinds]
         levels = ~coded & (words | kind.may_have_levels)
-        written = [level_of(text, kind.cells) for text in texts[levels]]
-        known = pd.Series(np.bincount(place, minlength=len(texts))[levels], dtype=np.int64)
+        written = np.array([level_of(text, kind.cells) for text in texts[levels]], dtype=object)
+        cells = np.bincount(place, minlength=len(texts))[levels]
+        cell_of = {level: k for k, level in enumerate(usual)}
+        known = np.array([cell_of.get(level, -1) for level in written], np.int64)
+        counts = np.zeros(len(usual), np.int64)
+        np.add.at(counts, known[known >= 0], cells[known >= 0])
         codes = np.bincount(kinds[place][coded[place]], minlength=len(own))
-        return known.groupby(np.array(written, dtype=object)).sum(), codes
+        others = pd.Series(cells[known < 0], dtype=np.int64).groupby(written[known < 0]).sum()
+        return others, np.concatenate([counts, codes])
 
     def magnitudes(self, name: str, kind: ColumnKind) -> Integers:
         """How many cells have each magnitude of a number, then how many each code of missing values."""
