@@ -7,7 +7,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from ..privacy.queries.cells import Beside
 from .conditional import Chances
@@ -105,6 +104,8 @@ class Changes:
         in cells: least squares. A stationary Gaussian autoregression of correlation r is of this form, with the power
         1 / (1 + r): its joint density is symmetric, so p(y | x) = sqrt(p(y) / p(x)) K(x, y).
         """
+        from scipy.optimize import minimize  # slow to import, and every sample imports this module
+
         apart = self.apart[: self.ordered, : self.ordered] / self.ordered
         size, cells = self.groups[: self.ordered, : self.ordered] % self.sizes, np.arange(self.ordered)
         total = max(float(counts[:-2].sum()), 1.0)

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.sparse import csr_matrix
 
 from ..methods.shared.stratified import choose_each
 from ..rng import Stream
@@ -101,6 +99,9 @@ def fitted(
     `contexts`: (rows,) groups, one each of `wanted`. `rows`: how many rows the counts are of. `start`: parameters of a
     fit to the first of `wanted`.
     """
+    from scipy.optimize import minimize  # slow to import, and every sample imports this module
+    from scipy.sparse import csr_matrix
+
     share = rows * weights / weights.sum()
     heights = np.cumsum([0, *(len(one.tie) for one in wanted)])
     places = np.concatenate([context + first for context, first in zip(contexts, heights, strict=False)])

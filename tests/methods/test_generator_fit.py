@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from medsynth.methods.shared.mixture import Mixture, mixture_tensors
+from medsynth.methods.warm_dp_cgan import two_way_marginals
 from medsynth.methods.warm_dp_cgan.budget_rule import (
     MOST_CELLS,
     MOST_WORK,
@@ -16,7 +17,7 @@ from medsynth.methods.warm_dp_cgan.budget_rule import (
 )
 from medsynth.methods.warm_dp_cgan.generator import Generator, smooth_functions
 from medsynth.methods.warm_dp_cgan.generator_fit import _Adam, fit
-from medsynth.methods.warm_dp_cgan.two_way_marginals import ColumnPair, TwoWayMarginal, expected_tables
+from medsynth.methods.warm_dp_cgan.two_way_marginals import ColumnPair, ExpectedTables, TwoWayMarginal, expected_tables
 from medsynth.rng import torch_stream
 
 SIZES = {"a": 5, "b": 2, "c": 3, "d": 2, "e": 5}
@@ -48,8 +49,8 @@ def shares_of(generator: Generator) -> dict[str, Any]:
     return dict(Mixture.of(mixture_tensors(base, generator.residuals()), generator.names).shares)
 
 
-def _pair(one: str, other: str) -> ColumnPair:
-    return ColumnPair(one, other, PARTS[one], PARTS[other], by_class=True)
+def _pair(one: str, other: str, *, by_class: bool = True) -> ColumnPair:
+    return ColumnPair(one, other, PARTS[one], PARTS[other], by_class=by_class)
 
 
 def test_a_part_has_the_shares_that_a_model_is_drawn_from(moved: Generator) -> None:
@@ -60,13 +61,22 @@ def test_a_part_has_the_shares_that_a_model_is_drawn_from(moved: Generator) -> N
     assert list(part.spans) == ["d", "a", "e"]  # as many bins, side by side
 
 
-def test_expected_tables_are_those_of_each_pair_by_itself(moved: Generator) -> None:
-    pairs = [_pair("a", "b"), _pair("c", "a"), _pair("d", "b"), _pair("e", "b")]
+@pytest.mark.parametrize("kinds", [(True, True), (False, False), (True, False)])
+@pytest.mark.parametrize("products", [0, 1000])
+def test_expected_tables_are_those_of_each_pair_by_itself(
+    products: int, kinds: tuple[bool, bool], moved: Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By class or of all rows, shape by shape or, where all are of one kind, as blocks of one product."""
+    monkeypatch.setattr(two_way_marginals, "PRODUCTS_PER_CELL", products)
+    ends = [("a", "b"), ("c", "a"), ("d", "b"), ("e", "b")]
+    pairs = [_pair(*names, by_class=kinds[k % 2]) for k, names in enumerate(ends)]
+    assert ExpectedTables(pairs, TOTALS, moved).as_blocks == (products > 0 and kinds[0] == kinds[1])
     found, shares = expected_tables(moved, TOTALS, pairs), shares_of(moved)
     for pair in pairs:
         hot = [np.eye(int(part.max()) + 1)[part] for part in (pair.part_one, pair.part_other)]
         table = np.einsum("zka,zkb,am,bn->kmn", shares[pair.one], shares[pair.other], *hot) / 6
-        np.testing.assert_allclose(found[pair.key], TOTALS[:, None, None] * table, rtol=1e-5)
+        table = TOTALS[:, None, None] * table
+        np.testing.assert_allclose(found[pair.key], table if pair.by_class else table.sum(0, keepdims=True), rtol=1e-5)
 
 
 def test_only_columns_that_are_measured_together_leave_their_shares(generator: Generator) -> None:
@@ -128,14 +138,14 @@ def test_work_is_bounded_by_public_numbers(classes: int, columns: int) -> None:
 
 
 def test_the_steps_are_those_of_adam() -> None:
-    """PyTorch's own is the oracle, but for where its small number stands."""
+    """PyTorch's own is the oracle, but for where its small number stands; the prior is a part of its loss."""
     ours, theirs = (torch.nn.Parameter(torch.tensor([1.0, -2.0, 3.0])) for _ in range(2))
     own, other = _Adam([ours]), torch.optim.Adam([theirs], betas=(0.9, 0.99))
     for step in range(50):
         rate = 0.1 / (1 + step)
-        own.step((ours**4).sum() + ours[0] * ours[1], rate)
+        own.step((ours**4).sum() + ours[0] * ours[1], rate, 0.3)
         other.param_groups[0]["lr"] = rate
         other.zero_grad()
-        torch.autograd.backward((theirs**4).sum() + theirs[0] * theirs[1])
+        torch.autograd.backward((theirs**4).sum() + theirs[0] * theirs[1] + 0.3 * theirs.square().sum() / 2)
         other.step()
     assert torch.allclose(ours, theirs, atol=1e-5)

@@ -118,22 +118,24 @@ class Generator:
         places = [np.arange(self._functions[name].shape[1]) + starts[name] for name in part.names]
         return torch.from_numpy(np.concatenate([np.empty(0, np.int64), *places])).to(self.base.device)
 
-    def by_bin(self) -> Tensor:
-        """p(bin | class, latent point) with the bins first, (all bins, classes, points)."""
+    def bases(self) -> list[Tensor]:
+        """The log shares of columns of one shape, (columns, bins, classes * points): the same for each latent point."""
+        parts = torch.split(self.base.T, [stack.shape[0] * stack.shape[1] for stack in self._stacks])
+        each = [part[..., None].expand(-1, -1, self.points) for part in parts]
+        return [some.reshape(*stack.shape[:2], -1) for some, stack in zip(each, self._stacks, strict=True)]
+
+    def by_bin(self, bases: list[Tensor] | None = None) -> Tensor:
+        """p(bin | class, latent point) with the bins first, (all bins, classes, points).
+
+        `bases`: what `bases` gives, for those who call this often.
+        """
         coefficients = (COMMON_STD * self.common + OWN_STD * self.own).flatten(1)
         lengths = [stack.shape[0] * stack.shape[2] for stack in self._stacks]
-        bases = torch.split(self.base.T, [stack.shape[0] * stack.shape[1] for stack in self._stacks])
-        shares = []
+        shares, bases = [], bases or self.bases()
         for stack, some, base in zip(self._stacks, torch.split(coefficients, lengths), bases, strict=True):
-            added = stack @ some.reshape(len(stack), stack.shape[2], -1)
-            logits = added.reshape(len(stack), -1, self.classes, self.points)
-            logits = logits + base.reshape(len(stack), -1, self.classes, 1)
+            logits = torch.baddbmm(base, stack, some.reshape(len(stack), stack.shape[2], -1))
             shares.append(torch.softmax(logits, 1).flatten(0, 1))
-        return torch.cat(shares)
-
-    def prior_loss(self) -> Tensor:
-        """Minus the logarithm of the coefficients' prior density: standard normal, one latent point's on average."""
-        return (self.common.square().mean(-1).sum() + self.own.square().mean(-1).sum()) / 2
+        return torch.cat(shares).reshape(-1, self.classes, self.points)
 
     def residuals(self) -> dict[str, NDArray[np.float32]]:
         """What latent points add to the base of each column that was fitted: (points, classes, bins)."""

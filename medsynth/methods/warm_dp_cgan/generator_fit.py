@@ -41,10 +41,10 @@ class _Loss:
         self._own = [self._marginals(start, self._names, tensor)]
         self._own += [self._marginals(start, [name], tensor) for name in derived.inputs]
         self._expected = ExpectedTables([m.pair for m in measured], start.totals, generator)
-        self._tables = [
-            (tensor(np.stack([measured[k].table for k in group])), tensor(np.array([measured[k].std for k in group])))
-            for group in self._expected.groups
-        ]
+        known = [measured[k] for group in self._expected.groups for k in group]
+        noise = [np.full(m.table.size, m.std) for m in known]
+        self._cells = tensor(np.concatenate([np.empty(0), *(m.table.ravel() for m in known)]))
+        self._cells_std = tensor(np.concatenate([np.empty(0), *noise]))
 
     @staticmethod
     def _marginals(
@@ -58,7 +58,10 @@ class _Loss:
 
     def of(self, shares: Tensor) -> Tensor:
         """From p(bin | point, class), (all bins, classes, points)."""
-        each = dict(zip(self._names, torch.split(shares.permute(2, 1, 0), self._sizes, -1), strict=True))
+        apart = (
+            torch.split(shares.permute(2, 1, 0), self._sizes, -1) if self._derived.inputs or self._rules.read else ()
+        )
+        each = dict(zip(self._names, apart, strict=False))
         means = [shares.mean(-1), *(share.T for share in self._derived.shares(each).values())]
         loss = shares.new_zeros(())
         for mean, (before, std, whole_std) in zip(means, self._own, strict=True):
@@ -66,8 +69,8 @@ class _Loss:
             loss = loss + ((gap / std[:, None]).square().sum() + (gap.sum(1) / whole_std).square().sum()) / 2
         for chance in self._rules.chances(each):
             loss = loss + (self._rows * chance / self._least_std).square().sum() / 2
-        for guess, (table, std) in zip(self._expected.tables(shares), self._tables, strict=True):
-            loss = loss + ((table - guess) / std[:, None, None, None]).square().sum() / 2
+        if len(self._cells):
+            loss = loss + ((self._cells - self._expected.cells(shares)) / self._cells_std).square().sum() / 2
         for totals, noise, expected in self._features:
             found = self._rows[:, None] * expected.of(shares)
             gap = totals - (found if len(totals) > 1 else found.sum(0, keepdim=True))
@@ -82,13 +85,14 @@ class _Adam:
         self._parameters, self._steps = list(parameters), 0
         self._moments = [(torch.zeros_like(p), torch.zeros_like(p)) for p in self._parameters]
 
-    def step(self, loss: Tensor, rate: float) -> None:
-        """Move the parameters down the gradient of `loss`."""
+    def step(self, loss: Tensor, rate: float, precision: float) -> None:
+        """Move the parameters down the gradient of `loss` and of `precision` / 2 times their sum of squares."""
         gradients = torch.autograd.grad(loss, self._parameters)
         self._steps += 1
         rate *= math.sqrt(1 - SQUARED_DECAY**self._steps) / (1 - DECAY**self._steps)
         with torch.no_grad():
             for parameter, gradient, (mean, square) in zip(self._parameters, gradients, self._moments, strict=True):
+                gradient = gradient.add(parameter, alpha=precision)
                 mean.lerp_(gradient, 1 - DECAY)
                 square.mul_(SQUARED_DECAY).addcmul_(gradient, gradient, value=1 - SQUARED_DECAY)
                 parameter.addcdiv_(mean, square.sqrt().add_(SMALL), value=-rate)
@@ -120,7 +124,9 @@ def fit(
     part.begin()
     loss = _Loss(part, start, measured, sums, derived, rules)
     adam = _Adam([part.common.requires_grad_(), part.own.requires_grad_()])
+    bases = part.bases()
     for step in range(steps):
-        adam.step(loss.of(part.by_bin()) + part.prior_loss(), LEARNING_RATE * min(1.0, 1.5 * (1 - step / steps)))
+        # The coefficients' prior is standard normal: minus the logarithm of its density, one latent point's on average.
+        adam.step(loss.of(part.by_bin(bases)), LEARNING_RATE * min(1.0, 1.5 * (1 - step / steps)), 1 / part.points)
         progress(step + 1, steps)
     generator.take_back(part)

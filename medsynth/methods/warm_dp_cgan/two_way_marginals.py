@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from ..shared.bins import Bins
 from .generator import Generator
 
 Floats = NDArray[np.float64]
+PRODUCTS_PER_CELL = 8  # of all coarse bins with all, for each cell of a table: more, and tables are computed by shape
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,8 @@ class TwoWayMarginal:
 class ExpectedTables:
     """Expected tables of pairs, as functions of the shares of a generator, which has their columns.
 
-    Tables of one shape are computed at once: `groups` are the places of their pairs in the list.
+    Tables of one shape are computed at once: `groups` are the places of their pairs in the list. Where the columns are
+    few beside their pairs, all tables are blocks of one product of all coarse bins with all, which is much quicker.
     """
 
     def __init__(self, pairs: Sequence[ColumnPair], totals: Floats, generator: Generator) -> None:
@@ -131,26 +134,49 @@ class ExpectedTables:
         for k, p in enumerate(pairs):
             shapes.setdefault((sizes[p.one], sizes[p.other], p.by_class), []).append(k)
         self.groups, self._by_class = list(shapes.values()), [by_class for _, _, by_class in shapes]
-        self._shapes = [(len(group), size) for (*shape, _), group in shapes.items() for size in shape]
-        sides = [
-            name for group in self.groups for name in (*(pairs[k].one for k in group), *(pairs[k].other for k in group))
-        ]
-        rows = [np.arange(first[name], first[name] + sizes[name]) for name in sides]
-        self._rows = torch.from_numpy(np.concatenate(rows or [np.empty(0, np.int64)])).to(device)
+        self._sides = [(len(group), size) for (*shape, _), group in shapes.items() for size in shape]
+        classes = [len(totals) if by_class else 1 for by_class in self._by_class]
+        self._shapes = [(len(g), c, *shape[:2]) for (shape, g), c in zip(shapes.items(), classes, strict=True)]
+        rows, cells = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for group, (_, count, one, other) in zip(self.groups, self._shapes, strict=True):
+            ones, others = [[first[pairs[k].one]] for k in group], [[first[pairs[k].other]] for k in group]
+            sides = [np.array(ones) + np.arange(one), np.array(others) + np.arange(other)]
+            rows += [side.ravel() for side in sides]
+            places = self._coarse_bins * sides[0][:, None, :, None] + sides[1][:, None, None, :]
+            cells.append((places + self._coarse_bins**2 * np.arange(count)[:, None, None]).ravel())
+        self._rows, self._cells = (torch.from_numpy(np.concatenate(some)).to(device) for some in (rows, cells))
+        few = self._coarse_bins**2 * max(classes, default=1) <= PRODUCTS_PER_CELL * len(self._cells)
+        self.as_blocks = few and len(set(classes)) == 1
 
-    def tables(self, shares: Tensor) -> list[Tensor]:
-        """(pairs, classes or 1, bins, bins) of each group, from (all bins, classes, points): class totals times the
-        mean over latent points of outer products.
+    def cells(self, shares: Tensor) -> Tensor:
+        """The cells of all tables, group by group, from (all bins, classes, points): class totals times the mean over
+        latent points of outer products.
         """
         coarse = shares.new_zeros(self._coarse_bins + 1, *shares.shape[1:]).index_add(0, self._place, shares)
-        parts = torch.split(coarse.index_select(0, self._rows), [count * size for count, size in self._shapes])
-        sides = [part.reshape(*shape, *shares.shape[1:]) for part, shape in zip(parts, self._shapes, strict=True)]
+        if self.as_blocks:
+            return self._blocks(coarse[:-1])
+        parts = torch.split(coarse.index_select(0, self._rows), [count * size for count, size in self._sides])
+        sides = [part.reshape(*shape, *shares.shape[1:]) for part, shape in zip(parts, self._sides, strict=True)]
         scale = self._totals / shares.shape[-1]
-        found = []
+        found = [shares.new_zeros(0)]
         for one, other, by_class in zip(sides[::2], sides[1::2], self._by_class, strict=True):
             tables = scale * torch.einsum("nakz,nbkz->nkab", one, other)
-            found.append(tables if by_class else tables.sum(1, keepdim=True))
-        return found
+            found.append((tables if by_class else tables.sum(1)).flatten())
+        return torch.cat(found)
+
+    def _blocks(self, coarse: Tensor) -> Tensor:
+        """The same from (coarse bins, classes, points), by one product, of each class or of all."""
+        weighted = coarse * (self._totals[:, 0] / coarse.shape[-1])
+        if self._by_class[0]:
+            products = weighted.transpose(0, 1) @ coarse.permute(1, 2, 0)
+        else:
+            products = weighted.flatten(1) @ coarse.flatten(1).T
+        return products.flatten().index_select(0, self._cells)
+
+    def tables(self, shares: Tensor) -> list[Tensor]:
+        """The same as (pairs, classes or 1, bins, bins) of each group."""
+        parts = torch.split(self.cells(shares), [math.prod(shape) for shape in self._shapes])
+        return [part.reshape(shape) for part, shape in zip(parts, self._shapes, strict=True)]
 
 
 def expected_tables(generator: Generator, totals: Floats, pairs: Sequence[ColumnPair]) -> dict[str, Floats]:
