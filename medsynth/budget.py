@@ -101,12 +101,15 @@ class Spent:
         return self._total(all(fit.noise and fit.max_rows is not None for fit in self.fits))
 
     def _total(self, bounded: bool) -> Total:
-        """By plain sums, which hold for any mechanisms, or by Renyi composition at the summed delta, if smaller."""
+        """By plain sums, which hold for any mechanisms, or composed at the summed delta, if smaller: by the exact curve
+        where there is one, else by Renyi composition.
+        """
         delta = min(sum(fit.delta for fit in self.fits), LARGEST_DELTA)
         if not bounded:
             return Total(epsilon=None, delta=delta)
         plain = math.fsum(fit.epsilon or 0.0 for fit in self.fits)
-        together = accountant.epsilon([event for fit in self.fits for event in fit.events], delta, "rdp")
+        events = [event for fit in self.fits for event in fit.events]
+        together = accountant.epsilon(events, delta, "prv" if accountant.is_plain(events) else "rdp")
         return Total(epsilon=min(plain, together), delta=delta)
 
     def sentence(self, running: str | None = None) -> str:

@@ -6,8 +6,6 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from scipy.optimize import brentq
-
 from ..privacy.accounting import accountant
 from ..privacy.accounting.events import Event, Gaussian, PublicOrderGaussian
 
@@ -94,4 +92,4 @@ def gaussian_epsilon(mu: float, delta: float = DELTA) -> float:
     top = SHOWN_EPSILON
     if mu**2 / 2 + mu * math.sqrt(2 * math.log(1 / delta)) > top:
         return top
-    return float(brentq(lambda e: accountant.gaussian_delta(mu, e) - delta, 0.0, top))
+    return accountant.gaussian_epsilon(mu, delta)

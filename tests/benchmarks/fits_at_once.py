@@ -101,7 +101,8 @@ def checked(folder: Path, fits: int, commands: int) -> str:
         if number < commands:
             assert load(folder / f"{number}.medsynth").epsilon == fit.epsilon
     plain = math.fsum(fit.epsilon or 0.0 for fit in spent.fits)
-    together = accountant.epsilon([event for fit in spent.fits for event in fit.events], fits * DELTA, "rdp")
+    events = [event for fit in spent.fits for event in fit.events]
+    together = accountant.epsilon(events, fits * DELTA, "prv" if accountant.is_plain(events) else "rdp")
     total = spent.row()
     assert total.epsilon is not None and math.isclose(total.delta, fits * DELTA)
     assert math.isclose(total.epsilon, min(plain, together), rel_tol=1e-9)

@@ -1,7 +1,8 @@
 """From events to epsilon, on the safe side.
 
 Gaussian measurements and Poisson-sampled Gaussian steps compose together in Opacus' PRV accountant (Gopi, Lee,
-Wutschitz 2021), whose upper bound is taken. Where it fails (it can, for extreme parameters), the plan falls back
+Wutschitz 2021), whose upper bound is taken; of Gaussian measurements of all rows alone the exact curve of their privacy
+loss random variable is known, and taken. Where it fails (it can, for extreme parameters), the plan falls back
 to Renyi DP (Mironov 2017), says so, and stays there: the choice is made before a row is read. Measurements of
 a secretly sampled shard join both: `shard_sampling` has their privacy loss, `without_replacement` their Renyi bound.
 """
@@ -30,6 +31,7 @@ History = tuple[list[tuple[float, float, int]], list[tuple[ShardSampledGaussian,
 RELATIVE_ERROR = 0.003  # of epsilon: how far PRV's upper bound may lie above the truth
 # Below such an epsilon a mesh that fine takes minutes: a coarser one is used, whose bound lies above the truth too.
 SMALL_EPSILON, SMALL_EPSILON_ERROR = 0.3, 0.01
+ROUNDING = 1e-12  # of the larger term of a Gaussian's delta: far more than what rounding makes of it
 PLD_INTERVAL = 1e-4  # of the independent accountant's losses
 SAME_EPSILON = 0.005  # relative difference up to which two computations of epsilon agree
 ABOVE_EXACT: dict[Accountant, float] = {"prv": 0.02, "rdp": 0.5}  # how far an accountant may lie above the exact value
@@ -90,7 +92,10 @@ def epsilon(events: Composition, delta: float, accountant: Accountant = "prv") -
         return 0.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        value = _rdp(history, rest) if accountant == "rdp" else _prv(history, rest)
+        if accountant == "prv" and is_plain(events):
+            value = gaussian_epsilon(1 / history[0][0][0], rest)
+        else:
+            value = _rdp(history, rest) if accountant == "rdp" else _prv(history, rest)
     if not math.isfinite(value):
         raise BudgetError(f"The {accountant.upper()} accountant finds no bound for these noise multipliers.")
     return max(0.0, value)  # a bound below zero, at large delta, is a bound of zero
@@ -115,6 +120,36 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     return float(ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu)))
 
 
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """The least epsilon of a Gaussian measurement of sensitivity over noise `mu` at `delta`, rounded up.
+
+    By `gaussian_delta`, with more than its rounding errors added: never below the exact value.
+
+    >>> round(gaussian_epsilon(1.0, 0.126937), 5)
+    1.0
+    """
+
+    def holds(epsilon: float) -> bool:
+        error = ROUNDING * (1 + epsilon) * float(ndtr(mu / 2 - epsilon / mu))
+        return gaussian_delta(mu, epsilon) + error <= delta
+
+    if holds(0.0):
+        return 0.0
+    low, high = 0.0, 1.0
+    while not holds(high):
+        low, high = high, 2 * high
+    while high - low > 1e-12 * high and low < (middle := (low + high) / 2) < high:
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def is_plain(events: Composition) -> bool:
+    """Whether `events` are Gaussian measurements of all rows alone, whose exact curve is known."""
+    events = list(events)
+    rows = as_sampled_gaussians(events)
+    return not shard_sampled(events) and len(rows) == 1 and rows[0][1] == 1
+
+
 def supports(events: Composition, delta: float, claimed: float, by: Accountant) -> bool:
     """Whether `events` cost the `claimed` epsilon at `delta`, up to the accountants' precision: no less and no more.
 
@@ -124,7 +159,7 @@ def supports(events: Composition, delta: float, claimed: float, by: Accountant) 
     events = list(events)
     rest = delta - partition_selection_delta(events)
     rows = as_sampled_gaussians(events)
-    if shard_sampled(events) or len(rows) != 1 or rows[0][1] < 1 or rest <= 0:
+    if not is_plain(events) or rest <= 0:
         due = epsilon(events, delta, by)
         return abs(due - claimed) <= SAME_EPSILON * max(due, claimed)
     mu, looser = 1 / rows[0][0], (1 + ABOVE_EXACT[by]) * (1 + SAME_EPSILON)

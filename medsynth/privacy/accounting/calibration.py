@@ -174,15 +174,18 @@ def make_plan(
     def cost(scale: float, by: accountant.Accountant) -> float:
         return accountant.epsilon([(query.event(scale, delta), query.times) for query in queries], delta, by)
 
-    if cost(LARGEST_SCALE, "rdp") > epsilon:
+    # RDP is quick and lies above PRV, whose exact curve is quicker still where there is one.
+    plain = accountant.is_plain([(query.event(1.0, delta), query.times) for query in queries])
+    quick: accountant.Accountant = "prv" if plain else "rdp"
+    if cost(LARGEST_SCALE, quick) > epsilon:
         raise BudgetError(
             f"epsilon {epsilon:g} at delta {delta:g} is too small for this method. Give a larger `epsilon`."
         )
-    # RDP is quick and lies above PRV: it finds a scale that is safe under both, PRV then lowers it.
-    chosen: accountant.Accountant = "rdp"
-    scale = _least(lambda z: cost(z, "rdp"), SMALLEST_SCALE, LARGEST_SCALE, epsilon)
+    # What is quick finds a scale that is safe under both; PRV then lowers it.
+    chosen = quick
+    scale = _least(lambda z: cost(z, quick), SMALLEST_SCALE, LARGEST_SCALE, epsilon)
     with contextlib.suppress(*PRV_FAILURES):
-        if cost(scale, "prv") <= epsilon:
+        if not plain and cost(scale, "prv") <= epsilon:
             low = scale / (
                 1.6 if all(query.shards is None for query in queries) else 2.2
             )  # the Renyi bound of sampled shards is looser
