@@ -151,11 +151,8 @@ class RawTable:
         usual = () if label == TARGET else self._kinds.usual
 
         def draw(event: Event) -> Release:
-            (std, threshold), arrays, words = (
-                self._threshold(event, sensitivity, len(names)),
-                list[Floats](),
-                list[str](),
-            )
+            std, threshold = self._threshold(event, sensitivity, len(names))
+            arrays, words = list[Floats](), list[str]()
             for exact, public in self.__levels(names, kinds, usual):
                 noisy = noised(exact.to_numpy(np.int64), std, self.__releases.entropy)
                 passed = noisy > threshold

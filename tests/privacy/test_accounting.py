@@ -60,6 +60,12 @@ def test_an_exact_epsilon_is_rounded_up(mu: float, delta: float) -> None:
         assert found == 0 or due(found * (1 - 1e-6)) > delta
 
 
+def test_no_epsilon_is_found_where_noise_means_nothing() -> None:
+    assert accountant.gaussian_epsilon(1e6, 1e-5) > 1e11 and accountant.gaussian_epsilon(1e200, 1e-5) == math.inf
+    with pytest.raises(BudgetError, match="no bound"):
+        accountant.epsilon([(Gaussian(multiplier=1e-100), 1)], DELTA)
+
+
 def test_a_plan_of_plain_measurements_needs_no_opacus() -> None:
     """Importing it, and with it scipy.stats, took a second of every fit by the default."""
     script = """

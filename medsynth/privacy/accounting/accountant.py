@@ -32,6 +32,7 @@ RELATIVE_ERROR = 0.003  # of epsilon: how far PRV's upper bound may lie above th
 # Below such an epsilon a mesh that fine takes minutes: a coarser one is used, whose bound lies above the truth too.
 SMALL_EPSILON, SMALL_EPSILON_ERROR = 0.3, 0.01
 ROUNDING = 1e-12  # of the larger term of a Gaussian's delta: far more than what rounding makes of it
+LARGEST_MU = 1e6  # of a Gaussian whose epsilon, of some 5e11, is computed
 PLD_INTERVAL = 1e-4  # of the independent accountant's losses
 SAME_EPSILON = 0.005  # relative difference up to which two computations of epsilon agree
 ABOVE_EXACT: dict[Accountant, float] = {"prv": 0.02, "rdp": 0.5}  # how far an accountant may lie above the exact value
@@ -123,7 +124,8 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """The least epsilon of a Gaussian measurement of sensitivity over noise `mu` at `delta`, rounded up.
 
-    By `gaussian_delta`, with more than its rounding errors added: never below the exact value.
+    By `gaussian_delta`, with more than its rounding errors added: never below the exact value. Infinite for a `mu`
+    above LARGEST_MU, beyond which it means nothing.
 
     >>> round(gaussian_epsilon(1.0, 0.126937), 5)
     1.0
@@ -133,6 +135,8 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
         error = ROUNDING * (1 + epsilon) * float(ndtr(mu / 2 - epsilon / mu))
         return gaussian_delta(mu, epsilon) + error <= delta
 
+    if not mu <= LARGEST_MU:
+        return math.inf
     if holds(0.0):
         return 0.0
     low, high = 0.0, 1.0
