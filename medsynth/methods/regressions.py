@@ -37,11 +37,9 @@ class Regression:
             raise UsageError("`inference` takes interactions of two columns: a:b, or a * b for a + b + a:b.")
         predictors = tuple(dict.fromkeys(name for names in terms for name in names))
         interactions = tuple((names[0], names[1]) for names in terms if len(names) == 2)
-        if (
-            outcome in predictors
-            or len({frozenset(names) for names in terms}) < len(terms)
-            or any(len(set(names)) < len(names) for names in terms)
-        ):
+        repeated = len({frozenset(names) for names in terms}) < len(terms)
+        squared = any(len(set(names)) < len(names) for names in terms)
+        if outcome in predictors or repeated or squared:
             raise UsageError("`inference` names a column twice in one formula.")
         return cls(outcome, predictors, interactions)
 

@@ -58,10 +58,9 @@ class _Loss:
 
     def of(self, shares: Tensor) -> Tensor:
         """From p(bin | point, class), (all bins, classes, points)."""
-        apart = (
-            torch.split(shares.permute(2, 1, 0), self._sizes, -1) if self._derived.inputs or self._rules.read else ()
-        )
-        each = dict(zip(self._names, apart, strict=False))
+        each: dict[str, Tensor] = {}
+        if self._derived.inputs or self._rules.read:
+            each = dict(zip(self._names, torch.split(shares.permute(2, 1, 0), self._sizes, -1), strict=True))
         means = [shares.mean(-1), *(share.T for share in self._derived.shares(each).values())]
         loss = shares.new_zeros(())
         for mean, (before, std, whole_std) in zip(means, self._own, strict=True):

@@ -186,10 +186,8 @@ def make_plan(
     scale = _least(lambda z: cost(z, quick), SMALLEST_SCALE, LARGEST_SCALE, epsilon)
     with contextlib.suppress(*PRV_FAILURES):
         if not plain and cost(scale, "prv") <= epsilon:
-            low = scale / (
-                1.6 if all(query.shards is None for query in queries) else 2.2
-            )  # the Renyi bound of sampled shards is looser
-            scale, chosen = _least(lambda z: cost(z, "prv"), low, scale, epsilon), "prv"
+            looseness = 1.6 if all(query.shards is None for query in queries) else 2.2  # of the Renyi bound
+            scale, chosen = _least(lambda z: cost(z, "prv"), scale / looseness, scale, epsilon), "prv"
     return Plan(
         epsilon_asked=epsilon,
         epsilon=cost(scale, chosen),

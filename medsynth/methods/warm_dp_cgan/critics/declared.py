@@ -33,7 +33,7 @@ from .products import ExpectedProducts, Products, ProductsByClass
 Floats = NDArray[np.float64]
 # Shares of rows of independent columns, one of which is clipped: noise is in proportion to the bound, and relations of
 # columns with heavy tails lose by clipping.
-CLIPPED_ROWS = (0.002, 0.01, 0.05)
+CLIPPED_ROWS = (0.0002, 0.002, 0.01, 0.05)
 DRAWN = 20_000  # such rows, drawn in public
 LEAST_SIZE = 0.1  # to which an item is divided: a level of 1 % of the rows has that of its standard deviation
 ALONE = 0.5  # times which means and squares of a column by itself are taken: one-way marginals tell them as well

@@ -39,10 +39,7 @@ class Products:
         """(rows, products): by tables and multiplications; no row's depend on the rows beside it."""
         places = {name: np.asarray(self.bins[name].cell_of(codes[:, self.order.index(name)])) for name in self.tables}
         each = torch.cat([self.tables[name][torch.from_numpy(place)] for name, place in places.items()], 1)
-        found: Tensor = each[:, self.factors[0]]
-        for others in self.factors[1:]:
-            found = found * each[:, others]
-        return found * self.scale
+        return _multiplied(each, self.factors) * self.scale
 
     def expectation(self, generator: Generator) -> ExpectedProducts:
         """The mean products as a function of the shares of a generator, which has the columns of all tables."""
@@ -87,7 +84,12 @@ class ExpectedProducts:
             products = means @ means.transpose(1, 2) / shares.shape[-1]
             places = self.factors[0] * products.shape[-1] + self.factors[1]
             return products.flatten(1).index_select(1, places) * self.scale  # whose gradient is quick
-        found = means[:, self.factors[0]]
-        for others in self.factors[1:]:
-            found = found * means[:, others]
-        return found.mean(-1) * self.scale
+        return _multiplied(means, self.factors).mean(-1) * self.scale
+
+
+def _multiplied(features: Tensor, factors: Tensor) -> Tensor:
+    """(rows, products, ...) of (rows, features, ...)."""
+    found = features[:, factors[0]]
+    for others in factors[1:]:
+        found = found * features[:, others]
+    return found
