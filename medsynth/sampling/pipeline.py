@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..artifact import Model, load
+from ..cores import in_order
 from ..errors import UsageError
 from ..io.writer import csv_text
 from ..longitudinal.successive_rows import with_rows_column
@@ -32,7 +33,8 @@ from .visits import Form, broken_firsts, visits
 
 RANGE_ROUNDS = 2_000  # of drawing anew the rows that lie between the ranges of a condition
 REPLICATE = "replicate"  # the column that numbers replicates, from 1 on
-CHUNK_ROWS = 100_000  # rows in memory at once while a file is written
+CHUNK_ROWS = 100_000  # that are drawn at once while a file is written
+CELLS_AT_ONCE = 1 << 23  # of rows that are drawn at a time on several cores: more need more memory
 
 
 def sample_codes(model: Model, draw: Draw) -> Codes:
@@ -61,10 +63,14 @@ def _chunks(model: Model, draw: Draw, *, halved: bool = True) -> Iterator[Codes]
 
 def _rows(model: Model, draw: Draw, sampler: Sampler, of_rows: Schema, halved: bool) -> Iterator[PatientRows]:
     """Rows that are each a patient's only one."""
-    for start in range(0, draw.rows or 0, CHUNK_ROWS):
+    rows, at_once = draw.rows or 0, CELLS_AT_ONCE // (CHUNK_ROWS * len(of_rows.columns))
+
+    def chunk(start: int) -> PatientRows:
         seed = draw.seed if start == 0 or draw.seed is None else stream_seed(draw.seed, f"rows from {start}")
-        codes = _single_rows(sampler, of_rows, min(CHUNK_ROWS, (draw.rows or 0) - start), seed, halved)
-        yield PatientRows(codes, np.arange(1, len(codes) + 1, dtype=np.int32))
+        codes = _single_rows(sampler, of_rows, min(CHUNK_ROWS, rows - start), seed, halved)
+        return PatientRows(codes, np.arange(1, len(codes) + 1, dtype=np.int32))
+
+    yield from in_order((partial(chunk, start) for start in range(0, rows, CHUNK_ROWS)), at_once)
 
 
 def _patients(model: Model, draw: Draw, sampler: Sampler, of_rows: Schema, halved: bool) -> Iterator[PatientRows]:

@@ -162,15 +162,13 @@ class Bins:
 
     def _fine_cells(self, bins: Whole, classes: Whole, inside: Floats, rng: Stream) -> Whole:
         """A fine cell for each row's bin and class, by the weights `inside` of the class."""
-        starts = np.searchsorted(self.place, np.arange(self.cells + 1))
-        order, ranks = strata(classes * self.cells + bins, rng)
-        ends, ordered = np.cumsum(np.bincount(classes))[:-1], bins[order]
-        found = []
-        for k, (own, rank) in enumerate(zip(np.split(ordered, ends), np.split(ranks, ends), strict=True)):
-            mass = np.concatenate([[0.0], np.cumsum(inside[k])])
-            first, last = starts[own], starts[own + 1]
-            at = mass[first] + rank * (mass[last] - mass[first])
-            found.append(np.clip(np.searchsorted(mass, at, side="right") - 1, first, last - 1))
+        order, groups, ranks = strata(classes * self.cells + bins, rng)
+        # The weights of all classes on one line, where each class and bin has its part.
+        line = np.concatenate([[0.0], np.cumsum(inside)])
+        starts = np.arange(len(inside))[:, None] * inside.shape[1] + np.searchsorted(self.place, np.arange(self.cells))
+        starts = np.append(starts, inside.size)
+        first, last, low = starts[:-1], starts[1:] - 1, line[starts]
+        at = low[groups] + ranks * np.diff(low)[groups]
         fine = np.empty(len(bins), np.int64)
-        fine[order] = np.concatenate(found)
-        return fine
+        fine[order] = np.clip(np.searchsorted(line, at, side="right") - 1, first[groups], last[groups])
+        return np.asarray(fine % inside.shape[1])

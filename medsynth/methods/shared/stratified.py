@@ -17,15 +17,14 @@ FEWEST_BITS = 32  # that put rows of a group at random: of a million rows some h
 BELOW_ONE = 1 - 1e-9  # uniforms stay below it, so that a sum of a group's number and a uniform never rounds up
 
 
-def strata(groups: Whole, rng: Stream) -> tuple[Whole, Floats]:
-    """The rows in the order of their groups, at random within one, and a number in [0, 1) for each in that order.
+def strata(groups: Whole, rng: Stream) -> tuple[Whole, Whole, Floats]:
+    """The rows in the order of their groups, at random within one; in that order their groups and numbers in [0, 1).
 
-    Each is uniform; the numbers of one group ascend, one in each of as many equal strata. Both (rows,).
+    Each number is uniform; those of one group ascend, one in each of as many equal strata. All (rows,).
     """
-    order = shuffled(groups, rng)
-    sizes, ordered = np.bincount(groups), groups[order]
-    starts = np.cumsum(sizes) - sizes
-    return order, (np.arange(len(groups)) - starts[ordered] + rng.random(len(groups))) / sizes[ordered]
+    order, sizes = shuffled(groups, rng), np.bincount(groups)
+    ordered, starts = np.repeat(np.arange(len(sizes)), sizes), np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return order, ordered, (np.arange(len(groups)) - starts + rng.random(len(groups))) / np.repeat(sizes, sizes)
 
 
 def shuffled(groups: Whole, rng: Stream) -> Whole:
@@ -51,7 +50,7 @@ def uniforms(groups: Whole, rng: Stream) -> Floats:
     >>> np.sort(np.floor(4 * drawn)).tolist()
     [0.0, 1.0, 2.0, 3.0]
     """
-    order, ranks = strata(groups, rng)
+    order, _, ranks = strata(groups, rng)
     found = np.empty(len(groups))
     found[order] = ranks
     return found
@@ -69,8 +68,8 @@ def choose(weights: Floats, groups: Whole, rng: Stream) -> Whole:
     cumulative = np.cumsum(weights, 1)
     cumulative /= np.maximum(cumulative[:, -1:], 1e-300)
     line = (cumulative + np.arange(len(weights))[:, None]).ravel()
-    order, ranks = strata(groups, rng)
-    ordered, found = groups[order], np.empty(len(groups), np.int64)
+    order, ordered, ranks = strata(groups, rng)
+    found = np.empty(len(groups), np.int64)
     # Looked up in ascending order, which is several times as fast as at random.
     found[order] = np.searchsorted(line, ordered + BELOW_ONE * ranks, side="right") - ordered * weights.shape[1]
     return found.clip(0, weights.shape[1] - 1)

@@ -5,14 +5,13 @@ A vault trusts its parts and nobody else sees what they answer: a part's answers
 
 from __future__ import annotations
 
-import os
-from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, NoReturn, Protocol
 
 from torch import Tensor
 
+from ...cores import in_order
 from .query import RowQuery
 from .rows import CodedRows, Codes, Features, Lot, Whole
 
@@ -60,19 +59,5 @@ class RowsInMemory:
 
 
 def answers(query: RowQuery[Any], lots: Iterable[tuple[Part, Lot]], parts: int) -> Iterator[list[Whole]]:
-    """The exact answers of so many parts, in their order; several at a time, a few ahead of the one that is due.
-
-    Lots are taken in order, by this thread alone: they are drawn when their part's turn comes.
-    """
-    cores = min(os.cpu_count() or 1, parts)
-    if cores <= 1:
-        yield from (part.exact(query, lot) for part, lot in lots)
-        return
-    with ThreadPoolExecutor(cores) as pool:
-        due = deque[Future[list[Whole]]]()
-        for part, lot in lots:
-            due.append(pool.submit(part.exact, query, lot))
-            if len(due) > cores:
-                yield due.popleft().result()
-        while due:
-            yield due.popleft().result()
+    """The exact answers of so many parts, in their order, on all cores: lots are drawn when their part's turn comes."""
+    yield from in_order((partial(part.exact, query, lot) for part, lot in lots), parts)

@@ -1,0 +1,33 @@
+"""Calls on several cores at a time, whose results come in their order."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def in_order(calls: Iterable[Callable[[], T]], most: int) -> Iterator[T]:
+    """The results of `calls`, in their order; up to `most` at a time, one a core, as many ahead of what is due.
+
+    Calls are taken in order, by this thread alone, each when its turn comes. With one core, or a `most` of one, each is
+    made when its result is due. Raises what a call raises, in its turn; calls that have not begun are then not made.
+    """
+    threads = min(os.cpu_count() or 1, most)
+    if threads <= 1:
+        yield from (call() for call in calls)
+        return
+    pool, due = ThreadPoolExecutor(threads), deque[Future[T]]()
+    try:
+        for call in calls:
+            due.append(pool.submit(call))
+            if len(due) > threads:
+                yield due.popleft().result()
+        while due:
+            yield due.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
