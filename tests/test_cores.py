@@ -48,3 +48,14 @@ def test_an_error_comes_in_its_turn_and_ends_what_has_not_begun(cores: int, monk
     with pytest.raises(ZeroDivisionError):
         next(found)
     assert len(made) <= 4 + cores
+
+
+def test_a_call_that_is_one_of_several_makes_its_own_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many threads as cores, however calls are nested; and this thread may ask for several again."""
+    monkeypatch.setattr("os.cpu_count", lambda: 3)
+
+    def nested() -> bool:
+        return set(in_order([threading.get_ident] * 4, 4)) == {threading.get_ident()}
+
+    assert all(in_order([nested] * 4, 4))
+    assert not nested()

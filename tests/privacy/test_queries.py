@@ -19,7 +19,7 @@ from medsynth.privacy.contribution import PrivacyUnits
 from medsynth.privacy.exact.raw_rows import RawRows
 from medsynth.privacy.networks import Mlp
 from medsynth.privacy.pair_clipping import Groups
-from medsynth.privacy.queries import parts, tables
+from medsynth.privacy.queries import gradients, parts, tables
 from medsynth.privacy.queries.gradients import GradientSum, NormsBelow, PairGradientSum
 from medsynth.privacy.queries.measurements import QUERIES
 from medsynth.privacy.queries.moments import SecondMoments
@@ -197,6 +197,20 @@ def test_tables_of_many_rows_are_counted_in_blocks(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(tables, "BLOCK_ROWS", 7)
     assert all(np.array_equal(a, b) for a, b in zip(whole, Marginals(AXES).exact(rows), strict=True))
     assert np.array_equal(whole[1], [[((rows.codes == [a, b]).all(1)).sum() for b in range(3)] for a in range(3)])
+
+
+@pytest.mark.parametrize("name", ["gradient sum", "a share of the rows"])
+def test_gradients_are_summed_in_chunks_on_one_core_and_on_several(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the last bit, as those of all rows at once."""
+    query = CASES[name]
+    rows = rows_of(100, query, 13)
+    found = [query.finished(query.exact(rows))]
+    for cores, numbers in ((1, 50), (3, 50), (3, 7)):
+        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
+        monkeypatch.setattr(gradients, "CHUNK_NUMBERS", numbers)
+        found.append(query.finished(query.exact(rows)))
+    for other in found[1:]:
+        assert all(map(np.array_equal, found[0], other))
 
 
 def test_answers_of_parts_come_in_their_order_on_one_core_and_on_several(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Rows that are drawn in chunks: the same on one core as on several, and one by one where many would need much memory."""
+"""Rows that are drawn in chunks: the same on one core as on several; one by one where many would need much memory."""
 
 import threading
 from collections.abc import Iterator

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ...cores import in_order
 from ...errors import BudgetError
 from ..clipping import (
     PRODUCT_BITS,
     SUM_BITS,
+    ClippedSum,
     Loss,
     clipped_gradient_sum,
     clipped_means,
@@ -28,6 +30,7 @@ from .query import RowQuery, Scale
 from .rows import CodedRows, Codes, Features, Floats, Whole
 
 CHUNK_NUMBERS = 1 << 21  # features of rows whose gradients are summed at once: sums of whole numbers know no chunks
+CHUNKS_AT_ONCE = 8  # on as many cores: each needs memory
 
 
 @kind("minus output")
@@ -89,17 +92,20 @@ class GradientSum(RowQuery[tuple[Tensor, ...]]):
             return self._groups(rows, self.microbatches)
         total = list[LongSum]()
         codes = rows.codes if self.share == 1 else rows.codes[rows.draws[:, 0] < np.uint64(self.share * 2.0**64)]
-        for some in self._chunks(codes):
-            found = clipped_gradient_sum(self.critic, self.loss, self.features(some), self.bound)
+        chunks = self._chunks(codes)
+        for found in in_order((partial(self._sum, some) for some in chunks), min(len(chunks), CHUNKS_AT_ONCE)):
             total = total or [LongSum() for _ in found.whole]
             for part, whole in zip(total, found.whole, strict=True):
                 part.add(whole)
         return [word.cpu().numpy() for part in total for word in part.words]
 
-    def _chunks(self, codes: Codes) -> Iterator[Codes]:
+    def _sum(self, codes: Codes) -> ClippedSum:
+        return clipped_gradient_sum(self.critic, self.loss, self.features(codes), self.bound)
+
+    def _chunks(self, codes: Codes) -> list[Codes]:
         """The rows, some at a time, so that memory is bounded; no rows are one chunk."""
         size = max(1, CHUNK_NUMBERS // sum(parameter.shape[-1] for parameter in self.critic.parameters()))
-        yield from (codes[k : k + size] for k in range(0, max(len(codes), 1), size))
+        return [codes[k : k + size] for k in range(0, max(len(codes), 1), size)]
 
     def _groups(self, rows: CodedRows, count: int) -> list[Whole]:
         """64 bits modulo `count` are even but for less than count/2^64."""
