@@ -20,8 +20,8 @@ WIDE_COLUMNS = 100  # from which on a few two-way marginals say nothing of the t
 MATRIX_SHARE, MATRIX_NOISE = 0.45, 0.03  # of their noise's largest eigenvalue, as a part of the sum of a class's
 MOST_ENTRIES = 1 << 22  # of all matrices together: of wider tables a random part of the columns is read
 SELECTION_ROUNDS = 3
-STEPS_PER_ROUND = 200  # of Adam, after each round but the last, or a third of the last one's where these are fewer
-FEWEST_POINTS, FEWEST_STEPS = 32, 300  # of a large table's generator
+STEPS_PER_ROUND = 150  # of Adam, after each round but the last, or half of the last one's where these are fewer
+FEWEST_POINTS, FEWEST_STEPS = 32, 200  # of a large table's generator
 MOST_CELLS = 1 << 22  # of the generator, points by classes by bins: beyond it memory and a step's time grow too large
 MOST_WORK = 6_000_000_000  # cells times steps, some two minutes: only tables of hundreds of columns come near it
 ASSUMED_CLASSES = 3  # where a schema is still to be learned, their number is not known
@@ -49,7 +49,7 @@ class Allocation:
     column_bins: int = 20  # of a number column by itself
     waves: int = 4  # of what a latent point adds to a number's bins
     latent_points: int = 128  # of the generator
-    steps: int = 900  # of the last fit
+    steps: int = 300  # of the last fit
 
     @property
     def pairs_read(self) -> bool:
@@ -64,7 +64,7 @@ class Allocation:
     @property
     def steps_per_round(self) -> int:
         """Steps of the fit after each round but the last."""
-        return min(STEPS_PER_ROUND, self.steps // 3)
+        return min(STEPS_PER_ROUND, self.steps // 2)
 
     def columns_read(self, columns: int) -> int:
         """The most of so many columns beside the target that two-way marginals and the critic read."""
@@ -126,7 +126,7 @@ def allocate(
     for bins in (20, 16, 12) if every else ():
         wide = Allocation(
             count=0, bins=bins, share=0.35, critic_share=0.15, column_bins=40 if bins > 12 else 20,
-            waves=12, latent_points=256, steps=1500,
+            waves=12, latent_points=256, steps=900,
         )  # fmt: skip
         precise = min(wide.affordable(rows, epsilon, 0.2), every, most)
         if precise == every:
