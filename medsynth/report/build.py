@@ -119,8 +119,13 @@ def _compute_all(context: Context, step: Callable[[str], None]) -> None:
         warnings.simplefilter("ignore")
         if context.predictions and context.tables and not context.tables.numeric_target:
             context.predictions.begin(pool)
+        beside = {section.id: pool.submit(_record, section, context) for section in order if section.beside}
         for section in order:
-            _compute(section, context, step)
+            if section.compute is not None:
+                if section.applies(context):
+                    step(section.id)
+                found = beside[section.id].result() if section.beside else _record(section, context)
+                context.records[section.id] = found
 
 
 def _without_claim(context: Context) -> list[str]:
@@ -154,15 +159,11 @@ def _with_tables(context: Context) -> Context:
     return replace(context, tables=tables, predictions=TaskPredictions(tables))
 
 
-def _compute(section: Section, context: Context, step: Callable[[str], None]) -> None:
-    """Put the section's record into the context. Its random stream is its own: no section changes another's figures."""
-    if section.compute is None:
-        return
-    context.records[section.id] = None
-    if section.applies(context):
-        step(section.id)
-        stream = numpy_stream(0, f"report/{section.id}")
-        context.records[section.id] = section.compute(replace(context, rng=stream))
+def _record(section: Section, context: Context) -> Record | None:
+    """The section's record, if it applies. Its random stream is its own: no section changes another's figures."""
+    if section.compute is None or not section.applies(context):
+        return None
+    return section.compute(replace(context, rng=numpy_stream(0, f"report/{section.id}")))
 
 
 def save(report: Report, path: Path, *, force: bool = False) -> tuple[Path, Path]:

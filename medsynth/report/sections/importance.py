@@ -80,5 +80,6 @@ def _compute(context: Context) -> Importance | None:
 
 
 SECTION = Section(
-    id="importance", title="Utility: important columns", compute=_compute, record=Importance, needs=("real rows",)
-)
+    id="importance", title="Utility: important columns", compute=_compute, record=Importance, needs=("real rows",),
+    waits=True, beside=True,
+)  # fmt: skip

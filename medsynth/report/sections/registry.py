@@ -33,7 +33,7 @@ class Section:
 
     `verdicts` offers lines for the verdicts from the record (None where there is none) and the thresholds. `summary`:
     computed after all other sections, though it may stand before them. `waits`: computed after those that need no
-    classifier's predictions, which are made meanwhile.
+    classifier's predictions, which are made meanwhile. `beside`: computed meanwhile, too; for one that takes long.
     """
 
     id: str
@@ -47,6 +47,7 @@ class Section:
     verdicts: Callable[[Any, Thresholds], Sequence[Verdict]] | None = None
     summary: bool = False
     waits: bool = False
+    beside: bool = False
 
     def applies(self, context: Context) -> bool:
         """Whether the section is computed for these inputs."""
