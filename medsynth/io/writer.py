@@ -114,6 +114,8 @@ def _storable(frame: pd.DataFrame) -> pd.DataFrame:
     """Columns of numbers beside codes that are words become words: Parquet's columns have one type."""
     words = [name for name in frame if frame[name].dtype == object]
     mixed = [name for name in words if infer_dtype(frame[name], skipna=True).startswith("mixed")]
+    if not mixed:
+        return frame
     return frame.assign(**{str(name): frame[name].map(str, na_action="ignore") for name in mixed})
 
 
