@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from ..errors import SchemaError
 from ..io import table as io_table
@@ -23,6 +24,7 @@ from .private_table import choose_schema, read_table
 
 KEY_SHARE, KEY_ROWS = 0.95, 20  # of a column's cells that differ from one another where it reads like a key
 MUCH_CLIPPED, LITTLE_USED = 0.05, 0.02  # of the cells beyond the bounds; of the bounds' width that cells take
+MOSTLY = 0.8  # of the cells of a column that a rule computes
 MIDDLE = (0.05, 0.95)  # of the rows: there a date comes after another, within far fewer days than its bounds have
 
 
@@ -52,7 +54,8 @@ def check_schema(path: Path, schema: Path | None, encoding: str | None = None) -
             problems.append(str(error))
     remarks = [text for name in found.columns for text in _remarks(data, found, name)]
     if not problems:
-        remarks += _broken_rules(data, found)
+        codes = encode(data, found)
+        remarks += [*_broken_rules(data, found, codes), *_computed_too_finely(data, found, codes)]
         remarks += [
             f"column {second!r}: nearly always some days after {first!r}. If that is what it means, declare `after: "
             f"{first}`, with bounds in days: else the time between them is not learned"
@@ -149,11 +152,32 @@ def _codes(column: Column, cells: pd.Series) -> Iterator[tuple[str, int]]:
         yield code, int(counts[code])
 
 
-def _broken_rules(data: io_table.Table, schema: Schema) -> Iterator[str]:
-    codes = encode(data, schema)
+def _broken_rules(data: io_table.Table, schema: Schema, codes: NDArray[np.int32]) -> Iterator[str]:
     succession = in_order(data.cells, schema) if schema.has_rules_across_rows else None
     for rule in schema.parsed_rules:
         if rule.defines is None:
             position = succession.position(values(codes, schema, rule.before)) if succession else None
             if count := int(rule.broken(values(codes, schema, rule.columns), position).sum()):
                 yield f"rule {rule.text!r}: {count} rows break it; no sampled row will"
+
+
+def _computed_too_finely(data: io_table.Table, schema: Schema, codes: NDArray[np.int32]) -> Iterator[str]:
+    """Columns that a rule computes to decimals that most of their cells do not have: trees tell such rows apart."""
+    for name, definition in schema.core.definitions.items():
+        column, inputs = definition.column, [schema.names.index(one) for one in definition.inputs]
+        recorded = np.asarray(column.cell_values(data.cells[name]), np.float64)
+        computed = np.asarray(column.values(definition.codes(codes[:, inputs]), {}), np.float64)
+        for places in range(column.places):
+            coarse = _share_with(places, recorded)
+            if coarse > MOSTLY > _share_with(places, computed):
+                yield (
+                    f"column {name!r}: {coarse:.0%} of its cells have {places} decimals or fewer, where the rule that "
+                    f"computes it gives {column.places}: `decimals: {places}`?"
+                )
+                break
+
+
+def _share_with(places: int, numbers: NDArray[np.float64]) -> float:
+    """The share of `numbers`, missing ones left out, with so many decimals or fewer."""
+    scaled = numbers[np.isfinite(numbers)] * 10.0**places
+    return float(np.isclose(scaled, scaled.round(), rtol=0, atol=1e-6).mean()) if len(scaled) else 0.0

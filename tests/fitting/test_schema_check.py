@@ -195,3 +195,33 @@ def test_rules_across_rows_are_counted_by_patient_and_order(tmp_path: Path) -> N
         "rule 'previous(chronic) = yes implies chronic = yes': 1 rows break it; no sampled row will",
         "rule 'dead = yes implies last row': 1 rows break it; no sampled row will",
     ]
+
+
+COMPUTED = """
+name: t
+target: state
+columns:
+  tt4: {kind: continuous, bounds: [0, 300], decimals: 1}
+  uptake: {kind: continuous, bounds: [0.5, 2], decimals: 2}
+  index: {kind: continuous, bounds: [0, 600], decimals: DECIMALS}
+  total: {kind: continuous, bounds: [0, 300], decimals: 1}
+  state: {kind: categorical, levels: [a, b]}
+rules: [index = tt4 / uptake, total = tt4 + uptake]
+"""
+
+
+@pytest.mark.parametrize(("decimals", "whole", "told"), [(3, 1.0, 1), (3, 0.7, 0), (0, 1.0, 0)])
+def test_a_column_computed_more_finely_than_it_is_recorded_is_named(
+    tmp_path: Path, decimals: int, whole: float, told: int
+) -> None:
+    rng, rows = np.random.default_rng(0), 400
+    tt4, uptake = rng.integers(50, 150, rows).astype(float), rng.integers(60, 140, rows) / 100
+    index = np.where(np.arange(rows) < whole * rows, (tt4 / uptake).round(), (tt4 / uptake).round(decimals))
+    (tmp_path / "t.schema.yaml").write_text(COMPUTED.replace("DECIMALS", str(decimals)))
+    frame = pd.DataFrame({"tt4": tt4, "uptake": uptake, "index": index, "total": (tt4 + uptake).round(1)})
+    frame.assign(state=rng.choice(["a", "b"], rows)).to_csv(tmp_path / "t.csv", index=False)
+    found = check_schema(tmp_path / "t.csv", None)
+    assert not found.problems
+    finer = [text for text in found.remarks if "decimals" in text]
+    assert len(finer) == told
+    assert all(text.startswith("column 'index': 100% of its cells") and "`decimals: 0`" in text for text in finer)
