@@ -18,6 +18,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import pandas as pd
 import panel_data
 import panel_figures
 from medsynth_sample_data import simulate
@@ -33,6 +34,7 @@ CLASSES = ("class-by-bin marginals", "re-measured class marginals")
 REST = ("critic gradient sum", "second moments", "two-way marginals")
 GROUPS = [(), ONE_WAY, *((name,) for name in (*CLASSES, *REST)), CLASSES]
 FIGURES = ("mean", "lr", "mlp", "rf", "hgb", "propensity")
+Figures = dict[str, float]
 
 
 def quieter(*names: str) -> Any:
@@ -58,12 +60,16 @@ def tables(name: str, run: int, data: str | None) -> tuple[Any, Any, Any, str]:
     return parts[0], parts[1], schema, target
 
 
-def figures(name: str, run: int, data: str | None, names: tuple[str, ...], epsilon: float) -> dict[str, float]:
+def figures(name: str, run: int, data: str | None, names: tuple[str, ...], epsilon: float) -> Figures:
     """Of one fit."""
     train, test, schema, target = tables(name, run, data)
     with patch.object(preparation, "make_plan", quieter(*names)):
         model = medsynth.fit(train, epsilon=epsilon, delta=1e-5, schema=schema, rows=len(train))
-    drawn = medsynth.sample(model, len(train))
+    return figures_of(medsynth.sample(model, len(train)), train, test, schema, target)
+
+
+def figures_of(drawn: pd.DataFrame, train: pd.DataFrame, test: pd.DataFrame, schema: Any, target: str) -> Figures:
+    """Of drawn rows: classifiers' AuROC on the rows to test, and of trees that tell them from the rows to fit."""
     score = protocol.score(drawn, test, target)
     told = panel_figures.propensity(train, drawn, schema)
     return {"mean": score["mean"], **score["macro"], "propensity": told}

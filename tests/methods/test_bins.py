@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from medsynth.methods.shared.bins import Bins
-from medsynth.methods.shared.conditionals import class_totals, conditionals, smoothed
+from medsynth.methods.shared.conditionals import conditionals, smoothed
 from medsynth.methods.shared.digit_preference import DigitKinds, count_kinds, digit_kinds, draw_numbers, shrunk
 from medsynth.methods.shared.labels import REMEASURED
 from medsynth.methods.shared.marginals import cleaned
-from medsynth.methods.warm_dp_cgan.class_marginals import ClassMarginals
+from medsynth.methods.warm_dp_cgan.class_marginals import ClassMarginals, class_totals
 from medsynth.methods.warm_dp_cgan.one_way_marginals import OneWayMarginals
 from medsynth.privacy.accounting.calibration import Query, make_plan
 from medsynth.privacy.release import Releases

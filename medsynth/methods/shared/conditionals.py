@@ -16,6 +16,8 @@ TAIL_SHARE = 0.02  # of the rows: a tail of so few is cut off where it does not 
 TAIL_THRESHOLD = 3.0  # standard deviations of noise that a tail must exceed to be kept
 LOG_RATIO_STD = 4.0  # prior standard deviation of a class's log ratio to the whole table, a bin
 NEIGHBOUR_STD = 1.0  # of the difference of such log ratios between neighbouring bins of a number
+WIDTHS = (0.03, 0.1, 0.3, 1.0)  # parts of both: at the narrowest the class says nothing of the column
+WIDTH_ROUNDS = 100  # of expectation and maximisation
 NEWTON_STEPS = 60
 FITTING_ROUNDS = 20  # of iterative proportional fitting
 
@@ -81,6 +83,8 @@ def posterior_mode(measured: Sequence[Counts], total: float, base: Floats, preci
             if now - new < 1e-6 * (1 + now):
                 break
             now = new
+        elif new - now < 1e-12 * (1 + now):  # rounding alone: no step from the mode falls any further
+            break
         else:
             damping *= 4
     return np.asarray(log_softmax(base + tilt))
@@ -108,11 +112,8 @@ def smoothed(counts: Floats, rows: int, std: float, gaps: int) -> Floats:
     A tail is kept where its rows exceed its noise, as they do in large tables.
     """
     cells, values = len(counts), len(counts) - gaps
-    precision = 1e-3 * np.eye(cells)
-    curvature = np.diff(np.eye(values), 2, axis=0)
-    precision[:values, :values] += (
-        curvature.T @ curvature / (CURVATURE_STD * min(1.0, REFERENCE_CELLS / values) ** 1.5) ** 2
-    )
+    spread = CURVATURE_STD * min(1.0, REFERENCE_CELLS / values) ** 1.5
+    precision = 1e-3 * np.eye(cells) + _difference_precision(cells, values, 2, spread)
     shares = np.exp(posterior_mode([Counts.of_cells(counts, std)], rows, np.zeros(cells), precision))
     for end in (1, -1):
         shares[:values] = _trimmed(counts[:values][::end], shares[:values][::end], std)[::end]
@@ -126,17 +127,6 @@ def _trimmed(counts: Floats, shares: Floats, std: float) -> Floats:
     return np.where(keep, shares, 0.0)
 
 
-def class_totals(tables: dict[str, Floats], std: dict[str, float], rows: int) -> tuple[Floats, float]:
-    """Rows of each class, (classes,), and the noise of one: each class-by-bin table sums to them, with noise by its
-    bins and the standard deviation `std` of its cells.
-    """
-    weight = np.array([1 / (t.shape[1] * std[name] ** 2) for name, t in tables.items()])
-    sums = np.array([t.sum(1) for t in tables.values()])
-    found = np.maximum(np.tensordot(weight, sums, 1) / weight.sum(), 0.0)
-    totals = found * rows / found.sum() if found.sum() > 0 else np.full(len(found), rows / len(found))
-    return np.asarray(totals), float(weight.sum() ** -0.5)
-
-
 def conditionals(
     tables: dict[str, Floats],
     totals: Floats,
@@ -147,18 +137,57 @@ def conditionals(
     """Log p(bin | class), (classes, bins) a column, near the whole table's shares unless the counts differ clearly.
 
     `std`: of each column's noise. `ordered`: how many first bins of a column are neighbours in value. `whole`: the
-    whole table's shares of bins, (bins,) a column, to which the classes add up.
+    whole table's shares of bins, (bins,) a column, to which the classes add up. How many columns have something to do
+    with the class is learned from the noisy tables: a class's log ratios in a column have one of a few WIDTHS, each
+    with a weight, and shares are averaged over widths by how likely each is (adaptive shrinkage, Stephens 2017).
     """
-    found = {}
-    for name, table in tables.items():
-        bins = table.shape[1]
-        precision = np.eye(bins) / LOG_RATIO_STD**2 + _difference_precision(bins, ordered[name], 1, NEIGHBOUR_STD)
-        each = [
-            posterior_mode([Counts.of_cells(row, std[name])], total, np.log(whole[name]), precision)
-            for row, total in zip(table, totals, strict=True)
-        ]
-        found[name] = _adding_up(np.exp(np.stack(each)), totals / totals.sum(), whole[name])
-    return found
+    found = {n: _by_width(table, totals, std[n], ordered[n], whole[n]) for n, table in tables.items()}
+    chances = _width_chances(np.stack([evidence for _, evidence in found.values()]))
+    return {
+        name: _adding_up((chance[..., None] * shares).sum(0), totals / totals.sum(), whole[name])
+        for (name, (shares, _)), chance in zip(found.items(), chances, strict=True)
+    }
+
+
+def _by_width(table: Floats, totals: Floats, std: float, ordered: int, whole: Floats) -> tuple[Floats, Floats]:
+    """Likeliest shares of a column, (widths, classes, bins), and the logarithm of each width's evidence."""
+    bins, base = table.shape[1], np.log(whole)
+    widest = np.eye(bins) / LOG_RATIO_STD**2 + _difference_precision(bins, ordered, 1, NEIGHBOUR_STD)
+    shares = np.empty((len(WIDTHS), *table.shape))
+    evidence = np.empty(shares.shape[:2])
+    for k, width in enumerate(WIDTHS):
+        precision = widest / width**2
+        for c, (row, total) in enumerate(zip(table, totals, strict=True)):
+            found = posterior_mode([Counts.of_cells(row, std)], total, base, precision)
+            shares[k, c] = np.exp(found)
+            evidence[k, c] = _log_evidence(row, std, total, shares[k, c], found - base, precision)
+    return shares, evidence
+
+
+def _log_evidence(row: Floats, std: float, total: float, shares: Floats, tilt: Floats, precision: Floats) -> float:
+    """Logarithm of the density of noisy counts, (cells,), but for a constant, by Laplace's approximation at `tilt`.
+
+    Shares do not know a constant in the tilt: it is where the prior has it.
+    """
+    tilt = tilt - (precision.sum(0) @ tilt) / precision.sum()
+    gap = (row - total * shares) / std
+    slope = total / std * (np.diag(shares) - np.outer(shares, shares))
+    curves = np.linalg.slogdet(precision)[1] - np.linalg.slogdet(slope.T @ slope + precision)[1]
+    return float(curves - gap @ gap - tilt @ precision @ tilt) / 2
+
+
+def _width_chances(evidence: Floats) -> Floats:
+    """How likely each width is, (columns, widths, classes), by the logarithms of their evidence. The weights of widths
+    are the likeliest for all columns and classes, were each width seen once more.
+    """
+    columns, widths, classes = evidence.shape
+    likelihood = np.exp(evidence - evidence.max(1, keepdims=True))
+    weights = np.full(widths, 1 / widths)
+    for _ in range(WIDTH_ROUNDS):
+        chance = likelihood * weights[:, None]
+        chance /= chance.sum(1, keepdims=True)
+        weights = (chance.sum((0, 2)) + 1) / (columns * classes + widths)
+    return np.asarray(chance)
 
 
 def _adding_up(shares: Floats, classes: Floats, whole: Floats) -> Floats:

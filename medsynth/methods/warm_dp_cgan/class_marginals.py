@@ -18,7 +18,7 @@ from ...privacy.queries.measurements import Measurements
 from ...privacy.queries.rows import Axes, CellMap
 from ...schema import Schema
 from ..shared.bins import Bins
-from ..shared.conditionals import class_totals, conditionals
+from ..shared.conditionals import conditionals
 from ..shared.labels import BY_CLASS, REMEASURED
 from ..shared.marginals import without_spurious_missing
 from .one_way_marginals import OneWayMarginals
@@ -132,3 +132,14 @@ class ClassMarginals:
         some = ClassMarginals.of(bins, {n: tables[n] for n in chosen}, std, self.totals, self.numbers)
         base, whole_std = self.base | some.base, self.whole_std | some.whole_std
         return replace(some, tables=tables, base=base, whole_std=whole_std, again=tuple(chosen))
+
+
+def class_totals(tables: dict[str, Floats], std: dict[str, float], rows: int) -> tuple[Floats, float]:
+    """Rows of each class, (classes,), and the noise of one: each class-by-bin table sums to them, with noise by its
+    bins and the standard deviation `std` of its cells.
+    """
+    weight = np.array([1 / (t.shape[1] * std[name] ** 2) for name, t in tables.items()])
+    sums = np.array([t.sum(1) for t in tables.values()])
+    found = np.maximum(np.tensordot(weight, sums, 1) / weight.sum(), 0.0)
+    totals = found * rows / found.sum() if found.sum() > 0 else np.full(len(found), rows / len(found))
+    return np.asarray(totals), float(weight.sum() ** -0.5)
