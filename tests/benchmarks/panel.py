@@ -36,6 +36,7 @@ PRIVATE_PGM = "https://github.com/ryan112358/private-pgm"
 COMMIT = "41b5346afd0bbad2656bf505b1006508f5a232ec"  # 5 June 2024, the last that runs on NumPy alone
 TOOLS = ["pgm-aim", "pgm-mst", "dpmm-aim", "dpmm-mst", "dpmm-privbayes", "smartnoise-dpctgan", "smartnoise-patectgan"]
 QUANTILES = "-quantiles"  # the tool gets the training rows' quantiles as bins, at no charge
+TIMES = " x"  # TABLE x4: four times as many rows are drawn as were fitted
 METHODS = ["medsynth", "bootstrap", *TOOLS, *(tool + QUANTILES for tool in TOOLS)]
 SETTINGS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
 
@@ -60,20 +61,22 @@ def child(words: list[str], place: Path, cap: float, more: dict[str, str]) -> st
         return "time-out"
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        print(f"{words[-3]}: {last[:300]}", file=sys.stderr)
+        print(f"{words[3]}: {last[:300]}", file=sys.stderr)
         (place / "cost.json").write_text("{}")
         return "failed"
     return "done"
 
 
-def peer(tool: str, train: pd.DataFrame, schema: Any, epsilon: float, given: Any, place: Path, seed: int) -> Any:
+def peer(
+    tool: str, train: pd.DataFrame, schema: Any, epsilon: float, given: Any, place: Path, seed: int, times: int = 1
+) -> Any:
     """(state, drawn rows or None) of another tool: it gets the codes of the public grid, or of quantiles."""
     by = panel_bins.grids(schema, train if tool.endswith(QUANTILES) else None)
     tool = tool.removesuffix(QUANTILES)
     panel_bins.coded(train, by).to_csv(place / "codes.csv", index=False)
     (place / "sizes.json").write_text(json.dumps({name: grid.size for name, grid in by.items()}))
     script, folder = str(Path(__file__).with_name("panel_peer.py")), given.environments.absolute()
-    words = [str(python_of(tool, folder)), script, str(place), tool, str(epsilon), str(DELTA)]
+    words = [str(python_of(tool, folder)), script, str(place), tool, str(epsilon), str(DELTA), str(times)]
     more = {"MEDSYNTH_PRIVATE_PGM": checkout(folder)} if tool.startswith("pgm") else {}
     state = child(words, place, given.cap, more)
     if state != "done":
@@ -87,12 +90,13 @@ def typed(drawn: pd.DataFrame, train: pd.DataFrame) -> pd.DataFrame:
     return drawn[train.columns].astype({n: train[n].dtype for n in train if not drawn[n].isna().any()})
 
 
-def ours(train: pd.DataFrame, schema: Any, epsilon: float, given: Any, place: Path) -> Any:
+def ours(train: pd.DataFrame, schema: Any, epsilon: float, given: Any, place: Path, times: int) -> Any:
     """(state, drawn rows or None) of medsynth's default."""
     train.to_parquet(place / "train.parquet")
     (place / "schema.json").write_text(json.dumps(schema.to_dict()))
     script = str(Path(__file__).with_name("panel_fit.py"))
-    state = child([sys.executable, script, str(place), "medsynth", str(epsilon), str(DELTA)], place, given.cap, {})
+    words = [sys.executable, script, str(place), "medsynth", str(epsilon), str(DELTA), str(times)]
+    state = child(words, place, given.cap, {})
     return state, typed(pd.read_parquet(place / "made.parquet"), train) if state == "done" else None
 
 
@@ -100,20 +104,22 @@ def one(table: str, method: str, epsilon: float, seed: int, given: Any) -> dict[
     """One fit and its figures; empty where it did not finish."""
     from panel_figures import figures
 
-    train, test, schema, target = panel_data.load(table, given.data)
+    fitted, _, factor = table.partition(TIMES)
+    train, test, schema, target = panel_data.load(fitted, given.data)
+    times = int(factor or 1)
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         if method == "bootstrap":
-            state, drawn = "done", train.sample(frac=1, replace=True, random_state=seed).reset_index(drop=True)
+            state, drawn = "done", train.sample(frac=times, replace=True, random_state=seed).reset_index(drop=True)
         elif method == "medsynth":
-            state, drawn = ours(train, schema, epsilon, given, place)
+            state, drawn = ours(train, schema, epsilon, given, place, times)
         else:
-            state, drawn = peer(method, train, schema, epsilon, given, place, seed)
+            state, drawn = peer(method, train, schema, epsilon, given, place, seed, times)
         cost = json.loads((place / "cost.json").read_text()) if (place / "cost.json").exists() else {}
     if drawn is None:
         return {"seconds": given.cap if state == "time-out" else None, "state": state}
     cost = {key: round(value, 2) for key, value in cost.items()}
-    return {**figures(drawn, train, test, schema, target), **cost, "state": state}
+    return {**figures(drawn, train, test, schema, target, times), **cost, "state": state}
 
 
 def jobs(given: Any) -> list[resumable.Job]:
@@ -132,6 +138,7 @@ def main() -> None:
     """Run what is missing within the time given."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", nargs="+", metavar="TABLE[@ROWS]", help="all; without --data the simulated")
+    parser.add_argument("--times", type=int, default=1, help="draw so many times as many rows as were fitted")
     parser.add_argument("--rows", nargs="+", type=int, help="cut the training rows of every table to so many")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS[: len(TOOLS) + 2])
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.5, 1.0, 3.7, 10.0])
@@ -146,6 +153,8 @@ def main() -> None:
     given.tables = given.tables or [t for t in panel_data.TABLES if given.data or t not in panel_data.FILES]
     if given.rows:
         given.tables = [f"{table}@{rows}" for table in given.tables for rows in given.rows]
+    if given.times > 1:
+        given.tables = [f"{table}{TIMES}{given.times}" for table in given.tables]
     _, left = resumable.run(jobs(given), lambda t, m, e, s: one(t, m, e, s, given), given.output, FIELDS, given.minutes)
     if left:
         print("Not run: " + left)

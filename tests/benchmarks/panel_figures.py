@@ -75,22 +75,26 @@ def overlap(train: pd.DataFrame, drawn: pd.DataFrame, schema: Any, target: str) 
 
 
 def figures(
-    drawn: pd.DataFrame, train: pd.DataFrame, test: pd.DataFrame, schema: Any, target: str
+    drawn: pd.DataFrame, train: pd.DataFrame, test: pd.DataFrame, schema: Any, target: str, times: int = 1
 ) -> dict[str, object]:
-    """All figures of `drawn`, as many rows as `train`. Classifiers learn from its first 10,000."""
+    """All figures of `drawn`, `times` as many rows as `train`. Classifiers learn from its first 10,000 a time.
+
+    Trees that tell rows apart, and the regression, see as many rows as `train` has.
+    """
     from threadpoolctl import threadpool_limits
 
     from medsynth.report.data import protocol
 
+    some = drawn if times == 1 else drawn.sample(len(train), random_state=0).reset_index(drop=True)
     same = {}
     for suffix, by in (("", grids(schema)), ("_quantile", grids(schema, train))):
         codes = [coded(frame, by).to_numpy(np.int64) for frame in (train, drawn)]
         for order, name in ((1, "one_way"), (2, "two_way"), (3, "three_way")):
             same[name + suffix] = similarity(codes[0], codes[1], groups(len(by), order))
     with threadpool_limits(1):
-        score = protocol.score(drawn[:LEARNED].reset_index(drop=True), test, target)
-        told = propensity(train, drawn, schema)
-        slopes = overlap(train, drawn, schema, target)
+        score = protocol.score(drawn[: LEARNED * times].reset_index(drop=True), test, target)
+        told = propensity(train, some, schema)
+        slopes = overlap(train, some, schema, target)
     found = {"mean": score["mean"], "best": score["best"], **same, "propensity": told, "overlap": slopes}
     return {name: None if value is None else round(float(value), 4) for name, value in found.items()}
 

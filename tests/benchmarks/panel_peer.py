@@ -1,10 +1,11 @@
 """Run in a tool's own environment, without medsynth: fit it to FOLDER/codes.csv and write FOLDER/made.csv.
 
-    python panel_peer.py FOLDER TOOL EPSILON DELTA
+    python panel_peer.py FOLDER TOOL EPSILON DELTA [TIMES]
 
 FOLDER/sizes.json gives how many codes each column has: levels, 20 bins a number, the missing value. As many rows are
-drawn as were given. FOLDER/cost.json gets the seconds and the peak memory. A tool of private-pgm finds its checkout in
-the environment variable MEDSYNTH_PRIVATE_PGM; the pairs in FOLDER/pairs.json, where it is, are AIM's whole workload.
+drawn as were given, or TIMES as many. FOLDER/cost.json gets the seconds and the peak memory. A tool of private-pgm
+finds its checkout in the environment variable MEDSYNTH_PRIVATE_PGM; the pairs in FOLDER/pairs.json, where it is, are
+AIM's whole workload.
 """
 
 import importlib
@@ -28,7 +29,7 @@ GROWTH = 1.2  # of the step, each time; twice, as its authors have it, makes eve
 UNUSED = ("matplotlib", "matplotlib.pyplot", "autodp", "autodp.privacy_calibrator", "hdmm", "hdmm.matrix")
 
 
-def private_pgm(method: str, codes: Any, sizes: Any, epsilon: float, delta: float, told: Any = None) -> Any:
+def private_pgm(method: str, codes: Any, sizes: Any, epsilon: float, delta: float, drawn: int, told: Any = None) -> Any:
     """AIM and MST of private-pgm, 5 June 2024, on all pairs, or AIM on those that it is told."""
     place = Path(os.environ["MEDSYNTH_PRIVATE_PGM"])
     sys.path[:0] = [str(place / "src"), str(place), str(place / "mechanisms")]
@@ -43,7 +44,7 @@ def private_pgm(method: str, codes: Any, sizes: Any, epsilon: float, delta: floa
     quicker(mbi.factor)
     mbi.FactoredInference.mirror_descent = mirror_descent
     draw = mbi.GraphicalModel.synthetic_data
-    mbi.GraphicalModel.synthetic_data = lambda self, rows=None, method="round": draw(self, len(codes), method)
+    mbi.GraphicalModel.synthetic_data = lambda self, rows=None, method="round": draw(self, drawn, method)
     data = mbi.Dataset(codes, mbi.Domain.fromdict(sizes))
     if method == "aim":
         pairs = [(tuple(pair), 1.0) for pair in told or itertools.combinations(data.domain, 2)]
@@ -120,7 +121,7 @@ def mirror_descent(self: Any, measurements: Any, total: Any = None, **others: An
     return float(loss)
 
 
-def dpmm(method: str, codes: Any, sizes: Any, epsilon: float, delta: float) -> Any:
+def dpmm(method: str, codes: Any, sizes: Any, epsilon: float, delta: float, rows: int) -> Any:
     """dpmm's pipelines on codes that are all declared."""
     from dpmm import pipelines
 
@@ -129,10 +130,10 @@ def dpmm(method: str, codes: Any, sizes: Any, epsilon: float, delta: float) -> A
     kind = {"mst": pipelines.MSTPipeline, "privbayes": pipelines.PrivBayesPipeline, "aim": pipelines.AIMPipeline}
     pipeline = kind[method](epsilon=epsilon, delta=delta, n_jobs=1)
     pipeline.fit(made, declared)
-    return pipeline.generate(n_records=len(codes)).astype(str).astype(float)
+    return pipeline.generate(n_records=rows).astype(str).astype(float)
 
 
-def smartnoise(method: str, codes: Any, sizes: Any, epsilon: float, delta: float) -> Any:
+def smartnoise(method: str, codes: Any, sizes: Any, epsilon: float, delta: float, rows: int) -> Any:
     """smartnoise-synth's networks on one-hot codes."""
     from snsynth import Synthesizer
     from snsynth.transform import ChainTransformer, LabelTransformer, OneHotEncoder, TableTransformer
@@ -144,19 +145,20 @@ def smartnoise(method: str, codes: Any, sizes: Any, epsilon: float, delta: float
     coder.fit(pd.concat([known] * 2))
     synthesizer = Synthesizer.create(method, epsilon=epsilon)
     synthesizer.fit(codes, transformer=coder, preprocessor_eps=0.0)
-    return synthesizer.sample(len(codes))
+    return synthesizer.sample(rows)
 
 
 def main() -> None:
-    """FOLDER TOOL EPSILON DELTA."""
+    """FOLDER TOOL EPSILON DELTA [TIMES]."""
     folder, tool, epsilon, delta = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]), float(sys.argv[4])
     codes = pd.read_csv(folder / "codes.csv")
     sizes = json.loads((folder / "sizes.json").read_text())
     package, method = tool.split("-")
-    by = {"pgm": private_pgm, "dpmm": dpmm, "smartnoise": smartnoise}
+    by: dict[str, Any] = {"pgm": private_pgm, "dpmm": dpmm, "smartnoise": smartnoise}
     told = [json.loads((folder / "pairs.json").read_text())] if (folder / "pairs.json").exists() else []
+    times = int(sys.argv[5]) if len(sys.argv) > 5 else 1
     clock, used = time.perf_counter(), time.process_time()
-    made = pd.DataFrame(by[package](method, codes, sizes, epsilon, delta, *told))
+    made = pd.DataFrame(by[package](method, codes, sizes, epsilon, delta, len(codes) * times, *told))
     cost = {"seconds": time.perf_counter() - clock, "cpu_seconds": time.process_time() - used}
     cost["peak_gib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     made.columns = codes.columns
