@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 import medsynth
-from medsynth.methods.warm_dp_cgan.one_way_marginals import OneWayMarginals
+from medsynth.methods.warm_dp_cgan.marginals.one_way_marginals import OneWayMarginals
 from medsynth.schema import Schema
 
 EPSILON = 3.7

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from medsynth.methods.shared.bins import Bins
-from medsynth.methods.shared.conditionals import conditionals, smoothed
+from medsynth.methods.shared.conditionals import smoothed
 from medsynth.methods.shared.digit_preference import DigitKinds, count_kinds, digit_kinds, draw_numbers, shrunk
 from medsynth.methods.shared.labels import REMEASURED
 from medsynth.methods.shared.marginals import cleaned
-from medsynth.methods.warm_dp_cgan.class_marginals import ClassMarginals, class_totals
-from medsynth.methods.warm_dp_cgan.one_way_marginals import OneWayMarginals
+from medsynth.methods.warm_dp_cgan.marginals.class_marginals import ClassMarginals, class_totals
+from medsynth.methods.warm_dp_cgan.marginals.class_ratios import ClassCounts, conditionals
+from medsynth.methods.warm_dp_cgan.marginals.merged_bins import MergedBins
+from medsynth.methods.warm_dp_cgan.marginals.one_way_marginals import OneWayMarginals
 from medsynth.privacy.accounting.calibration import Query, make_plan
 from medsynth.privacy.release import Releases
 from medsynth.privacy.vault import Vault
@@ -93,9 +95,8 @@ NO_NUMBERS = OneWayMarginals(grids={}, shares={}, surveys={}, counts={}, std={})
 
 @pytest.mark.statistical
 def test_both_measurements_of_a_column_measured_again_count(rng: np.random.Generator) -> None:
-    """Bins' counts by both measurements err less than by either; 400 tables a side, so the ratios below hold to 3 %.
-
-    The seed is fixed: it cannot fail by chance.
+    """The least squares of all that was counted of a column err by the noise that is claimed, less than the finer
+    bins'. The seed is fixed: it cannot fail by chance.
     """
     codes = np.column_stack([rng.integers(0, 2, 2000), rng.integers(0, 100, 2000)]).astype(np.int32)
     codes[:, 1] = np.where(codes[:, 0] == 1, codes[:, 1] // 2, codes[:, 1])
@@ -105,21 +106,22 @@ def test_both_measurements_of_a_column_measured_again_count(rng: np.random.Gener
     true = np.stack([np.bincount(bins["x"].cell_of(codes[codes[:, 0] == k, 1]), minlength=10) for k in (0, 1)])
     plan = make_plan([Query(label=REMEASURED, weight=1.0)], epsilon=0.5, delta=1e-5, rows=2000)
     std = plan.noise(REMEASURED)
-    errors, claimed = [], []
+    claimed = []
     for seed in range(40):
         entropy = SeededEntropy(seed)
         vault = Vault(codes, ("y", "x"), Releases(plan.ledger(entropy.source), entropy))
-        tables = {"x": true + rng.normal(0, std, true.shape)}
-        first = ClassMarginals.of(bins, tables, {"x": std}, np.array([1000.0, 1000.0]), NO_NUMBERS)
+        tables = {"x": [ClassCounts.of_bins(true + rng.normal(0, std, true.shape), std)]}
+        first = ClassMarginals.of(bins, tables, np.array([1000.0, 1000.0]), NO_NUMBERS)
         both = first.remeasured(vault, std, ("y", classes), ["x"])
-        now = both.bins["x"]
-        parent = bins["x"].place[np.searchsorted(now.place, np.arange(now.cells))]
-        exact = np.stack([np.bincount(now.cell_of(codes[codes[:, 0] == k, 1]), minlength=now.cells) for k in (0, 1)])
-        sums = np.stack([np.bincount(parent, row) for row in both.tables["x"] - exact])
-        pieces = np.bincount(parent)
-        errors.append(np.mean(sums**2 / (pieces * std**2 / (pieces + 1))))
-        claimed.append(np.mean((both.tables["x"] - exact) ** 2) / both.std["x"] ** 2)
-    assert abs(np.mean(errors) - 1) < 0.15 and abs(np.mean(claimed) - 1) < 0.15  # 3 standard errors: 40 x 20 squares
+        now, measured = both.bins["x"], both.counts["x"]
+        assert len(measured) == 3 and both.std["x"] < measured[0].std  # finer bins, runs of them, and the first bins
+        for k in (0, 1):
+            exact = np.bincount(now.cell_of(codes[codes[:, 0] == k, 1]), minlength=now.cells)
+            every = [one.of_class(k) for one in measured]
+            matrix = np.concatenate([one.matrix for one in every])
+            found = np.linalg.lstsq(matrix, np.concatenate([one.counts / one.std for one in every]))[0]
+            claimed.append(np.mean((found - exact) ** 2) / both.std["x"] ** 2)
+    assert abs(np.mean(claimed) - 1) < 0.15  # 3 standard errors: 40 x 20 squares
 
 
 def test_missing_has_a_bin_of_its_own(rng: np.random.Generator) -> None:
@@ -138,6 +140,15 @@ def test_merged_bins_are_neighbours_and_few() -> None:
     bins = Bins.of(column, np.full(129, 1 / 129), None, 20)
     part = bins.merged(8, np.full(bins.cells, 1 / bins.cells))
     assert part.max() + 1 <= 8 and np.all(np.diff(part) >= 0) and (part == part[-1]).sum() == 1
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_runs_of_bins_are_about_the_root_of_them(missing: bool) -> None:
+    bins = Bins.of(Continuous(bounds=(0, 100), decimals=1, missing=missing), np.full(128 + missing, 1.0), None, 20)
+    merged = MergedBins.runs(bins)
+    part = merged.part[:20]
+    assert np.bincount(part).tolist() == [5] * 4 and np.all(np.diff(part) >= 0)
+    assert merged.cells == 4 + missing and merged.part[20:].tolist() == [4] * missing
 
 
 def test_overlap_of_a_span_with_cells() -> None:
@@ -176,10 +187,11 @@ def test_a_rare_class_follows_its_counts_or_else_the_whole_table() -> None:
     own = np.array([0.9, 0.1, 0.0, 0.0])
     table = np.stack([5000 * whole, 100 * own])
     known = {"x": table.sum(0) / table.sum()}
-    noisy = {"x": table + rng.normal(0, 1, table.shape)}
-    clear = conditionals(noisy, np.array([5000.0, 100.0]), {"x": 1.0}, {"x": 0}, known)["x"]
+    noisy = {"x": [ClassCounts.of_bins(table + rng.normal(0, 1, table.shape), 1.0)]}
+    clear = conditionals(noisy, np.array([5000.0, 100.0]), {"x": 0}, known)["x"]
     assert np.abs(np.exp(clear[1]) - own).max() < 0.05 and np.abs(np.exp(clear[0]) - whole).max() < 0.01
-    blurred = conditionals({"x": table}, np.array([5000.0, 0.0]), {"x": 1e4}, {"x": 0}, {"x": whole})["x"]
+    nothing = {"x": [ClassCounts.of_bins(table, 1e4)]}
+    blurred = conditionals(nothing, np.array([5000.0, 0.0]), {"x": 0}, {"x": whole})["x"]
     assert np.abs(np.exp(blurred[1]) - np.exp(blurred[0])).max() < 0.03
 
 
@@ -187,7 +199,7 @@ def test_a_rare_class_follows_its_counts_or_else_the_whole_table() -> None:
 def test_totals_use_every_table() -> None:
     """The seed is fixed: it cannot fail by chance."""
     rng = np.random.default_rng(2)
-    tables = {str(k): np.array([[30.0] * 10, [3.0] * 10]) + rng.normal(0, 5, (2, 10)) for k in range(20)}
-    totals, noise = class_totals(tables, dict.fromkeys(tables, 5.0), 330)
+    table = np.array([[30.0] * 10, [3.0] * 10])
+    totals, noise = class_totals([ClassCounts.of_bins(table + rng.normal(0, 5, (2, 10)), 5.0) for _ in range(20)], 330)
     assert noise == pytest.approx(5 * np.sqrt(10 / 20))
     assert totals.sum() == pytest.approx(330) and abs(totals[1] - 30) < 15

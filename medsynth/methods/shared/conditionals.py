@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,12 +14,7 @@ CURVATURE_STD = 0.35  # prior standard deviation of the second difference of log
 REFERENCE_CELLS = 128  # of a histogram; between finer cells second differences are smaller
 TAIL_SHARE = 0.02  # of the rows: a tail of so few is cut off where it does not rise above the noise
 TAIL_THRESHOLD = 3.0  # standard deviations of noise that a tail must exceed to be kept
-LOG_RATIO_STD = 4.0  # prior standard deviation of a class's log ratio to the whole table, a bin
-NEIGHBOUR_STD = 1.0  # of the difference of such log ratios between neighbouring bins of a number
-WIDTHS = (0.03, 0.1, 0.3, 1.0)  # parts of both: at the narrowest the class says nothing of the column
-WIDTH_ROUNDS = 100  # of expectation and maximisation
 NEWTON_STEPS = 60
-FITTING_ROUNDS = 20  # of iterative proportional fitting
 
 
 @dataclass(frozen=True)
@@ -96,7 +91,7 @@ def log_softmax(x: Floats) -> Floats:
     return np.asarray(above - np.log(np.exp(above).sum()))
 
 
-def _difference_precision(cells: int, ordered: int, order: int, spread: float) -> Floats:
+def difference_precision(cells: int, ordered: int, order: int, spread: float) -> Floats:
     """Precision of a prior in which `order`-th differences of the first `ordered` cells have a standard deviation."""
     if ordered <= order:
         return np.zeros((cells, cells))
@@ -113,7 +108,7 @@ def smoothed(counts: Floats, rows: int, std: float, gaps: int) -> Floats:
     """
     cells, values = len(counts), len(counts) - gaps
     spread = CURVATURE_STD * min(1.0, REFERENCE_CELLS / values) ** 1.5
-    precision = 1e-3 * np.eye(cells) + _difference_precision(cells, values, 2, spread)
+    precision = 1e-3 * np.eye(cells) + difference_precision(cells, values, 2, spread)
     shares = np.exp(posterior_mode([Counts.of_cells(counts, std)], rows, np.zeros(cells), precision))
     for end in (1, -1):
         shares[:values] = _trimmed(counts[:values][::end], shares[:values][::end], std)[::end]
@@ -125,74 +120,3 @@ def _trimmed(counts: Floats, shares: Floats, std: float) -> Floats:
     seen = np.cumsum(counts) > TAIL_THRESHOLD * std * np.sqrt(np.arange(1, len(counts) + 1))
     keep = (np.cumsum(shares) > TAIL_SHARE * shares.sum()) | np.logical_or.accumulate(seen)
     return np.where(keep, shares, 0.0)
-
-
-def conditionals(
-    tables: dict[str, Floats],
-    totals: Floats,
-    std: dict[str, float],
-    ordered: dict[str, int],
-    whole: Mapping[str, Floats],
-) -> dict[str, Floats]:
-    """Log p(bin | class), (classes, bins) a column, near the whole table's shares unless the counts differ clearly.
-
-    `std`: of each column's noise. `ordered`: how many first bins of a column are neighbours in value. `whole`: the
-    whole table's shares of bins, (bins,) a column, to which the classes add up. How many columns have something to do
-    with the class is learned from the noisy tables: a class's log ratios in a column have one of a few WIDTHS, each
-    with a weight, and shares are averaged over widths by how likely each is (adaptive shrinkage, Stephens 2017).
-    """
-    found = {n: _by_width(table, totals, std[n], ordered[n], whole[n]) for n, table in tables.items()}
-    chances = _width_chances(np.stack([evidence for _, evidence in found.values()]))
-    return {
-        name: _adding_up((chance[..., None] * shares).sum(0), totals / totals.sum(), whole[name])
-        for (name, (shares, _)), chance in zip(found.items(), chances, strict=True)
-    }
-
-
-def _by_width(table: Floats, totals: Floats, std: float, ordered: int, whole: Floats) -> tuple[Floats, Floats]:
-    """Likeliest shares of a column, (widths, classes, bins), and the logarithm of each width's evidence."""
-    bins, base = table.shape[1], np.log(whole)
-    widest = np.eye(bins) / LOG_RATIO_STD**2 + _difference_precision(bins, ordered, 1, NEIGHBOUR_STD)
-    shares = np.empty((len(WIDTHS), *table.shape))
-    evidence = np.empty(shares.shape[:2])
-    for k, width in enumerate(WIDTHS):
-        precision = widest / width**2
-        for c, (row, total) in enumerate(zip(table, totals, strict=True)):
-            found = posterior_mode([Counts.of_cells(row, std)], total, base, precision)
-            shares[k, c] = np.exp(found)
-            evidence[k, c] = _log_evidence(row, std, total, shares[k, c], found - base, precision)
-    return shares, evidence
-
-
-def _log_evidence(row: Floats, std: float, total: float, shares: Floats, tilt: Floats, precision: Floats) -> float:
-    """Logarithm of the density of noisy counts, (cells,), but for a constant, by Laplace's approximation at `tilt`.
-
-    Shares do not know a constant in the tilt: it is where the prior has it.
-    """
-    tilt = tilt - (precision.sum(0) @ tilt) / precision.sum()
-    gap = (row - total * shares) / std
-    slope = total / std * (np.diag(shares) - np.outer(shares, shares))
-    curves = np.linalg.slogdet(precision)[1] - np.linalg.slogdet(slope.T @ slope + precision)[1]
-    return float(curves - gap @ gap - tilt @ precision @ tilt) / 2
-
-
-def _width_chances(evidence: Floats) -> Floats:
-    """How likely each width is, (columns, widths, classes), by the logarithms of their evidence. The weights of widths
-    are the likeliest for all columns and classes, were each width seen once more.
-    """
-    columns, widths, classes = evidence.shape
-    likelihood = np.exp(evidence - evidence.max(1, keepdims=True))
-    weights = np.full(widths, 1 / widths)
-    for _ in range(WIDTH_ROUNDS):
-        chance = likelihood * weights[:, None]
-        chance /= chance.sum(1, keepdims=True)
-        weights = (chance.sum((0, 2)) + 1) / (columns * classes + widths)
-    return np.asarray(chance)
-
-
-def _adding_up(shares: Floats, classes: Floats, whole: Floats) -> Floats:
-    """Log shares, (classes, bins), near the given ones that add up to `whole` (bins,) by the shares of `classes`."""
-    for _ in range(FITTING_ROUNDS):
-        shares = shares * (whole / np.maximum(classes @ shares, 1e-12))
-        shares = shares / shares.sum(1, keepdims=True)
-    return np.asarray(np.log(np.maximum(shares, 1e-12)))

@@ -16,11 +16,11 @@ from ..shared.bins import MERGED_WIDE, Bins
 from ..shared.cuts import planned_bins
 from ..shared.decoder import decoder, decoder_tensors, grid_tensors
 from .budget_rule import Allocation
-from .class_marginals import ClassMarginals
 from .critics.measured import MeasuredCritics
 from .generator import Generator, smooth_functions
+from .marginals.class_marginals import ClassMarginals
+from .marginals.one_way_marginals import OneWayMarginals
 from .method import Config
-from .one_way_marginals import OneWayMarginals
 from .rules.constraints import BrokenRules
 from .rules.derived_columns import WIDE, DerivedColumn, ExpectedDerived, derived_columns
 from .two_way_marginals import Candidates

@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .class_marginals import ClassMarginals
 from .critics.linear import FeatureSums
 from .generator import Generator
+from .marginals.class_marginals import ClassMarginals
 from .rules.constraints import BrokenRules
 from .rules.derived_columns import ExpectedDerived
 from .two_way_marginals import ExpectedTables, TwoWayMarginal

@@ -20,12 +20,12 @@ from ..shared.labels import MATRIX, SELECTION, TWO_WAY
 from ..shared.mixture import low_rank_tensors, mixture_tensors
 from .beginning import Beginning
 from .budget_rule import Allocation
-from .class_marginals import ClassMarginals
 from .critics.factors import latent_points, loadings
 from .critics.linear import FeatureSums
 from .critics.matrix import MomentMatrix
 from .generator import Generator
 from .generator_fit import fit
+from .marginals.class_marginals import ClassMarginals
 from .method import Config
 from .posterior.released import Recorded
 from .rules.constraints import BrokenRules

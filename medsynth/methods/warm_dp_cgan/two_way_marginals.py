@@ -11,35 +11,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...privacy.queries.cells import Regrouped
-from ...privacy.queries.rows import Axes, CellMap, Codes
+from ...privacy.queries.rows import Axes, CellMap
 from ...rng import Stream
 from ..shared.bins import Bins
 from .generator import Generator
+from .marginals.merged_bins import MergedBins
 
 Floats = NDArray[np.float64]
 PRODUCTS_PER_CELL = 8  # of all coarse bins with all, for each cell of a table: more, and tables are computed by shape
-
-
-@dataclass(frozen=True)
-class MergedBins:
-    """Bins of a column merged by a public map: `part` (bins,) is the coarse bin of each."""
-
-    bins: Bins
-    part: NDArray[np.int64]
-
-    @property
-    def cells(self) -> int:
-        """Number of coarse bins."""
-        return int(self.part.max()) + 1
-
-    def cell_of(self, codes: Codes) -> NDArray[np.int64]:
-        """The coarse bin of each code."""
-        return self.part[self.bins.cell_of(codes)]
-
-    def plain(self) -> Regrouped:
-        """The same map without what else is known of the column."""
-        return Regrouped(self.bins.grid, self.part[self.bins.place].astype(np.int64), self.cells)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,8 +15,8 @@ from ....rng import torch_stream
 from ...regressions import Regression
 from ...shared.labels import CRITIC_GRADIENTS, DECLARED, MOMENTS
 from ..budget_rule import DECLARED_FIRMNESS, MOMENTS_FIRMNESS, MOST_MOMENTS, Allocation
-from ..class_marginals import ClassMarginals
 from ..generator import Generator
+from ..marginals.class_marginals import ClassMarginals
 from .declared import DeclaredCritic
 from .linear import FeatureSums, measure_features
 from .moments import MomentCritic

@@ -27,14 +27,14 @@ from ...shared.labels import CRITIC_GRADIENTS, TWO_WAY
 from ...shared.mixture import mixture_tensors
 from ...threads import one_thread
 from ..beginning import Beginning
-from ..class_marginals import ClassMarginals
 from ..critics.declared import DeclaredCritic
 from ..critics.linear import FeatureSums, measure_features
 from ..critics.measured import FIRMNESS, MeasuredCritics
 from ..generator import Generator
 from ..generator_fit import fit
+from ..marginals.class_marginals import ClassMarginals
+from ..marginals.one_way_marginals import OneWayMarginals
 from ..method import Config
-from ..one_way_marginals import OneWayMarginals
 from ..rules.constraints import BrokenRules
 from ..rules.derived_columns import ExpectedDerived
 from ..shrinkage import drawn, shrunk_table

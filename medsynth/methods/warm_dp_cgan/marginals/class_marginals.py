@@ -1,11 +1,11 @@
 """Class-by-bin marginals, measured again on finer bins for the few columns whose shares differ most between classes.
 
-The rows of a rare class are often in the tails of these columns, which coarse bins blur.
+The rows of a rare class are often in the tails of these columns, which coarse bins blur. Of numbers runs of bins are
+counted too: of a rare class the noise of many bins would hide which part of a column it keeps to.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,34 +13,37 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ...privacy.accounting.calibration import Plan
-from ...privacy.queries.measurements import Measurements
-from ...privacy.queries.rows import Axes, CellMap
-from ...schema import Schema
-from ..shared.bins import Bins
-from ..shared.conditionals import conditionals
-from ..shared.labels import BY_CLASS, REMEASURED
-from ..shared.marginals import without_spurious_missing
+from ....privacy.accounting.calibration import Plan
+from ....privacy.queries.measurements import Measurements
+from ....privacy.queries.rows import Axes, CellMap
+from ....schema import Schema
+from ...shared.bins import Bins
+from ...shared.labels import BY_CLASS, REMEASURED
+from ...shared.marginals import without_spurious_missing
+from ..rules.derived_columns import DerivedColumn
+from .class_ratios import ClassCounts, conditionals, noise_of_a_bin
+from .merged_bins import MergedBins
 from .one_way_marginals import OneWayMarginals
-from .rules.derived_columns import DerivedColumn
 from .weights import noise_of_cells, weights_by_size
 
 Floats = NDArray[np.float64]
-SEPARATION_TO_REMEASURE = 0.7  # of the best column's difference between classes, from which a column is measured again
+SEPARATION_TO_REMEASURE = 0.5  # of the best column's difference between classes, from which a column is measured again
 FINER_BINS = 60  # of such a column, of even mass where all classes have the same weight
+RUNS_OF = "\0runs of "  # names the marginal of runs of a number's bins; no column is named so
+RUNS_WEIGHT = 0.7  # of it, beside that of the bins
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassMarginals:
-    """Noisy tables class by bin, (classes, bins) a column, their bins, and the standard deviation of their noise.
+    """Noisy counts by class of a column's bins, and of runs of them, and the standard deviation of a bin's noise.
 
     `base`: log p(bin | class) by them, (classes, bins) a column. `totals`: rows of each class, (classes,). `whole_std`:
-    the noise of a bin's rows of all classes, by these tables and the one-way marginals `numbers`. `again`: the columns
+    the noise of a bin's rows of all classes, by these counts and the one-way marginals `numbers`. `again`: the columns
     that were measured again.
     """
 
     bins: dict[str, Bins]
-    tables: dict[str, Floats]
+    counts: dict[str, list[ClassCounts]]
     std: dict[str, float]
     totals: Floats
     numbers: OneWayMarginals
@@ -55,17 +58,17 @@ class ClassMarginals:
 
     @classmethod
     def of(
-        cls, bins: dict[str, Bins], tables: dict[str, Floats], std: dict[str, float], totals: Floats,
-        numbers: OneWayMarginals,
-    ) -> ClassMarginals:  # fmt: skip
+        cls, bins: dict[str, Bins], counts: dict[str, list[ClassCounts]], totals: Floats, numbers: OneWayMarginals
+    ) -> ClassMarginals:
         """With shares cleaned of the noise, which add up over classes to those of the whole table."""
         rows = float(totals.sum())
-        found = {n: numbers.with_classes(n, bins[n], table, std[n], rows) for n, table in tables.items()}
-        ordered = {name: bins[name].ordered for name in tables}
+        found = {name: numbers.with_classes(name, bins[name], some, rows) for name, some in counts.items()}
+        ordered = {name: bins[name].ordered for name in counts}
         return cls(
             bins=bins | {name: kept for name, (kept, _, _) in found.items()},
-            tables=tables, std=std, totals=totals, numbers=numbers,
-            base=conditionals(tables, totals, std, ordered, {name: whole for name, (_, whole, _) in found.items()}),
+            counts=counts, std={name: noise_of_a_bin(some) for name, some in counts.items()},
+            totals=totals, numbers=numbers,
+            base=conditionals(counts, totals, ordered, {name: whole for name, (_, whole, _) in found.items()}),
             whole_std={name: noise for name, (_, _, noise) in found.items()},
         )  # fmt: skip
 
@@ -84,13 +87,19 @@ class ClassMarginals:
         bins = bins | {name: column.bins for name, column in derived.items()}
         most = {name: planned if name in numbers.grids or name in derived else bins[name].cells for name in axes}
         weights = weights_by_size(most)  # by planned sizes: how many bins there are follows from noisy counts
+        runs = runs_of({name: bins[name] for name in columns if name in numbers.grids})
+        axes |= {RUNS_OF + name: [given, (name, merged)] for name, merged in runs.items()}
+        weights |= {RUNS_OF + name: RUNS_WEIGHT * weights[name] for name in runs}
         noisy, std = vault.measure_marginals(BY_CLASS, axes, weights), noise_of_cells(weights, plan.noise(BY_CLASS))
+        counts = {name: [ClassCounts.of_bins(noisy[name], std[name])] for name in most}
+        for name, merged in runs.items():
+            counts[name].append(ClassCounts(merged.part, noisy[RUNS_OF + name], std[RUNS_OF + name]))
         target = schema.target or ""
         categorical = target and schema.columns[target].categorical  # else its classes are bins of its values
-        levels, levels_std = numbers.of_levels(target if categorical else "")
-        totals, noise = class_totals(noisy | levels, std | levels_std, plan.rows)
+        levels = numbers.of_levels(target if categorical else "")
+        totals, noise = class_totals([one for some in (*counts.values(), levels) for one in some], plan.rows)
         totals = without_spurious_missing(totals, schema.columns.get(target), noise)
-        found = cls.of(bins, noisy, std, totals, numbers)
+        found = cls.of(bins, counts, totals, numbers)
         if REMEASURED not in plan.events:
             return found
         return found.remeasured(vault, plan.noise(REMEASURED), given, columns, like)
@@ -107,10 +116,8 @@ class ClassMarginals:
         self, vault: Measurements, multiplier: float, given: tuple[str, CellMap], columns: Sequence[str],
         like: ClassMarginals | None = None,
     ) -> ClassMarginals:  # fmt: skip
-        """With the separating ones of `columns` measured again, the two measurements of each bin combined by their
-        precision.
-        """
-        bins, tables, std = dict(self.bins), dict(self.tables), dict(self.std)
+        """With the separating ones of `columns` measured again, beside what was measured of them before."""
+        bins, counts = dict(self.bins), dict[str, list[ClassCounts]]()
         chosen = self.separating(columns) if like is None else list(like.again)
         for name in chosen:
             if like is not None:
@@ -118,28 +125,35 @@ class ClassMarginals:
                 continue
             weight = self.bins[name].inside(self.base[name])
             bins[name] = self.bins[name].split((weight / weight.sum(1, keepdims=True)).mean(0), FINER_BINS)
+        runs = runs_of({name: bins[name] for name in chosen if bins[name].ordered})
         axes: dict[str, Axes] = {name: [given, (name, bins[name])] for name in chosen}
-        noise = multiplier * math.sqrt(len(chosen))
-        for name, new in vault.measure_marginals(REMEASURED, axes).items():
+        axes |= {RUNS_OF + name: [given, (name, merged)] for name, merged in runs.items()}
+        weights = {key: RUNS_WEIGHT if key.startswith(RUNS_OF) else 1.0 for key in axes}
+        noisy, std = vault.measure_marginals(REMEASURED, axes, weights), noise_of_cells(weights, multiplier)
+        for name in chosen:
             first = np.searchsorted(bins[name].place, np.arange(bins[name].cells))
-            parent = self.bins[name].place[first]
-            pieces = np.bincount(parent)
-            sums = np.stack([np.bincount(parent, row, len(pieces)) for row in new])
-            # A bin's first count is one more, noisier, measurement of the sum of its pieces.
-            precision = pieces * noise**2 / (pieces * noise**2 + std[name] ** 2)
-            tables[name] = new + (precision * (tables[name] - sums) / pieces)[:, parent]
-            std[name] = noise * math.sqrt(1 - (precision / pieces)[parent].mean())
-        some = ClassMarginals.of(bins, {n: tables[n] for n in chosen}, std, self.totals, self.numbers)
-        base, whole_std = self.base | some.base, self.whole_std | some.whole_std
-        return replace(some, tables=tables, base=base, whole_std=whole_std, again=tuple(chosen))
+            before = [one.inside(self.bins[name].place[first]) for one in self.counts[name]]
+            counts[name] = [ClassCounts.of_bins(noisy[name], std[name]), *before]
+            if name in runs:
+                counts[name].append(ClassCounts(runs[name].part, noisy[RUNS_OF + name], std[RUNS_OF + name]))
+        some = ClassMarginals.of(bins, counts, self.totals, self.numbers)
+        return replace(
+            some, counts=self.counts | counts, std=self.std | some.std, base=self.base | some.base,
+            whole_std=self.whole_std | some.whole_std, again=tuple(chosen),
+        )  # fmt: skip
 
 
-def class_totals(tables: dict[str, Floats], std: dict[str, float], rows: int) -> tuple[Floats, float]:
-    """Rows of each class, (classes,), and the noise of one: each class-by-bin table sums to them, with noise by its
-    bins and the standard deviation `std` of its cells.
+def runs_of(bins: dict[str, Bins]) -> dict[str, MergedBins]:
+    """The runs of bins that are counted beside the bins, a column each."""
+    return {name: MergedBins.runs(own) for name, own in bins.items()}
+
+
+def class_totals(measured: Sequence[ClassCounts], rows: int) -> tuple[Floats, float]:
+    """Rows of each class, (classes,), and the noise of one: counts by class add up to them, with noise by how many
+    groups of bins they have.
     """
-    weight = np.array([1 / (t.shape[1] * std[name] ** 2) for name, t in tables.items()])
-    sums = np.array([t.sum(1) for t in tables.values()])
+    weight = np.array([1 / (one.table.shape[1] * one.std**2) for one in measured])
+    sums = np.array([one.table.sum(1) for one in measured])
     found = np.maximum(np.tensordot(weight, sums, 1) / weight.sum(), 0.0)
     totals = found * rows / found.sum() if found.sum() > 0 else np.full(len(found), rows / len(found))
     return np.asarray(totals), float(weight.sum() ** -0.5)

@@ -5,28 +5,30 @@ of a column's bins together with its class-by-bin marginals.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...privacy.accounting.calibration import Plan
-from ...privacy.queries.measurements import Measurements
-from ...privacy.queries.rows import Axes
-from ...schema import Schema
-from ...transforms.grid import Grid
-from ..shared.bins import Bins
-from ..shared.conditionals import Counts, posterior_mode
-from ..shared.cuts import fine_grid, grids
-from ..shared.decoder import DIGITS_OF, decoder_axes
-from ..shared.digit_preference import shrunk
-from ..shared.labels import ONE_WAY
-from ..shared.marginals import cleaned
+from ....privacy.accounting.calibration import Plan
+from ....privacy.queries.measurements import Measurements
+from ....privacy.queries.rows import Axes
+from ....schema import Schema
+from ....transforms.grid import Grid
+from ...shared.bins import Bins
+from ...shared.conditionals import Counts, posterior_mode
+from ...shared.cuts import fine_grid, grids
+from ...shared.decoder import DIGITS_OF, decoder_axes
+from ...shared.digit_preference import shrunk
+from ...shared.labels import ONE_WAY
+from ...shared.marginals import cleaned
 from .adaptive_grids import FINE_CELLS, Survey, surveys
+from .class_ratios import ClassCounts, noise_of_a_bin
 from .weights import noise_of_cells, weights_by_size
 
 Floats = NDArray[np.float64]
-LEVELS_OF = "levels of "  # names the marginal of a column whose values are few
+LEVELS_OF = "\0levels of "  # names the marginal of a column whose values are few; no column is named so
 DIGITS_WEIGHT = 0.3  # of the marginal of a column's digits, beside one of as many cells
 WEAK_PRECISION = 0.02  # of the prior of a log share
 EMPTY = 1e-9  # share of a cell of a tail that was cut off
@@ -70,21 +72,24 @@ class OneWayMarginals:
         digits = {n: cleaned(shrunk(c, std[n]), plan.rows) for n, c in noisy.items() if n.startswith(DIGITS_OF)}
         return cls(grids=fine, shares=shares | digits, surveys=found, counts=noisy, std=std)
 
-    def of_levels(self, name: str) -> tuple[dict[str, Floats], dict[str, float]]:
-        """A column's rows by level, (levels, 1), and their noise, by name: none of a column on a grid."""
+    def of_levels(self, name: str) -> list[ClassCounts]:
+        """A column's rows by level, as counts of classes: none of a column on a grid."""
         level = LEVELS_OF + name
         if level not in self.counts:
-            return {}, {}
-        return {level: self.counts[level][:, None]}, {level: self.std[level]}
+            return []
+        return [ClassCounts.of_bins(self.counts[level][:, None], self.std[level])]
 
-    def with_classes(self, name: str, bins: Bins, table: Floats, std: float, rows: float) -> tuple[Bins, Floats, float]:
-        """A column by all that was measured of it: its one-way marginals, and its class-by-bin `table`, which adds up
-        to one more, `std` the noise of its cells.
+    def with_classes(
+        self, name: str, bins: Bins, by_class: Sequence[ClassCounts], rows: float
+    ) -> tuple[Bins, Floats, float]:
+        """A column by all that was measured of it: its one-way marginals, and its counts by class, whose sums over
+        classes are more of them.
 
         Returns its bins, with shares of fine cells that add up to those of the bins; the shares of the bins, (bins,);
         and the noise of such a count.
         """
-        by_class = Counts(bins.place, table.sum(0), std * math.sqrt(len(table)))
+        sums = [one.inside(bins.place).of_all for one in by_class]
+        of_a_bin = noise_of_a_bin(by_class) * math.sqrt(len(by_class[0].table))
         if name in self.surveys:
             smooth = self.shares[name]
             own = self.surveys[name].measured(self.grids[name], self.counts[name], self.std[name])
@@ -95,9 +100,9 @@ class OneWayMarginals:
             own = [Counts.of_cells(self.counts[level], self.std[level])] if level in self.counts else []
             noise = self.std.get(level, math.inf)
         rough, weak = np.full(len(inside), EMPTY), WEAK_PRECISION * np.eye(int(inside.sum()))
-        measured = [one.on(inside) for one in (*own, by_class)]
+        measured = [one.on(inside) for one in (*own, *sums)]
         rough[inside] = np.exp(posterior_mode(measured, rows, np.zeros(len(weak)), weak))
         whole = np.bincount(bins.place, rough, bins.cells)
         before = np.maximum(np.bincount(bins.place, smooth, bins.cells), 1e-12)
         kept = replace(bins, shares=smooth * (whole / before)[bins.place])
-        return kept, whole / whole.sum(), (noise**-2 + by_class.std**-2) ** -0.5
+        return kept, whole / whole.sum(), (noise**-2 + of_a_bin**-2) ** -0.5
