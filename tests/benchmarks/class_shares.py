@@ -1,0 +1,96 @@
+"""Two decisions on how classes' shares are found, each with and without: the same noise, figures side by side.
+
+    python tests/benchmarks/class_shares.py widths --tables thyroid clinic --epsilons 1 3.7 --runs 8 --data FOLDER
+    python tests/benchmarks/class_shares.py runs --tables thyroid clinic --epsilons 1 3.7 --runs 8 --data FOLDER
+
+`widths`: the width of the prior of class ratios fixed, and learned over columns (decision 36). `runs`: bins counted by
+class alone, with the same prior for each, and runs of bins as well (decision 37). Development tables, each run
+another, as in noise_by_measurement.py. Both fits of a run get noise from one seed: THEY MAKE NO PRIVACY CLAIM. Figures
+of a fit are the mean of two draws of as many rows as were fitted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pandas as pd
+from noise_by_measurement import Figures, figures_of, tables
+from panel_bins import coded, grids
+from panel_figures import groups, similarity
+
+import medsynth
+from medsynth import rng
+from medsynth.methods.warm_dp_cgan.marginals import class_marginals, class_ratios
+
+FIGURES = ("mean", "lr", "mlp", "rf", "hgb", "one_way", "two_way", "propensity")
+Changes = Mapping[str, Any]
+NONE: Changes = {}
+BEFORE: Mapping[str, tuple[str, str, list[tuple[Any, Changes]]]] = {
+    "widths": ("fixed", "learned", [(class_ratios, {"WIDTHS": (1.0,)})]),
+    "runs": (
+        "bins alone",
+        "with runs",
+        [
+            (class_marginals, {"runs_of": lambda bins: {}, "SEPARATION_TO_REMEASURE": 0.7}),
+            (class_ratios, {"FEW_BINS": math.inf}),
+        ],
+    ),
+}
+
+
+def figures(name: str, run: int, data: str | None, epsilon: float, changes: list[tuple[Any, Changes]]) -> Figures:
+    """Of one fit."""
+    train, test, schema, target = tables(name, run, data)
+    seeded = rng.SeededEntropy(1000 + run)
+    with ExitStack() as changed:
+        changed.enter_context(patch.object(rng, "system_entropy", lambda: seeded))
+        for module, values in changes:
+            changed.enter_context(patch.multiple(module, **values))
+        model = medsynth.fit(train, epsilon=epsilon, delta=1e-5, schema=schema, rows=len(train), seed=run)
+    by = grids(schema)
+    real = coded(train, by).to_numpy(np.int64)
+    found = []
+    for seed in (run, run + 77):
+        drawn = medsynth.sample(model, len(train), seed=seed)
+        codes = coded(drawn, by).to_numpy(np.int64)
+        same = {n: similarity(real, codes, groups(len(by), k)) for k, n in ((1, "one_way"), (2, "two_way"))}
+        found.append({**figures_of(drawn, train, test, schema, target), **same})
+    return dict(pd.DataFrame(found).mean())
+
+
+def main() -> None:
+    """Print a markdown table: means over runs, and the mean difference with its standard error."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("decision", choices=BEFORE)
+    parser.add_argument("--tables", nargs="+", choices=["thyroid", "clinic", "hospital"], default=["clinic"])
+    parser.add_argument("--epsilons", nargs="+", type=float, default=[1.0, 3.7])
+    parser.add_argument("--runs", type=int, default=8)
+    parser.add_argument("--data", default=os.environ.get("MEDSYNTH_DATA"), type=lambda text: str(Path(text)))
+    given = parser.parse_args()
+    before, after, changes = BEFORE[given.decision]
+    print(f"| table | epsilon | {given.decision} | {' | '.join(FIGURES)} |\n|{' --- |' * (len(FIGURES) + 3)}")
+    for name in given.tables:
+        for epsilon in given.epsilons:
+            made = {
+                kind: pd.DataFrame([figures(name, run, given.data, epsilon, c) for run in range(1, given.runs + 1)])
+                for kind, c in ((before, changes), (after, []))
+            }
+            for kind, runs in made.items():
+                print(
+                    f"| {name} | {epsilon:g} | {kind} | " + " | ".join(f"{runs[f].mean():.4f}" for f in FIGURES) + " |"
+                )
+            gain = made[after] - made[before]
+            cells = [f"{gain[f].mean():+.4f} ({gain[f].std() / len(gain) ** 0.5:.4f})" for f in FIGURES]
+            print(f"| {name} | {epsilon:g} | difference | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
