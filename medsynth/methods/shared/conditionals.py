@@ -58,8 +58,10 @@ def posterior_mode(measured: Sequence[Counts], total: float, base: Floats, preci
     """
     sums = total * np.concatenate([one.matrix for one in measured])
     counts = np.concatenate([one.counts / one.std for one in measured])
+    normal, seen = sums.T @ sums, counts @ sums
     start = np.log(np.mean([one.even for one in measured], axis=0))
     tilt, damping = start - start.mean() - base + base.mean(), 1.0
+    damped = np.eye(len(base))
 
     def cost(t: Floats) -> float:
         gap = counts - sums @ np.exp(log_softmax(base + t))
@@ -68,9 +70,10 @@ def posterior_mode(measured: Sequence[Counts], total: float, base: Floats, preci
     now = cost(tilt)
     for _ in range(NEWTON_STEPS):
         shares = np.exp(log_softmax(base + tilt))
-        slope = sums * shares - np.outer(sums @ shares, shares)
-        gradient = precision @ tilt - slope.T @ (counts - sums @ shares)
-        curve = slope.T @ slope + precision + damping * np.eye(len(base))
+        expected = normal @ shares
+        gap = seen - expected
+        gradient = precision @ tilt - shares * (gap - shares @ gap)
+        curve = curvature(normal, expected, shares) + precision + damping * damped
         step = np.linalg.solve(curve, gradient)
         new = cost(tilt - step)
         if new < now:
@@ -85,10 +88,33 @@ def posterior_mode(measured: Sequence[Counts], total: float, base: Floats, preci
     return np.asarray(log_softmax(base + tilt))
 
 
+def curvature(normal: Floats, expected: Floats, shares: Floats) -> Floats:
+    """What squared errors of sums of shares curve by, (cells, cells), along the logarithms of the shares.
+
+    `normal`: the sums' matrix times itself; `expected`: that times the shares. The slopes' own product is the same,
+    but takes time by how many sums there are.
+    """
+    inner = normal - expected[:, None] - expected + shares @ expected
+    return np.asarray(inner * shares[:, None] * shares)
+
+
 def log_softmax(x: Floats) -> Floats:
     """Logarithms of the softmax of `x`, (cells,): scipy's has checks that take longer than so few numbers."""
     above = x - x.max()
     return np.asarray(above - np.log(np.exp(above).sum()))
+
+
+def log_evidence(measured: Sequence[Counts], total: float, shares: Floats, tilt: Floats, precision: Floats) -> float:
+    """Logarithm of the density of noisy counts of `total` rows, but for a constant, by Laplace's approximation at
+    `tilt`, (cells,). Shares do not know a constant in the tilt: it is where the prior has it.
+    """
+    tilt = tilt - (precision.sum(0) @ tilt) / precision.sum()
+    sums = total * np.concatenate([one.matrix for one in measured])
+    gap = np.concatenate([one.counts / one.std for one in measured]) - sums @ shares
+    normal = sums.T @ sums
+    known = curvature(normal, normal @ shares, shares)
+    curves = np.linalg.slogdet(precision)[1] - np.linalg.slogdet(known + precision)[1]
+    return float(curves - gap @ gap - tilt @ precision @ tilt) / 2
 
 
 def difference_precision(cells: int, ordered: int, order: int, spread: float) -> Floats:

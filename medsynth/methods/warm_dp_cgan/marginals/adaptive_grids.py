@@ -74,7 +74,7 @@ class Survey:
         the coarse cells are cut off: what is left of it at the far end of the bounds would be outliers.
         """
         measured = self.measured(fine, counts, std)
-        shares = np.exp(posterior_mode(measured, rows, np.log(self._widths(fine)), self._prior(fine)))
+        shares = np.exp(posterior_mode(measured, rows, np.log(self.widths(fine)), self._prior(fine)))
         parent = self.parents(fine)
         pieces, sums = np.bincount(parent), np.bincount(parent, counts)
         precision = pieces * std**2 / (pieces * std**2 + self.std**2)  # of the coarse count, as its pieces' sum
@@ -83,12 +83,17 @@ class Survey:
         shares = np.where(self._kept(sums + precision * (self.counts - sums), alone, rows)[parent], shares, 0.0)
         return np.asarray(shares / shares.sum())
 
-    def _widths(self, fine: Grid) -> Floats:
+    def widths(self, fine: Grid) -> Floats:
+        """Shares of the cells of `fine`, (cells,), were the density even."""
         widths = np.diff(fine.ends).astype(np.float64)
         return np.asarray(widths / widths.sum())
 
+    def along(self, fine: Grid) -> NDArray[np.bool_]:
+        """Which cells of `fine` have a density like their neighbours': those of values that are not frequent."""
+        return ~np.isin(fine.ends[:-1], self.frequent) & (np.arange(fine.cells) < fine.cells - fine.gaps)
+
     def _prior(self, fine: Grid) -> Floats:
-        smooth = np.flatnonzero(~np.isin(fine.ends[:-1], self.frequent)[: fine.cells - fine.gaps])
+        smooth = np.flatnonzero(self.along(fine))
         curvature = np.zeros((max(len(smooth) - 2, 0), fine.cells))
         curvature[:, smooth] = np.diff(np.eye(len(smooth)), 2, axis=0)
         return np.asarray(1e-3 * np.eye(fine.cells) + curvature.T @ curvature / CURVATURE_STD**2)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...shared.conditionals import Counts, difference_precision, posterior_mode
+from ...shared.conditionals import Counts, difference_precision, log_evidence, posterior_mode
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -98,20 +98,8 @@ def _by_width(measured: Sequence[ClassCounts], totals: Floats, ordered: int, who
             precision = widest / width**2
             found = posterior_mode(counts, total, base, precision)
             shares[k, c] = np.exp(found)
-            evidence[k, c] = _log_evidence(counts, total, shares[k, c], found - base, precision)
+            evidence[k, c] = log_evidence(counts, total, shares[k, c], found - base, precision)
     return shares, evidence
-
-
-def _log_evidence(measured: Sequence[Counts], total: float, shares: Floats, tilt: Floats, precision: Floats) -> float:
-    """Logarithm of the density of noisy counts of `total` rows, but for a constant, by Laplace's approximation at
-    `tilt`, (bins,). Shares do not know a constant in the tilt: it is where the prior has it.
-    """
-    tilt = tilt - (precision.sum(0) @ tilt) / precision.sum()
-    sums = total * np.concatenate([one.matrix for one in measured])
-    gap = np.concatenate([one.counts / one.std for one in measured]) - sums @ shares
-    slope = sums * shares - np.outer(sums @ shares, shares)
-    curves = np.linalg.slogdet(precision)[1] - np.linalg.slogdet(slope.T @ slope + precision)[1]
-    return float(curves - gap @ gap - tilt @ precision @ tilt) / 2
 
 
 def _width_chances(evidence: Floats) -> Floats:

@@ -17,7 +17,7 @@ from ....privacy.queries.rows import Axes
 from ....schema import Schema
 from ....transforms.grid import Grid
 from ...shared.bins import Bins
-from ...shared.conditionals import Counts, posterior_mode
+from ...shared.conditionals import Counts
 from ...shared.cuts import fine_grid, grids
 from ...shared.decoder import DIGITS_OF, decoder_axes
 from ...shared.digit_preference import shrunk
@@ -25,12 +25,12 @@ from ...shared.labels import ONE_WAY
 from ...shared.marginals import cleaned
 from .adaptive_grids import FINE_CELLS, Survey, surveys
 from .class_ratios import ClassCounts, noise_of_a_bin
+from .smoothness import shares_of_cells, shares_of_levels
 from .weights import noise_of_cells, weights_by_size
 
 Floats = NDArray[np.float64]
 LEVELS_OF = "\0levels of "  # names the marginal of a column whose values are few; no column is named so
 DIGITS_WEIGHT = 0.3  # of the marginal of a column's digits, beside one of as many cells
-WEAK_PRECISION = 0.02  # of the prior of a log share
 EMPTY = 1e-9  # share of a cell of a tail that was cut off
 
 
@@ -91,18 +91,29 @@ class OneWayMarginals:
         sums = [one.inside(bins.place).of_all for one in by_class]
         of_a_bin = noise_of_a_bin(by_class) * math.sqrt(len(by_class[0].table))
         if name in self.surveys:
-            smooth = self.shares[name]
-            own = self.surveys[name].measured(self.grids[name], self.counts[name], self.std[name])
-            inside = smooth > 0
-            noise = self.std[name] * math.sqrt(np.bincount(bins.place[inside], minlength=bins.cells).mean())
+            shares = self._on_grid(name, sums, rows)
+            noise = self.std[name] * math.sqrt(np.bincount(bins.place[shares > 0], minlength=bins.cells).mean())
+            whole = np.bincount(bins.place, np.maximum(shares, EMPTY), bins.cells)
         else:
-            smooth, inside, level = bins.shares, np.ones(bins.grid.cells, np.bool_), LEVELS_OF + name
+            level = LEVELS_OF + name
             own = [Counts.of_cells(self.counts[level], self.std[level])] if level in self.counts else []
             noise = self.std.get(level, math.inf)
-        rough, weak = np.full(len(inside), EMPTY), WEAK_PRECISION * np.eye(int(inside.sum()))
+            whole = np.bincount(bins.place, shares_of_levels([*own, *sums], rows), bins.cells)
+            before = np.maximum(np.bincount(bins.place, bins.shares, bins.cells), 1e-12)
+            shares = bins.shares * (whole / before)[bins.place]
+        return replace(bins, shares=shares), whole / whole.sum(), (noise**-2 + of_a_bin**-2) ** -0.5
+
+    def _on_grid(self, name: str, sums: Sequence[Counts], rows: float) -> Floats:
+        """Shares of the cells of a column's fine grid, (cells,), by its one-way marginals and the `sums` over classes;
+        none in tails that were cut off.
+        """
+        survey, fine = self.surveys[name], self.grids[name]
+        first = self.shares[name]
+        inside = first > 0
+        own = survey.measured(fine, self.counts[name], self.std[name])
         measured = [one.on(inside) for one in (*own, *sums)]
-        rough[inside] = np.exp(posterior_mode(measured, rows, np.zeros(len(weak)), weak))
-        whole = np.bincount(bins.place, rough, bins.cells)
-        before = np.maximum(np.bincount(bins.place, smooth, bins.cells), 1e-12)
-        kept = replace(bins, shares=smooth * (whole / before)[bins.place])
-        return kept, whole / whole.sum(), (noise**-2 + of_a_bin**-2) ** -0.5
+        shares = np.zeros(len(first))
+        shares[inside] = shares_of_cells(
+            measured, rows, survey.widths(fine)[inside], rows * first[inside], survey.along(fine)[inside]
+        )
+        return shares
