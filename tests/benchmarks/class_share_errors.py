@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -29,12 +29,19 @@ from medsynth import rng
 from medsynth.io.table import from_frame
 from medsynth.methods.shared.bins import Bins
 from medsynth.methods.warm_dp_cgan.beginning import Beginning
-from medsynth.methods.warm_dp_cgan.marginals import class_marginals, class_ratios
+from medsynth.methods.warm_dp_cgan.marginals import (
+    adaptive_grids,
+    class_marginals,
+    class_ratios,
+    one_way_marginals,
+    smoothness,
+)
 from medsynth.methods.warm_dp_cgan.marginals.merged_bins import MergedBins
 from medsynth.transforms.table_codec import encode
 
 PARTS = 12  # of a number's bins, in which shares are compared
 FIGURES = ("whole table", "all classes", "rarest class", "naive Bayes AuROC", "columns again")
+MODULES = (class_marginals, class_ratios, one_way_marginals, adaptive_grids, smoothness)
 
 
 class MeasuredError(Exception):
@@ -91,9 +98,9 @@ def beginning(name: str, run: int, data: str | None, epsilon: float, changes: di
         changed.enter_context(patch.object(rng, "system_entropy", lambda: seeded))
         changed.enter_context(patch.object(Beginning, "measure", stopped))
         for key, value in changes.items():
-            changed.enter_context(
-                patch.object(class_marginals if hasattr(class_marginals, key) else class_ratios, key, value)
-            )
+            for module in MODULES:
+                if hasattr(module, key):
+                    changed.enter_context(patch.object(module, key, value))
         try:
             medsynth.fit(train, epsilon=epsilon, delta=1e-5, schema=schema, rows=len(train), seed=run)
         except MeasuredError as found:
@@ -103,7 +110,11 @@ def beginning(name: str, run: int, data: str | None, epsilon: float, changes: di
 
 def figures(name: str, run: int, data: str | None, epsilon: float, changes: dict[str, Any]) -> Figures:
     """Of one fit's beginning."""
-    known, train, test, target = beginning(name, run, data, epsilon, changes)
+    return compared(*beginning(name, run, data, epsilon, changes))
+
+
+def compared(known: Beginning, train: pd.DataFrame, test: pd.DataFrame, target: str) -> Figures:
+    """Its shares beside those of the rows, and what they say of held-out rows."""
     start, names = known.start, list(known.schema.columns)
     fitted, held_out = (encode(from_frame(frame[names]), known.schema) for frame in (train, test))
     classes = [known.given[1].cell_of(codes[:, names.index(target)]) for codes in (fitted, held_out)]
@@ -130,28 +141,36 @@ def figures(name: str, run: int, data: str | None, epsilon: float, changes: dict
     return dict(zip(FIGURES, map(float, some), strict=True))
 
 
-def main() -> None:
-    """Print a markdown table: as it stands, and differences from that with their standard errors."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def print_settings(
+    description: str | None,
+    settings: dict[str, dict[str, Any]],
+    names: Sequence[str],
+    of: Callable[..., Figures],
+    runs: int,
+) -> None:
+    """A markdown table of the figures `names`: by the first of the settings, and differences of the others from that
+    with their standard errors; for the tables, epsilons and runs of the command line.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", nargs="+", choices=["thyroid", "clinic", "hospital"], default=["clinic"])
     parser.add_argument("--epsilons", nargs="+", type=float, default=[3.7, 1.0])
-    parser.add_argument("--runs", type=int, default=16)
+    parser.add_argument("--runs", type=int, default=runs)
     parser.add_argument("--data", default=os.environ.get("MEDSYNTH_DATA"), type=lambda text: str(Path(text)))
     given = parser.parse_args()
-    print(f"| table | epsilon | setting | {' | '.join(FIGURES)} |\n|{' --- |' * (len(FIGURES) + 3)}")
+    print(f"| table | epsilon | setting | {' | '.join(names)} |\n|{' --- |' * (len(names) + 3)}")
     for name in given.tables:
         for epsilon in given.epsilons:
             first = pd.DataFrame()
-            for setting, changes in SETTINGS.items():
-                runs = [figures(name, run, given.data, epsilon, changes) for run in range(1, given.runs + 1)]
-                made = pd.DataFrame(runs)
-                cells = [f"{made[f].mean():.4f}" for f in FIGURES]
+            for setting, changes in settings.items():
+                of_runs = [of(name, run, given.data, epsilon, changes) for run in range(1, given.runs + 1)]
+                made = pd.DataFrame(of_runs)
+                cells = [f"{made[f].mean():.4f}" for f in names]
                 if len(first):
                     gap = made - first
-                    cells = [f"{gap[f].mean():+.4f} ({gap[f].std() / len(gap) ** 0.5:.4f})" for f in FIGURES]
+                    cells = [f"{gap[f].mean():+.4f} ({gap[f].std() / len(gap) ** 0.5:.4f})" for f in names]
                 first = first if len(first) else made
                 print(f"| {name} | {epsilon:g} | {setting} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    print_settings(__doc__, SETTINGS, FIGURES, figures, 16)

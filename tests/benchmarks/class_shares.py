@@ -1,10 +1,12 @@
-"""Two decisions on how classes' shares are found, each with and without: the same noise, figures side by side.
+"""Decisions on how shares of bins are found, each with and without: the same noise, figures side by side.
 
     python tests/benchmarks/class_shares.py widths --tables thyroid clinic --epsilons 1 3.7 --runs 8 --data FOLDER
     python tests/benchmarks/class_shares.py runs --tables thyroid clinic --epsilons 1 3.7 --runs 8 --data FOLDER
+    python tests/benchmarks/class_shares.py smoothness --tables thyroid clinic --epsilons 1 3.7 --runs 8 --data FOLDER
 
 `widths`: the width of the prior of class ratios fixed, and learned over columns (decision 36). `runs`: bins counted by
-class alone, with the same prior for each, and runs of bins as well (decision 37). Development tables, each run
+class alone, with the same prior for each, and runs of bins as well (decision 37). `smoothness`: of a number, bins each
+by their own counts, and all fine cells as smooth as their counts say (decision 38). Development tables, each run
 another, as in noise_by_measurement.py. Both fits of a run get noise from one seed: THEY MAKE NO PRIVACY CLAIM. Figures
 of a fit are the mean of two draws of as many rows as were fitted.
 """
@@ -14,8 +16,9 @@ from __future__ import annotations
 import argparse
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -23,12 +26,37 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 from noise_by_measurement import Figures, figures_of, tables
+from numpy.typing import NDArray
 from panel_bins import coded, grids
 from panel_figures import groups, similarity
 
 import medsynth
 from medsynth import rng
-from medsynth.methods.warm_dp_cgan.marginals import class_marginals, class_ratios
+from medsynth.methods.shared.bins import Bins
+from medsynth.methods.warm_dp_cgan.marginals import class_marginals, class_ratios, one_way_marginals, smoothness
+from medsynth.methods.warm_dp_cgan.marginals.class_ratios import ClassCounts
+from medsynth.methods.warm_dp_cgan.marginals.one_way_marginals import OneWayMarginals
+
+Floats = NDArray[np.float64]
+WITH_CLASSES = OneWayMarginals.with_classes
+
+
+def _bins_alone(
+    numbers: OneWayMarginals, name: str, bins: Bins, by_class: Sequence[ClassCounts], rows: float
+) -> tuple[Bins, Floats, float]:
+    """Shares of bins by their own counts; inside them as a first look has it."""
+    if name not in numbers.surveys:
+        return WITH_CLASSES(numbers, name, bins, by_class, rows)
+    survey, fine, first = numbers.surveys[name], numbers.grids[name], numbers.shares[name]
+    inside, rough = first > 0, np.full(len(first), one_way_marginals.EMPTY)
+    own = survey.measured(fine, numbers.counts[name], numbers.std[name])
+    sums = [one.inside(bins.place).of_all for one in by_class]
+    rough[inside] = smoothness.shares_of_levels([one.on(inside) for one in (*own, *sums)], rows)
+    whole, before = (np.bincount(bins.place, some, bins.cells) for some in (rough, first))
+    _, _, noise = WITH_CLASSES(numbers, name, bins, by_class, rows)
+    shares = first * (whole / np.maximum(before, 1e-12))[bins.place]
+    return replace(bins, shares=shares), whole / whole.sum(), noise
+
 
 FIGURES = ("mean", "lr", "mlp", "rf", "hgb", "one_way", "two_way", "propensity")
 Changes = Mapping[str, Any]
@@ -43,6 +71,7 @@ BEFORE: Mapping[str, tuple[str, str, list[tuple[Any, Changes]]]] = {
             (class_ratios, {"FEW_BINS": math.inf}),
         ],
     ),
+    "smoothness": ("bins alone", "learned", [(one_way_marginals.OneWayMarginals, {"with_classes": _bins_alone})]),
 }
 
 
