@@ -75,6 +75,16 @@ def no_root_of_tables(patch: Patch) -> None:
     patch.setattr(tables, "math", SimpleNamespace(sqrt=lambda count: 1.0, hypot=lambda *weights: 1.0, prod=math.prod))
 
 
+def parts_of_a_row_for_rows(patch: Patch) -> None:
+    """Centred tables, which are counted in parts of a row, with the noise of tables that are counted in rows."""
+    true = tables.Marginals.scales
+
+    def scales(self: Any, std: float) -> Any:
+        return [query.Scale(std * scale.unit, scale.unit) for scale in true(self, std / self.weights["a"])]
+
+    patch.setattr(tables.Marginals, "scales", scales)
+
+
 def no_rows_of_a_patient(patch: Patch) -> None:
     true = vault.Vault.__init__
 
@@ -138,7 +148,8 @@ FAULTS: list[tuple[Callable[[Patch], None], list[str]]] = [
     (constant_noise, ["marginals", "gradient sum", "distances"]),
     (no_clipping, ["gradient sum", "gradient sum, patients"]),
     (clipped_after_the_sum, ["gradient sum"]),
-    (no_root_of_tables, ["marginals", "distances"]),
+    (no_root_of_tables, ["marginals", "marginals, centred", "distances"]),
+    (parts_of_a_row_for_rows, ["marginals, centred"]),
     (no_rows_of_a_patient, ["marginals, patients", "gradient sum, patients"]),
     (microbatches_at_one_norm, ["microbatch gradient sum", "lot's microbatch gradients"]),
     (groups_for_free, ["pair gradients in groups", "norms below a bound"]),

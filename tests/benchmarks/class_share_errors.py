@@ -1,6 +1,7 @@
 """How far classes' shares are from the rows', by what a fit knows before its generator is fitted: settings tried.
 
     python tests/benchmarks/class_share_errors.py --tables thyroid clinic --epsilons 3.7 1 --runs 16 --data FOLDER
+    python tests/benchmarks/class_share_errors.py --settings "levels not centred" --data FOLDER
 
 Total variation, on the mean over columns beside the target, of the whole table, of all classes and of the rarest,
 numbers in twelve runs of their bins; and naive Bayes by these shares on held-out rows. Development tables, each run
@@ -83,6 +84,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "firmer between neighbours, 0.7": {"NEIGHBOUR_STD": 0.7},
     "looser, 1.5": {"NEIGHBOUR_STD": 1.5},
     "thirty finer bins": {"FINER_BINS": 30},
+    "levels not centred": {"centred": lambda cells: {}},
+    "classes alone weigh 1": {"ALONE_WEIGHT": 1.0},
+    "classes alone weigh 4": {"ALONE_WEIGHT": 4.0},
 }
 
 
@@ -156,19 +160,21 @@ def print_settings(
     parser.add_argument("--epsilons", nargs="+", type=float, default=[3.7, 1.0])
     parser.add_argument("--runs", type=int, default=runs)
     parser.add_argument("--data", default=os.environ.get("MEDSYNTH_DATA"), type=lambda text: str(Path(text)))
+    first, *others = settings
+    parser.add_argument("--settings", nargs="+", choices=others, default=others)
     given = parser.parse_args()
     print(f"| table | epsilon | setting | {' | '.join(names)} |\n|{' --- |' * (len(names) + 3)}")
     for name in given.tables:
         for epsilon in given.epsilons:
-            first = pd.DataFrame()
-            for setting, changes in settings.items():
-                of_runs = [of(name, run, given.data, epsilon, changes) for run in range(1, given.runs + 1)]
+            base = pd.DataFrame()
+            for setting in (first, *given.settings):
+                of_runs = [of(name, run, given.data, epsilon, settings[setting]) for run in range(1, given.runs + 1)]
                 made = pd.DataFrame(of_runs)
                 cells = [f"{made[f].mean():.4f}" for f in names]
-                if len(first):
-                    gap = made - first
+                if len(base):
+                    gap = made - base
                     cells = [f"{gap[f].mean():+.4f} ({gap[f].std() / len(gap) ** 0.5:.4f})" for f in names]
-                first = first if len(first) else made
+                base = base if len(base) else made
                 print(f"| {name} | {epsilon:g} | {setting} | {' | '.join(cells)} |", flush=True)
 
 

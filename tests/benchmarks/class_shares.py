@@ -3,12 +3,14 @@
     python tests/benchmarks/class_shares.py widths --tables thyroid clinic --epsilons 1 3.7 --runs 8 --data FOLDER
     python tests/benchmarks/class_shares.py runs --tables thyroid clinic --epsilons 1 3.7 --runs 8 --data FOLDER
     python tests/benchmarks/class_shares.py smoothness --tables thyroid clinic --epsilons 1 3.7 --runs 8 --data FOLDER
+    python tests/benchmarks/class_shares.py centred --tables thyroid clinic --epsilons 1 3.7 --runs 8 --data FOLDER
 
 `widths`: the width of the prior of class ratios fixed, and learned over columns (decision 36). `runs`: bins counted by
 class alone, with the same prior for each, and runs of bins as well (decision 37). `smoothness`: of a number, bins each
-by their own counts, and all fine cells as smooth as their counts say (decision 38). Development tables, each run
-another, as in noise_by_measurement.py. Both fits of a run get noise from one seed: THEY MAKE NO PRIVACY CLAIM. Figures
-of a fit are the mean of two draws of as many rows as were fitted.
+by their own counts, and all fine cells as smooth as their counts say (decision 38). `centred`: levels
+counted as they are, and centred, since their sums are known (decision 39). Development tables, each run another, as in
+noise_by_measurement.py. Both fits of a run get noise from one seed: THEY MAKE NO PRIVACY CLAIM. Figures of a fit are
+the mean of two draws of as many rows as were fitted.
 """
 
 from __future__ import annotations
@@ -71,6 +73,11 @@ BEFORE: Mapping[str, tuple[str, str, list[tuple[Any, Changes]]]] = {
             (class_ratios, {"FEW_BINS": math.inf}),
         ],
     ),
+    "centred": (
+        "counts",
+        "centred",
+        [(m, {"centred": lambda cells: {}}) for m in (class_marginals, one_way_marginals)],
+    ),
     "smoothness": ("bins alone", "learned", [(one_way_marginals.OneWayMarginals, {"with_classes": _bins_alone})]),
 }
 
@@ -102,14 +109,16 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", choices=["thyroid", "clinic", "hospital"], default=["clinic"])
     parser.add_argument("--epsilons", nargs="+", type=float, default=[1.0, 3.7])
     parser.add_argument("--runs", type=int, default=8)
+    parser.add_argument("--first", type=int, default=1, help="the number of the first run")
     parser.add_argument("--data", default=os.environ.get("MEDSYNTH_DATA"), type=lambda text: str(Path(text)))
     given = parser.parse_args()
     before, after, changes = BEFORE[given.decision]
+    numbers = range(given.first, given.first + given.runs)
     print(f"| table | epsilon | {given.decision} | {' | '.join(FIGURES)} |\n|{' --- |' * (len(FIGURES) + 3)}")
     for name in given.tables:
         for epsilon in given.epsilons:
             made = {
-                kind: pd.DataFrame([figures(name, run, given.data, epsilon, c) for run in range(1, given.runs + 1)])
+                kind: pd.DataFrame([figures(name, run, given.data, epsilon, c) for run in numbers])
                 for kind, c in ((before, changes), (after, []))
             }
             for kind, runs in made.items():

@@ -62,6 +62,7 @@ def pair_loss(critic: Any, real: torch.Tensor, fake: torch.Tensor, mix: torch.Te
 POOL = torch.linspace(-1, 1, 10).reshape(5, 2)
 CASES: dict[str, Any] = {
     "marginals": Marginals(AXES, {"a": 2.0, "ab": 0.5}),
+    "centred marginals": Marginals(AXES, {"a": 2.0, "ab": 0.5}, centred=("ab",)),
     "distances": Distances(AXES, {"a": np.ones(3), "ab": np.full((3, 3), 1.5)}),
     "gradient sum": GradientSum(CRITIC, soft, features, 0.4),
     "microbatches": GradientSum(CRITIC, soft, features, 0.4, 4),

@@ -27,7 +27,7 @@ from medsynth.transforms.grid import Grid
 COLUMNS = Columns({"a": 5, "b": 3})
 FIVE, THREE = Grid(np.array([0, 2, 4]), 1), Regrouped(Grid(np.arange(4), 0), np.array([0, 1, 0]), 2)
 TABLES: dict[str, Any] = {"ab": [("a", FIVE), ("b", THREE)], "every": [("a", EveryCode(5))], "n": [("", ALL_CODES)]}
-MARGINALS = Marginals(TABLES, {"ab": 2.0, "every": 1.0, "n": 0.5})
+MARGINALS = Marginals(TABLES, {"ab": 2.0, "every": 1.0, "n": 0.5}, centred=("every",))
 
 
 def tree(query: Any) -> tuple[Any, dict[str, Any]]:
@@ -51,6 +51,7 @@ def refused(content: bytes) -> str:
 def test_a_query_comes_back() -> None:
     again = read(write(MARGINALS, COLUMNS), COLUMNS)
     assert isinstance(again, Marginals) and again.weights == MARGINALS.weights
+    assert again.centred == MARGINALS.centred
     assert read(packed(*tree(MARGINALS)), COLUMNS).sensitivity(None) == MARGINALS.sensitivity(None)
 
 
@@ -101,6 +102,8 @@ CHANGES: dict[str, tuple[Any, Any, Any, str]] = {
     "negative missing values": ((*CELLS, "fields"), "gaps", -1, "ascend"),
     "a weight of zero": (("query", "fields", "weights", "map", 0), 1, 0.0, "ValueError"),
     "a weight that is all noise": (("query", "fields", "weights", "map", 0), 1, 5e-324, "no scale"),
+    "a centred table that is not there": (("query", "fields", "centred", "list"), 0, "b", "KeyError"),
+    "a centred table of one cell": (("query", "fields", "centred", "list"), 0, "n", "ValueError"),
     "a weight that is missing": (("query", "fields", "weights", "map"), slice(0, 1), [], "KeyError"),
     "an array that is not there": ((*CELLS, "fields"), "edges", {"array": "77"}, "KeyError"),
     "an array of another type": ((*CELLS, "fields"), "edges", {"tensor": "0"}, "'edges'"),

@@ -67,12 +67,14 @@ class CanaryVault(Measurements):
         return found
 
     def _cells(self, query: Marginals) -> list[Floats]:
-        """A canary adds one to one cell of each table."""
+        """A canary adds one to one cell of each table; of a centred one the mean along the last axis is taken off."""
         rows, found = CodedRows(self.codes, self.names, np.empty((len(self.codes), 0), np.uint64)), []
-        for axes in query.tables.values():
+        for name, axes in query.tables.items():
             shape = tuple(cells.cells for _, cells in axes)
             places = np.ravel_multi_index([rows.cells(*axis) for axis in axes], shape)
-            found.append(np.eye(math.prod(shape))[places])
+            own = np.eye(math.prod(shape))[places].reshape(len(places), *shape)
+            mean = own.mean(-1, keepdims=True) if name in query.centred else 0.0
+            found.append((own - mean).reshape(len(places), -1))
         return found
 
     def _gradients(self, query: GradientSum) -> list[Floats]:

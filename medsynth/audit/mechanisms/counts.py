@@ -64,6 +64,21 @@ def _marginals(rows: int, *, averaged: bool = False) -> Score:
     return score
 
 
+def _centred(vault: Vault) -> float:
+    """The target's own direction in each table: its cell less the mean along the last axis."""
+    found = vault.measure_marginals(LABEL, AXES, WEIGHTS, centred=tuple(AXES))
+    total = norms = 0.0
+    for name, axes in AXES.items():
+        own = np.zeros([cells.cells for _, cells in axes])
+        own[(2,) * len(axes)] = 1
+        own -= own.mean(-1, keepdims=True)
+        others = np.zeros_like(own)
+        others[(1,) * len(axes)] = OTHERS
+        total += WEIGHTS[name] ** 2 * float(((found[name] - others) * own).sum())  # `own` takes the others' mean off
+        norms += WEIGHTS[name] ** 2 * float(np.square(own).sum())
+    return total / norms
+
+
 def _distances(vault: Vault) -> float:
     """Guesses that lie below each count, so that the target moves every distance up by one."""
     guesses = {key: np.zeros([cells.cells for _, cells in axes]) for key, axes in AXES.items()}
@@ -112,6 +127,8 @@ COUNTS = (
          attack=of_vault(_marginals(PATIENT_ROWS), patient)),
     Case(name="marginals, averaged rows", worst_case="four equal rows of one patient, who add one together",
          max_rows=PATIENT_ROWS, attack=of_vault(_marginals(1, averaged=True), patient)),
+    Case(name="marginals, centred", worst_case="one row in one cell of each of three tables that are centred",
+         attack=of_vault(_centred, single)),
     Case(name="distances", worst_case="one row that moves three distances the same way",
          attack=of_vault(_distances, single)),
     Case(name="second moments", worst_case="one row more, whose vector has norm one",

@@ -56,10 +56,10 @@ class Measurements(ABC):
 
     def measure_marginals(
         self, label: str, tables: Mapping[str, Axes], weights: Mapping[str, float] | None = None, *,
-        averaged: bool = False,
+        averaged: bool = False, centred: tuple[str, ...] = (),
     ) -> dict[str, Floats]:  # fmt: skip
         """Noisy contingency tables, all in one release: `Marginals`."""
-        return self.measure(label, Marginals(tables, weights, averaged))
+        return self.measure(label, Marginals(tables, weights, averaged, centred))
 
     def measure_distances(
         self, label: str, tables: Mapping[str, Axes], guesses: Mapping[str, Floats], *, averaged: bool = False

@@ -22,8 +22,8 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Scale:
-    """How an array of whole numbers is noised: they are multiples of `unit`, a power of two, and `std` is the noise's
-    standard deviation beside what they stand for.
+    """How an array of whole numbers is noised: they are multiples of `unit`, and `std` is the standard deviation of the
+    noise beside what they stand for.
     """
 
     std: float

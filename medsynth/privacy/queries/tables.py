@@ -82,6 +82,11 @@ class _Tables(RowQuery[Result]):
         return counts(self.tables.values(), rows, averaged=self.averaged)
 
 
+def centred_norm(cells: int) -> float:
+    """The norm of what a row adds to a table that is centred along an axis of so many cells."""
+    return math.sqrt(1 - 1 / cells)
+
+
 @dataclass(frozen=True, eq=False)
 class Marginals(_Tables[dict[str, Floats]]):
     """Contingency tables, by name: one axis a named column, of its map's cells.
@@ -89,31 +94,56 @@ class Marginals(_Tables[dict[str, Floats]]):
     A row adds one to one cell of each table. Counts are multiplied by the table's weight, one if not given, noised
     and divided by it again: L2 sensitivity the root of the sum of squared weights, times the most rows of a patient.
     `averaged`: a patient's rows add one together, divided evenly among them, so that the sensitivity is that of one row
-    however many there are. Raises ValueError for a weight of zero or less.
+    however many there are. `centred`: the tables of which is told how far counts are from their mean along the last
+    axis, and not that mean: in them a row adds a vector of norm `centred_norm`, less than one.
+
+    Raises ValueError for a weight of zero or less, and for a centred table whose last axis has fewer than two cells.
     """
 
     tables: Mapping[str, Axes]
     weights: Mapping[str, float] | None = None
     averaged: bool = False
+    centred: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if min((self.weights or {}).values(), default=1.0) <= 0:
             raise ValueError("The weights of tables must be above zero.")
+        if min(map(self._last, self.centred), default=2) < 2:
+            raise ValueError("A table that is centred must have two cells or more along its last axis.")
 
     def _weight(self, name: str) -> float:
         return 1.0 if self.weights is None else self.weights[name]
 
+    def _last(self, name: str) -> int:
+        """Cells of a table's last axis."""
+        return self.tables[name][-1][1].cells
+
+    def _reach(self, name: str) -> float:
+        """The norm of what a row adds to a table, times the table's weight."""
+        return self._weight(name) * (centred_norm(self._last(name)) if name in self.centred else 1.0)
+
     def sensitivity(self, max_rows: int | None) -> float:
-        """The root of the sum of squared weights, times the most rows of a patient unless they are averaged.
+        """The root of the sum of squared norms of what a row adds to each table, weighted, times the most rows of a
+        patient unless they are averaged.
 
         Raises BudgetError where rows are to be averaged and the row is the unit of privacy.
         """
-        return _most_rows(max_rows, averaged=self.averaged) * math.hypot(*map(self._weight, self.tables))
+        return _most_rows(max_rows, averaged=self.averaged) * math.hypot(*map(self._reach, self.tables))
+
+    def exact(self, rows: CodedRows) -> list[Whole]:
+        """The tables; of centred ones the cells of the last axis times each count, less the sum along that axis."""
+        return [
+            table * self._last(name) - table.sum(-1, keepdims=True) if name in self.centred else table
+            for name, table in zip(self.tables, super().exact(rows), strict=True)
+        ]
 
     def scales(self, std: float) -> list[Scale]:
         """In inverse proportion to a table's weight."""
         unit = 1 / WHOLE_PATIENT if self.averaged else 1.0
-        return [Scale(std / self._weight(name), unit) for name in self.tables]
+        return [
+            Scale(std / self._weight(name), unit / self._last(name) if name in self.centred else unit)
+            for name in self.tables
+        ]
 
     def result(self, arrays: list[Floats]) -> dict[str, Floats]:
         """The noisy tables by name."""

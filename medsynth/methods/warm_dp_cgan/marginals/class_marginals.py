@@ -24,11 +24,13 @@ from ..rules.derived_columns import DerivedColumn
 from .class_ratios import ClassCounts, conditionals, noise_of_a_bin
 from .merged_bins import MergedBins
 from .one_way_marginals import OneWayMarginals
-from .weights import noise_of_cells, weights_by_size
+from .weights import centred, noise_of_cells, weights_by_size
 
 Floats = NDArray[np.float64]
 SEPARATION_TO_REMEASURE = 0.5  # of the best column's difference between classes, from which a column is measured again
 FINER_BINS = 60  # of such a column, of even mass where all classes have the same weight
+CLASSES_ALONE = "\0classes"  # names the marginal of the classes alone; no column is named so
+ALONE_WEIGHT = 2.0  # of it: tables that are centred do not tell how many rows a class has
 RUNS_OF = "\0runs of "  # names the marginal of runs of a number's bins; no column is named so
 RUNS_WEIGHT = 0.7  # of it, beside that of the bins
 
@@ -86,19 +88,24 @@ class ClassMarginals:
         axes |= {name: column.axes(given) for name, column in derived.items()}
         bins = bins | {name: column.bins for name, column in derived.items()}
         most = {name: planned if name in numbers.grids or name in derived else bins[name].cells for name in axes}
-        weights = weights_by_size(most)  # by planned sizes: how many bins there are follows from noisy counts
+        levels = centred({n: cells for n, cells in most.items() if n not in derived and n not in numbers.grids})
+        weights = weights_by_size(most, levels)  # by planned sizes: how many bins there are follows from noisy counts
         runs = runs_of({name: bins[name] for name in columns if name in numbers.grids})
         axes |= {RUNS_OF + name: [given, (name, merged)] for name, merged in runs.items()}
         weights |= {RUNS_OF + name: RUNS_WEIGHT * weights[name] for name in runs}
-        noisy, std = vault.measure_marginals(BY_CLASS, axes, weights), noise_of_cells(weights, plan.noise(BY_CLASS))
+        if levels:
+            axes[CLASSES_ALONE], weights[CLASSES_ALONE] = [given], ALONE_WEIGHT
+        noisy = vault.measure_marginals(BY_CLASS, axes, weights, centred=tuple(levels))
+        std = noise_of_cells(weights, plan.noise(BY_CLASS), levels)
+        target = schema.target or ""
+        categorical = target and schema.columns[target].categorical  # else its classes are bins of its values
+        told = [_by_class(noisy[name], std[name]) for name in axes if name not in levels]
+        totals, noise = class_totals([*told, *numbers.of_levels(target if categorical else "")], plan.rows)
+        totals = without_spurious_missing(totals, schema.columns.get(target), noise)
+        noisy |= {name: noisy[name] + totals[:, None] / cells for name, cells in levels.items()}
         counts = {name: [ClassCounts.of_bins(noisy[name], std[name])] for name in most}
         for name, merged in runs.items():
             counts[name].append(ClassCounts(merged.part, noisy[RUNS_OF + name], std[RUNS_OF + name]))
-        target = schema.target or ""
-        categorical = target and schema.columns[target].categorical  # else its classes are bins of its values
-        levels = numbers.of_levels(target if categorical else "")
-        totals, noise = class_totals([one for some in (*counts.values(), levels) for one in some], plan.rows)
-        totals = without_spurious_missing(totals, schema.columns.get(target), noise)
         found = cls.of(bins, counts, totals, numbers)
         if REMEASURED not in plan.events:
             return found
@@ -129,7 +136,10 @@ class ClassMarginals:
         axes: dict[str, Axes] = {name: [given, (name, bins[name])] for name in chosen}
         axes |= {RUNS_OF + name: [given, (name, merged)] for name, merged in runs.items()}
         weights = {key: RUNS_WEIGHT if key.startswith(RUNS_OF) else 1.0 for key in axes}
-        noisy, std = vault.measure_marginals(REMEASURED, axes, weights), noise_of_cells(weights, multiplier)
+        levels = centred({name: bins[name].cells for name in chosen if name not in self.numbers.grids})
+        noisy = vault.measure_marginals(REMEASURED, axes, weights, centred=tuple(levels))
+        noisy |= {name: noisy[name] + self.totals[:, None] / cells for name, cells in levels.items()}
+        std = noise_of_cells(weights, multiplier, levels)
         for name in chosen:
             first = np.searchsorted(bins[name].place, np.arange(bins[name].cells))
             before = [one.inside(self.bins[name].place[first]) for one in self.counts[name]]
@@ -146,6 +156,11 @@ class ClassMarginals:
 def runs_of(bins: dict[str, Bins]) -> dict[str, MergedBins]:
     """The runs of bins that are counted beside the bins, a column each."""
     return {name: MergedBins.runs(own) for name, own in bins.items()}
+
+
+def _by_class(table: Floats, std: float) -> ClassCounts:
+    """A noisy table, (classes, cells) or (classes,), as counts by class."""
+    return ClassCounts.of_bins(table.reshape(len(table), -1), std)
 
 
 def class_totals(measured: Sequence[ClassCounts], rows: int) -> tuple[Floats, float]:

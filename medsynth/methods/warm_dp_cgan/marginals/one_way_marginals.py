@@ -26,7 +26,7 @@ from ...shared.marginals import cleaned
 from .adaptive_grids import FINE_CELLS, Survey, surveys
 from .class_ratios import ClassCounts, noise_of_a_bin
 from .smoothness import shares_of_cells, shares_of_levels
-from .weights import noise_of_cells, weights_by_size
+from .weights import centred, noise_of_cells, weights_by_size
 
 Floats = NDArray[np.float64]
 LEVELS_OF = "\0levels of "  # names the marginal of a column whose values are few; no column is named so
@@ -55,8 +55,9 @@ class OneWayMarginals:
         """Of number columns with more than `bins` values: coarsely, their frequent values, then finely; of the others
         level by level.
 
-        A row adds its weight to one cell of each table: sensitivity the root of the sum of squared weights. `like`:
-        marginals on whose fine grids these are.
+        A row adds its weight to one cell of each table: sensitivity the root of the sum of squared weights. Tables of
+        levels are centred, since all rows are in them and their number is known. `like`: marginals on whose fine grids
+        these are.
         """
         numbers = grids(schema, bins)
         found = surveys(vault, plan, {name: schema.columns[name] for name in numbers})
@@ -65,9 +66,13 @@ class OneWayMarginals:
         axes: dict[str, Axes] = {LEVELS_OF + name: [(name, fine_grid(column))] for name, column in few.items()}
         axes |= decoder_axes(schema, fine)
         # By planned sizes: those of fine grids follow from noisy counts, and sensitivities are to be public beforehand.
-        weights = weights_by_size({n: FINE_CELLS if n in fine else axis[0][1].cells for n, axis in axes.items()})
+        cells = {name: axis[0][1].cells for name, axis in axes.items()}
+        told = centred({name: count for name, count in cells.items() if name.startswith(LEVELS_OF)})
+        weights = weights_by_size({n: FINE_CELLS if n in fine else count for n, count in cells.items()}, told)
         weights |= {name: DIGITS_WEIGHT * weights[name] for name in axes if name.startswith(DIGITS_OF)}
-        noisy, std = vault.measure_marginals(ONE_WAY, axes, weights), noise_of_cells(weights, plan.noise(ONE_WAY))
+        noisy = vault.measure_marginals(ONE_WAY, axes, weights, centred=tuple(told))
+        noisy |= {name: noisy[name] + plan.rows / count for name, count in told.items()}
+        std = noise_of_cells(weights, plan.noise(ONE_WAY), told)
         shares = {n: survey.shares(fine[n], noisy[n], plan.rows, std[n]) for n, survey in found.items()}
         digits = {n: cleaned(shrunk(c, std[n]), plan.rows) for n, c in noisy.items() if n.startswith(DIGITS_OF)}
         return cls(grids=fine, shares=shares | digits, surveys=found, counts=noisy, std=std)

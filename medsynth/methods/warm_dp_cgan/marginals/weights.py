@@ -1,7 +1,8 @@
-"""How one measurement is shared among tables of different sizes.
+"""How one measurement is shared among tables of different sizes, of which some are centred.
 
 The error of a table is about its cells times their noise. Noise in inverse proportion to the third root of the cells
-makes the sum of the errors least at a given sensitivity (a Lagrange multiplier; compare Li et al. 2010).
+makes the sum of the errors least at a given sensitivity (a Lagrange multiplier; compare Li et al. 2010). A row adds a
+shorter vector to a centred table: the third root of its squared norm counts against that of the cells.
 """
 
 from __future__ import annotations
@@ -9,19 +10,30 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from ....privacy.queries.tables import centred_norm
+
 Weights = dict[str, float]
 
 
-def weights_by_size(cells: Mapping[str, int]) -> Weights:
-    """The weight of each table by its number of cells.
+def centred(cells: Mapping[str, int]) -> dict[str, int]:
+    """Of tables whose sums along the last axis are known, by its cells, those to centre: all that have two or more."""
+    return {name: count for name, count in cells.items() if count > 1}
 
-    >>> weights_by_size({"sex": 1, "age": 8})
-    {'sex': 1.0, 'age': 2.0}
+
+def weights_by_size(cells: Mapping[str, int], last: Mapping[str, int] | None = None) -> Weights:
+    """The weight of each table by its number of cells; `last`: those along the last axis of tables that are centred.
+
+    >>> weights_by_size({"sex": 1, "age": 8, "ward": 4}, {"ward": 2})
+    {'sex': 1.0, 'age': 2.0, 'ward': 2.0}
     """
-    return {name: round(count ** (1 / 3), 12) for name, count in cells.items()}
+    norms = {name: centred_norm(count) for name, count in (last or {}).items()}
+    return {name: round((count / norms.get(name, 1.0) ** 2) ** (1 / 3), 12) for name, count in cells.items()}
 
 
-def noise_of_cells(weights: Weights, multiplier: float) -> dict[str, float]:
-    """The standard deviation of the noise of a cell of each table, of a measurement with these weights."""
-    sensitivity = math.hypot(*weights.values())
+def noise_of_cells(weights: Weights, multiplier: float, last: Mapping[str, int] | None = None) -> dict[str, float]:
+    """The standard deviation of the noise of a cell of each table, of a measurement with these weights; `last`: as
+    those have it.
+    """
+    norms = {name: centred_norm(count) for name, count in (last or {}).items()}
+    sensitivity = math.hypot(*(weight * norms.get(name, 1.0) for name, weight in weights.items()))
     return {name: multiplier * sensitivity / weight for name, weight in weights.items()}
