@@ -7,8 +7,8 @@
 
 `widths`: the width of the prior of class ratios fixed, and learned over columns (decision 36). `runs`: bins counted by
 class alone, with the same prior for each, and runs of bins as well (decision 37). `smoothness`: of a number, bins each
-by their own counts, and all fine cells as smooth as their counts say (decision 38). `centred`: levels
-counted as they are, and centred, since their sums are known (decision 39). Development tables, each run another, as in
+by their own counts, and all fine cells as smooth as their counts say (decision 38). `centred`: levels counted as they
+are, and centred, since their sums are known (decision 39). Development tables, each run another, as in
 noise_by_measurement.py. Both fits of a run get noise from one seed: THEY MAKE NO PRIVACY CLAIM. Figures of a fit are
 the mean of two draws of as many rows as were fitted.
 """
