@@ -20,6 +20,7 @@ Codes = NDArray[np.int32]
 Whole = NDArray[np.int64]
 MOST_CANDIDATES, MOST_CELLS, MOST_HALVINGS = 80_000, 4_000_000, 4
 MOST_BINS = 20  # of a column, in the tables
+MOST_FINE = 100  # of a column, in a one-way table of its own: where in a bin values lie, and levels that share one
 MOST_TABLES = 300  # two-way tables balanced by one halving; of a wide table others are drawn for each
 MOST_SWEEPS, MOST_EXCHANGES = 2, 10_000  # of looking at every kept row once; of rows looked at in all
 TRIES = 32  # candidates that a kept row may be exchanged for in one sweep
@@ -42,19 +43,20 @@ def balanced(codes: Codes, schema: Schema, count: int, stream: Stream) -> Codes:
     kept = np.arange(len(codes))
     if len(kept) > count:  # a large sample has no more candidates than rows: nothing is tabulated
         names = [name for name, column in schema.columns.items() if column.modelled]
-        bins = np.stack([_bins(codes[:, schema.names.index(name)]) for name in names], 1)
+        columns = [codes[:, schema.names.index(name)] for name in names]
+        bins, fine = (np.stack([_bins(column, most) for column in columns], 1) for most in (MOST_BINS, MOST_FINE))
         target = names.index(schema.target) if schema.target in names else None
         while len(kept) > count:
-            kept = _halved(bins, stream.permutation(kept), _Tables(bins, _pairs(len(names), target, stream)))
-        kept = _exchanged(bins, kept, _Tables(bins, _pairs(len(names), target, stream)), stream)
+            kept = _halved(stream.permutation(kept), _Tables(bins, fine, _pairs(len(names), target, stream)))
+        kept = _exchanged(kept, len(codes), _Tables(bins, fine, _pairs(len(names), target, stream)), stream)
     return np.asarray(codes[stream.permutation(kept)])
 
 
-def _bins(codes: Codes) -> Whole:
-    """At most MOST_BINS bins of a column, of about even mass, a frequent value in one of its own."""
+def _bins(codes: Codes, most: int) -> Whole:
+    """At most so many bins of a column, of about even mass, a frequent value in one of its own."""
     values = np.unique(codes)
-    if len(values) > MOST_BINS:
-        values = np.unique(np.quantile(codes, np.linspace(0, 1, MOST_BINS + 1)[:-1], method="lower"))
+    if len(values) > most:
+        values = np.unique(np.quantile(codes, np.linspace(0, 1, most + 1)[:-1], method="lower"))
     return np.searchsorted(values, codes, side="right") - 1
 
 
@@ -68,32 +70,36 @@ def _pairs(columns: int, target: int | None, stream: Stream) -> NDArray[np.int64
 
 
 class _Tables:
-    """One-way tables of all columns and two-way ones of `pairs`, all cells in one line. `weights`: (cells,)."""
+    """One-way tables of all columns, of `bins` and of `fine` ones, (rows, columns) each, and two-way ones of `pairs` of
+    columns by their bins; all cells in one line.
+    """
 
-    def __init__(self, bins: Whole, pairs: NDArray[np.int64]) -> None:
-        sizes = bins.max(0) + 1
-        cells = np.concatenate([sizes[pairs[:, 0]] * sizes[pairs[:, 1]], sizes])
-        self._starts = np.cumsum(cells) - cells
-        self._pairs, self._sizes, self.cells = pairs, sizes, int(cells.sum())
+    def __init__(self, bins: Whole, fine: Whole, pairs: NDArray[np.int64]) -> None:
+        self._bins, self._fine, self._pairs = bins, fine, pairs
+        self._sizes = bins.max(0) + 1
+        of_pairs = self._sizes[pairs[:, 0]] * self._sizes[pairs[:, 1]]
+        cells = np.concatenate([of_pairs, self._sizes, fine.max(0) + 1])
+        self._starts, self.cells = np.cumsum(cells) - cells, int(cells.sum())
 
-    def of(self, bins: Whole) -> Whole:
-        """The cells of each row: (rows, columns) to (rows, tables)."""
-        one, other = self._pairs.T
-        return np.asarray(self._starts + np.concatenate([bins[:, one] * self._sizes[other] + bins[:, other], bins], 1))
+    def of(self, rows: Whole) -> Whole:
+        """The cells of each of `rows`, (rows,): (rows, tables)."""
+        bins, (one, other) = self._bins[rows], self._pairs.T
+        both = bins[:, one] * self._sizes[other] + bins[:, other]
+        return np.asarray(self._starts + np.concatenate([both, bins, self._fine[rows]], 1))
 
 
-def _halved(bins: Whole, order: Whole, tables: _Tables) -> Whole:
+def _halved(order: Whole, tables: _Tables) -> Whole:
     """One of each pair of neighbours in `order`, (rows,): (rows / 2,)."""
     pairs = order.reshape(-1, 2)
     blocks = np.array_split(pairs, max(1, len(pairs) // BLOCK_PAIRS))
     counts = np.zeros(tables.cells)
     for block in blocks:
-        counts += np.bincount(tables.of(bins[block.ravel()]).ravel(), minlength=tables.cells)
+        counts += np.bincount(tables.of(block.ravel()).ravel(), minlength=tables.cells)
     weights = 1 / (1 + counts / 2)  # of squared errors: Pearson's chi-square
     gap = np.zeros(tables.cells)  # weighted counts of kept less left-out rows
     kept = []
     for block in blocks:
-        ones, others = (tables.of(bins[side]) for side in block.T)
+        ones, others = (tables.of(side) for side in block.T)
         for (one, other), cells, other_cells in zip(block.tolist(), ones, others, strict=True):
             keep, leave, row = cells, other_cells, one
             if gap[cells].sum() > gap[other_cells].sum():
@@ -104,8 +110,8 @@ def _halved(bins: Whole, order: Whole, tables: _Tables) -> Whole:
     return np.array(kept)
 
 
-def _exchanged(bins: Whole, kept: Whole, tables: _Tables, stream: Stream) -> Whole:
-    """The `kept` rows, some exchanged for candidates that bring the tables nearer to those of all candidates.
+def _exchanged(kept: Whole, candidates: int, tables: _Tables, stream: Stream) -> Whole:
+    """The `kept` rows, some exchanged for others of so many candidates that bring the tables nearer to those of all candidates.
 
     A cell in which less than one row is expected keeps what the halvings left in it: what is rare is not moved to where
     more rows are.
@@ -113,15 +119,15 @@ def _exchanged(bins: Whole, kept: Whole, tables: _Tables, stream: Stream) -> Who
     sweeps = min(MOST_SWEEPS, MOST_EXCHANGES // len(kept))
     if not sweeps:
         return kept
-    blocks = np.array_split(bins, max(1, len(bins) // BLOCK_PAIRS))
+    blocks = np.array_split(np.arange(candidates), max(1, candidates // BLOCK_PAIRS))
     cells = np.concatenate([tables.of(block).astype(np.int32) for block in blocks])
-    expected = np.bincount(cells.ravel(), minlength=tables.cells) * (len(kept) / len(bins))
+    expected = np.bincount(cells.ravel(), minlength=tables.cells) * (len(kept) / candidates)
     now = np.bincount(cells[kept].ravel(), minlength=tables.cells)
     gap = np.where(expected < 1, 0.0, now - expected)
     weights = 1 / (1 + expected)
-    kept, inside = kept.copy(), np.isin(np.arange(len(bins)), kept)
+    kept, inside = kept.copy(), np.isin(np.arange(candidates), kept)
     for _ in range(sweeps):
-        tries = stream.integers(0, len(bins), (len(kept), TRIES))
+        tries = stream.integers(0, candidates, (len(kept), TRIES))
         for k in stream.permutation(len(kept)).tolist():
             gap[cells[kept[k]]] -= 1
             found = np.append(kept[k], tries[k][~inside[tries[k]]])
