@@ -111,7 +111,7 @@ def _halved(order: Whole, tables: _Tables) -> Whole:
 
 
 def _exchanged(kept: Whole, candidates: int, tables: _Tables, stream: Stream) -> Whole:
-    """The `kept` rows, some exchanged for others of so many candidates that bring the tables nearer to those of all candidates.
+    """The `kept` rows, some exchanged for others of so many candidates, so that tables come nearer to those of all.
 
     A cell in which less than one row is expected keeps what the halvings left in it: what is rare is not moved to where
     more rows are.

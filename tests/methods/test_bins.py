@@ -7,7 +7,7 @@ import pytest
 
 from medsynth.methods.shared.bins import Bins
 from medsynth.methods.shared.conditionals import smoothed
-from medsynth.methods.shared.digit_preference import DigitKinds, count_kinds, digit_kinds, draw_numbers, shrunk
+from medsynth.methods.shared.digit_preference import DigitKinds, count_kinds, digit_kinds, draw_numbers, kind_shares
 from medsynth.methods.shared.labels import REMEASURED
 from medsynth.methods.shared.marginals import cleaned
 from medsynth.methods.warm_dp_cgan.marginals.class_marginals import ClassMarginals, class_totals
@@ -72,14 +72,46 @@ def test_kinds_of_numbers_are_counted_and_drawn_exactly(rng: np.random.Generator
     assert abs(np.mean(drawn % 10 == 4) - 20 / 22) < 0.03  # 4.5 standard errors
 
 
+def errors_of_kinds(values: Any, width: int, std: float, rng: np.random.Generator) -> Any:
+    """Total variation of shares of kinds from the rows', found and by the noisy counts themselves: mean of 20 draws.
+
+    The column's histogram, exact, has cells of so many values.
+    """
+    kinds = DigitKinds(PRESSURE.units[0], PRESSURE.size)
+    true = np.bincount(kinds.cell_of((values - 50).astype(np.int32)), minlength=kinds.cells).astype(np.float64)
+    edges = np.append(np.arange(50, 301, width), 301)
+    shares = np.append(np.histogram(values, edges)[0], 0.0) / len(values)
+    far = np.zeros(2)
+    for _ in range(20):
+        noisy = true + rng.normal(0, std, len(true))
+        found = kind_shares(noisy, std, len(values), edges, shares)
+        assert found.sum() == pytest.approx(1.0) and (found >= 0).all()
+        far += [np.abs(some * len(values) - true).sum() for some in (found, noisy)]
+    return far / 2 / 20 / len(values)
+
+
 @pytest.mark.statistical
-def test_digits_differ_only_as_the_noise_allows(rng: np.random.Generator) -> None:
-    """The seed is fixed: it cannot fail by chance."""
-    noise = rng.normal(0, 10, 37)
-    flat, peaked = np.full(37, 100.0), np.full(37, 100.0)
-    peaked[4] += 1000
-    assert np.abs(shrunk(flat + noise, 10.0) - flat).mean() < 0.75 * np.abs(noise).mean()
-    assert abs(shrunk(peaked + noise, 10.0)[4] - 1100) < 40
+def test_noise_prefers_no_digit(rng: np.random.Generator) -> None:
+    """Of values without preference hardly any of the noise is left, however few are of a kind. The seed is fixed."""
+    values = np.clip(np.rint(rng.normal(130, 20, 4000)), 50, 300)
+    found, noisy = errors_of_kinds(values, 2, 50.0, rng)
+    assert found < 0.1 * noisy
+    even, edges = np.append(np.full(251, 1 / 251), 0.0), np.arange(50, 302)
+    true = np.append(count_kinds(edges[:-1], edges[1:] - 1).sum(1), 0) * 4000 / 251
+    noisy = true + 75.0 * (np.arange(38) == 18)
+    assert kind_shares(noisy, 50.0, 4000, edges, even)[18] < 1.5 / 251  # 100, the one number of its kind: 3.7 times 20
+
+
+@pytest.mark.statistical
+def test_digits_that_are_preferred_clearly_stay_so(rng: np.random.Generator) -> None:
+    """Even readings, and multiples of ten, lose at least half of the noise as well. The seed is fixed."""
+    values = np.clip(np.rint(rng.normal(130, 20, 4000)), 50, 300)
+    for preferred, width in (
+        (values // 2 * 2, 2),
+        (np.where(rng.random(4000) < 0.5, np.round(values, -1), values), 20),
+    ):
+        found, noisy = errors_of_kinds(preferred, width, 20.0, rng)
+        assert found < 0.6 * noisy and found < 0.05
 
 
 def test_a_split_keeps_the_cuts_there_were() -> None:

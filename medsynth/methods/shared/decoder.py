@@ -12,8 +12,9 @@ from ...schema import Schema
 from ...transforms.grid import Grid
 from .bins import Bins
 from .conditionals import smoothed
-from .digit_preference import digit_kinds, shrunk
-from .marginals import Condition, Marginal, cleaned
+from .cuts import fine_grid
+from .digit_preference import digit_kinds, kind_shares
+from .marginals import Condition, Marginal
 
 if TYPE_CHECKING:
     from ...privacy.queries.rows import Axes
@@ -30,12 +31,24 @@ def decoder_axes(schema: Schema, grids: Mapping[str, Grid]) -> dict[str, Axes]:
 
 def cleaned_histograms(schema: Schema, noisy: dict[str, Floats], rows: int, std: float) -> dict[str, Floats]:
     """Shares from the noisy histograms of columns, and of the kinds of numbers by their preferred digits."""
+    shares = {n: smoothed(noisy[n], rows, std, column.gaps) for n, column in schema.columns.items() if n in noisy}
+    fine = {name: fine_grid(schema.columns[name]) for name in shares}
+    return shares | digit_shares(schema, noisy, dict.fromkeys(noisy, std), rows, fine, shares)
+
+
+def digit_shares(
+    schema: Schema, noisy: Mapping[str, Floats], std: Mapping[str, float], rows: float, grids: Mapping[str, Grid],
+    shares: Mapping[str, Floats],
+) -> dict[str, Floats]:  # fmt: skip
+    """Shares of kinds of numbers by preferred digits, by marginal: of columns with such `shares` on their `grids`."""
     return {
-        name: smoothed(counts, rows, std, schema.columns[name].gaps)
-        if name in schema.columns
-        else cleaned(shrunk(counts, std) if name.startswith(DIGITS_OF) else counts, rows)
-        for name, counts in noisy.items()
-    }
+        DIGITS_OF + name: kind_shares(
+            noisy[DIGITS_OF + name], std[DIGITS_OF + name], rows, cells.edges + schema.columns[name].units[0],
+            shares[name],
+        )
+        for name, cells in grids.items()
+        if DIGITS_OF + name in noisy
+    }  # fmt: skip
 
 
 def decoder(

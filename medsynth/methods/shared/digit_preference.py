@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from ...privacy.queries.kinds import kind
 from ...rng import Stream
 from ...schema import Schema
+from .conditionals import Counts, log_evidence, posterior_mode
 from .marginals import GRID_CELLS
 from .stratified import choose, uniforms
 
@@ -24,6 +26,9 @@ FITTING_ROUNDS = 50  # of iterative proportional fitting
 # 10^DECIMAL_PLACES. Each kind is a residue class, so the numbers of a kind in a range are counted and drawn exactly.
 MODULUS = np.array([*np.repeat(10 ** np.arange(1, DECIMAL_PLACES + 1), NONZERO_DIGITS), 10**DECIMAL_PLACES])[:, None]
 RESIDUE = np.array([d * 10**k for k in range(DECIMAL_PLACES) for d in range(1, NONZERO_DIGITS + 1)] + [0])[:, None]
+PLACE = np.array([*np.repeat(np.arange(DECIMAL_PLACES), NONZERO_DIGITS), DECIMAL_PLACES, -1])  # of kinds; of missing
+# Prior standard deviations of a kind's log share beside what it is without preference: alike in a place, and by digit.
+PREFERENCE_STDS = (0.05, 2.0)
 
 
 @kind("digits")
@@ -58,17 +63,31 @@ def digit_kinds(schema: Schema) -> dict[str, DigitKinds]:
     }
 
 
-def shrunk(counts: Floats, std: float) -> Floats:
-    """Noisy counts of kinds, (kinds + 1,), in which the digits of a place differ no more than the noise allows.
+def kind_shares(counts: Floats, std: float, rows: float, edges: Whole, shares: Floats) -> Floats:
+    """Shares of the kinds, (kinds + 1,), by their noisy counts of `rows` rows: as if no digit were preferred, unless
+    counts differ from that clearly.
 
-    Each place's digits are drawn towards their mean (James and Stein 1961, towards the mean as Efron and Morris 1973).
+    Cell i contains the whole numbers edges[i] to edges[i + 1] - 1; `shares` are those of the cells, and then of the
+    kinds of missing values. How far a place's digits are preferred, and digits beside others of their place, is
+    learned from all counts: the means over priors, each as likely as it makes the counts (adaptive shrinkage, Stephens
+    2017).
     """
-    found = counts.copy()
-    for k in range(DECIMAL_PLACES):
-        some = slice(NONZERO_DIGITS * k, NONZERO_DIGITS * (k + 1))
-        deviations = counts[some] - counts[some].mean()
-        found[some] -= deviations * min(1.0, (NONZERO_DIGITS - 3) * std**2 / max(float(deviations @ deviations), 1e-12))
-    return found
+    members = count_kinds(edges[:-1], edges[1:] - 1).astype(np.float64)
+    values = members.shape[1]
+    expected = np.append(members / members.sum(0) @ shares[:values], shares[values:].sum())
+    there = expected > 0
+    base = np.log(expected[there] / expected.sum())
+    measured, alike = [Counts.of_cells(counts[there], std)], PLACE[there][:, None] == PLACE[there]
+    found, evidence = list[Floats](), list[float]()
+    for of_place, of_digit in product(PREFERENCE_STDS, PREFERENCE_STDS):
+        precision = np.linalg.inv(of_place**2 * alike + of_digit**2 * np.eye(len(base))).astype(np.float64)
+        mode = posterior_mode(measured, rows, base, precision)
+        found.append(np.exp(mode))
+        evidence.append(log_evidence(measured, rows, found[-1], mode - base, precision))
+    likely = np.exp(np.array(evidence) - max(evidence))
+    kinds = np.zeros(len(expected))
+    kinds[there] = likely / likely.sum() @ np.stack(found)
+    return kinds
 
 
 def kind_weights(edges: Whole, shares: Floats, kind_shares: Floats) -> Floats:

@@ -19,10 +19,8 @@ from ....transforms.grid import Grid
 from ...shared.bins import Bins
 from ...shared.conditionals import Counts
 from ...shared.cuts import fine_grid, grids
-from ...shared.decoder import DIGITS_OF, decoder_axes
-from ...shared.digit_preference import shrunk
+from ...shared.decoder import DIGITS_OF, decoder_axes, digit_shares
 from ...shared.labels import ONE_WAY
-from ...shared.marginals import cleaned
 from .adaptive_grids import FINE_CELLS, Survey, surveys
 from .class_ratios import ClassCounts, noise_of_a_bin
 from .smoothness import shares_of_cells, shares_of_levels
@@ -74,7 +72,7 @@ class OneWayMarginals:
         noisy |= {name: noisy[name] + plan.rows / count for name, count in told.items()}
         std = noise_of_cells(weights, plan.noise(ONE_WAY), told)
         shares = {n: survey.shares(fine[n], noisy[n], plan.rows, std[n]) for n, survey in found.items()}
-        digits = {n: cleaned(shrunk(c, std[n]), plan.rows) for n, c in noisy.items() if n.startswith(DIGITS_OF)}
+        digits = digit_shares(schema, noisy, std, plan.rows, fine, shares)
         return cls(grids=fine, shares=shares | digits, surveys=found, counts=noisy, std=std)
 
     def of_levels(self, name: str) -> list[ClassCounts]:
