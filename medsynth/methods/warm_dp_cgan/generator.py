@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Floats = NDArray[np.float64]
-COMMON_STD, OWN_STD = 1.5, 0.5  # prior standard deviations of what a point adds in all classes, and in one of them
+COMMON_STD, OWN_STD = 0.5, 0.5  # prior standard deviations of what a point adds in all classes, and in one of them
 DECAY = 1.5  # of the prior standard deviation of a wave, as a power of its frequency
 START_STD = 0.1  # of the coefficients before the first step, in prior standard deviations: points begin apart
 
