@@ -4,13 +4,16 @@
     python tests/benchmarks/class_shares.py runs --tables thyroid clinic --epsilons 1 3.7 --runs 8 --data FOLDER
     python tests/benchmarks/class_shares.py smoothness --tables thyroid clinic --epsilons 1 3.7 --runs 8 --data FOLDER
     python tests/benchmarks/class_shares.py centred --tables thyroid clinic --epsilons 1 3.7 --runs 8 --data FOLDER
+    python tests/benchmarks/class_shares.py prior --tables thyroid clinic hospital --epsilons 3.7 --runs 5 --data FOLDER
 
 `widths`: the width of the prior of class ratios fixed, and learned over columns (decision 36). `runs`: bins counted by
 class alone, with the same prior for each, and runs of bins as well (decision 37). `smoothness`: of a number, bins each
 by their own counts, and all fine cells as smooth as their counts say (decision 38). `centred`: levels counted as they
-are, and centred, since their sums are known (decision 39). Development tables, each run another, as in
-noise_by_measurement.py. Both fits of a run get noise from one seed: THEY MAKE NO PRIVACY CLAIM. Figures of a fit are
-the mean of two draws of as many rows as were fitted.
+are, and centred, since their sums are known (decision 39). `prior`: the prior of what latent points add in all classes
+three times as wide, and as it stands (decision 40). `digits`: preferred digits by the mean of their place, and told
+from noise (decision 41). `chosen`: rows chosen by tables of at most 20 bins a column, and by finer ones too
+(decision 42). Development tables, each run another, as in noise_by_measurement.py. Both fits of a run get noise from
+one seed: THEY MAKE NO PRIVACY CLAIM. Figures of a fit are the mean of two draws of as many rows as were fitted.
 """
 
 from __future__ import annotations
@@ -34,10 +37,15 @@ from panel_figures import groups, similarity
 
 import medsynth
 from medsynth import rng
+from medsynth.methods.shared import decoder
 from medsynth.methods.shared.bins import Bins
+from medsynth.methods.shared.digit_preference import DECIMAL_PLACES, NONZERO_DIGITS
+from medsynth.methods.shared.marginals import cleaned
+from medsynth.methods.warm_dp_cgan import generator
 from medsynth.methods.warm_dp_cgan.marginals import class_marginals, class_ratios, one_way_marginals, smoothness
 from medsynth.methods.warm_dp_cgan.marginals.class_ratios import ClassCounts
 from medsynth.methods.warm_dp_cgan.marginals.one_way_marginals import OneWayMarginals
+from medsynth.sampling import balance
 
 Floats = NDArray[np.float64]
 WITH_CLASSES = OneWayMarginals.with_classes
@@ -60,7 +68,18 @@ def _bins_alone(
     return replace(bins, shares=shares), whole / whole.sum(), noise
 
 
-FIGURES = ("mean", "lr", "mlp", "rf", "hgb", "one_way", "two_way", "propensity")
+def _digits_by_place(counts: Floats, std: float, rows: float, *others: object) -> Floats:
+    """Shares of kinds of numbers, each place's digits drawn towards their mean (Efron and Morris 1973)."""
+    found = counts.copy()
+    for k in range(DECIMAL_PLACES):
+        some = slice(NONZERO_DIGITS * k, NONZERO_DIGITS * (k + 1))
+        deviations = counts[some] - counts[some].mean()
+        found[some] -= deviations * min(1.0, (NONZERO_DIGITS - 3) * std**2 / max(float(deviations @ deviations), 1e-12))
+    return cleaned(found, rows)
+
+
+FIGURES = ("mean", "lr", "mlp", "rf", "hgb", "one_way", "two_way", "three_way", "propensity")
+SIMILARITIES = ((1, "one_way"), (2, "two_way"), (3, "three_way"))
 Changes = Mapping[str, Any]
 NONE: Changes = {}
 BEFORE: Mapping[str, tuple[str, str, list[tuple[Any, Changes]]]] = {
@@ -78,6 +97,9 @@ BEFORE: Mapping[str, tuple[str, str, list[tuple[Any, Changes]]]] = {
         "centred",
         [(m, {"centred": lambda cells: {}}) for m in (class_marginals, one_way_marginals)],
     ),
+    "prior": ("1.5", "0.5", [(generator, {"COMMON_STD": 1.5})]),
+    "digits": ("by place", "told from noise", [(decoder, {"kind_shares": _digits_by_place})]),
+    "chosen": ("20 bins", "finer ones too", [(balance, {"MOST_FINE": 1})]),
     "smoothness": ("bins alone", "learned", [(one_way_marginals.OneWayMarginals, {"with_classes": _bins_alone})]),
 }
 
@@ -91,13 +113,13 @@ def figures(name: str, run: int, data: str | None, epsilon: float, changes: list
         for module, values in changes:
             changed.enter_context(patch.multiple(module, **values))
         model = medsynth.fit(train, epsilon=epsilon, delta=1e-5, schema=schema, rows=len(train), seed=run)
+        samples = [medsynth.sample(model, len(train), seed=seed) for seed in (run, run + 77)]
     by = grids(schema)
     real = coded(train, by).to_numpy(np.int64)
     found = []
-    for seed in (run, run + 77):
-        drawn = medsynth.sample(model, len(train), seed=seed)
+    for drawn in samples:
         codes = coded(drawn, by).to_numpy(np.int64)
-        same = {n: similarity(real, codes, groups(len(by), k)) for k, n in ((1, "one_way"), (2, "two_way"))}
+        same = {n: similarity(real, codes, groups(len(by), k)) for k, n in SIMILARITIES}
         found.append({**figures_of(drawn, train, test, schema, target), **same})
     return dict(pd.DataFrame(found).mean())
 
