@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -115,6 +115,19 @@ def log_evidence(measured: Sequence[Counts], total: float, shares: Floats, tilt:
     known = curvature(normal, normal @ shares, shares)
     curves = np.linalg.slogdet(precision)[1] - np.linalg.slogdet(known + precision)[1]
     return float(curves - gap @ gap - tilt @ precision @ tilt) / 2
+
+
+def mean_over_priors(measured: Sequence[Counts], total: float, base: Floats, precisions: Iterable[Floats]) -> Floats:
+    """Shares, (cells,), by noisy counts of `total` rows: the means over priors of such `precisions`, each as likely as
+    it makes the counts (adaptive shrinkage, Stephens 2017). Else as for `posterior_mode`.
+    """
+    found, evidence = list[Floats](), list[float]()
+    for precision in precisions:
+        mode = posterior_mode(measured, total, base, precision)
+        found.append(np.exp(mode))
+        evidence.append(log_evidence(measured, total, found[-1], mode - base, precision))
+    likely = np.exp(np.array(evidence) - max(evidence))
+    return np.asarray(likely / likely.sum() @ np.stack(found))
 
 
 def difference_precision(cells: int, ordered: int, order: int, spread: float) -> Floats:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...privacy.queries.kinds import kind
 from ...rng import Stream
 from ...schema import Schema
-from .conditionals import Counts, log_evidence, posterior_mode
+from .conditionals import Counts, mean_over_priors
 from .marginals import GRID_CELLS
 from .stratified import choose, uniforms
 
@@ -69,8 +69,7 @@ def kind_shares(counts: Floats, std: float, rows: float, edges: Whole, shares: F
 
     Cell i contains the whole numbers edges[i] to edges[i + 1] - 1; `shares` are those of the cells, and then of the
     kinds of missing values. How far a place's digits are preferred, and digits beside others of their place, is
-    learned from all counts: the means over priors, each as likely as it makes the counts (adaptive shrinkage, Stephens
-    2017).
+    learned from all counts (`mean_over_priors`).
     """
     members = count_kinds(edges[:-1], edges[1:] - 1).astype(np.float64)
     values = members.shape[1]
@@ -78,15 +77,12 @@ def kind_shares(counts: Floats, std: float, rows: float, edges: Whole, shares: F
     there = expected > 0
     base = np.log(expected[there] / expected.sum())
     measured, alike = [Counts.of_cells(counts[there], std)], PLACE[there][:, None] == PLACE[there]
-    found, evidence = list[Floats](), list[float]()
-    for of_place, of_digit in product(PREFERENCE_STDS, PREFERENCE_STDS):
-        precision = np.linalg.inv(of_place**2 * alike + of_digit**2 * np.eye(len(base))).astype(np.float64)
-        mode = posterior_mode(measured, rows, base, precision)
-        found.append(np.exp(mode))
-        evidence.append(log_evidence(measured, rows, found[-1], mode - base, precision))
-    likely = np.exp(np.array(evidence) - max(evidence))
+    precisions = (
+        np.linalg.inv(of_place**2 * alike + of_digit**2 * np.eye(len(base))).astype(np.float64)
+        for of_place, of_digit in product(PREFERENCE_STDS, PREFERENCE_STDS)
+    )
     kinds = np.zeros(len(expected))
-    kinds[there] = likely / likely.sum() @ np.stack(found)
+    kinds[there] = mean_over_priors(measured, rows, base, precisions)
     return kinds
 
 

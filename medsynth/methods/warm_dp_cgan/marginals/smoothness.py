@@ -7,13 +7,13 @@ does: no prior is firmer than that, for it is these rows that are described.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...shared.conditionals import Counts, log_evidence, posterior_mode
+from ...shared.conditionals import Counts, mean_over_priors, posterior_mode
 
 Floats = NDArray[np.float64]
 CURVATURES = (0.05, 0.2, 1.0)  # prior standard deviation of the log density's second difference between fine cells
@@ -39,14 +39,12 @@ def shares_of_cells(
     base, order = np.log(widths), np.flatnonzero(along)
     steps = np.diff(np.eye(len(order)), 2, axis=0)
     chance = 1 / np.maximum(expected[order], 1.0)  # variance of the logarithm of a Poisson number
-    found, evidence = list[Floats](), list[float]()
-    for curvature, roughness in product(CURVATURES, ROUGHNESSES):
-        spread = np.eye(len(base)) / WEAK_PRECISION
-        curve = np.linalg.inv(steps.T @ steps / curvature**2 + LEVEL_PRECISION * np.eye(len(order)))
-        spread[np.ix_(order, order)] = curve + np.diag(chance + roughness**2)
-        precision = np.linalg.inv(spread).astype(np.float64)
-        mode = posterior_mode(measured, rows, base, precision)
-        found.append(np.exp(mode))
-        evidence.append(log_evidence(measured, rows, found[-1], mode - base, precision))
-    likely = np.exp(np.array(evidence) - max(evidence))
-    return np.asarray(likely / likely.sum() @ np.stack(found))
+
+    def precisions() -> Iterator[Floats]:
+        for curvature, roughness in product(CURVATURES, ROUGHNESSES):
+            spread = np.eye(len(base)) / WEAK_PRECISION
+            curve = np.linalg.inv(steps.T @ steps / curvature**2 + LEVEL_PRECISION * np.eye(len(order)))
+            spread[np.ix_(order, order)] = curve + np.diag(chance + roughness**2)
+            yield np.linalg.inv(spread).astype(np.float64)
+
+    return mean_over_priors(measured, rows, base, precisions())
