@@ -95,6 +95,33 @@ def test_the_public_grid_is_the_same_whatever_the_rows_are() -> None:
     assert by.size == 20 and shares.max() < 0.08
 
 
+def test_ten_bins_are_each_two_of_the_twenty_and_others_are_not() -> None:
+    from panel_bins import coded, grids
+
+    table = rows(8, 3000)
+    twenty, ten, fifteen = (coded(table, grids(SCHEMA, bins=bins)) for bins in (20, 10, 15))
+    for name in ("age", "dose"):
+        seen = table[name].notna()
+        assert (ten[name][seen] == twenty[name][seen] // 2).all()
+        assert fifteen.groupby(twenty[name])[name].nunique().max() > 1  # some of the twenty lie in two of the fifteen
+        assert 10 <= fifteen[name][seen].max() <= 14
+
+
+def test_rows_spread_over_bins_are_right_in_those_bins_and_not_in_others() -> None:
+    """What other_bins.py measures: a tool that knows a lumpy column by its bins alone scores one there alone."""
+    from other_bins import BINS, similarities
+    from panel_bins import coded, decoded, grids
+
+    rng = np.random.default_rng(9)
+    table = rows(9, 4000).assign(age=rng.choice([4.5, 19.5, 24.8, 39.9, 55.2, 79.9], 4000))
+    by = grids(SCHEMA)
+    spread = decoded(coded(table, by), by, rng)
+    found = {bins: (one, two) for bins, one, two in similarities(table, spread, SCHEMA)}
+    assert list(found) == list(BINS)
+    assert found[20] == found[10] == (1.0, 1.0)
+    assert max(found[17] + found[23]) < 0.96
+
+
 def test_a_level_that_is_not_declared_is_refused() -> None:
     from panel_bins import coded, grids
 

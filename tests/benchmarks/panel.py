@@ -100,21 +100,27 @@ def ours(train: pd.DataFrame, schema: Any, epsilon: float, given: Any, place: Pa
     return state, typed(pd.read_parquet(place / "made.parquet"), train) if state == "done" else None
 
 
+def fitted(
+    method: str, train: pd.DataFrame, schema: Any, epsilon: float, given: Any, place: Path, seed: int, times: int = 1
+) -> Any:
+    """(state, drawn rows or None) of any of METHODS, `times` as many rows as there are to fit."""
+    if method == "bootstrap":
+        return "done", train.sample(frac=times, replace=True, random_state=seed).reset_index(drop=True)
+    if method == "medsynth":
+        return ours(train, schema, epsilon, given, place, times)
+    return peer(method, train, schema, epsilon, given, place, seed, times)
+
+
 def one(table: str, method: str, epsilon: float, seed: int, given: Any) -> dict[str, Any]:
     """One fit and its figures; empty where it did not finish."""
     from panel_figures import figures
 
-    fitted, _, factor = table.partition(TIMES)
-    train, test, schema, target = panel_data.load(fitted, given.data)
+    loaded, _, factor = table.partition(TIMES)
+    train, test, schema, target = panel_data.load(loaded, given.data)
     times = int(factor or 1)
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
-        if method == "bootstrap":
-            state, drawn = "done", train.sample(frac=times, replace=True, random_state=seed).reset_index(drop=True)
-        elif method == "medsynth":
-            state, drawn = ours(train, schema, epsilon, given, place, times)
-        else:
-            state, drawn = peer(method, train, schema, epsilon, given, place, seed, times)
+        state, drawn = fitted(method, train, schema, epsilon, given, place, seed, times)
         cost = json.loads((place / "cost.json").read_text()) if (place / "cost.json").exists() else {}
     if drawn is None:
         return {"seconds": given.cap if state == "time-out" else None, "state": state}

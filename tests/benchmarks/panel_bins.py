@@ -19,9 +19,9 @@ BINS = 20
 
 
 class Grid:
-    """The codes of one column of a schema."""
+    """The codes of one column of a schema: numbers in so many `bins`, between the quantiles of `fitted` if given."""
 
-    def __init__(self, column: Any, fitted: pd.Series[Any] | None = None) -> None:
+    def __init__(self, column: Any, fitted: pd.Series[Any] | None = None, bins: int = BINS) -> None:
         self.missing = bool(column.missing)
         self.levels = list(column.levels)
         if self.levels:
@@ -30,12 +30,12 @@ class Grid:
         self.log, self.step = getattr(column, "scale", "linear") == "log", 10.0**-column.places
         # Whole units of the last decimal place, from the lowest to the highest that the column can hold.
         self.low, self.high = (round(float(end) / self.step) for end in column.bounds)
-        self.known = min(BINS, self.high - self.low + 1)
+        self.known = min(bins, self.high - self.low + 1)
         ends = self.scaled(np.array([self.low, self.high + 1]))
         self.edges = np.linspace(ends[0], ends[1], self.known + 1)
-        if fitted is not None and self.known == BINS:
+        if fitted is not None and self.known == bins:
             units = np.clip(np.rint(fitted.dropna().to_numpy(np.float64) / self.step), self.low, self.high)
-            inner = np.unique(np.ceil(np.quantile(units, np.linspace(0, 1, BINS + 1)[1:-1])))
+            inner = np.unique(np.ceil(np.quantile(units, np.linspace(0, 1, bins + 1)[1:-1])))
             inner = self.scaled(inner[(inner > self.low) & (inner <= self.high)])
             self.edges = np.concatenate([ends[:1], inner, ends[1:]])
             self.known = len(self.edges) - 1
@@ -80,9 +80,9 @@ class Grid:
         return pd.Series(np.round(units * self.step, decimals)).mask(gone)
 
 
-def grids(schema: Any, fitted: pd.DataFrame | None = None) -> dict[str, Grid]:
+def grids(schema: Any, fitted: pd.DataFrame | None = None, bins: int = BINS) -> dict[str, Grid]:
     """The grid of every column: even, or between the quantiles of `fitted`."""
-    return {name: Grid(column, None if fitted is None else fitted[name]) for name, column in schema.columns.items()}
+    return {n: Grid(column, None if fitted is None else fitted[n], bins) for n, column in schema.columns.items()}
 
 
 def coded(frame: pd.DataFrame, by: dict[str, Grid]) -> pd.DataFrame:
