@@ -3,8 +3,8 @@
     python tests/benchmarks/other_bins.py --data FOLDER --tables thyroid clinic-4k --methods medsynth pgm-aim pgm-mst
 
 The panel's one-way and two-way similarity (docs/panel.md) stand in the 20 even bins of the declared scale that AIM and
-MST have measured. Here the same rows are counted in other numbers of even bins between the same bounds as well. Bins by
-10 are each two of those 20; the edges of 15 to 50 lie between theirs. Printed are medians over --runs fits.
+MST have measured. Here the same rows are counted in other numbers of even bins between the same bounds as well. Ten
+bins are each two of those 20; of 15 to 50 most edges lie between theirs. Printed are medians over --runs fits.
 """
 
 from __future__ import annotations
