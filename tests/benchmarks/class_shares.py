@@ -32,8 +32,8 @@ import numpy as np
 import pandas as pd
 from noise_by_measurement import Figures, figures_of, tables
 from numpy.typing import NDArray
-from panel_bins import coded, grids
-from panel_figures import groups, similarity
+from panel_bins import grids
+from panel_figures import by_order
 
 import medsynth
 from medsynth import rng
@@ -79,7 +79,7 @@ def _digits_by_place(counts: Floats, std: float, rows: float, *others: object) -
 
 
 FIGURES = ("mean", "lr", "mlp", "rf", "hgb", "one_way", "two_way", "three_way", "propensity")
-SIMILARITIES = ((1, "one_way"), (2, "two_way"), (3, "three_way"))
+SIMILARITIES = ("one_way", "two_way", "three_way")
 Changes = Mapping[str, Any]
 NONE: Changes = {}
 BEFORE: Mapping[str, tuple[str, str, list[tuple[Any, Changes]]]] = {
@@ -115,11 +115,9 @@ def figures(name: str, run: int, data: str | None, epsilon: float, changes: list
         model = medsynth.fit(train, epsilon=epsilon, delta=1e-5, schema=schema, rows=len(train), seed=run)
         samples = [medsynth.sample(model, len(train), seed=seed) for seed in (run, run + 77)]
     by = grids(schema)
-    real = coded(train, by).to_numpy(np.int64)
     found = []
     for drawn in samples:
-        codes = coded(drawn, by).to_numpy(np.int64)
-        same = {n: similarity(real, codes, groups(len(by), k)) for k, n in SIMILARITIES}
+        same = dict(zip(SIMILARITIES, by_order(train, drawn, by, (1, 2, 3)), strict=True))
         found.append({**figures_of(drawn, train, test, schema, target), **same})
     return dict(pd.DataFrame(found).mean())
 

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import panel_data
-from panel_bins import coded, grids
-from panel_figures import LEARNED, groups, similarity
+from panel_bins import grids
+from panel_figures import LEARNED, by_order
 from threadpoolctl import threadpool_limits
 
 import medsynth
@@ -98,10 +98,9 @@ def figures(
     drawn: pd.DataFrame, train: pd.DataFrame, test: pd.DataFrame, schema: Any, target: str
 ) -> tuple[float, float]:
     """Mean AuROC and two-way similarity, as the panel computes them."""
-    one, other = (coded(frame, grids(schema)).to_numpy(np.int64) for frame in (train, drawn))
     with threadpool_limits(1):
         score: Any = protocol.score(drawn[:LEARNED].reset_index(drop=True), test, target)
-    return float(score["mean"]), similarity(one, other, groups(one.shape[1], 2))
+    return float(score["mean"]), by_order(train, drawn, grids(schema), (2,))[0]
 
 
 def main() -> None:

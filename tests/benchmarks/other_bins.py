@@ -13,12 +13,11 @@ import argparse
 import tempfile
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import panel
 import panel_data
-from panel_bins import coded, grids
-from panel_figures import groups, similarity
+from panel_bins import grids
+from panel_figures import by_order
 
 BINS = (10, 15, 17, 20, 23, 30, 50)
 
@@ -27,10 +26,8 @@ def similarities(real: pd.DataFrame, drawn: pd.DataFrame, schema: object) -> lis
     """Number of bins, one-way and two-way similarity."""
     found = []
     for bins in BINS:
-        by = grids(schema, bins=bins)
-        one, other = (coded(frame, by).to_numpy(np.int64) for frame in (real, drawn))
-        ways = [similarity(one, other, groups(len(by), order)) for order in (1, 2)]
-        found.append((bins, ways[0], ways[1]))
+        one_way, two_way = by_order(real, drawn, grids(schema, bins=bins), (1, 2))
+        found.append((bins, one_way, two_way))
     return found
 
 
@@ -57,14 +54,17 @@ def main() -> None:
                         print(f"{table}, {method}, epsilon {epsilon:g}, run {seed}: {state}", flush=True)
                         continue
                     lines += [(method, *line) for line in similarities(train, drawn, schema)]
+            if not lines:
+                continue
             found = pd.DataFrame(lines, columns=["method", "bins", "one-way", "two-way"])
+            runs = found["method"].value_counts() // len(BINS)
             shown = found.groupby(["method", "bins"], sort=False).median().unstack().round(4)
-            print(f"\n{table}, epsilon {epsilon:g}, medians of {asked.runs} runs\n")
+            print(f"\n{table}, epsilon {epsilon:g}, medians\n")
             for figure in ("one-way", "two-way"):
                 print(f"| {figure} | " + " | ".join(f"{bins} bins" for bins in BINS) + " |")
                 print("| --- " * (len(BINS) + 1) + "|")
                 for method, values in shown[figure].iterrows():
-                    print(f"| {method} | " + " | ".join(f"{value:.4f}" for value in values) + " |")
+                    print(f"| {method}, {runs[method]} runs | " + " | ".join(f"{value:.4f}" for value in values) + " |")
                 print(flush=True)
 
 

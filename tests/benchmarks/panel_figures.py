@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from panel_bins import coded, grids
+from panel_bins import Grid, coded, grids
 
 TRIPLES, LEARNED, FOLDS = 300, 10_000, 5
 
@@ -35,6 +36,12 @@ def groups(columns: int, order: int) -> list[tuple[int, ...]]:
         return found
     picked = np.random.default_rng(0).choice(len(found), TRIPLES, replace=False)
     return [found[k] for k in picked]
+
+
+def by_order(one: pd.DataFrame, other: pd.DataFrame, by: dict[str, Grid], orders: Sequence[int]) -> list[float]:
+    """The similarity of two tables of values in the bins `by`, of so many columns at a time."""
+    codes = [coded(frame, by).to_numpy(np.int64) for frame in (one, other)]
+    return [similarity(codes[0], codes[1], groups(len(by), order)) for order in orders]
 
 
 def features(frame: pd.DataFrame, schema: Any) -> NDArray[np.float64]:
@@ -86,11 +93,10 @@ def figures(
     from medsynth.report.data import protocol
 
     some = drawn if times == 1 else drawn.sample(len(train), random_state=0).reset_index(drop=True)
-    same = {}
+    same: dict[str, float] = {}
     for suffix, by in (("", grids(schema)), ("_quantile", grids(schema, train))):
-        codes = [coded(frame, by).to_numpy(np.int64) for frame in (train, drawn)]
-        for order, name in ((1, "one_way"), (2, "two_way"), (3, "three_way")):
-            same[name + suffix] = similarity(codes[0], codes[1], groups(len(by), order))
+        names = [name + suffix for name in ("one_way", "two_way", "three_way")]
+        same |= dict(zip(names, by_order(train, drawn, by, (1, 2, 3)), strict=True))
     with threadpool_limits(1):
         score = protocol.score(drawn[: LEARNED * times].reset_index(drop=True), test, target)
         told = propensity(train, some, schema)
@@ -99,4 +105,4 @@ def figures(
     return {name: None if value is None else round(float(value), 4) for name, value in found.items()}
 
 
-__all__ = ["LEARNED", "figures", "groups", "overlap", "propensity", "similarity"]
+__all__ = ["LEARNED", "by_order", "figures", "groups", "overlap", "propensity", "similarity"]
