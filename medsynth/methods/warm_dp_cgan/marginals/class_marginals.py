@@ -28,6 +28,7 @@ from .weights import centred, noise_of_cells, weights_by_size
 
 Floats = NDArray[np.float64]
 SEPARATION_TO_REMEASURE = 0.5  # of the best column's difference between classes, from which a column is measured again
+SEPARATION_NOISE = 3.0  # standard deviations of a bin's noise: a class of so many rows counts half in that difference
 FINER_BINS = 60  # of such a column, of even mass where all classes have the same weight
 CLASSES_ALONE = "\0classes"  # names the marginal of the classes alone; no column is named so
 ALONE_WEIGHT = 2.0  # of it: tables that are centred do not tell how many rows a class has
@@ -112,12 +113,17 @@ class ClassMarginals:
         return found.remeasured(vault, plan.noise(REMEASURED), given, columns, like)
 
     def separating(self, columns: Sequence[str]) -> list[str]:
-        """Those of `columns` whose shares differ between classes nearly as much as the best one's; classes weigh the
-        same.
+        """Those of `columns` whose shares differ between classes nearly as much as the best one's.
+
+        Classes weigh the same but those of few rows beside the noise, whose shares it would make differ.
         """
-        shares = {name: np.exp(self.base[name]) for name in columns}
-        distance = {name: float(np.abs(found - found.mean(0)).sum()) for name, found in shares.items()}
+        distance = {name: self._separation(name) for name in columns}
         return [name for name, far in distance.items() if far >= SEPARATION_TO_REMEASURE * max(distance.values())]
+
+    def _separation(self, column: str) -> float:
+        shares = np.exp(self.base[column])
+        weight = self.totals / (self.totals + SEPARATION_NOISE * self.std[column])
+        return float(weight @ np.abs(shares - shares.mean(0)).sum(1))
 
     def remeasured(
         self, vault: Measurements, multiplier: float, given: tuple[str, CellMap], columns: Sequence[str],
