@@ -11,11 +11,13 @@ from medsynth_sample_data import simulate
 from medsynth.io.table import from_frame
 from medsynth.methods.shared.bins import Bins
 from medsynth.methods.shared.cuts import grids
+from medsynth.methods.shared.labels import TWO_WAY
 from medsynth.methods.shared.marginals import Condition
 from medsynth.methods.shared.mixture import Mixture, mixture_tensors
 from medsynth.methods.warm_dp_cgan.budget_rule import SELECTION_ROUNDS, allocate
 from medsynth.methods.warm_dp_cgan.critics.triples import TripleCritic
 from medsynth.methods.warm_dp_cgan.generator import Generator, smooth_functions
+from medsynth.methods.warm_dp_cgan.method import Config, queries
 from medsynth.rng import torch_stream
 from medsynth.schema import Schema
 from medsynth.transforms.table_codec import encode
@@ -40,6 +42,23 @@ def test_small_tables_get_none_and_large_ones_all() -> None:
     large = allocate(50_000, 22, 3.7)
     assert large.count > 150 and large.critic == "triples" and large.critic_share > 0
     assert allocate(250_000, 22, 3.7).rounds == 1  # all of them: nothing to choose
+
+
+def test_one_pair_beside_a_critic_is_not_paid_for() -> None:
+    """Where noise allows one or two tables, their share of the privacy loss goes to the classes."""
+    thyroid = allocate(3_772, 22, 0.5)
+    assert thyroid.pairs_read and thyroid.count == 0
+    assert TWO_WAY not in [query.label for query in queries(Config(), 3_772, 22, 0.5)]
+    assert all(allocate(rows, 22, 1.0).count not in (1, 2, 3) for rows in range(500, 5_000, 100))
+
+
+def test_a_critic_that_is_left_out_leaves_no_round_without_a_pair() -> None:
+    """Pairs that a critic does not tell are selected in rounds, a whole number of them in each."""
+    for rows in range(1_000, 8_000, 250):
+        found = Config(critic_share=0.0).allocation(rows, 22, 0.5)
+        planned = {query.label: query.times for query in queries(Config(critic_share=0.0), rows, 22, 0.5)}
+        assert found.count % found.rounds == 0 and (TWO_WAY in planned) == (found.count > 0)
+        assert planned.get(TWO_WAY, found.rounds) == found.rounds
 
 
 def test_without_a_pair_of_features_neither_pairs_nor_a_critic_are_paid_for() -> None:

@@ -16,6 +16,7 @@ MOMENTS_FIRMNESS = 2.0  # how many times more firmly the generator is held to th
 DECLARED_FIRMNESS = 30.0  # the same, of the moments of declared regressions
 MOST_PRODUCTS = 30_000  # by class, of the critic of pairs: of wider tables a random part of the columns is read
 CRITIC_NOISE = 0.08  # of a product of the critic of pairs, as a share of the rows, beyond which it gets no budget
+FEWEST_PAIRS = 4  # beside a critic, which reads all: a few more coarse tables are worth less than they cost the classes
 WIDE_COLUMNS = 100  # from which on a few two-way marginals say nothing of the table, and matrices may
 MATRIX_SHARE, MATRIX_NOISE = 0.45, 0.03  # of their noise's largest eigenvalue, as a part of the sum of a class's
 MOST_ENTRIES = 1 << 22  # of all matrices together: of wider tables a random part of the columns is read
@@ -139,4 +140,6 @@ def allocate(
     elif coarse.moments_noise(rows, epsilon) >= MOMENTS_NOISE:
         coarse = replace(coarse, moments_share=0.0)
     count = min(coarse.affordable(rows, epsilon, 0.4), few, every)
+    if coarse.pairs_read and count < FEWEST_PAIRS:
+        count = 0
     return replace(coarse, count=count // coarse.rounds * coarse.rounds)

@@ -85,7 +85,8 @@ class Config(MethodConfig):
             found = replace(found, moments_share=0.0)
         elif self.moments_share is not None:
             found = replace(found, moments_share=self.moments_share)
-        return found if self.pairs is None else replace(found, count=self.pairs // found.rounds * found.rounds)
+        wanted = found.count if self.pairs is None else self.pairs
+        return replace(found, count=wanted // found.rounds * found.rounds)  # a setting may have changed the rounds
 
 
 def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Query]:
