@@ -14,6 +14,7 @@ from medsynth.methods.warm_dp_cgan.marginals.adaptive_grids import (
     TAIL_SHARE,
     Survey,
     _every_value,
+    _frequent,
     expected_beyond,
 )
 from medsynth.schema import Continuous, Schema
@@ -121,6 +122,13 @@ def test_frequent_values_are_looked_for_while_all_values_fit_into_memory() -> No
     found = _every_value({**wide, "narrow": ASSAY})
     assert list(found) == ["narrow", "w0", "w1", "w2", "w3"]
     assert _every_value({"huge": Continuous(bounds=(0, 100), decimals=6)}) == {}
+
+
+def test_each_of_many_rounded_values_stands_alone(rng: np.random.Generator) -> None:
+    """An assay that is mostly told to a tenth, 60 values of 600: none shares a cell. The seed is fixed."""
+    counts = np.where(np.arange(600) % 10 == 0, 100.0, 5.0) + rng.normal(0, 4.0, 600)
+    found = _frequent(counts, 4.0)
+    assert set(range(0, 600, 10)) <= set(found.tolist()) and len(found) < 65
 
 
 def test_edges_come_back_from_a_model_file_exactly() -> None:
