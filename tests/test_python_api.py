@@ -11,6 +11,7 @@ import yaml
 from medsynth_sample_data import simulate
 
 import medsynth
+from medsynth import rng
 from medsynth.errors import MedsynthError, SchemaError, UsageError
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -83,8 +84,12 @@ def test_notices_go_to_the_log(cohort: pd.DataFrame, caplog: pytest.LogCaptureFi
     assert any("Public by declaration" in record.message for record in caplog.records)
 
 
-def test_what_nobody_should_miss_is_a_warning() -> None:
-    """A person's key, few rows, and keys that no name tells; notices alone where somebody takes them."""
+def test_what_nobody_should_miss_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person's key, few rows, and keys that no name tells; notices alone where somebody takes them.
+
+    The noise is fixed: in one fit of several hundred other noise shows one of the keys, and nothing is lost.
+    """
+    monkeypatch.setattr(rng, "system_entropy", lambda: rng.SeededEntropy(1))
     frame = pd.DataFrame({"patient_nbr": range(400), "x": [1, 2] * 200, "y": ["a"] * 360 + ["b"] * 40})
     frame.insert(0, "keys", [f"w{k}" for k in range(400)])
     with pytest.warns(medsynth.MedsynthWarning) as told:
