@@ -50,6 +50,7 @@ def test_one_pair_beside_a_critic_is_not_paid_for() -> None:
     assert thyroid.pairs_read and thyroid.count == 0
     assert TWO_WAY not in [query.label for query in queries(Config(), 3_772, 22, 0.5)]
     assert all(allocate(rows, 22, 1.0).count not in (1, 2, 3) for rows in range(500, 5_000, 100))
+    assert allocate(4_000, 4, 3.7).count == 3  # there are no more: three columns beside the target
 
 
 def test_a_critic_that_is_left_out_leaves_no_round_without_a_pair() -> None:

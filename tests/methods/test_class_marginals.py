@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from medsynth.methods.warm_dp_cgan.marginals.class_marginals import ClassMarginals
 from medsynth.methods.warm_dp_cgan.marginals.one_way_marginals import OneWayMarginals
@@ -14,6 +15,15 @@ SHARES = {  # first and second bin, by class
 }
 
 
+def known(std: float, totals: NDArray[np.float64]) -> ClassMarginals:
+    """These shares, with noise of standard deviation `std`, of classes of so many rows."""
+    return ClassMarginals(
+        bins={}, counts={}, std=dict.fromkeys(SHARES, std), totals=totals,
+        numbers=OneWayMarginals(grids={}, shares={}, surveys={}, counts={}, std={}),
+        base={name: np.log(shares) for name, shares in SHARES.items()}, whole_std={},
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("std", "chosen"), [(0.01, ["in the rarest class"]), (40.0, ["in the rarest class", "in the other one"])]
 )
@@ -21,9 +31,10 @@ def test_a_class_of_few_rows_beside_the_noise_tells_less_of_where_classes_differ
     """The second column's differences add up to 0.47 of the first's. At a standard deviation of 40 classes weigh 0.98,
     0.68 and 0.33, and it is 0.54.
     """
-    found = ClassMarginals(
-        bins={}, counts={}, std=dict.fromkeys(SHARES, std), totals=TOTALS,
-        numbers=OneWayMarginals(grids={}, shares={}, surveys={}, counts={}, std={}),
-        base={name: np.log(shares) for name, shares in SHARES.items()}, whole_std={},
-    )  # fmt: skip
-    assert found.separating(list(SHARES)) == chosen
+    assert known(std, TOTALS).separating(list(SHARES)) == chosen
+
+
+def test_without_noise_a_class_without_rows_says_nothing() -> None:
+    """Its weight is none, where zero rows over zero noise would choose no column at all."""
+    found = known(0.0, np.array([5000.0, 250.0, 0.0])).separating(list(SHARES))
+    assert found == ["in the rarest class", "in the other one"]

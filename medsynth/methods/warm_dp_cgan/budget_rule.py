@@ -140,6 +140,6 @@ def allocate(
     elif coarse.moments_noise(rows, epsilon) >= MOMENTS_NOISE:
         coarse = replace(coarse, moments_share=0.0)
     count = min(coarse.affordable(rows, epsilon, 0.4), few, every)
-    if coarse.pairs_read and count < FEWEST_PAIRS:
+    if coarse.pairs_read and count < min(FEWEST_PAIRS, every):
         count = 0
     return replace(coarse, count=count // coarse.rounds * coarse.rounds)

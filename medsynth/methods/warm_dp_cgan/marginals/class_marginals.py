@@ -122,7 +122,8 @@ class ClassMarginals:
 
     def _separation(self, column: str) -> float:
         shares = np.exp(self.base[column])
-        weight = self.totals / (self.totals + SEPARATION_NOISE * self.std[column])
+        noise = SEPARATION_NOISE * self.std[column] + 1e-9  # a fit without noise may have a class without rows
+        weight = self.totals / (self.totals + noise)
         return float(weight @ np.abs(shares - shares.mean(0)).sum(1))
 
     def remeasured(
