@@ -14,6 +14,7 @@ from typing import Any
 
 import class_share_errors
 import numpy as np
+import pandas as pd
 import panel_bins
 from noise_by_measurement import Figures
 from numpy.typing import NDArray
@@ -38,10 +39,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 def in_bins(bins: panel_bins.Grid, shares: NDArray[np.float64], values: int) -> NDArray[np.float64]:
     """Shares of a panel's bins, (size,), by those of each value in turn and of what is missing, (codes,)."""
-    units = bins.scaled(bins.low + np.arange(values))
-    cell = np.searchsorted(bins.edges[1:-1], units, side="right")
-    whole = np.append(cell, bins.known + np.arange(len(shares) - values))
-    return np.asarray(np.bincount(whole, shares), np.float64)
+    each = pd.Series((bins.low + np.arange(values)) * bins.step).reindex(range(len(shares)))  # NaN: missing
+    return np.asarray(np.bincount(bins.codes(each), shares), np.float64)
 
 
 def figures(name: str, run: int, data: str | None, epsilon: float, changes: dict[str, Any]) -> Figures:
