@@ -95,6 +95,24 @@ def test_the_public_grid_is_the_same_whatever_the_rows_are() -> None:
     assert by.size == 20 and shares.max() < 0.08
 
 
+def test_cut_points_of_a_schema_are_the_edges_of_the_public_grid() -> None:
+    """Values fall into the same parts by the schema's cut points as by the grid's bins, on both scales."""
+    from panel_bins import grids, with_cut_points
+
+    known, frame = with_cut_points(SCHEMA), rows(5)
+    for name, grid in grids(SCHEMA).items():
+        if name in ("visits", "ill"):  # of few values, each of which is a bin
+            assert known.columns[name] == SCHEMA.columns[name]
+            continue
+        cuts = known.columns[name].cut_codes
+        values = frame[name].dropna()
+        codes = np.rint(values / grid.step).astype(int).to_numpy() - grid.low
+        bins = grid.codes(values)
+        parts = np.searchsorted(np.array(cuts), codes, side="right")
+        assert len(cuts) > 10
+        assert len({*zip(parts, bins, strict=True)}) == len({*parts}) == len({*bins})
+
+
 def test_ten_bins_are_each_two_of_the_twenty_and_others_are_not() -> None:
     from panel_bins import coded, grids
 

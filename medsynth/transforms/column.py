@@ -16,7 +16,6 @@ from ..io.table import MISSING_TOKENS, Kind
 from .dtypes import Dtype, canonical, cast, with_point
 
 Level = StrictBool | StrictInt | StrictStr
-Policy = Literal["clip", "error"]
 Texts = NDArray[np.object_]
 Mask = NDArray[np.bool_]
 Ints = NDArray[np.int64]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..errors import UsageError, did_you_mean
 from .categorical import level_text
-from .column_set import ColumnSet
+from .table_codec import ColumnSet
 
 Range = tuple[int, int]  # of codes, both ends included
 Ranges = dict[str, Range]

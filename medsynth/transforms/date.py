@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -13,7 +14,7 @@ from pydantic import StrictInt, model_validator
 
 from ..io.table import MISSING_TOKENS, Kind
 from .column import MAX_CODES, Codes, Column, Floats, Ints, Mask, Reading, Texts, Values
-from .number import Quantity, check_apart
+from .quantity import Quantity, check_apart
 
 DAYS_OF_YEAR = 365.2425
 PER_DAY = {"day": 1, "minute": 24 * 60, "second": 24 * 60 * 60}
@@ -73,6 +74,7 @@ class Date(Quantity):
             raise ValueError("a `resolution` finer than a day needs bounds that are days, and nearer to one another")
         check_apart(self.gap_words, *self.units)
         self.check_unknown()
+        self.check_cut_points()
         sample = datetime(2003, 12, 31, *((13, 45, 0) if self.resolution != "day" else ()))
         try:
             if datetime.strptime(sample.strftime(self.format), self.format) != sample:
@@ -97,6 +99,14 @@ class Date(Quantity):
         if isinstance(self.unknown, date) and self.after is None:
             return self.unknown.toordinal() * self.per_day - self.units[0]
         return super()._unknown_code if self.after or isinstance(self.unknown, str) else -1
+
+    def _cut_unit(self, value: float | date) -> Decimal:
+        """A declared day, or with `after` a number of days, in units."""
+        if isinstance(value, date) and self.after is None:
+            return Decimal(value.toordinal() * self.per_day)
+        if self.after is None:
+            raise ValueError("cut points must be of the kind of the column's bounds")
+        return super()._cut_unit(value)
 
     def unreadable(self) -> tuple[str, str]:
         """What is wrong with a text that is no date, and the cure."""

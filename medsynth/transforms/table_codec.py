@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,23 @@ from ..errors import SchemaError, did_you_mean
 from ..io.large import LargeTable
 from ..io.table import Table
 from .categorical import Categorical
-from .column import Codes, Values
-from .column_set import ColumnSet
+from .column import Codes, Column, Values
+
+
+class ColumnSet(Protocol):
+    """Columns by name, in a table's order, as a schema, a floor above, declares them."""
+
+    @property
+    def name(self) -> str:
+        """The schema's name, for messages."""
+
+    @property
+    def columns(self) -> Mapping[str, Column]:
+        """The columns."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their names in the table's order."""
 
 
 def encode(table: Table, schema: ColumnSet) -> Codes:

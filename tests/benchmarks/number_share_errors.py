@@ -20,8 +20,19 @@ from noise_by_measurement import Figures
 from numpy.typing import NDArray
 
 from medsynth.io.table import from_frame
+from medsynth.methods.warm_dp_cgan.marginals import adaptive_grids
+from medsynth.transforms.column import Column
+from medsynth.transforms.grid import Grid
 from medsynth.transforms.table_codec import encode
 
+
+def at_the_panels_bins(column: Column) -> Grid:
+    """The coarse grid of a column whose schema has the panel's even bins as cut points."""
+    points = panel_bins.Grid(column).cut_points
+    return COARSE_GRID(column.model_copy(update={"cut_points": tuple(points)}))
+
+
+COARSE_GRID = adaptive_grids.coarse_grid  # before a setting changes it
 FIGURES = ("fine cells", "even cells", "even bins", "quantile bins", *class_share_errors.FIGURES[:3])
 SETTINGS: dict[str, dict[str, Any]] = {
     "as it stands": {},
@@ -34,6 +45,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "64 fine cells": {"FINE_CELLS": 64},
     "128 fine cells": {"FINE_CELLS": 128},
     "20 frequent values at most": {"MOST_FREQUENT": 20},
+    "even bins as cut points": {"coarse_grid": at_the_panels_bins},
 }
 
 

@@ -37,7 +37,8 @@ COMMIT = "41b5346afd0bbad2656bf505b1006508f5a232ec"  # 5 June 2024, the last tha
 TOOLS = ["pgm-aim", "pgm-mst", "dpmm-aim", "dpmm-mst", "dpmm-privbayes", "smartnoise-dpctgan", "smartnoise-patectgan"]
 QUANTILES = "-quantiles"  # the tool gets the training rows' quantiles as bins, at no charge
 TIMES = " x"  # TABLE x4: four times as many rows are drawn as were fitted
-METHODS = ["medsynth", "bootstrap", *TOOLS, *(tool + QUANTILES for tool in TOOLS)]
+CUT_POINTS = "medsynth-cut-points"  # the default, told the public grid's bins as the schema's cut points
+METHODS = ["medsynth", CUT_POINTS, "bootstrap", *TOOLS, *(tool + QUANTILES for tool in TOOLS)]
 SETTINGS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
 
 
@@ -106,8 +107,9 @@ def fitted(
     """(state, drawn rows or None) of any of METHODS, `times` as many rows as there are to fit."""
     if method == "bootstrap":
         return "done", train.sample(frac=times, replace=True, random_state=seed).reset_index(drop=True)
-    if method == "medsynth":
-        return ours(train, schema, epsilon, given, place, times)
+    if method in ("medsynth", CUT_POINTS):
+        known = panel_bins.with_cut_points(schema) if method == CUT_POINTS else schema
+        return ours(train, known, epsilon, given, place, times)
     return peer(method, train, schema, epsilon, given, place, seed, times)
 
 
@@ -133,7 +135,7 @@ def jobs(given: Any) -> list[resumable.Job]:
     runs = range(max(given.runs, given.own_runs))
     found = []
     for seed, table, epsilon, method in itertools.product(runs, given.tables, given.epsilons, given.methods):
-        most = given.own_runs if method in ("medsynth", "bootstrap") else given.runs
+        most = given.own_runs if method in ("medsynth", CUT_POINTS, "bootstrap") else given.runs
         job = (table, method, 0.0 if method == "bootstrap" else epsilon, seed)
         if seed < most and job not in found:
             found.append(job)

@@ -41,6 +41,16 @@ class Grid:
             self.known = len(self.edges) - 1
 
     @property
+    def cut_points(self) -> list[float]:
+        """Between which bins a number column would be cut: the lowest value of each but the first."""
+        if self.levels:
+            return []
+        ends = np.expm1(self.edges[1:-1]) if self.log else self.edges[1:-1]
+        decimals = max(0, round(-np.log10(self.step)))
+        found = np.unique(np.round(np.ceil(ends - 1e-9) * self.step, decimals)).tolist()
+        return [point for point in found if self.low * self.step < point <= self.high * self.step]
+
+    @property
     def size(self) -> int:
         """How many codes there are, the missing value's included."""
         return self.known + self.missing
@@ -93,3 +103,12 @@ def coded(frame: pd.DataFrame, by: dict[str, Grid]) -> pd.DataFrame:
 def decoded(codes: pd.DataFrame, by: dict[str, Grid], rng: np.random.Generator) -> pd.DataFrame:
     """A table of values from codes."""
     return pd.DataFrame({name: grid.values(codes[name].to_numpy(np.int64), rng) for name, grid in by.items()})
+
+
+def with_cut_points(schema: Any) -> Any:
+    """The schema with the edges of the even bins as cut points of its number columns."""
+    found = schema.to_dict()
+    for name, grid in grids(schema).items():
+        if grid.known == BINS and not grid.levels:
+            found["columns"][name]["cut_points"] = grid.cut_points
+    return type(schema).from_dict(found)

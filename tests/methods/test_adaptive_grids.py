@@ -10,11 +10,13 @@ from medsynth.methods.shared.decoder import grid_tensors, restored_grids
 from medsynth.methods.shared.labels import COARSE, VALUES
 from medsynth.methods.warm_dp_cgan.marginals.adaptive_grids import (
     COARSE_CELLS,
+    CUT_CELLS,
     FINE_CELLS,
     TAIL_SHARE,
     Survey,
     _every_value,
     _frequent,
+    coarse_grid,
     expected_beyond,
 )
 from medsynth.schema import Continuous, Schema
@@ -146,3 +148,43 @@ def test_a_table_of_levels_alone_measures_what_is_planned(rng: np.random.Generat
     model = medsynth.fit(table, epsilon=3.0, schema=schema, rows=200, method="independent")
     assert {COARSE, VALUES} <= {event.label for event in model.ledger.entries}
     assert set(medsynth.sample(model, 50)["x"]) <= {"a", "b"}
+
+
+def test_coarse_cells_end_at_cut_points_and_are_no_wider_than_even_ones() -> None:
+    points = [5.0, 7.25, 7.5, 20.0]
+    column = ASSAY.model_copy(update={"cut_points": tuple(points)})
+    found, even = coarse_grid(column), grid(ASSAY, CUT_CELLS)
+    assert set(column.cut_codes) <= set(found.edges.tolist())
+    assert found.edges[0] == 0 and found.edges[-1] == ASSAY.size and (np.diff(found.edges) > 0).all()
+    assert np.diff(found.edges).max() <= 1.5 * np.diff(even.edges).max()
+    assert CUT_CELLS <= len(found.edges) - 1 <= CUT_CELLS + len(points)
+    assert np.array_equal(coarse_grid(ASSAY).edges, grid(ASSAY, COARSE_CELLS).edges)
+
+
+def test_even_cut_points_are_the_whole_coarse_grid() -> None:
+    points = tuple(np.arange(2.5, 50, 2.5).tolist())
+    column = ASSAY.model_copy(update={"cut_points": points})
+    assert coarse_grid(column).edges.tolist() == [0, *column.cut_codes, ASSAY.size]
+
+
+@pytest.mark.statistical
+def test_shares_between_cut_points_are_nearer_to_the_rows(rng: np.random.Generator) -> None:
+    """Of 30 columns of 4,000 rows, the mean error in the parts falls by a fifth at least. The seed is fixed."""
+    points = (5.0, 6.5, 7.25, 8.0, 9.5, 11.0)
+    errors: dict[bool, list[float]] = {False: [], True: []}
+    for _ in range(30):
+        codes = assays(4000, rng)
+        for cut, some in errors.items():
+            column = ASSAY.model_copy(update={"cut_points": points if cut else ()})
+            coarse = coarse_grid(column)
+            counts = np.bincount(coarse.cell_of(codes), minlength=coarse.cells) + rng.normal(0, STD, coarse.cells)
+            survey = Survey(coarse=coarse, counts=counts, std=STD, frequent=np.array([850]))
+            fine = survey.fine_grid()
+            own = np.bincount(fine.cell_of(codes), minlength=fine.cells) + rng.normal(0, STD, fine.cells)
+            shares = survey.shares(fine, own, len(codes), STD)
+            ends = np.array([100 * point for point in points])
+            each = np.repeat(shares[: len(fine.edges) - 1] / np.diff(fine.edges), np.diff(fine.edges))
+            parts = np.searchsorted(ends, np.arange(len(each)), side="right")
+            true = np.bincount(np.searchsorted(ends, codes, side="right"), minlength=7) / len(codes)
+            some.append(float(np.abs(np.bincount(parts, each, 7) - true).sum() / 2))
+    assert np.mean(errors[True]) < 0.8 * np.mean(errors[False])

@@ -16,7 +16,7 @@ from medsynth.report.sections.plausibility import plausibility
 from medsynth.schema import Schema
 from medsynth.schema.template import draft
 from medsynth.transforms.column import Column, Description, Reading
-from medsynth.transforms.number import Quantity
+from medsynth.transforms.quantity import Quantity
 from medsynth.transforms.registry import KINDS, register
 from medsynth.transforms.table_codec import csv_cells, decode, encode
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ...transforms.column import Column
-from ...transforms.number import Count, Quantity
+from ...transforms.number import Count
+from ...transforms.quantity import Quantity
 from ..schema import Schema
 from .definition import LinkedTables
 

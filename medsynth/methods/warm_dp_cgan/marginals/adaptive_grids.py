@@ -17,6 +17,7 @@ from ....privacy.queries.rows import Axes
 from ....schema import Column
 from ....schema.kinds import clear_stds
 from ....transforms.grid import Grid, grid
+from ....transforms.quantity import Quantity
 from ...shared.conditionals import Counts, posterior_mode
 from ...shared.labels import COARSE, VALUES
 from ...shared.marginals import Condition
@@ -24,6 +25,7 @@ from ...shared.marginals import Condition
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 COARSE_CELLS, FINE_CELLS = 32, 64
+CUT_CELLS = 20  # coarse cells of a column with declared cut points are these parts, and no wider than so many even ones
 MOST_VALUES = 1 << 22  # of all columns together in which frequent values are looked for
 MOST_FREQUENT = 100  # of a column: a laboratory that rounds gives most results as a few dozen values
 FREQUENT_CHANCE = 0.01  # that noise alone makes some value of a column look frequent
@@ -130,9 +132,24 @@ def expected_beyond(counts: Floats, level: float, std: float) -> Floats:
     return np.asarray(np.cumsum((likely / likely.sum() @ tails)[::-1])[::-1])
 
 
+def coarse_grid(column: Column) -> Grid:
+    """The grid of a column's coarse measurement: even cells; with cut points, cells that end at these.
+
+    Then even cells are fewer, so that the parts between cut points are counted in few cells, and those that end
+    within half a cell of a cut point are left out.
+    """
+    if not isinstance(column, Quantity) or not column.cut_codes:
+        return grid(column, COARSE_CELLS)
+    even, cuts = grid(column, CUT_CELLS), np.array(column.cut_codes, np.int64)
+    place = np.interp(cuts, even.edges, np.arange(len(even.edges)))
+    inner = np.arange(1, len(even.edges) - 1)
+    apart = (np.abs(inner[:, None] - place) > 0.5).all(1)
+    return Grid(np.unique(np.concatenate([even.edges[[0, -1]], even.edges[inner[apart]], cuts])), even.gaps)
+
+
 def surveys(vault: Measurements, plan: Plan, columns: dict[str, Column]) -> dict[str, Survey]:
     """What the coarse measurements say of number `columns`."""
-    coarse = {name: grid(column, COARSE_CELLS) for name, column in columns.items()}
+    coarse = {name: coarse_grid(column) for name, column in columns.items()}
     counts, std = _measured(vault, COARSE, plan, {name: [(name, cells)] for name, cells in coarse.items()})
     every = _every_value(columns)
     values, values_std = _measured(vault, VALUES, plan, every)
