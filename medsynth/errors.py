@@ -20,6 +20,11 @@ from collections.abc import Iterable
 MOST_WORDS = 30  # words that a message lists
 
 
+def validators_words(message: str) -> str:
+    """What a validator said, of pydantic's message, which puts words of its own before it."""
+    return message.removeprefix("Value error, ")
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A sentence that names the nearest of the known words, and some of them all where none is near.
 

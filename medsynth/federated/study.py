@@ -17,7 +17,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from ..errors import SchemaError, UsageError
+from ..errors import SchemaError, UsageError, validators_words
 from ..fitting.options import MOST_ROWS, method_settings
 from ..fitting.private_table import ROWS_PER_PATIENT_LABEL, ROWS_PER_PATIENT_SHARE
 from ..methods import registry
@@ -243,7 +243,7 @@ def study_of(content: dict[str, Any], where: str = "the study") -> Study:
     except ValidationError as error:
         first: Any = error.errors(include_input=False, include_url=False)[0]
         place = ", ".join(map(str, first["loc"]))
-        message = str(first["msg"]).removeprefix("Value error, ")
+        message = validators_words(first["msg"])
         kind = SchemaError if place == "schema" else UsageError
         raise kind(f"{where}{f', {place}' if place else ''}: {message}.") from None
     registry.check_claim(registry.settle(study.method, study.preset))

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from ..errors import ArtifactError, UsageError
+from ..errors import ArtifactError, UsageError, validators_words
 
 
 class IsShare:
@@ -77,7 +77,7 @@ def _first_mistake(config: type[MethodConfig], error: ValidationError) -> str:
     """The first mistake, without the value that was given."""
     first: Any = error.errors(include_input=False, include_url=False)[0]
     if not first["loc"]:
-        return str(first["msg"]).removeprefix("Value error, ")
+        return validators_words(first["msg"])
     name, kind = str(first["loc"][0]), first["type"]
     if kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number"):
         return f"{name}: it must be {bounds(config, name)}"

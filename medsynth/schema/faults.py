@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from ..errors import did_you_mean
+from ..errors import did_you_mean, validators_words
 from ..transforms.registry import KINDS
 
 MOST_FAULTS = 20  # in one message
@@ -36,7 +36,7 @@ def _fault(one: dict[str, Any], content: object, schema: type[BaseModel]) -> str
         return f"at {place}: there is no such key.{did_you_mean(parts[-1], known)}"
     if one["type"] == "column" and "ctx" in one and "kind" in one["ctx"]:
         return f"at {place}: {one['msg']}{_nearest(one['ctx']['kind'].strip(chr(39)))}"
-    return f"at {place}: {one['msg'].removeprefix('Value error, ')}"  # pydantic's words before a validator's own
+    return f"at {place}: {validators_words(one['msg'])}"
 
 
 def _nearest(kind: str) -> str:

@@ -101,12 +101,8 @@ class Date(Quantity):
         return super()._unknown_code if self.after or isinstance(self.unknown, str) else -1
 
     def _cut_unit(self, value: float | date) -> Decimal:
-        """A declared day, or with `after` a number of days, in units."""
-        if isinstance(value, date) and self.after is None:
-            return Decimal(value.toordinal() * self.per_day)
-        if self.after is None:
-            raise ValueError("cut points must be of the kind of the column's bounds")
-        return super()._cut_unit(value)
+        """A day, or with `after` a number of days, in units."""
+        return Decimal(value.toordinal() * self.per_day) if isinstance(value, date) else super()._cut_unit(value)
 
     def unreadable(self) -> tuple[str, str]:
         """What is wrong with a text that is no date, and the cure."""

@@ -60,13 +60,14 @@ class Quantity(Column):
         return tuple(math.ceil(self._cut_unit(point)) - self.units[0] for point in self.cut_points)
 
     def _cut_unit(self, value: float | date) -> Decimal:
-        """A declared value in units of the last decimal place. Raises ValueError for a day, which is no number."""
-        if isinstance(value, date) or not math.isfinite(value):
-            raise ValueError("cut points must be of the kind of the column's bounds")
+        """A cut point in units of the last decimal place."""
         return Decimal(str(value)).scaleb(self.places)
 
     def check_cut_points(self) -> None:
         """Raises ValueError unless the cut points ascend within the bounds, with a value between each two."""
+        dated = isinstance(self.bounds[0], date)
+        if not all(dated if isinstance(p, date) else not dated and math.isfinite(p) for p in self.cut_points):
+            raise ValueError("cut points must be of the kind of the column's bounds")
         codes = self.cut_codes
         if not all(a < b for a, b in pairwise((0, *codes, self.size))):
             raise ValueError("cut points must ascend, above the lower bound and up to the upper one, "

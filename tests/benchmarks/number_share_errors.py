@@ -20,7 +20,7 @@ from noise_by_measurement import Figures
 from numpy.typing import NDArray
 
 from medsynth.io.table import from_frame
-from medsynth.methods.warm_dp_cgan.marginals import adaptive_grids
+from medsynth.methods.warm_dp_cgan.marginals.adaptive_grids import coarse_grid
 from medsynth.transforms.column import Column
 from medsynth.transforms.grid import Grid
 from medsynth.transforms.table_codec import encode
@@ -29,10 +29,9 @@ from medsynth.transforms.table_codec import encode
 def at_the_panels_bins(column: Column) -> Grid:
     """The coarse grid of a column whose schema has the panel's even bins as cut points."""
     points = panel_bins.Grid(column).cut_points
-    return COARSE_GRID(column.model_copy(update={"cut_points": tuple(points)}))
+    return coarse_grid(column.model_copy(update={"cut_points": tuple(points)}))
 
 
-COARSE_GRID = adaptive_grids.coarse_grid  # before a setting changes it
 FIGURES = ("fine cells", "even cells", "even bins", "quantile bins", *class_share_errors.FIGURES[:3])
 SETTINGS: dict[str, dict[str, Any]] = {
     "as it stands": {},

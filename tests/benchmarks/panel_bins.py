@@ -41,14 +41,17 @@ class Grid:
             self.known = len(self.edges) - 1
 
     @property
+    def first_units(self) -> NDArray[np.float64]:
+        """The lowest unit of each bin of a number, and the one after the last bin: (known + 1,)."""
+        return np.ceil(np.expm1(self.edges) if self.log else self.edges - 1e-9)
+
+    @property
     def cut_points(self) -> list[float]:
-        """Between which bins a number column would be cut: the lowest value of each but the first."""
-        if self.levels:
+        """The lowest value of each bin of a number but the first; none where each value is a bin."""
+        if self.levels or self.known == self.high - self.low + 1:
             return []
-        ends = np.expm1(self.edges[1:-1]) if self.log else self.edges[1:-1]
-        decimals = max(0, round(-np.log10(self.step)))
-        found = np.unique(np.round(np.ceil(ends - 1e-9) * self.step, decimals)).tolist()
-        return [point for point in found if self.low * self.step < point <= self.high * self.step]
+        units = np.unique(self.first_units[1:-1])
+        return list(map(float, self.numbers(units[(units > self.low) & (units <= self.high)])))
 
     @property
     def size(self) -> int:
@@ -58,6 +61,10 @@ class Grid:
     def scaled(self, units: NDArray[Any]) -> NDArray[np.float64]:
         """Units on the column's scale."""
         return np.log1p(units) if self.log else np.asarray(units, np.float64)
+
+    def numbers(self, units: NDArray[Any]) -> NDArray[np.float64]:
+        """Units as numbers, rounded to the column's decimals."""
+        return np.asarray(np.round(units * self.step, max(0, round(-np.log10(self.step)))))
 
     def codes(self, values: pd.Series[Any]) -> Codes:
         """The codes of values (rows,). Raises ValueError for a level that the schema does not declare."""
@@ -81,13 +88,12 @@ class Grid:
         codes = np.where(gone, 0, codes)
         if self.levels:
             return pd.Series(np.array(self.levels, object)[codes]).mask(gone)
-        ends = np.ceil(np.expm1(self.edges) if self.log else self.edges - 1e-9)
+        ends = self.first_units
         first, last = ends[codes], np.maximum(ends[codes], ends[codes + 1] - 1)
         chance, low, high = rng.random(len(codes)), self.edges[codes], self.edges[codes + 1]
         drawn = np.expm1(low + chance * (high - low)) if self.log else first + chance * (last - first + 1)
         units = np.clip(np.clip(np.floor(drawn), first, last), self.low, self.high)
-        decimals = max(0, round(-np.log10(self.step)))
-        return pd.Series(np.round(units * self.step, decimals)).mask(gone)
+        return pd.Series(self.numbers(units)).mask(gone)
 
 
 def grids(schema: Any, fitted: pd.DataFrame | None = None, bins: int = BINS) -> dict[str, Grid]:
@@ -109,6 +115,6 @@ def with_cut_points(schema: Any) -> Any:
     """The schema with the edges of the even bins as cut points of its number columns."""
     found = schema.to_dict()
     for name, grid in grids(schema).items():
-        if grid.known == BINS and not grid.levels:
-            found["columns"][name]["cut_points"] = grid.cut_points
+        if points := grid.cut_points:
+            found["columns"][name]["cut_points"] = points
     return type(schema).from_dict(found)

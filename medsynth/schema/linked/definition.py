@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
-from ...errors import did_you_mean
+from ...errors import did_you_mean, validators_words
 from ...transforms.registry import AnyColumn
 from ..declared import Declared
 from ..schema import MAX_ROWS_PER_PATIENT, MAX_RULES, Schema
@@ -125,7 +125,7 @@ class LinkedTables(Declared):
             return Schema.model_validate(content)
         except ValidationError as error:
             found = error.errors(include_input=False, include_url=False)[0]
-            raise ValueError(f"the table {name!r}: {found['msg'].removeprefix('Value error, ')}") from None
+            raise ValueError(f"the table {name!r}: {validators_words(found['msg'])}") from None
 
     @property
     def first(self) -> str:

@@ -25,7 +25,7 @@ from ...shared.marginals import Condition
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 COARSE_CELLS, FINE_CELLS = 32, 64
-CUT_CELLS = 20  # coarse cells of a column with declared cut points are these parts, and no wider than so many even ones
+CUT_CELLS = 20  # even coarse cells of a column with cut points, before those that end near one are joined
 MOST_VALUES = 1 << 22  # of all columns together in which frequent values are looked for
 MOST_FREQUENT = 100  # of a column: a laboratory that rounds gives most results as a few dozen values
 FREQUENT_CHANCE = 0.01  # that noise alone makes some value of a column look frequent
