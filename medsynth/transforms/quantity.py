@@ -59,6 +59,15 @@ class Quantity(Column):
         """The lowest value at or above each cut point, as a code."""
         return tuple(math.ceil(self._cut_unit(point)) - self.units[0] for point in self.cut_points)
 
+    @property
+    def cut_groups(self) -> tuple[str, ...]:
+        """The groups of values that the cut points part, in words; none without cut points."""
+        if not self.cut_points:
+            return ()
+        texts, below = self._ends_of(self.cut_points), "before" if isinstance(self.cut_points[0], date) else "below"
+        between = (f"{first} to {below} {end}" for first, end in pairwise(texts))
+        return f"{below} {texts[0]}", *between, f"{texts[-1]} and {'later' if below == 'before' else 'above'}"
+
     def _cut_unit(self, value: float | date) -> Decimal:
         """A cut point in units of the last decimal place."""
         return Decimal(str(value)).scaleb(self.places)

@@ -32,7 +32,10 @@ def halves() -> tuple[pd.DataFrame, pd.DataFrame]:
 
 @pytest.fixture(scope="session")
 def model(halves: Any) -> Any:
-    return medsynth.fit(halves[0], epsilon=3.7, schema=Schema.from_yaml(simulate.schema_text()), rows=1000)
+    declared = Schema.from_yaml(
+        simulate.schema_text().replace("bounds: [18, 110]", "bounds: [18, 110], cut_points: [40, 65]")
+    )
+    return medsynth.fit(halves[0], epsilon=3.7, schema=declared, rows=1000)
 
 
 @pytest.fixture(scope="session")

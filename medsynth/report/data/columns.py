@@ -65,9 +65,9 @@ def comparable(
         if column is None or not column.size:  # undeclared, or levels still to be chosen
             made[name], faults = _undeclared(cells[name], name in numbers)
         elif column.modelled and set(column.depends_on) <= set(cells.columns):
-            coded = _coded(cells, declared, name)
+            coded = codes_of(cells, declared, name)
             faults = coded.faults
-            related = {other: _values(_coded(cells, declared, other), declared[other]) for other in column.depends_on}
+            related = {other: _values(codes_of(cells, declared, other), declared[other]) for other in column.depends_on}
             made |= _decoded(name, column, coded, related)
         else:
             continue
@@ -87,8 +87,11 @@ def known_cells(cells: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     return pd.DataFrame(made)
 
 
-def _coded(cells: pd.DataFrame, columns: Mapping[str, Column], name: str) -> Coded:
-    """A declared column's codes: the fit's own, but a cell that the fit refuses gets the code of a missing value."""
+def codes_of(cells: pd.DataFrame, columns: Mapping[str, Column], name: str) -> Coded:
+    """A declared column's codes: the fit's own, but a cell that the fit refuses gets the code of a missing value.
+
+    The columns that it depends on must be among `cells`.
+    """
     column = columns[name]
     related = {other: (columns[other], cells[other]) for other in column.depends_on}
     place, reading = column.read_rows(cells[name], related)

@@ -14,7 +14,7 @@ from . import (
 )
 from .attacks import section as attacks
 from .documentation import limits, purpose, reproduce, source, tuning, variables
-from .fidelity import quality, synthetic
+from .fidelity import cut_points, quality, synthetic
 from .fidelity import section as fidelity
 from .over_time import section as over_time
 from .registry import register
@@ -32,6 +32,7 @@ for module in (
     inference,
     estimation,
     fidelity,
+    cut_points,
     quality,
     synthetic,
     linked_tables,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,8 @@ from numpy.typing import NDArray
 
 from ...errors import SchemaError
 from ...rng import Stream
+from ...schema import Column
+from ...transforms.quantity import Quantity
 from ..data.context import Context
 from ..data.predictions import TaskPredictions
 from ..data.records import Estimate, Record
@@ -18,7 +22,10 @@ from ..data.tables import Tables, words
 from .registry import Section
 
 FEWEST = 30  # rows of a group, for an AuROC
-BANDS = 4  # of a number column, by its quartiles
+BANDS = 4  # of a number column without cut points, by its quartiles
+MISSING = "missing"
+NONE_DECLARED: Mapping[str, Column] = MappingProxyType({})
+Bands = tuple[NDArray[np.float64], list[str]]  # edges between groups, and the groups in words
 
 
 class Group(Record):
@@ -56,13 +63,19 @@ def choose(tables: Tables, wanted: Sequence[str]) -> list[str]:
     return [name for name, p in parts.items() if p & {"sex", "gender", "age"}][:3]
 
 
-def subgroups(tables: Tables, columns: list[str], predictions: TaskPredictions | None, rng: Stream) -> Subgroups:
-    """Every group of every column in `columns`. Without `predictions` (a numeric target) only shares are given."""
+def subgroups(
+    tables: Tables, columns: list[str], predictions: TaskPredictions | None, rng: Stream,
+    declared: Mapping[str, Column] = NONE_DECLARED,
+) -> Subgroups:  # fmt: skip
+    """Every group of every column in `columns`. Without `predictions` (a numeric target) only shares are given.
+
+    A number column that is `declared` with cut points is grouped by these, another by its quartiles.
+    """
     groups = []
     for name in columns:
-        sides = _grouped(tables, name)
-        for label in sorted(set(sides[0])):
-            groups.append(_group(tables, name, str(label), [side == label for side in sides], predictions, rng))
+        labels, sides = _grouped(tables, name, declared.get(name))
+        for label in labels:
+            groups.append(_group(tables, name, label, [side == label for side in sides], predictions, rng))
     vanished = []
     for name in tables.names:
         if name in tables.numbers:
@@ -70,20 +83,38 @@ def subgroups(tables: Tables, columns: list[str], predictions: TaskPredictions |
         have = set(words(tables.synthetic[name]).dropna())
         counts = words(tables.real[name]).value_counts()
         vanished += [(name, str(level), int(count)) for level, count in counts.items() if level not in have]
-    return Subgroups(groups=sorted(groups, key=lambda g: (g.column, g.group)), vanished=vanished)
+    return Subgroups(groups=groups, vanished=vanished)
 
 
-def _grouped(tables: Tables, name: str) -> list[NDArray[Any]]:
-    """The group of each real and of each synthetic row."""
+def _grouped(tables: Tables, name: str, column: Column | None) -> tuple[list[str], list[NDArray[Any]]]:
+    """The groups that real rows are in, in their order, and the group of each real and of each synthetic row."""
     frames = tables.real[name], tables.synthetic[name]
     if name not in tables.numbers:
-        return [words(f).fillna("missing").to_numpy(object) for f in frames]
-    edges = np.unique(np.round(np.quantile(frames[0].dropna(), np.linspace(0, 1, BANDS + 1)), 3))[1:-1]
+        sides = [words(f).fillna(MISSING).to_numpy(object) for f in frames]
+        return sorted(set(sides[0])), sides
+    edges, labels = _cut_bands(column) or _quartile_bands(frames[0].dropna().to_numpy(np.float64))
+    named = np.array([*labels, MISSING], dtype=object)
+    values = (f.to_numpy(np.float64, na_value=np.nan) for f in frames)
+    sides = [named[np.where(np.isnan(v), len(labels), np.searchsorted(edges, v, side="left"))] for v in values]
+    return [label for label in named if label in set(sides[0])], sides
+
+
+def _cut_bands(column: Column | None) -> Bands | None:
+    """The groups between cut points, None without any. Dates are compared as years, not in the units of theirs."""
+    if not isinstance(column, Quantity) or column.dated or not column.cut_points:
+        return None
+    below = np.array(column.cut_codes) - 0.5  # between the last value of a group and the first of the next
+    return (below + column.units[0]) / 10.0**column.places, list(column.cut_groups)
+
+
+def _quartile_bands(known: NDArray[np.float64]) -> Bands:
+    """The groups between the quartiles of the real rows' values (rows,)."""
+    quartiles = np.quantile(known, np.linspace(0, 1, BANDS + 1)) if len(known) else known
+    edges = np.unique(np.round(quartiles, 3))[1:-1]
     if not len(edges):
-        return [np.full(len(f), "all", dtype=object) for f in frames]
-    labels = [f"up to {edges[0]:g}", *(f"above {a:g}" for a in edges)]
-    labels[1:-1] = [f"{a:g} to {b:g}" for a, b in zip(edges[:-1], edges[1:], strict=True)]
-    return [np.array(labels, dtype=object)[np.searchsorted(edges, f.fillna(edges[0]), side="left")] for f in frames]
+        return edges, ["all"]
+    between = (f"{low:g} to {high:g}" for low, high in pairwise(edges))
+    return edges, [f"up to {edges[0]:g}", *between, f"above {edges[-1]:g}"]
 
 
 def _group(
@@ -140,7 +171,8 @@ def _compute(context: Context) -> Subgroups | None:
     if tables is None:
         return None
     predictions = None if tables.numeric_target else context.predictions
-    return subgroups(tables, choose(tables, context.groups), predictions, context.rng)
+    declared = context.schema.columns if context.schema else NONE_DECLARED
+    return subgroups(tables, choose(tables, context.groups), predictions, context.rng, declared)
 
 
 SECTION = Section(
