@@ -18,7 +18,7 @@ import medsynth
 ROOT = Path(__file__).parent.parent
 # Ground up. A module may import modules of lower floors, and siblings in its own folder.
 FLOORS = [
-    ["cores", "errors", "rng"],
+    ["cores", "errors", "rng", "row_count"],
     ["io", "combining"],
     ["transforms"],
     ["schema"],

@@ -19,6 +19,7 @@ from .training import (
     codes_by,
     declared_or_measured_schema,
     encode_into_vault,
+    note_counted_rows,
     rows_in_use,
     seal,
     train,
@@ -128,4 +129,5 @@ def fit_by(options: FitOptions, table: Path | str | pd.DataFrame | Table | Large
             tensors = train(planned, rows, vault, schema, out.seed, public_rows)
         else:
             tensors = train_in_order(private, planned, out, schema, codes, rows, sizes)
+        note_counted_rows(planned, tensors)
         return seal(planned, rows, schema, {**tensors, **sizes})

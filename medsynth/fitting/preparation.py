@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -79,6 +79,7 @@ def plan_measurements(private: PrivateTable, options: FitOptions, method: Chosen
     rows = private.data.public_rows if options.rows is None else options.rows
     queries = private.queries(method.module, options.budget, method.config, rows)
     plan = make_plan(queries, epsilon=options.budget, delta=options.delta, rows=rows, max_rows=private.max_rows)
+    plan = replace(plan, rows_std=private.data.expected_std)
     for note in check_enough_rows(private, plan):
         options.notice(note)
     ledger = plan.ledger(entropy.source)

@@ -16,6 +16,7 @@ from ..privacy.hierarchy_selection import select_levels
 from ..privacy.partition_selection import RawTable
 from ..privacy.release import Releases
 from ..rng import numpy_stream, stream_seed
+from ..row_count import COUNTED_ROWS
 from ..sampling.patients import ROWS_PER_PATIENT, rows_of_a_patient
 from ..schema import Schema
 from ..schema.learned import LEARNED, LOST
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from ..privacy.queries.measurements import Measurements
     from ..privacy.vault import Vault
 
+ROWS_OFF = 0.05  # of the declared number of rows: noisy counts that differ by more are told of
 FEWEST_SIMULATED = 500  # patients of several rows, on whom the model of later rows is fitted, however rare they are
 
 
@@ -50,17 +52,15 @@ def declared_or_measured_schema(private: PrivateTable, planned: PlannedFit, rele
     """
     schema, notice = private.declared, planned.options.notice
     if schema is None:
-        data, units, std = private.data, planned.units, 0.0
+        data, units = private.data, planned.units
         if units is not None and planned.stay is not None:
             data = data.only(planned.stay)
-            sizes = np.arange(1, units.max_rows + 1)
-            std = planned.plan.events[ROWS_PER_PATIENT_LABEL][0].multiplier * float(np.linalg.norm(sizes))
-        raw = RawTable(data, rows, releases, private.learning, units, std)
+        raw = RawTable(data, rows, releases, private.learning, units, _rows_std(planned))
         learned = raw.measure_schema("learned", private.target)
         schema = learned.schema
         notice(f"Target: {private.target!r}. `target` names another.")
         notice(f"Learned from noisy counts:\n{schema.to_yaml()}")
-        summary = learned.summary(rows)
+        summary = learned.summary()
         planned.ledger.notes.extend(LEARNED + text for text in summary)
         for lost in (text for text in summary if text.startswith(LOST)):
             notice(lost)
@@ -130,12 +130,34 @@ def rows_in_use(planned: PlannedFit, releases: Releases) -> tuple[int, Arrays]:
     return rows_of_patients(patients.measure_rows_per_patient(ROWS_PER_PATIENT_LABEL), plan)
 
 
+def _rows_std(planned: PlannedFit) -> float:
+    """By how much the number of rows in use is known to be off, as a standard deviation."""
+    if planned.units is None:
+        return planned.plan.rows_std
+    sizes = np.arange(1, planned.units.max_rows + 1)
+    return planned.plan.events[ROWS_PER_PATIENT_LABEL][0].multiplier * float(np.linalg.norm(sizes))
+
+
 def rows_of_patients(counts: NDArray[np.float64], plan: Plan) -> tuple[int, Arrays]:
     """The rows of so many patients with 1, 2, ... of them, by noisy `counts`, and the shares of such patients."""
     total = counts.clip(min=0).sum()
     shares = cleaned(counts, total)
     rows = round(float(total * shares @ np.arange(1, len(shares) + 1)))
     return min(max(rows, 2), plan.rows), {ROWS_PER_PATIENT: shares.astype(np.float32)}
+
+
+def note_counted_rows(planned: PlannedFit, tensors: Arrays) -> None:
+    """Tell of noisy counts that do not fit the declared number of rows, from which the budget was divided."""
+    declared = planned.plan.rows
+    counted = float(tensors.get(COUNTED_ROWS, [declared])[0])
+    if planned.units is not None or abs(counted - declared) <= ROWS_OFF * declared:
+        return  # of patients some rows are left out, and how many stay is counted in any case
+    text = f"Noisy counts tell of about {counted:.0f} rows, where {declared} are taken as public"
+    planned.options.notice(
+        f"{text}. The model follows the counts; the budget was divided, and `sample` counts by default, by the other "
+        "number. Declare one that is nearer, by `rows`, for the next fit."
+    )
+    planned.ledger.notes.append(f"{text}.")
 
 
 def train(
@@ -147,7 +169,7 @@ def train(
     public_rows: PublicRows | None,
 ) -> Arrays:
     """Train the method's generator on so many rows. Returns its tensors."""
-    return trained(planned, planned.plan.used_on(rows), vault, schema.core, seed, public_rows)
+    return trained(planned, planned.plan.used_on(rows, _rows_std(planned)), vault, schema.core, seed, public_rows)
 
 
 def trained(

@@ -27,7 +27,7 @@ PACKED = 5
 class LargeTable:
     """A table in a file, of so many `rows`, which is never whole in memory. `form` as of a Table.
 
-    digest: SHA-256 of the file, for the private checkpoint alone; expected_rows as of a Table.
+    digest: SHA-256 of the file, for the private checkpoint alone; expected_rows and expected_std as of a Table.
     """
 
     where: str
@@ -37,6 +37,7 @@ class LargeTable:
     digest: str = field(repr=False)
     pieces: Callable[[], Iterator[Table]] = field(repr=False)
     expected_rows: int | None = None
+    expected_std: float = 0.0
 
     @property
     def public_rows(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -106,7 +107,8 @@ def _coins_of_patients(piece: Table, unit: str, fraction: float, known: dict[str
 
 def expecting(part: Part, table: Table | LargeTable, share: float) -> Part:
     """A part of a table with the number of rows that its `share` makes expected: what the draws left is secret."""
-    return replace(part, expected_rows=max(2, round(table.public_rows * share)))
+    rows = table.public_rows
+    return replace(part, expected_rows=max(2, round(rows * share)), expected_std=math.sqrt(rows * share * (1 - share)))
 
 
 def _part(table: Table, rows: NDArray[np.bool_], output: Path, *, force: bool) -> Table:

@@ -32,7 +32,8 @@ class Table:
     """A table as text: `where` names it in messages; `cells` has one stripped string a cell.
 
     `form` describes how the file was written, if not as usual; `written` keeps what is needed to write some of its
-    rows as they stood there. `expected_rows`: of a part that secret draws took out of a table, how many were expected.
+    rows as they stood there. `expected_rows`: of a part that secret draws took out of a table, how many were expected,
+    and `expected_std` the standard deviation of how many there are.
     `before`: of a part that is read by itself, how many rows of the table stand before it. Nothing else is kept: dtypes
     of a frame depend on its cells, and nobody after this could release them.
     """
@@ -43,6 +44,7 @@ class Table:
     form: str = ""
     written: Written | WrittenBatch | None = field(default=None, repr=False)
     expected_rows: int | None = None
+    expected_std: float = 0.0
     before: int = 0
 
     @property

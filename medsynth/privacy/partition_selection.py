@@ -17,6 +17,7 @@ import pandas as pd
 from ..errors import BudgetError
 from ..io.large import LargeTable
 from ..io.table import Table, is_number
+from ..row_count import NoisyTotal, likely_rows
 from ..schema import Identifier, Schema, inference
 from ..schema.cells import CellKinds, is_code_of_a_number
 from ..schema.header import date_pairs, doubtful
@@ -113,7 +114,7 @@ class RawTable:
         made = {n: keys[n] if n in keys else columns[n].column for n in self.__table.header}
         made |= {n: Identifier() for n in self._names if n not in {*settled, target} and columns[n].is_key(n)}
         schema = Schema(name=name, target=target, columns=made, unit=public.unit, max_rows=public.max_rows)
-        return Learned(schema=schema, columns=columns)
+        return Learned(schema=schema, columns=columns, rows=self._rows)
 
     def _measure_kinds(self, target: str) -> dict[str, ColumnKind]:
         """What the cells of each column are, in one release.
@@ -130,10 +131,17 @@ class RawTable:
 
         counts = self.__releases.release(KINDS, sensitivity, draw).arrays
         std = self._std(KINDS, sensitivity)
+        self._count_rows([NoisyTotal.of(found, std) for found in counts])
         return {
             name: column_kind(found, std, self._kinds, rows=self._rows, columns=len(counts), target=name == target)
             for name, found in zip(self._names, counts, strict=True)
         }
+
+    def _count_rows(self, totals: list[NoisyTotal]) -> None:
+        """Take the number of rows that counts of all cells make likely, and as certain."""
+        likely = round(likely_rows(self._rows, totals, self._rows_std))
+        spread = math.hypot(*(total.std for total in totals)) / len(totals)  # of the mean: all have the same noise
+        self._rows, self._rows_std = likely, min(spread, max(self._rows_std, abs(likely - self._rows)))
 
     def _measure_levels(self, label: str, names: list[str], kinds: dict[str, ColumnKind]) -> dict[str, LearnedColumn]:
         """Levels of the columns `names` whose noisy count passes a threshold or that are usual, in one release.

@@ -64,22 +64,23 @@ class LearnedColumn:
 
 @dataclass(frozen=True, kw_only=True)
 class Learned:
-    """A learned schema and the columns that were measured for it."""
+    """A learned schema, the columns that were measured for it, and the likely number of rows."""
 
     schema: Schema
     columns: Mapping[str, LearnedColumn]
+    rows: int
 
-    def summary(self, rows: int) -> list[str]:
-        """What was learned, merged and lost, a sentence or two each, for a person. Shares are noisy and of `rows`."""
+    def summary(self) -> list[str]:
+        """What was learned, merged and lost, a sentence or two each, for a person. Shares are noisy."""
         target = self.schema.target or self.schema.names[-1]
         kinds: dict[str, list[str]] = {}
         for name in self.schema.columns:
             kinds.setdefault(self._kind(name), []).append(name)
         counts = ", ".join(f"{len(names)} {kind}" for kind, names in kinds.items())
         found = [f"{len(self.schema.columns)} columns: {counts}."]
-        found.append(f"The target {target!r}: {self._levels_of(target, rows)}.")
+        found.append(f"The target {target!r}: {self._levels_of(target)}.")
         if gaps := {name: c.gaps for name, c in self.columns.items() if self.schema.columns[name].missing}:
-            each = (f"{name} ({_codes(self.schema.columns[name], codes, rows)})" for name, codes in gaps.items())
+            each = (f"{name} ({_codes(self.schema.columns[name], codes, self.rows)})" for name, codes in gaps.items())
             found.append(f"Missing values in {_listed(each)}.")
         if after := [f"{name} after {c.depends_on[0]}" for name, c in self.schema.columns.items() if c.depends_on]:
             found.append(f"Modelled as days after another date: {_listed(after)}.")
@@ -88,10 +89,10 @@ class Learned:
             if gaps else "No missing value clearly shows in any column, and none is invented."
         )  # fmt: skip
         if merged := [n for n, c in self.columns.items() if c.merged and not c.lost and n != target]:
-            shares = (f"{name} (about {self._share(name, rows)} of the rows)" for name in merged)
+            shares = (f"{name} (about {self._share(name)} of the rows)" for name in merged)
             found.append(f"Rare values were merged in {_listed(shares)}: too few rows share each to tell it apart.")
         if only := {name: column for name, column in self.columns.items() if column.only is not None}:
-            words = (f"{name} ({column.only}, about {self._only_share(name, rows)})" for name, column in only.items())
+            words = (f"{name} ({column.only}, about {self._only_share(name)})" for name, column in only.items())
             found.append(
                 f"One value alone is shared by enough rows in {_listed(words)}. Rarer values were merged into it, if "
                 "there are any: a declared schema names them."
@@ -109,20 +110,20 @@ class Learned:
             )
         return found
 
-    def _levels_of(self, name: str, rows: int) -> str:
+    def _levels_of(self, name: str) -> str:
         learned, column = self.columns[name], self.schema.columns[name]
         if not column.categorical:
             return "numbers"
         words = map(level_text, column.levels)
-        each = (f"{word} (about {_percent(learned.kept.get(word, learned.rest), rows)})" for word in words)
+        each = (f"{word} (about {_percent(learned.kept.get(word, learned.rest), self.rows)})" for word in words)
         return f"{len(column.levels)} classes, {_listed(each)}"
 
-    def _share(self, name: str, rows: int) -> str:
-        return _percent(self.columns[name].rest, rows)
+    def _share(self, name: str) -> str:
+        return _percent(self.columns[name].rest, self.rows)
 
-    def _only_share(self, name: str, rows: int) -> str:
+    def _only_share(self, name: str) -> str:
         column = self.columns[name]
-        return _percent({**column.kept, **column.gaps}[str(column.only)], rows)
+        return _percent({**column.kept, **column.gaps}[str(column.only)], self.rows)
 
     def _reads_like_a_key(self, name: str) -> bool:
         learned, column = self.columns[name], self.schema.columns[name]

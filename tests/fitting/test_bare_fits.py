@@ -131,7 +131,7 @@ def test_a_summary_says_what_was_learned_merged_and_lost(frame: pd.DataFrame, tm
     draw = np.random.default_rng(5)
     rare = np.where(draw.random(N) < 0.2, [f"w{k % 500}" for k in range(N)], "common")
     more = frame.assign(ward=rare, nickname=[f"n{k}" for k in range(N)])
-    text = "\n".join(learn(written(more, tmp_path), "label").summary(N))
+    text = "\n".join(learn(written(more, tmp_path), "label").summary())
     for part in ("15 columns", "The target 'label': 2 classes", "years (999 1", "merged in ward (about 2",
                  "LOST: nickname"):  # fmt: skip
         assert part in text, text
@@ -144,7 +144,7 @@ def test_a_column_of_one_value_is_not_lost(tmp_path: Path) -> None:
         "zero": [0] * N, "nearly": ["here"] * (N - 2) + ["there"] * 2, "none": ["None"] * N,
         "key": [f"k{k}" for k in range(N)], "label": [0, 1] * (N // 2),
     })  # fmt: skip
-    text = "\n".join(learn(written(frame, tmp_path), "label").summary(N))
+    text = "\n".join(learn(written(frame, tmp_path), "label").summary())
     assert (
         "One value alone is shared by enough rows in zero (0, about 100%), nearly (here, about 100%), none (N" in text
     )

@@ -122,7 +122,7 @@ def test_a_split_keeps_the_cuts_there_were() -> None:
     assert old.cells < new.cells <= 30
 
 
-NO_NUMBERS = OneWayMarginals(grids={}, shares={}, surveys={}, counts={}, std={})
+NO_NUMBERS = OneWayMarginals(grids={}, shares={}, surveys={}, counts={}, std={}, rows=0.0, totals=())
 
 
 @pytest.mark.statistical

@@ -19,7 +19,7 @@ def known(std: float, totals: NDArray[np.float64]) -> ClassMarginals:
     """These shares, with noise of standard deviation `std`, of classes of so many rows."""
     return ClassMarginals(
         bins={}, counts={}, std=dict.fromkeys(SHARES, std), totals=totals,
-        numbers=OneWayMarginals(grids={}, shares={}, surveys={}, counts={}, std={}),
+        numbers=OneWayMarginals(grids={}, shares={}, surveys={}, counts={}, std={}, rows=0.0, totals=()),
         base={name: np.log(shares) for name, shares in SHARES.items()}, whole_std={},
     )  # fmt: skip
 

@@ -76,8 +76,8 @@ class EncodedRows:
     condition: Condition
 
     @classmethod
-    def of(cls, schema: Schema, counts: dict[str, NDArray[np.float64]], rows: int) -> EncodedRows:
-        """From one noisy histogram a column and the declared number of rows."""
+    def of(cls, schema: Schema, counts: dict[str, NDArray[np.float64]], rows: float) -> EncodedRows:
+        """From one noisy histogram a column and the number of rows."""
         marginals = {name: Marginal.of(c, counts[name], rows) for name, c in schema.columns.items()}
         return cls(schema, Layout.of(schema), marginals, Condition.of(schema, marginals))
 

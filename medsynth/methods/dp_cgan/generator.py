@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,18 +16,27 @@ from ...privacy.networks import Mlp
 from ...privacy.queries.measurements import Measurements
 from ...privacy.queries.rows import Codes
 from ...rng import numpy_stream, torch_stream
+from ...row_count import COUNTED_ROWS, NoisyTotal, likely_rows
 from ...schema import Schema
 from ..protocol import Arrays, Progress
 from ..shared.adversarial import AveragedWeights
-from ..shared.labels import CLASSES
+from ..shared.labels import CLASSES, ONE_WAY
 from ..shared.marginals import cleaned, without_spurious_missing
-from .encoded_rows import EncodedRows
+from .encoded_rows import EncodedRows, histogram_maps
 from .linear_critic import LinearCritic
 
 LATENT, WIDTH = 16, 128  # numbers that a row is made of, beside its class; the network's hidden layers
 BATCH = 512  # generated rows a step
 LEARNING_RATE = 2e-3  # of Adam
 AVERAGING_DECAY = 0.99
+
+
+def measured_histograms(schema: Schema, vault: Measurements, plan: Plan) -> tuple[dict[str, NDArray[np.float64]], Plan]:
+    """One noisy histogram a column, and the plan on so many rows as these and the declared number make likely."""
+    counts = vault.measure_histograms(ONE_WAY, histogram_maps(schema))
+    std = plan.noise(ONE_WAY) * math.sqrt(len(counts))
+    totals = [NoisyTotal.of(found, std) for found in counts.values()]
+    return counts, plan.used_on(round(likely_rows(plan.rows, totals, plan.rows_std)))
 
 
 def class_shares(schema: Schema, rows: EncodedRows, vault: Measurements, plan: Plan) -> NDArray[np.float64]:
@@ -73,7 +83,8 @@ def train_generator(
 
 def generate(tensors: Arrays, config: Any, schema: Schema, rows: int, count: int, seed: int | None) -> Codes:
     """`count` synthetic rows as codes, (count, columns): classes by their noisy shares, then the generator."""
-    encoded = EncodedRows.of(schema, {n: tensors[f"histogram.{n}"].astype(np.float64) for n in schema.names}, rows)
+    counts = {name: tensors[f"histogram.{name}"].astype(np.float64) for name in schema.names}
+    encoded = EncodedRows.of(schema, counts, float(tensors.get(COUNTED_ROWS, [rows])[0]))
     net = _network(encoded, torch_stream(0, "init"))
     with torch.no_grad():
         for k, p in enumerate(net.parameters()):

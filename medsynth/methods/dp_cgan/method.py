@@ -19,12 +19,13 @@ from pydantic import Field
 from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.queries.measurements import Measurements
 from ...rng import torch_stream
+from ...row_count import COUNTED_ROWS
 from ...schema import Schema
 from ..protocol import Arrays, Progress
 from ..settings import Count, MethodConfig, Positive, Rate, Share
 from ..shared.labels import CLASSES, CRITIC_GRADIENTS, ONE_WAY
-from .encoded_rows import EncodedRows, histogram_maps
-from .generator import class_shares, train_generator
+from .encoded_rows import EncodedRows
+from .generator import class_shares, measured_histograms, train_generator
 from .generator import generate as generate
 from .linear_critic import LinearCritic
 from .random_features import Embedding
@@ -84,7 +85,7 @@ def train(
 ) -> Arrays:
     """Fit the generator. Returns its tensors and the noisy histograms that encode and decode its rows."""
     size = DpCganSize()
-    counts = vault.measure_histograms(ONE_WAY, histogram_maps(schema))
+    counts, plan = measured_histograms(schema, vault, plan)
     rows = EncodedRows.of(schema, counts, plan.rows)
     prior = class_shares(schema, rows, vault, plan)
     stream = torch_stream(seed, "features")
@@ -102,4 +103,4 @@ def train(
     net = train_generator(rows, critic, seed, size.steps, size.fall, critic_step, progress)
     tensors = {f"generator.{k}": t.cpu().numpy() for k, t in enumerate(net)}
     tensors |= {f"histogram.{name}": count.astype(np.float32) for name, count in counts.items()}
-    return {**tensors, "prior": prior.astype(np.float32)}
+    return {**tensors, "prior": prior.astype(np.float32), COUNTED_ROWS: np.array([plan.rows], np.float32)}

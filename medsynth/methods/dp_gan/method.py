@@ -100,7 +100,7 @@ def train(
             run.generator_step()
     of = groups_of(config.groups, run.critic, run.public_gradients(shown))
     groups = Groups(of, (config.clip,) * GROUP_COUNTS[config.groups])
-    lot = config.sampling_rate(plan.equivalent_rows) * plan.rows
+    lot = config.sampling_rate(plan.equivalent_rows) * setup.rows
     every = config.lots // max(1, config.quantiles)
     for step in range(config.lots):
         # Clipping norms: by public rows, or by the median of the rows' norms, measured.

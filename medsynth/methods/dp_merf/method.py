@@ -11,15 +11,17 @@ rows' median distance; classes are drawn by noisy shares; each class's distance 
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from pydantic import Field
 
 from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.queries.measurements import Measurements
 from ...rng import torch_stream
+from ...row_count import COUNTED_ROWS
 from ...schema import Schema
-from ..dp_cgan.encoded_rows import EncodedRows, histogram_maps
-from ..dp_cgan.generator import class_shares, train_generator
+from ..dp_cgan.encoded_rows import EncodedRows
+from ..dp_cgan.generator import class_shares, measured_histograms, train_generator
 from ..dp_cgan.generator import generate as generate
 from ..dp_cgan.linear_critic import LinearCritic
 from ..dp_cgan.random_features import Embedding
@@ -58,7 +60,7 @@ def train(
     config: Config, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str, progress: Progress
 ) -> Arrays:
     """Fit the generator. Returns its tensors and the noisy histograms that encode and decode its rows."""
-    counts = vault.measure_histograms(ONE_WAY, histogram_maps(schema))
+    counts, plan = measured_histograms(schema, vault, plan)
     rows = EncodedRows.of(schema, counts, plan.rows)
     prior = class_shares(schema, rows, vault, plan)
     stream = torch_stream(seed, "features")
@@ -69,4 +71,4 @@ def train(
     net = train_generator(rows, mean, seed, config.steps, config.steps, lambda step: None, progress)
     tensors = {f"generator.{k}": t.cpu().numpy() for k, t in enumerate(net)}
     tensors |= {f"histogram.{name}": count.astype("float32") for name, count in counts.items()}
-    return {**tensors, "prior": prior.astype("float32")}
+    return {**tensors, "prior": prior.astype("float32"), COUNTED_ROWS: np.array([plan.rows], np.float32)}

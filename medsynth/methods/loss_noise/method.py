@@ -91,7 +91,7 @@ def train(
     net = setup.add_network(seed)
     critic_adam, generator_adam = (torch.optim.Adam(n.parameters(), LEARNING_RATE, (0.5, 0.9)) for n in (critic, net))
     averaged = AveragedWeights(net, AVERAGING_DECAY)
-    lot = config.sampling_rate(plan.equivalent_rows) * plan.rows
+    lot = config.sampling_rate(plan.equivalent_rows) * setup.rows
 
     encode = replace(setup.encode, placed=True)
     for step in range(config.lots):

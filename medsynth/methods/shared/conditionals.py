@@ -139,7 +139,7 @@ def difference_precision(cells: int, ordered: int, order: int, spread: float) ->
     return np.asarray(steps.T @ steps / spread**2)
 
 
-def smoothed(counts: Floats, rows: int, std: float, gaps: int) -> Floats:
+def smoothed(counts: Floats, rows: float, std: float, gaps: int) -> Floats:
     """Shares, (cells,), of a number's histogram: log shares curve little, and tails hidden by the noise are cut off.
 
     What is left of the noise at the far end of the bounds would be outliers, and a linear model would follow them.

@@ -29,7 +29,7 @@ def decoder_axes(schema: Schema, grids: Mapping[str, Grid]) -> dict[str, Axes]:
     return histograms | {f"{DIGITS_OF}{name}": [(name, kinds)] for name, kinds in digit_kinds(schema).items()}
 
 
-def cleaned_histograms(schema: Schema, noisy: dict[str, Floats], rows: int, std: float) -> dict[str, Floats]:
+def cleaned_histograms(schema: Schema, noisy: dict[str, Floats], rows: float, std: float) -> dict[str, Floats]:
     """Shares from the noisy histograms of columns, and of the kinds of numbers by their preferred digits."""
     shares = {n: smoothed(noisy[n], rows, std, column.gaps) for n, column in schema.columns.items() if n in noisy}
     fine = {name: fine_grid(schema.columns[name]) for name in shares}
@@ -52,7 +52,7 @@ def digit_shares(
 
 
 def decoder(
-    schema: Schema, histograms: dict[str, Floats], rows: int, most: int = 1, grids: dict[str, Grid] | None = None,
+    schema: Schema, histograms: dict[str, Floats], rows: float, most: int = 1, grids: dict[str, Grid] | None = None,
     wide: float = 0.0,
 ) -> tuple[dict[str, Bins], Condition]:  # fmt: skip
     """Bins of every column, at most `most` of a number's, and the target's classes, from the noisy histograms.

@@ -22,6 +22,7 @@ from ...privacy.queries.kinds import LOCAL, kind
 from ...privacy.queries.measurements import Measurements
 from ...privacy.queries.rows import Axes, CellMap, Codes, column_of
 from ...rng import torch_stream
+from ...row_count import COUNTED_ROWS, NoisyTotal, likely_rows
 from ...schema import Schema
 from ..protocol import Arrays
 from .adversarial import Generator, LatentNetwork
@@ -83,11 +84,12 @@ class Indicators:
 class TrainingSetup:
     """The codes, the generator and its start: every class begins at the columns' own noisy shares.
 
-    `order` are the names of the codes' columns; `prior` (classes,) noisy shares of classes; `given` the target's name
-    and the map from its codes to classes.
+    `order` are the names of the codes' columns; `rows`: how many there are, by the declared number and noisy counts;
+    `prior` (classes,) noisy shares of classes; `given` the target's name and the map from its codes to classes.
     """
 
     order: tuple[str, ...]
+    rows: float
     bins: dict[str, Bins]
     given: tuple[str, CellMap]
     prior: NDArray[np.float64]
@@ -104,21 +106,25 @@ class TrainingSetup:
         axes |= decoder_axes(schema, many)
         noisy = vault.measure_marginals(ONE_WAY, axes)
         fine = {key: counts for key, counts in noisy.items() if key in many or key not in schema.columns}
-        histograms = cleaned_histograms(schema, fine, plan.rows, plan.noise(ONE_WAY) * math.sqrt(len(axes)))
+        std = plan.noise(ONE_WAY) * math.sqrt(len(axes))
+        totals = [NoisyTotal.of(noisy[name], std) for name in axes if name in schema.columns]
+        histograms = cleaned_histograms(schema, fine, likely_rows(plan.rows, totals, plan.rows_std), std)
         bins, condition = decoder(schema, histograms, plan.rows, MOST_BINS)
         given = (schema.target or "", condition)
         counts = vault.measure_marginals(CLASSES, {"class": [given]})["class"]
+        rows = likely_rows(plan.rows, [*totals, NoisyTotal.of(counts, plan.noise(CLASSES))], plan.rows_std)
         counts = without_spurious_missing(counts, schema.columns.get(schema.target or ""), plan.noise(CLASSES))
         base = {}
         for name in columns:
-            share = histograms[name] if name in histograms else cleaned(noisy[name], plan.rows)
+            share = histograms[name] if name in histograms else cleaned(noisy[name], rows)
             mass = np.bincount(bins[name].place, share, bins[name].cells)
             base[name] = np.tile(np.log(mass + 1e-9), (condition.cells, 1))
         return cls(
             order=schema.names,
+            rows=rows,
             bins=bins,
             given=given,
-            prior=cleaned(counts, plan.rows),
+            prior=cleaned(counts, rows),
             histograms=histograms,
             generator=Generator(base, device),
             device=device,
@@ -189,4 +195,5 @@ class TrainingSetup:
         base = {name: log_shares[:, span] for name, span in self.generator.spans.items()}
         mixture = mixture_tensors(base, self.generator.residuals())
         kept = decoder_tensors(self.histograms, self.bins, list(base))
-        return {**mixture, **kept, "prior": self.prior.astype(np.float32)}
+        counted = np.array([self.rows], np.float32)
+        return {**mixture, **kept, "prior": self.prior.astype(np.float32), COUNTED_ROWS: counted}

@@ -10,6 +10,7 @@ from ...privacy.accounting.calibration import Plan
 from ...privacy.queries.measurements import Measurements
 from ...privacy.queries.rows import CellMap
 from ...rng import numpy_stream, torch_stream
+from ...row_count import COUNTED_ROWS
 from ...schema import Schema
 from ..protocol import Arrays
 from ..shared.bins import MERGED_WIDE, Bins
@@ -51,7 +52,7 @@ class Beginning:
         wanted = config.allocation(plan.equivalent_rows, len(schema.columns), plan.epsilon_asked)
         most = wanted.column_bins
         numbers = OneWayMarginals.measure(vault, schema, plan, most)
-        bins, condition = decoder(schema, numbers.shares, plan.rows, most, numbers.grids, WIDE)
+        bins, condition = decoder(schema, numbers.shares, numbers.rows, most, numbers.grids, WIDE)
         given = (schema.target or "", condition)
         derived = derived_columns(schema, bins, most, numpy_stream(seed, "derived"))
         return cls(
@@ -96,8 +97,8 @@ class Beginning:
 
     def tensors(self, columns: Arrays) -> Arrays:
         """Those of the model, with those of its `columns`."""
-        start, numbers, target = self.start, self.numbers, self.schema.target
+        start, numbers, target = self.start, self.start.numbers, self.schema.target
         prior = (start.totals / start.totals.sum()).astype(np.float32)
         shares = numbers.shares | {name: start.bins[name].shares for name in numbers.grids if name != target}
         kept = decoder_tensors(shares, start.bins, self.columns) | grid_tensors(numbers.grids)
-        return {**columns, **kept, "prior": prior}
+        return {**columns, **kept, "prior": prior, COUNTED_ROWS: np.array([numbers.rows], np.float32)}

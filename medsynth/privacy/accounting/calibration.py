@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ...errors import BudgetError, UsageError
+from ...row_count import PARTS_OF_A_ROW
 from . import accountant
 from .events import (
     Event,
@@ -69,11 +70,13 @@ class Plan:
     events: dict[str, tuple[Event, int]]
     max_rows: int | None = None  # per patient, where the patient is the unit of privacy
     planned_rows: int | None = None  # for which it was made, where `rows` was measured afterwards
+    rows_std: float = 0.0  # by how much `rows` is known to be off: coins kept rows out, or noise is in their count
     noises: float = 1.0  # how many times the planned variance answers have, where several vaults each add noise
 
-    def used_on(self, rows: int) -> Plan:
+    def used_on(self, rows: int, rows_std: float = 0.0) -> Plan:
         """This plan on so many rows by a noisy count: rates, steps and noise stay, weights and divisors follow it."""
-        return self if rows == self.rows else replace(self, rows=rows, planned_rows=self.planned_rows or self.rows)
+        found = replace(self, rows_std=round(rows_std * PARTS_OF_A_ROW) / PARTS_OF_A_ROW)
+        return found if rows == self.rows else replace(found, rows=rows, planned_rows=self.planned_rows or self.rows)
 
     def noise(self, label: str) -> float:
         """The standard deviation of the noise of the measurement `label` over its sensitivity to one row.

@@ -69,7 +69,7 @@ class Survey:
         """Both measurements as counts of groups of the cells of `fine`."""
         return [Counts.of_cells(counts, std), Counts(self.parents(fine), self.counts, self.std)]
 
-    def shares(self, fine: Grid, counts: Floats, rows: int, std: float) -> Floats:
+    def shares(self, fine: Grid, counts: Floats, rows: float, std: float) -> Floats:
         """Shares of the cells of `fine`, (cells,), by their noisy counts and the coarse ones.
 
         The likeliest log densities that curve little, frequent values apart; tails that do not rise above the noise of
@@ -100,7 +100,7 @@ class Survey:
         curvature[:, smooth] = np.diff(np.eye(len(smooth)), 2, axis=0)
         return np.asarray(1e-3 * np.eye(fine.cells) + curvature.T @ curvature / CURVATURE_STD**2)
 
-    def _kept(self, counts: Floats, std: float, rows: int) -> NDArray[np.bool_]:
+    def _kept(self, counts: Floats, std: float, rows: float) -> NDArray[np.bool_]:
         """The coarse cells that lie in no tail of noise, by their noisy `counts`: (cells,).
 
         The outermost cells that are clear at either end, and beyond them as many as may hold more than TAIL_SHARE of

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ....privacy.accounting.calibration import Plan
 from ....privacy.queries.measurements import Measurements
 from ....privacy.queries.rows import Axes, CellMap
+from ....row_count import NoisyTotal, likely_rows
 from ....schema import Schema
 from ...shared.bins import Bins
 from ...shared.labels import BY_CLASS, REMEASURED
@@ -101,7 +102,9 @@ class ClassMarginals:
         target = schema.target or ""
         categorical = target and schema.columns[target].categorical  # else its classes are bins of its values
         told = [_by_class(noisy[name], std[name]) for name in axes if name not in levels]
-        totals, noise = class_totals([*told, *numbers.of_levels(target if categorical else "")], plan.rows)
+        known = [*numbers.totals, *(NoisyTotal.of(one.table, one.std) for one in told)]
+        numbers = numbers.of_rows(likely_rows(plan.rows, known, plan.rows_std))
+        totals, noise = class_totals([*told, *numbers.of_levels(target if categorical else "")], numbers.rows)
         totals = without_spurious_missing(totals, schema.columns.get(target), noise)
         noisy |= {name: noisy[name] + totals[:, None] / cells for name, cells in levels.items()}
         counts = {name: [ClassCounts.of_bins(noisy[name], std[name])] for name in most}
@@ -170,7 +173,7 @@ def _by_class(table: Floats, std: float) -> ClassCounts:
     return ClassCounts.of_bins(table.reshape(len(table), -1), std)
 
 
-def class_totals(measured: Sequence[ClassCounts], rows: int) -> tuple[Floats, float]:
+def class_totals(measured: Sequence[ClassCounts], rows: float) -> tuple[Floats, float]:
     """Rows of each class, (classes,), and the noise of one: counts by class add up to them, with noise by how many
     groups of bins they have.
     """

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ....privacy.accounting.calibration import Plan
 from ....privacy.queries.measurements import Measurements
 from ....privacy.queries.rows import Axes
+from ....row_count import NoisyTotal, likely_rows
 from ....schema import Schema
 from ....transforms.grid import Grid
 from ...shared.bins import Bins
@@ -37,7 +38,7 @@ class OneWayMarginals:
     """Shares of the cells of number columns on their fine `grids`, and of the kinds of numbers by preferred digits.
 
     `surveys` are what the coarse measurements say of these columns; `counts` and `std` are the noisy tables, by name,
-    and the standard deviations of their noise.
+    and the standard deviations of their noise. `rows`: of the table, by the declared number and the `totals` of these.
     """
 
     grids: dict[str, Grid]
@@ -45,6 +46,8 @@ class OneWayMarginals:
     surveys: dict[str, Survey]
     counts: dict[str, Floats]
     std: dict[str, float]
+    rows: float
+    totals: tuple[NoisyTotal, ...]
 
     @classmethod
     def measure(
@@ -69,11 +72,22 @@ class OneWayMarginals:
         weights = weights_by_size({n: FINE_CELLS if n in fine else count for n, count in cells.items()}, told)
         weights |= {name: DIGITS_WEIGHT * weights[name] for name in axes if name.startswith(DIGITS_OF)}
         noisy = vault.measure_marginals(ONE_WAY, axes, weights, centred=tuple(told))
-        noisy |= {name: noisy[name] + plan.rows / count for name, count in told.items()}
         std = noise_of_cells(weights, plan.noise(ONE_WAY), told)
-        shares = {n: survey.shares(fine[n], noisy[n], plan.rows, std[n]) for n, survey in found.items()}
-        digits = digit_shares(schema, noisy, std, plan.rows, fine, shares)
-        return cls(grids=fine, shares=shares | digits, surveys=found, counts=noisy, std=std)
+        totals = [NoisyTotal.of(survey.counts, survey.std) for survey in found.values()]
+        totals += [NoisyTotal.of(noisy[name], std[name]) for name in fine]
+        rows = likely_rows(plan.rows, totals, plan.rows_std)
+        noisy |= {name: noisy[name] + rows / count for name, count in told.items()}
+        shares = {n: survey.shares(fine[n], noisy[n], rows, std[n]) for n, survey in found.items()}
+        digits = digit_shares(schema, noisy, std, rows, fine, shares)
+        return cls(
+            grids=fine, shares=shares | digits, surveys=found, counts=noisy, std=std, rows=rows, totals=tuple(totals)
+        )
+
+    def of_rows(self, rows: float) -> OneWayMarginals:
+        """The same of a table of so many rows, as more measurements tell: levels are known beside their mean count."""
+        told = {name: counts for name, counts in self.counts.items() if name.startswith(LEVELS_OF) and len(counts) > 1}
+        more = {name: counts + (rows - self.rows) / len(counts) for name, counts in told.items()}
+        return replace(self, counts=self.counts | more, rows=rows)
 
     def of_levels(self, name: str) -> list[ClassCounts]:
         """A column's rows by level, as counts of classes: none of a column on a grid."""

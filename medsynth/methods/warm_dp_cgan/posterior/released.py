@@ -17,6 +17,7 @@ from ....privacy.queries.gradients import GradientSum
 from ....privacy.queries.measurements import Measurements
 from ....privacy.queries.query import RowQuery
 from ....privacy.queries.tables import Distances, Marginals
+from ....row_count import PARTS_OF_A_ROW
 from ...protocol import Arrays
 from ...shared.labels import VALUES
 
@@ -86,8 +87,9 @@ class Recorded(Measurements):
         return query.result(rounded)
 
     def tensors(self, seed: int) -> Arrays:
-        """All of it for a model file, and the public `seed` and row count by which its structure follows again."""
-        found: Arrays = {PUBLIC: _words([seed, self._plan.planned_rows or self._plan.rows])}
+        """All of it for a model file, and the public numbers by which its structure follows again."""
+        own = self._plan
+        found: Arrays = {PUBLIC: _words([seed, own.planned_rows or own.rows, round(own.rows_std * PARTS_OF_A_ROW)])}
         for k, release in enumerate(self.releases):
             flat = np.concatenate([array.ravel() for array in release.arrays])
             if release.label == VALUES:  # a count for every value there is, of which a few stand out
@@ -111,10 +113,16 @@ def _numbers(words: NDArray[np.float32]) -> list[int]:
     return [sum(int(part) * WORD**k for k, part in enumerate(row)) for row in words.tolist()]
 
 
-def public_numbers(tensors: Arrays) -> tuple[int, int]:
-    """The public seed of a fit, and the row count that it was planned for."""
-    seed, rows = _numbers(tensors[PUBLIC])
-    return seed, rows
+def public_numbers(tensors: Arrays) -> tuple[int, int, float]:
+    """The public seed of a fit, the row count that it was planned for, and by how much it is known to be off.
+
+    Raises ArtifactError for a file that does not hold them.
+    """
+    numbers = _numbers(tensors[PUBLIC])
+    if len(numbers) != 3:  # a file of a version that took the row count for exact
+        raise ArtifactError(WRONG)
+    seed, rows, parts = numbers
+    return seed, rows, parts / PARTS_OF_A_ROW
 
 
 @dataclass

@@ -68,8 +68,8 @@ class Posterior:
     @classmethod
     def of(cls, config: Config, schema: Schema, plan: Plan, tensors: Arrays) -> Posterior:
         """From a model's tensors. Raises ArtifactError where they are not what its settings ask for."""
-        kept, (seed, rows) = Kept.of(tensors), public_numbers(tensors)
-        plan = plan if rows == plan.rows else replace(plan, planned_rows=rows)
+        kept, (seed, rows, rows_std) = Kept.of(tensors), public_numbers(tensors)
+        plan = replace(plan, rows_std=rows_std, planned_rows=plan.planned_rows if rows == plan.rows else rows)
         beginning = Beginning.measure(config, schema, kept, plan, seed)
         blank = beginning.blank("cpu")
         if any(np.abs(tensors[f"base.{n}"] - beginning.start.base[n]).max() > CLOSE for n in beginning.columns):

@@ -1,0 +1,77 @@
+"""What a declared number of rows costs that is not the table's: coins kept rows out of training, or a steward rounds.
+
+    OMP_NUM_THREADS=1 python tests/benchmarks/declared_rows.py --tables thyroid clinic --runs 6 --data FOLDER
+
+Fits on the development tables of noise_by_measurement.py with so many times the true number declared, and the same
+noise: with the declared number taken for exact, and weighed against noisy counts as `likely_rows` does. Similarity is
+in the panel's even bins. Noise is seeded: THESE FITS MAKE NO PRIVACY CLAIM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from contextlib import ExitStack
+from unittest.mock import patch
+
+import numpy as np
+import pandas as pd
+import panel_figures
+from noise_by_measurement import Figures, figures_of, tables
+from panel_bins import grids
+
+import medsynth
+from medsynth import rng
+from medsynth.methods.warm_dp_cgan.marginals import class_marginals, one_way_marginals
+
+FIGURES = ("one-way", "two-way", "propensity", "mean AuROC")
+EXACT, WEIGHED = "taken for exact", "weighed"
+
+
+def figures(name: str, run: int, data: str | None, epsilon: float, times: float, way: str) -> Figures:
+    """Of one fit, of which `times` as many rows are declared as it has."""
+    train, test, schema, target = tables(name, run, data)
+    seeded = rng.SeededEntropy(1000 + run)
+    with ExitStack() as patches:
+        patches.enter_context(patch.object(rng, "system_entropy", lambda: seeded))
+        for module in (one_way_marginals, class_marginals) if way == EXACT else ():
+            patches.enter_context(patch.object(module, "likely_rows", lambda declared, totals: float(declared)))
+        rows = round(times * len(train))
+        model = medsynth.fit(train, epsilon=epsilon, delta=1e-5, schema=schema, rows=rows, seed=run)
+    drawn = medsynth.sample(model, len(train), seed=run)
+    found = figures_of(drawn, train, test, schema, target)
+    similar = panel_figures.by_order(train, drawn[train.columns], grids(schema), (1, 2))
+    return dict(zip(FIGURES, (*similar, found["propensity"], found["mean"]), strict=True))
+
+
+def main() -> None:
+    """Print a markdown table: the right number's figures, then differences from these and their standard errors."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", nargs="+", default=["clinic"])
+    parser.add_argument("--epsilons", type=float, nargs="+", default=[3.7])
+    parser.add_argument("--times", type=float, nargs="+", default=[0.8, 0.99, 1.01, 1.25])
+    parser.add_argument("--runs", type=int, default=6)
+    parser.add_argument("--data", default=os.environ.get("MEDSYNTH_PANEL_DATA"))
+    args = parser.parse_args()
+    print(f"| table | epsilon | declared | the number is | {' | '.join(FIGURES)} |")
+    print("| --- " * (4 + len(FIGURES)) + "|")
+    for name in args.tables:
+        for epsilon in args.epsilons:
+            runs = range(1, args.runs + 1)
+
+            def of(
+                times: float, way: str, name: str = name, epsilon: float = epsilon, runs: range = runs
+            ) -> pd.DataFrame:
+                return pd.DataFrame([figures(name, run, args.data, epsilon, times, way) for run in runs])
+
+            right = of(1.0, EXACT)
+            cells = [f"{right[f].mean():.4f}" for f in FIGURES]
+            print(f"| {name} | {epsilon:g} | x 1 | {EXACT} | {' | '.join(cells)} |", flush=True)
+            for times, way in [(1.0, WEIGHED), *((times, way) for times in args.times for way in (EXACT, WEIGHED))]:
+                off = of(times, way) - right
+                cells = [f"{off[f].mean():+.4f} ({off[f].std() / np.sqrt(args.runs):.4f})" for f in FIGURES]
+                print(f"| {name} | {epsilon:g} | x {times:g} | {way} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
