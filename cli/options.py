@@ -76,7 +76,11 @@ NaValues = Annotated[
 ]
 Rows = Annotated[
     int | None,
-    typer.Option(parser=whole_number, metavar="N", help="Declare the public row count [default: the table's own]."),
+    typer.Option(
+        parser=whole_number,
+        metavar="N",
+        help="Declare the public row count, rounded if you like [default: the table's own].",
+    ),
 ]
 ModelArgument = Annotated[Path | None, typer.Argument(help="Model file [default: the newest here].")]
 ModelOption = Annotated[Path | None, typer.Option(help="Model file [default: the newest here].")]

@@ -154,8 +154,8 @@ def note_counted_rows(planned: PlannedFit, tensors: Arrays) -> None:
         return  # of patients some rows are left out, and how many stay is counted in any case
     text = f"Noisy counts tell of about {counted:.0f} rows, where {declared} are taken as public"
     planned.options.notice(
-        f"{text}. The model follows the counts; the budget was divided, and `sample` counts by default, by the other "
-        "number. Declare one that is nearer, by `rows`, for the next fit."
+        f"{text}. The model follows the counts. By the other number the budget was divided, and so many rows are drawn "
+        "where none is asked for: declare a nearer one by `rows` in the next fit."
     )
     planned.ledger.notes.append(f"{text}.")
 
