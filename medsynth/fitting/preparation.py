@@ -79,7 +79,7 @@ def plan_measurements(private: PrivateTable, options: FitOptions, method: Chosen
     rows = private.data.public_rows if options.rows is None else options.rows
     queries = private.queries(method.module, options.budget, method.config, rows)
     plan = make_plan(queries, epsilon=options.budget, delta=options.delta, rows=rows, max_rows=private.max_rows)
-    plan = replace(plan, rows_std=private.data.expected_std)
+    plan = replace(plan, rows_std=private.data.expected_std if options.rows is None else None)
     for note in check_enough_rows(private, plan):
         options.notice(note)
     ledger = plan.ledger(entropy.source)

@@ -130,8 +130,8 @@ def rows_in_use(planned: PlannedFit, releases: Releases) -> tuple[int, Arrays]:
     return rows_of_patients(patients.measure_rows_per_patient(ROWS_PER_PATIENT_LABEL), plan)
 
 
-def _rows_std(planned: PlannedFit) -> float:
-    """By how much the number of rows in use is known to be off, as a standard deviation."""
+def _rows_std(planned: PlannedFit) -> float | None:
+    """By how much the number of rows in use is off, as a standard deviation; None where that is not known."""
     if planned.units is None:
         return planned.plan.rows_std
     sizes = np.arange(1, planned.units.max_rows + 1)

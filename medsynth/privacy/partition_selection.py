@@ -76,7 +76,18 @@ class RawTable:
     states other units.
     """
 
-    __slots__ = ("__kept", "__releases", "__table", "_kinds", "_learning", "_max_rows", "_names", "_rows", "_rows_std")
+    __slots__ = (
+        "__kept",
+        "__releases",
+        "__table",
+        "_given_std",
+        "_kinds",
+        "_learning",
+        "_max_rows",
+        "_names",
+        "_rows",
+        "_rows_std",
+    )
 
     def __init__(
         self,
@@ -85,14 +96,15 @@ class RawTable:
         releases: Releases,
         learning: Learning | None = None,
         units: PrivacyUnits | None = None,
-        rows_std: float = 0.0,
+        rows_std: float | None = None,
     ) -> None:
         check_units(units, table.rows, releases.max_rows)
         self.__table, self.__releases = table, releases
         self.__kept: RawRows | None = None
         self._learning = learning or Learning()
         self._names = tuple(name for name in table.header if name not in self._learning.keys)
-        self._rows, self._rows_std, self._kinds = rows, rows_std, CellKinds(self._learning.na_values)
+        self._rows, self._given_std, self._rows_std = rows, rows_std, 0.0
+        self._kinds = CellKinds(self._learning.na_values)
         self._max_rows = units.max_rows if units else 1
 
     def measure_schema(self, name: str, target: str) -> Learned:
@@ -139,9 +151,10 @@ class RawTable:
 
     def _count_rows(self, totals: list[NoisyTotal]) -> None:
         """Take the number of rows that counts of all cells make likely, and as certain."""
-        likely = round(likely_rows(self._rows, totals, self._rows_std))
+        likely = round(likely_rows(self._rows, totals, self._given_std))
         spread = math.hypot(*(total.std for total in totals)) / len(totals)  # of the mean: all have the same noise
-        self._rows, self._rows_std = likely, min(spread, max(self._rows_std, abs(likely - self._rows)))
+        off = abs(likely - self._rows) if self._given_std is None else self._given_std
+        self._rows, self._rows_std = likely, min(spread, off)
 
     def _measure_levels(self, label: str, names: list[str], kinds: dict[str, ColumnKind]) -> dict[str, LearnedColumn]:
         """Levels of the columns `names` whose noisy count passes a threshold or that are usual, in one release.

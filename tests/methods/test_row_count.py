@@ -18,23 +18,25 @@ from medsynth.schema import Schema
 ROWS = 600
 
 
-def by_integration(declared: int, counted: float, std: float, off: float) -> float:
-    """The posterior mean on a fine grid of numbers of rows."""
-    rows = np.arange(0.0, 4 * declared, 0.05)
+def by_integration(public: int, counted: float, std: float, prior: list[tuple[float, float]]) -> float:
+    """The posterior mean on a fine grid of numbers of rows. `prior`: weights and standard deviations of its parts."""
+    rows = np.arange(0.0, 4 * public, 0.05)
     likely = np.exp(-(((counted - rows) / std) ** 2) / 2)
     found, weighted = np.zeros(1), np.zeros(1)
-    for weight, own in ((EXACT, 0.0), (BY_COINS, 0.5 * declared**0.5), (ROUGHLY, 0.2 * declared)):
-        spread = max(np.hypot(own, off), 0.1)
-        prior = weight * np.exp(-(((rows - declared) / spread) ** 2) / 2) / (spread * np.sqrt(2 * np.pi)) * 0.05
-        found, weighted = found + (prior * likely).sum(), weighted + (prior * likely * rows).sum()
+    for weight, own in prior:
+        spread = max(own, 0.1)
+        part = weight * np.exp(-(((rows - public) / spread) ** 2) / 2) / (spread * np.sqrt(2 * np.pi)) * 0.05
+        found, weighted = found + (part * likely).sum(), weighted + (part * likely * rows).sum()
     return float((weighted / found)[0])
 
 
-@pytest.mark.parametrize("off", [0.0, 15.0])
 @pytest.mark.parametrize(("counted", "std"), [(1000, 20), (1015, 10), (1040, 10), (970, 40), (1200, 30), (600, 15)])
-def test_the_likely_number_is_the_mean_over_what_a_declared_one_may_be(counted: float, std: float, off: float) -> None:
-    found = likely_rows(1000, [NoisyTotal(counted, std)], off)
-    assert found == pytest.approx(by_integration(1000, counted, std, off), abs=0.1)
+def test_the_likely_number_is_the_mean_over_what_a_public_one_may_be(counted: float, std: float) -> None:
+    declared = [(EXACT, 0.0), (BY_COINS, 0.5 * 1000**0.5), (ROUGHLY, 200.0)]
+    for off, prior in ((None, declared), (15.0, [(1.0, 15.0)])):
+        found = likely_rows(1000, [NoisyTotal(counted, std)], off)
+        assert found == pytest.approx(by_integration(1000, counted, std, prior), abs=0.1)
+    assert likely_rows(1000, [NoisyTotal(counted, std)], 0.0) == 1000
 
 
 def test_several_tables_count_by_their_noise() -> None:
@@ -43,14 +45,14 @@ def test_several_tables_count_by_their_noise() -> None:
     assert first == (1200.0, 20.0)
     both = [first, NoisyTotal(1100.0, 10.0)]
     together = NoisyTotal((1200 * 1 + 1100 * 4) / 5, (1 / 400 + 1 / 100) ** -0.5)
-    assert likely_rows(1000, both) == pytest.approx(likely_rows(1000, [together]))
+    assert likely_rows(1000, both, None) == pytest.approx(likely_rows(1000, [together], None))
 
 
 def test_without_a_count_the_declared_number_stands_and_without_noise_the_count() -> None:
-    assert likely_rows(1000, []) == 1000.0
-    assert likely_rows(1000, [NoisyTotal(1000.0, 0.0)]) == 1000.0
-    assert likely_rows(1000, [NoisyTotal(1500.0, 0.0)]) == pytest.approx(1500.0, abs=0.01)
-    assert likely_rows(10, [NoisyTotal(-500.0, 0.0)]) == 1.0
+    assert likely_rows(1000, [], None) == 1000.0
+    assert likely_rows(1000, [NoisyTotal(1000.0, 0.0)], None) == 1000.0
+    assert likely_rows(1000, [NoisyTotal(1500.0, 0.0)], None) == pytest.approx(1500.0, abs=0.01)
+    assert likely_rows(10, [NoisyTotal(-500.0, 0.0)], None) == 1.0
 
 
 @pytest.fixture(scope="module")

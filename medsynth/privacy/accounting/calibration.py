@@ -70,12 +70,13 @@ class Plan:
     events: dict[str, tuple[Event, int]]
     max_rows: int | None = None  # per patient, where the patient is the unit of privacy
     planned_rows: int | None = None  # for which it was made, where `rows` was measured afterwards
-    rows_std: float = 0.0  # by how much `rows` is known to be off: coins kept rows out, or noise is in their count
+    rows_std: float | None = None  # by how much `rows` is off, where that is known: by coins, noise, or not at all
     noises: float = 1.0  # how many times the planned variance answers have, where several vaults each add noise
 
-    def used_on(self, rows: int, rows_std: float = 0.0) -> Plan:
+    def used_on(self, rows: int, rows_std: float | None = None) -> Plan:
         """This plan on so many rows by a noisy count: rates, steps and noise stay, weights and divisors follow it."""
-        found = replace(self, rows_std=round(rows_std * PARTS_OF_A_ROW) / PARTS_OF_A_ROW)
+        rounded = None if rows_std is None else round(rows_std * PARTS_OF_A_ROW) / PARTS_OF_A_ROW
+        found = replace(self, rows_std=rounded)
         return found if rows == self.rows else replace(found, rows=rows, planned_rows=self.planned_rows or self.rows)
 
     def noise(self, label: str) -> float:

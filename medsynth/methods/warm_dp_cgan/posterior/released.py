@@ -89,7 +89,8 @@ class Recorded(Measurements):
     def tensors(self, seed: int) -> Arrays:
         """All of it for a model file, and the public numbers by which its structure follows again."""
         own = self._plan
-        found: Arrays = {PUBLIC: _words([seed, own.planned_rows or own.rows, round(own.rows_std * PARTS_OF_A_ROW)])}
+        off = 0 if own.rows_std is None else 1 + round(own.rows_std * PARTS_OF_A_ROW)
+        found: Arrays = {PUBLIC: _words([seed, own.planned_rows or own.rows, off])}
         for k, release in enumerate(self.releases):
             flat = np.concatenate([array.ravel() for array in release.arrays])
             if release.label == VALUES:  # a count for every value there is, of which a few stand out
@@ -113,16 +114,16 @@ def _numbers(words: NDArray[np.float32]) -> list[int]:
     return [sum(int(part) * WORD**k for k, part in enumerate(row)) for row in words.tolist()]
 
 
-def public_numbers(tensors: Arrays) -> tuple[int, int, float]:
-    """The public seed of a fit, the row count that it was planned for, and by how much it is known to be off.
+def public_numbers(tensors: Arrays) -> tuple[int, int, float | None]:
+    """The public seed of a fit, the row count that it was planned for, and by how much it is off, if that is known.
 
     Raises ArtifactError for a file that does not hold them.
     """
     numbers = _numbers(tensors[PUBLIC])
     if len(numbers) != 3:  # a file of a version that took the row count for exact
         raise ArtifactError(WRONG)
-    seed, rows, parts = numbers
-    return seed, rows, parts / PARTS_OF_A_ROW
+    seed, rows, off = numbers
+    return seed, rows, (off - 1) / PARTS_OF_A_ROW if off else None
 
 
 @dataclass
