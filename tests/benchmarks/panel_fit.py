@@ -22,7 +22,7 @@ def main() -> None:
     train = pd.read_parquet(folder / "train.parquet")
     schema = Schema.from_dict(json.loads((folder / "schema.json").read_text()))
     clock, used = time.perf_counter(), time.process_time()
-    model = medsynth.fit(train, epsilon=epsilon, delta=delta, schema=schema, rows=len(train))
+    model = medsynth.fit(train, epsilon=epsilon, delta=delta, schema=schema)  # its own row count
     made = medsynth.sample(model, len(train) * times)
     cost = {"seconds": time.perf_counter() - clock, "cpu_seconds": time.process_time() - used}
     cost["peak_gib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
