@@ -1,8 +1,8 @@
-"""How many rows a table has: the declared number, weighed against what the noisy counts say.
+"""How many rows a table has: the public number, weighed against what the noisy counts say.
 
 The public number costs nothing, but it need not be exact: coins keep rows out of training, a steward rounds, rows are
-declared that no longer are there. Every noisy table that all rows are in tells of the number, at no
-charge. Shares that are fitted to counts of another total are wrong by the difference.
+declared that no longer are there. Every noisy table that all rows are in tells of the number, at no charge. Shares that
+are fitted to counts of another total are wrong by the difference.
 """
 
 from __future__ import annotations

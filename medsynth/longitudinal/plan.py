@@ -36,8 +36,8 @@ def later_share(tables: int) -> float:
 
 
 def plan_of_first_rows(plan: Plan, patients: int) -> Plan:
-    """The plan as a method reads it that measures one row of each of so many patients."""
-    return replace(plan, max_rows=1, rows=patients, planned_rows=plan.equivalent_rows)
+    """The plan as a method reads it that measures one row of each of so many patients, which need not be exact."""
+    return replace(plan, max_rows=1, rows=patients, rows_std=None, planned_rows=plan.equivalent_rows)
 
 
 def deviation(plan: Plan, label: str, tables: int) -> float:

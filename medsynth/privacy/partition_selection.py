@@ -69,11 +69,11 @@ def queries() -> list[Query]:
 class RawTable:
     """A table before it has a schema: its schema can be measured, and nothing else.
 
-    `rows`: how many there are, as a public number or a noisy one with errors of `rows_std`. `learning`: what is public
-    of the measurements. With `units` the patient is the unit of privacy: of each row of the table its patient, who has
-    at most `max_rows`. What one row changes in a count, these change at most so many times over, in the norm too, for
-    all may hold the same cells: sensitivities are those of a row times `max_rows`. Raises BudgetError where the ledger
-    states other units.
+    `rows`: how many there are, as a public number or a noisy one, with errors of `rows_std`; of a declared number
+    nobody knows them: None. `learning`: what is public of the measurements. With `units` the patient is the unit of
+    privacy: of each row of the table its patient, who has at most `max_rows`. What one row changes in a count, these
+    change at most so many times over, in the norm too, for all may hold the same cells: sensitivities are those of a
+    row times `max_rows`. Raises BudgetError where the ledger states other units.
     """
 
     __slots__ = (
