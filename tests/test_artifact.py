@@ -47,14 +47,16 @@ def test_round_trip(content: Any) -> None:
 
 
 def test_it_holds_only_what_may_leave(content: Any) -> None:
-    """Tensors are the generator, its start and prior, and what the ledger lists; the rest is public or the ledger."""
+    """Tensors are the generator, its start and prior, the row count by noisy totals, and what the ledger lists; the
+    rest is public or the ledger.
+    """
     model, path = content
     header = path.read_bytes()
     (length,) = struct.unpack("<Q", header[:8])
     body = json.loads(json.loads(header[8 : 8 + length])["__metadata__"]["medsynth"])
     assert set(body) == set(artifact.FIELDS)
     kinds = {name.split(".")[0] for name in model.tensors}
-    assert kinds == {"residual", "base", "prior", "histogram", "place", "edges", "released"}
+    assert kinds == {"residual", "base", "prior", "histogram", "place", "edges", "released", "counted_rows"}
     labels = {entry.label for entry in model.ledger.entries}
     assert labels == {
         "coarse one-way marginals",
