@@ -44,7 +44,7 @@ def likely_rows(public: int, totals: Sequence[NoisyTotal], std: float | None) ->
     >>> likely_rows(4000, [], None), likely_rows(4000, [NoisyTotal(3770, 20)], 0.0)
     (4000.0, 4000.0)
     >>> [round(likely_rows(4000, [NoisyTotal(rows, 20)], None)) for rows in (3770, 4010)]
-    [3771, 4002]
+    [3770, 4002]
     """
     if not totals:
         return float(public)

@@ -152,7 +152,7 @@ class RawTable:
     def _count_rows(self, totals: list[NoisyTotal]) -> None:
         """Take the number of rows that counts of all cells make likely, and as certain."""
         likely = round(likely_rows(self._rows, totals, self._given_std))
-        spread = math.hypot(*(total.std for total in totals)) / len(totals)  # of the mean: all have the same noise
+        spread = totals[0].std / len(totals) ** 0.5  # of the mean: all have the same noise
         off = abs(likely - self._rows) if self._given_std is None else self._given_std
         self._rows, self._rows_std = likely, min(spread, off)
 
