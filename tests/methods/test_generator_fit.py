@@ -10,7 +10,7 @@ import torch
 from medsynth.methods.shared.mixture import Mixture, mixture_tensors
 from medsynth.methods.warm_dp_cgan import two_way_marginals
 from medsynth.methods.warm_dp_cgan.budget_rule import FEWEST_STEPS, MOST_CELLS, MOST_WORK, STEPS_PER_ROUND, allocate
-from medsynth.methods.warm_dp_cgan.generator import Generator, smooth_functions
+from medsynth.methods.warm_dp_cgan.generator import TAIL_STD, Generator, smooth_functions
 from medsynth.methods.warm_dp_cgan.generator_fit import DECAY, SQUARED_DECAY, _Adam, fit
 from medsynth.methods.warm_dp_cgan.two_way_marginals import ColumnPair, ExpectedTables, TwoWayMarginal, expected_tables
 from medsynth.rng import torch_stream
@@ -109,6 +109,17 @@ def test_functions_of_a_number_are_waves_that_fall_with_their_frequency_and_leve
     gram = found[:400, :3].T @ found[:400, :3] / 400
     np.testing.assert_allclose(gram, np.diag([1.0, 2**-3, 3**-3]), atol=1e-3)
     assert np.array_equal(smooth_functions(np.array([0.25, 0.75]), 2, 4), np.eye(2))  # fewer bins than waves
+
+
+def test_functions_of_tails_rise_towards_either_end_alone() -> None:
+    middles = (np.arange(400) + 0.5) / 400
+    found = smooth_functions(middles, 402, 3, tails=True)
+    assert found.shape == (402, 7) and np.array_equal(found[:, [0, 1, 2, 5, 6]], smooth_functions(middles, 402, 3))
+    low, high = found[:, 3], found[:, 4]
+    assert np.all(np.diff(low[:21]) < 0) and not low[20:].any() and low[0] == pytest.approx(TAIL_STD, rel=0.05)
+    np.testing.assert_allclose(high[:400], low[:400][::-1], atol=1e-9)
+    assert not high[400:].any()
+    assert np.array_equal(smooth_functions(np.array([0.25, 0.75]), 2, 4, tails=True), np.eye(2))
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(7200, 22), (50_000, 21), (569, 31)])

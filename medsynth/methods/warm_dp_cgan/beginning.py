@@ -68,12 +68,12 @@ class Beginning:
 
     def blank(self, device: str) -> Generator:
         """The generator as it starts."""
-        start, base = self.start, {name: self.start.base[name] for name in self.columns}
+        start, own, base = self.start, self.allocation, {name: self.start.base[name] for name in self.columns}
         functions = {
-            n: smooth_functions(start.bins[n].middles(MERGED_WIDE), base[n].shape[1], self.allocation.waves)
+            n: smooth_functions(start.bins[n].middles(MERGED_WIDE), base[n].shape[1], own.waves, tails=own.tails)
             for n in base
         }
-        return Generator(base, functions, self.allocation.latent_points, torch_stream(self.seed, "init")).to(device)
+        return Generator(base, functions, own.latent_points, torch_stream(self.seed, "init")).to(device)
 
     def rules(self, generator: Generator) -> tuple[ExpectedDerived, BrokenRules]:
         """What the schema's rules say of generated rows."""
@@ -86,7 +86,7 @@ class Beginning:
     def measure_critics(self, vault: Measurements, generator: Generator) -> MeasuredCritics:
         """The gradient sums of the critics that have a share."""
         return MeasuredCritics.measure(
-            vault, self.plan, self.allocation, generator, self.start, columns=self.columns, given=self.given,
+            vault, self.plan, generator, self.start, columns=self.columns, given=self.given,
             order=self.schema.names, regressions=self.config.regressions, seed=self.seed,
         )  # fmt: skip
 

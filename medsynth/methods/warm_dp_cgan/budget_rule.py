@@ -9,10 +9,10 @@ from typing import Literal
 
 from ...privacy.noise import MEAN_SIZE
 
-COLUMNS_READ = 3  # by a feature of the critic of triples
 MOMENTS_NOISE = 0.01  # of a second moment, as a share of the rows, beyond which it gets no budget
+TAILS_NOISE = 0.0016  # the same, beyond which ends of numbers would follow the noise
 MOST_MOMENTS = 16  # relations whose second moment is measured
-MOMENTS_FIRMNESS = 2.0  # how many times more firmly the generator is held to them than their noise asks
+MOMENTS_FIRMNESS = (2.0, 5.0)  # how many times more firmly the generator is held to them than their noise asks
 DECLARED_FIRMNESS = 30.0  # the same, of the moments of declared regressions
 MOST_PRODUCTS = 30_000  # by class, of the critic of pairs: of wider tables a random part of the columns is read
 CRITIC_NOISE = 0.08  # of a product of the critic of pairs, as a share of the rows, beyond which it gets no budget
@@ -33,8 +33,8 @@ class Allocation:
     """What a fit does about two-way marginals: `count` tables of `bins` by `bins`, for `share` of the privacy loss.
 
     `by_class`: whether each class has a table of its own. `critic_share`: for the gradient sum of a critic that reads
-    all pairs of columns, random triples with so many `critic_features`, or a matrix of second moments by class, which
-    the generator follows without a fit. `moments_share`: for second moments. `all_pairs`: whether `count` is all.
+    all pairs of columns, or a matrix of second moments by class, which the generator follows without a fit.
+    `moments_share`: for second moments. `all_pairs`: whether `count` is all.
     """
 
     count: int
@@ -43,12 +43,12 @@ class Allocation:
     share: float = 0.25
     by_class: bool = True
     remeasured: bool = True  # whether class-by-bin marginals are measured again
-    critic: Literal["pairs", "triples", "matrix"] = "triples"
+    critic: Literal["pairs", "matrix"] = "pairs"
     critic_share: float = 0.0
     moments_share: float = 0.0
-    critic_features: int = 256
     column_bins: int = 20  # of a number column by itself
     waves: int = 4  # of what a latent point adds to a number's bins
+    tails: bool = False  # whether it may lean on either end of a number by itself
     latent_points: int = 128  # of the generator
     steps: int = 300  # of the last fit
 
@@ -69,9 +69,7 @@ class Allocation:
 
     def columns_read(self, columns: int) -> int:
         """The most of so many columns beside the target that two-way marginals and the critic read."""
-        critic = {"pairs": math.isqrt(2 * MOST_PRODUCTS) + 1, "triples": COLUMNS_READ * self.critic_features}
-        critic["matrix"] = 0  # nothing is fitted to it
-        return min(columns, 2 * self.count + critic[self.critic] * bool(self.critic_share))
+        return min(columns, 2 * self.count + (math.isqrt(2 * MOST_PRODUCTS) + 1) * self.pairs_read)
 
     def within_reach(self, classes: int, cells: Sequence[int]) -> Allocation:
         """With fewer latent points and steps where columns and classes are many, so that a fit ends in minutes.
@@ -102,6 +100,11 @@ class Allocation:
         """The noise of one second moment, as a share of what all rows could add."""
         return (3.9 / epsilon + 0.12) * math.sqrt(MOST_MOMENTS / self.moments_share) / rows
 
+    def with_tails(self, rows: int, epsilon: float) -> Allocation:
+        """With functions of the ends of numbers, where second moments are precise: else these would follow noise."""
+        precise = bool(self.moments_share) and self.moments_noise(rows, epsilon) < TAILS_NOISE
+        return replace(self, tails=precise)
+
     def matrix_noise(self, rows: int, columns: int, epsilon: float) -> float:
         """The largest eigenvalue of the noise of a class's matrix, as a share of the sum of all of its eigenvalues.
 
@@ -126,19 +129,21 @@ def allocate(
     every = (columns - 1) * (columns - 2) // 2
     for bins in (20, 16, 12) if every else ():
         wide = Allocation(
-            count=0, bins=bins, share=0.35, critic_share=0.15, column_bins=40 if bins > 12 else 20,
-            waves=12, latent_points=256, steps=900,
+            count=0, bins=bins, share=0.35, critic_share=0.15, moments_share=0.05,
+            column_bins=40 if bins > 12 else 20, waves=12, latent_points=256, steps=900,
         )  # fmt: skip
+        wide = wide.with_tails(rows, epsilon)
         precise = min(wide.affordable(rows, epsilon, 0.2), every, most)
         if precise == every:
             return replace(wide, count=every, all_pairs=True)
         if precise >= (most if bins > 12 else 2 * few):
             return replace(wide, count=precise // wide.rounds * wide.rounds)
-    coarse = Allocation(count=0, share=0.1, by_class=False, critic="pairs", critic_share=0.2, moments_share=0.08)
+    coarse = Allocation(count=0, share=0.1, by_class=False, critic_share=0.2, moments_share=0.08)
     if not every or coarse.critic_noise(rows, columns, epsilon) >= CRITIC_NOISE:
         coarse = replace(coarse, critic_share=0.0, moments_share=0.0)
     elif coarse.moments_noise(rows, epsilon) >= MOMENTS_NOISE:
         coarse = replace(coarse, moments_share=0.0)
+    coarse = coarse.with_tails(rows, epsilon)
     count = min(coarse.affordable(rows, epsilon, 0.4), few, every)
     if coarse.pairs_read and count < min(FEWEST_PAIRS, every):
         count = 0

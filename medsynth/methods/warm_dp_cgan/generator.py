@@ -21,21 +21,25 @@ from torch import Tensor
 Floats = NDArray[np.float64]
 COMMON_STD, OWN_STD = 0.5, 0.5  # prior standard deviations of what a point adds in all classes, and in one of them
 DECAY = 1.5  # of the prior standard deviation of a wave, as a power of its frequency
+TAIL, TAIL_STD = 0.05, 6.0  # where the functions of tails begin, and their prior standard deviation at an end
 START_STD = 0.1  # of the coefficients before the first step, in prior standard deviations: points begin apart
 
 
-def smooth_functions(middles: Floats, bins: int, waves: int) -> Floats:
+def smooth_functions(middles: Floats, bins: int, waves: int, *, tails: bool = False) -> Floats:
     """Functions of a column's bins, (bins, functions): waves along the first ones, the rest each by itself.
 
     `middles`: where each of the bins in an order lies, from 0 to 1; at most so many `waves` of them. Each function has
-    the size that its prior gives it: the higher a frequency, the less.
+    the size that its prior gives it: the higher a frequency, the less. With `tails` two more rise towards the ends.
     """
     ordered = len(middles) if len(middles) > waves else 0
+    at = middles[:ordered, None]
     frequencies = np.arange(1, waves + 1) if ordered else np.empty(0)
-    found = np.zeros((bins, len(frequencies) + bins - ordered))
-    turns = math.pi * middles[:ordered, None] * frequencies
-    found[:ordered, : len(frequencies)] = math.sqrt(2) * np.cos(turns) / frequencies**DECAY
-    found[ordered:, len(frequencies) :] = np.eye(bins - ordered)
+    along = math.sqrt(2) * np.cos(math.pi * at * frequencies) / frequencies**DECAY
+    if tails and ordered:
+        along = np.concatenate([along, TAIL_STD * np.maximum(0, 1 - np.abs(at - [0.0, 1.0]) / TAIL)], 1)
+    found = np.zeros((bins, along.shape[1] + bins - ordered))
+    found[:ordered, : along.shape[1]] = along
+    found[ordered:, along.shape[1] :] = np.eye(bins - ordered)
     return found
 
 

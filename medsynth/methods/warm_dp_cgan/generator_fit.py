@@ -38,7 +38,11 @@ class _Loss:
         self._sizes, self._names, self._derived, self._rules = generator.sizes, generator.names, derived, rules
         self._least_std = min(start.std.values())
         self._rows = tensor(start.totals)
-        self._features = [(one.totals.to(device), one.std, one.critic.expectation(generator)) for one in sums]
+        weights = [torch.as_tensor(one.firmness / one.std).to(device) for one in sums]
+        self._features = [
+            (one.totals.to(device), weight, one.critic.expectation(generator))
+            for one, weight in zip(sums, weights, strict=True)
+        ]
         self._own = [self._marginals(start, self._names, tensor)]
         self._own += [self._marginals(start, [name], tensor) for name in derived.inputs]
         self._expected = ExpectedTables([m.pair for m in measured], start.totals, generator)
@@ -71,10 +75,10 @@ class _Loss:
             loss = loss + (self._rows * chance / self._least_std).square().sum() / 2
         if len(self._cells):
             loss = loss + ((self._cells - self._expected.cells(shares)) / self._cells_std).square().sum() / 2
-        for totals, noise, expected in self._features:
+        for totals, weight, expected in self._features:
             found = self._rows[:, None] * expected.of(shares)
-            gap = totals - (found if len(totals) > 1 else found.sum(0, keepdim=True))
-            loss = loss + gap.square().sum() / (2 * noise**2)
+            gap = weight * (totals - (found if len(totals) > 1 else found.sum(0, keepdim=True)))
+            loss = loss + gap.square().sum() / 2
         return loss
 
 

@@ -1,11 +1,11 @@
 """The default: a conditional generator started at noisy marginals, then fitted to two-way marginals and by critics.
 
 1. Noisy histograms give bins, and values inside a bin. 2. Noisy class-by-bin marginals, re-measured more finely where a
-column separates the classes, are where the generator starts. 3. A critic's noisy gradient sum over all pairs of columns
-(large tables: over triples), then that of a critic of the strongest relations' second moments. 4. Two-way marginals of
-the pairs that a critic of pairs finds farthest from independence; without it, of those with the largest noisy L1
-errors, in rounds (after AIM, McKenna et al. 2022). A table of hundreds of columns gets, in place of 3 and 4, a noisy
-matrix of second moments a class.
+column separates the classes, are where the generator starts. 3. A critic's noisy gradient sum over all pairs of
+columns, then that of a critic of the strongest relations' second moments. 4. Two-way marginals of the pairs that the
+critic of pairs finds farthest from independence; without it, of those with the largest noisy L1 errors, in rounds
+(after AIM, McKenna et al. 2022). A table of hundreds of columns gets, in place of 3 and 4, a noisy matrix of second
+moments a class.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class _Fit:
         expected, rules = own.rules(generator)
         critics = own.measure_critics(self.vault, generator)
         self.sizes = critics.sizes
-        if self.allocation.count or critics.raw or rules.read:
+        if self.allocation.count or critics.raw or rules.read or expected.inputs:
             self.fit_in_rounds(generator, own.start, critics.targets(), expected, rules, progress)
         return generator.residuals()
 

@@ -187,14 +187,4 @@ class DeclaredCritic:
 
     def expectation(self, generator: Generator) -> ExpectedProducts:
         """The means as a function of the shares of a generator, which has all columns that are read."""
-        tables = {name: self._by_bin(name, table) for name, table in self.products.tables.items()}
-        binned = Products(self._bins, self.products.order, tables, self.products.factors, self.products.scale)
-        return binned.expectation(generator)
-
-    def _by_bin(self, name: str, table: Tensor) -> Tensor:
-        """The mean items of each bin, (bins, items), by the shares of its fine cells."""
-        bins = self._bins[name]
-        share = bins.shares + 1e-12
-        whole = np.bincount(bins.place, share, bins.cells)
-        sums = np.stack([np.bincount(bins.place, share * one, bins.cells) for one in table.double().numpy().T], 1)
-        return torch.tensor(sums / whole[:, None], dtype=torch.float32)
+        return self.products.inside(self._bins).expectation(generator)

@@ -20,7 +20,7 @@ from ..shrinkage import shrunk
 
 Floats = NDArray[np.float64]
 MOST_ROWS = 1 << 18  # that a critic reads: its time grows with them, and so many say nearly all
-CLIPPING_NORM = 1.0  # features have norm one, so that clipping changes nothing
+CLIPPING_NORM = 1.0  # of a row's features: of all critics but those of moments the largest there is
 
 
 class Expected(Protocol):
@@ -31,7 +31,7 @@ class Expected(Protocol):
 
 
 class LinearCritic(Protocol):
-    """A critic that is linear in fixed features of a row, in the place of the row's class, of norm one at most."""
+    """A critic that is linear in fixed features of a row, in the place of the row's class, clipped at norm one."""
 
     given: tuple[str, CellMap]
 
@@ -53,11 +53,15 @@ class LinearCritic(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class FeatureSums:
-    """Noisy sums of a critic's features over real rows, (classes, width), and their noise's standard deviation."""
+    """Noisy sums of a critic's features over real rows, (classes, width), and their noise's standard deviation.
+
+    `firmness`: how many times more firmly than by its noise the generator is held to each, (classes, width), or to all.
+    """
 
     critic: LinearCritic
     totals: Tensor
     std: float
+    firmness: Tensor | float = 1.0
 
     def shrunk(self, expected: Floats) -> FeatureSums:
         """With what they say beyond the `expected`, (classes, width), freed from noise, class by class."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ....privacy.queries.kinds import kind
 from ....privacy.queries.rows import CellMap, Codes, column_of
+from ...shared.bins import Bins
 from ..generator import Generator
 
 
@@ -40,6 +41,13 @@ class Products:
         places = {name: np.asarray(self.bins[name].cell_of(codes[:, self.order.index(name)])) for name in self.tables}
         each = torch.cat([self.tables[name][torch.from_numpy(place)] for name, place in places.items()], 1)
         return _multiplied(each, self.factors) * self.scale
+
+    def inside(self, bins: Mapping[str, Bins]) -> Products:
+        """These products of fine cells by the bins that hold them: each feature's mean in a bin, by the cells' shares.
+
+        They are what a generator expects, whose columns are independent within bins.
+        """
+        return replace(self, bins=bins, tables={name: _means(bins[name], own) for name, own in self.tables.items()})
 
     def expectation(self, generator: Generator) -> ExpectedProducts:
         """The mean products as a function of the shares of a generator, which has the columns of all tables."""
@@ -85,6 +93,14 @@ class ExpectedProducts:
             places = self.factors[0] * products.shape[-1] + self.factors[1]
             return products.flatten(1).index_select(1, places) * self.scale  # whose gradient is quick
         return _multiplied(means, self.factors).mean(-1) * self.scale
+
+
+def _means(bins: Bins, table: Tensor) -> Tensor:
+    """The mean of each feature in each bin, (bins, features), of features by fine cell."""
+    share = bins.shares + 1e-12
+    whole = np.bincount(bins.place, share, bins.cells)
+    sums = np.stack([np.bincount(bins.place, share * one, bins.cells) for one in table.double().numpy().T], 1)
+    return torch.tensor(sums / whole[:, None], dtype=torch.float32)
 
 
 def _multiplied(features: Tensor, factors: Tensor) -> Tensor:

@@ -30,10 +30,8 @@ MOST_VALUES = 1 << 22  # of all columns together in which frequent values are lo
 MOST_FREQUENT = 100  # of a column: a laboratory that rounds gives most results as a few dozen values
 FREQUENT_CHANCE = 0.01  # that noise alone makes some value of a column look frequent
 TAIL_STDS = 3.0  # of its noise, which a coarse cell at an end must exceed to be clear
-TAIL_SHARE, TAIL_PARTS = (
-    0.01,
-    (1.0, 0.5, 0.25),
-)  # of the rows that may be cut off; where a tail begins, beside its level
+TAIL_SHARE, LOST_STDS = 0.01, 4.0  # the most rows that may be cut off: a share of all, or so much noise of a cell
+TAIL_PARTS = (1.0, 0.5, 0.25)  # where a tail begins, beside its level
 CURVATURE_STD = 1.0  # prior standard deviation of the second difference of the log density between fine cells
 
 
@@ -104,15 +102,15 @@ class Survey:
         """The coarse cells that lie in no tail of noise, by their noisy `counts`: (cells,).
 
         The outermost cells that are clear at either end, and beyond them as many as may hold more than TAIL_SHARE of
-        the rows: what is cut off holds no more than that, as far as the noise shows.
+        the rows, or LOST_STDS of the noise where these are fewer: what is cut off holds no more, as far as it shows.
         """
-        kept, limit = np.ones(len(counts), np.bool_), TAIL_STDS * std
+        kept, limit, most = np.ones(len(counts), np.bool_), TAIL_STDS * std, min(TAIL_SHARE * rows, LOST_STDS * std)
         for order in (np.arange(self.values), np.arange(self.values)[::-1]):
             rises = counts[order] > limit
             rises |= np.cumsum(counts[order]) > limit * np.sqrt(np.arange(1, self.values + 1))
             first = int(rises.argmax())
             beyond = expected_beyond(counts[order[:first]][::-1], float(counts[order[first : first + 2]].mean()), std)
-            kept[order[: first - int((beyond > TAIL_SHARE * rows).sum())]] = False
+            kept[order[: first - int((beyond > most).sum())]] = False
         return kept if kept[: self.values].any() else np.ones_like(kept)  # where nothing stands out there is no tail
 
 

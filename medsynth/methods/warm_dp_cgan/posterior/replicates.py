@@ -29,7 +29,7 @@ from ...threads import one_thread
 from ..beginning import Beginning
 from ..critics.declared import DeclaredCritic
 from ..critics.linear import FeatureSums, measure_features
-from ..critics.measured import FIRMNESS, MeasuredCritics
+from ..critics.measured import MeasuredCritics
 from ..generator import Generator
 from ..generator_fit import fit
 from ..marginals.class_marginals import ClassMarginals
@@ -116,19 +116,19 @@ class Posterior:
         found = []
         for label, old in self.critics.raw.items():
             critic = old.critic.inside(start.bins) if isinstance(old.critic, DeclaredCritic) else old.critic
-            moved = label == CRITIC_GRADIENTS and self.critics.expected is not None
+            moved = label == CRITIC_GRADIENTS and label in self.critics.expected
             vault.quiet = moved
             rows = self.beginning.plan.rows if label == CRITIC_GRADIENTS else 0
             new = replace(measure_features(critic, vault, label, 0.0, rows), std=old.std)
             vault.quiet = False
-            if moved and self.critics.expected is not None:
-                beyond = old.totals.double().numpy() - self.critics.expected
+            if moved:
+                beyond = old.totals.double().numpy() - self.critics.expected[label]
                 own = np.stack([drawn(one, old.std, rng) for one in beyond])
                 own += (new.totals - old.totals).double().numpy() - main.of_sums(old)
                 own += old.expected(blank, start.totals)
                 new = replace(old, totals=torch.tensor(own, dtype=torch.float32))
             new = critic.corrected(new) if isinstance(critic, DeclaredCritic) else new
-            found.append(replace(new, std=new.std / FIRMNESS.get(label, 1.0)))
+            found.append(replace(new, firmness=self.critics.firmness(label)))
         return found
 
     def _two_way(
