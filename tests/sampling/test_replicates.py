@@ -204,6 +204,10 @@ def test_measurements_of_another_model_are_refused(model: Model) -> None:
     with pytest.raises(ArtifactError, match="measurements are not those"):
         list(replicates(dataclasses.replace(model, tensors=changed), 2))
     key = next(n for n in model.tensors if n.endswith(".noisy"))
+    public = model.tensors["released.public"]
+    for words in (public[1:], np.concatenate([public[:1] - 1, public[1:]])):  # of versions before
+        with pytest.raises(ArtifactError, match="measurements are not those"):
+            list(replicates(dataclasses.replace(model, tensors=model.tensors | {"released.public": words}), 2))
     short = model.tensors | {key: model.tensors[key][:-1]}
     with pytest.raises(ArtifactError, match="measurements are not those"):
         list(replicates(dataclasses.replace(model, tensors=short), 2))

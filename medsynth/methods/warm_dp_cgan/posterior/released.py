@@ -24,6 +24,7 @@ from ...shared.labels import VALUES
 Floats = NDArray[np.float64]
 Result = TypeVar("Result")
 PREFIX, PUBLIC = "released.", "released.public"
+MEANING = 2  # one more whenever the numbers of a measurement mean something else: files of before are not read
 WORD = 1 << 16  # whole numbers are kept as parts of so many values, which float32 holds exactly
 CLEAR_STDS = 3.5  # of the noise: counts below it of single values are kept as none, for no frequent value is one
 
@@ -90,7 +91,7 @@ class Recorded(Measurements):
         """All of it for a model file, and the public numbers by which its structure follows again."""
         own = self._plan
         off = 0 if own.rows_std is None else 1 + round(own.rows_std * PARTS_OF_A_ROW)
-        found: Arrays = {PUBLIC: _words([seed, own.planned_rows or own.rows, off])}
+        found: Arrays = {PUBLIC: _words([MEANING, seed, own.planned_rows or own.rows, off])}
         for k, release in enumerate(self.releases):
             flat = np.concatenate([array.ravel() for array in release.arrays])
             if release.label == VALUES:  # a count for every value there is, of which a few stand out
@@ -120,9 +121,9 @@ def public_numbers(tensors: Arrays) -> tuple[int, int, float | None]:
     Raises ArtifactError for a file that does not hold them.
     """
     numbers = _numbers(tensors[PUBLIC])
-    if len(numbers) != 3:  # a file of a version that took the row count for exact
+    if len(numbers) != 4 or numbers[0] != MEANING:
         raise ArtifactError(WRONG)
-    seed, rows, off = numbers
+    _, seed, rows, off = numbers
     return seed, rows, (off - 1) / PARTS_OF_A_ROW if off else None
 
 
