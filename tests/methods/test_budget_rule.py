@@ -25,6 +25,8 @@ def test_small_tables_get_none_and_large_ones_all() -> None:
     assert replace(thyroid, critic_share=0.0).rounds == SELECTION_ROUNDS
     large = allocate(50_000, 22, 3.7)
     assert large.count > 150 and large.pairs_read and large.rounds == 1 and large.moments_share > 0 and large.tails
+    assert thyroid.critics_first and not large.critics_first  # precise tables need no critic to tell them from noise
+    assert not replace(thyroid, critic_share=0.0).critics_first
     assert not thyroid.tails and allocate(20_000, 15, 3.7).tails  # ends of numbers would follow the noise
     assert allocate(250_000, 22, 3.7).rounds == 1  # all of them: nothing to choose
 

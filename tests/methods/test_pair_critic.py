@@ -13,7 +13,7 @@ from medsynth.methods.warm_dp_cgan.budget_rule import MOST_PRODUCTS
 from medsynth.methods.warm_dp_cgan.critics.linear import FeatureSums
 from medsynth.methods.warm_dp_cgan.critics.pairs import MOST_LEVELS, PairCritic, column_features
 from medsynth.methods.warm_dp_cgan.generator import Generator, smooth_functions
-from medsynth.methods.warm_dp_cgan.shrinkage import shrunk, shrunk_table
+from medsynth.methods.warm_dp_cgan.shrinkage import Alike, shrunk, shrunk_table
 from medsynth.rng import torch_stream
 from medsynth.schema import Schema
 
@@ -122,12 +122,56 @@ def test_sums_that_say_what_was_expected_stay_and_a_clear_deviation_is_kept() ->
     with torch.no_grad():
         expected = torch.tensor(rows)[:, None] * some.expectation(part).of(part.by_bin())
     sums = FeatureSums(some, expected.float(), 2.0)
-    assert torch.allclose(sums.shrunk(sums.expected(model, rows)).totals.double(), expected, atol=1e-2)
+    assert torch.allclose(sums.shrunk(sums.expected(model, rows), some.alike()).totals.double(), expected, atol=1e-2)
     moved = expected.clone()
     moved[1, 4] += 1000
     sums = FeatureSums(some, moved.float(), 2.0)
-    found = sums.shrunk(sums.expected(model, rows)).totals.double()
+    found = sums.shrunk(sums.expected(model, rows), some.alike()).totals.double()
     assert 990 < found[1, 4] - expected[1, 4] <= 1000.01
+
+
+def test_products_of_the_same_two_columns_are_alike() -> None:
+    """Groups are pairs of columns; within one a number's trend is of another kind than its waves, a rare level than a
+    common one.
+    """
+    some = critic()
+    column = np.array([name for name, _ in some.items()])
+    pairs = ["".join(sorted(column[[one, other]])) for one, other in some.products.factors.T.tolist()]
+    alike = some.alike()
+    assert len(set(zip(pairs, alike.groups.tolist(), strict=True))) == len(set(pairs)) == alike.groups.max() + 1 == 3
+    kinds = dict(zip(map(tuple, some.products.factors.T.tolist()), alike.kinds.tolist(), strict=True))
+    sick, first, third = column.tolist().index("sick"), *(column.tolist().index("site") + k for k in (0, 2))
+    assert len({kinds[0, sick], kinds[1, sick], kinds[4, sick]}) == 3  # trend, wave and gap of age
+    assert kinds[1, sick] == kinds[2, sick] == kinds[3, sick]
+    assert len({kinds[sick, first], kinds[sick, third]}) == 2 and kinds[sick, first] == kinds[sick, first + 1]
+
+
+@given(st.lists(st.floats(-1e4, 1e4), min_size=1, max_size=60), st.floats(0.1, 100), st.integers(1, 8))
+def test_deviations_in_groups_are_shrunk_too(deviations: list[float], std: float, groups: int) -> None:
+    values = np.array(deviations)
+    own = np.unique(np.arange(len(values)) % groups, return_inverse=True)[1]
+    found = shrunk(values, std, Alike(own, np.unique(own // 2, return_inverse=True)[1]))
+    assert np.isfinite(found).all() and (np.abs(found) <= np.abs(values) * (1 + 1e-9)).all()
+    assert (found * values >= 0).all()
+    whole = shrunk(values, std, Alike.all(len(values)))
+    np.testing.assert_array_equal(whole, shrunk(values, std))
+
+
+@pytest.mark.statistical
+def test_a_deviation_is_kept_where_those_of_its_group_or_kind_are_large() -> None:
+    """Of sixty groups six are large, and in these the second kind alone: the same deviation is kept there, and hardly
+    anywhere else. The whole loses a third of the error that it has without groups. The seed is fixed: it cannot fail by
+    chance.
+    """
+    rng = np.random.default_rng(0)
+    groups, kinds = np.repeat(np.arange(60), 20), np.tile(np.arange(20) % 2, 60)
+    true = np.where((groups < 6) & (kinds == 1), 4 * rng.normal(size=1200), 0.0)
+    noisy = true + rng.normal(size=1200)
+    noisy[[3, 2, 1003]] = 2.5  # of the large kind in a large group, of the other kind there, and of a small group
+    found = shrunk(noisy, 1.0, Alike(groups, kinds))
+    assert found[3] > 2.0 and found[2] < 1.0 and found[1003] < 0.5
+    own = np.square(found - true).sum(), np.square(shrunk(noisy, 1.0) - true).sum()
+    assert own[0] < own[1] * 2 / 3
 
 
 @given(st.lists(st.floats(-1e4, 1e4), min_size=1, max_size=60), st.floats(0.1, 100))

@@ -10,6 +10,7 @@ import pytest
 import medsynth
 from medsynth.methods.shared.labels import SELECTION, TWO_WAY
 from medsynth.methods.warm_dp_cgan import method as warm_dp_cgan
+from medsynth.methods.warm_dp_cgan import training
 from medsynth.methods.warm_dp_cgan.budget_rule import Allocation, allocate
 from medsynth.privacy.vault import Vault
 from medsynth.schema import Schema
@@ -64,9 +65,19 @@ def test_a_critic_of_pairs_selects_and_nothing_is_paid_for_selection(
     schema = Schema.from_dict({"name": "t", "target": "y", "columns": columns | {
         "y": {"kind": "binary", "levels": ["no", "yes"]}}})  # fmt: skip
     found = allocate(4000, 9, 3.7)
-    few = replace(found, count=2, steps=1, latent_points=4)
+    few = replace(found, count=2, steps=400, latent_points=16)
     monkeypatch.setattr(warm_dp_cgan, "allocate", lambda *facts, matrix: few)
+    expected, true = list[dict[str, Any]](), training.expected_tables
+
+    def watched(*facts: Any) -> Any:
+        expected.append(true(*facts))
+        return expected[-1]
+
+    monkeypatch.setattr(training, "expected_tables", watched)
     model = medsynth.fit(frame, epsilon=3.7, schema=schema, rows=4000, seed=0)
     assert found.pairs_read and found.rounds == 1
     assert measured == [["b x h", "a x g"]]
     assert SELECTION not in {entry.label for entry in model.ledger.entries}
+    # When they are measured, the generator follows the critic: of independent columns a third would lie there.
+    (tables,) = expected
+    assert np.trace(tables["b x h"][0]) > 0.8 * 4000 and np.trace(tables["a x g"][0]) > 0.5 * 4000

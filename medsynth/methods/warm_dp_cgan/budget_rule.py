@@ -58,6 +58,14 @@ class Allocation:
         return self.critic == "pairs" and self.critic_share > 0
 
     @property
+    def critics_first(self) -> bool:
+        """Whether the generator is fitted to the critics before two-way marginals are measured.
+
+        Of few coarse tables what the critics do not tell is told from noise more easily than all that they say.
+        """
+        return self.pairs_read and not self.by_class
+
+    @property
     def rounds(self) -> int:
         """Of selecting pairs by noisy errors and measuring them; one where nothing is selected so."""
         return 1 if self.all_pairs or self.pairs_read else SELECTION_ROUNDS

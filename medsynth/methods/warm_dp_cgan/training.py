@@ -61,20 +61,18 @@ class _Fit:
         progress: Progress,
     ) -> None:
         """Select and measure two-way marginals and fit the generator to all that was measured, in rounds."""
-        if not self.allocation.count:
-            return fit(generator, start, [], self.allocation.steps, sums, derived, rules, progress)
-        measured, left, rounds = list[TwoWayMarginal](), self.beginning.candidates(), self.allocation.rounds
-        for number in range(rounds):
-            found = self.select_and_measure(generator, start, self.candidates(left, self.allocation.count // rounds))
-            left.leave_out([m.pair for m in found])
-            measured += found
-            steps = self.allocation.steps if number == rounds - 1 else self.allocation.steps_per_round
+        own, measured, left = self.allocation, list[TwoWayMarginal](), self.beginning.candidates()
+        steps = [*[own.steps_per_round] * (own.critics_first + own.rounds - 1), own.steps] if own.count else [own.steps]
+        for number, count in enumerate(steps):
+            if own.count and number >= own.critics_first:
+                found = self.select_and_measure(generator, start, self.candidates(left, own.count // own.rounds))
+                left.leave_out([m.pair for m in found])
+                measured += found
 
-            def step_done(done: int, of: int, number: int = number) -> None:
-                progress(number * of + done, rounds * of)
+            def step_done(done: int, of: int, before: int = sum(steps[:number])) -> None:
+                progress(before + done, sum(steps))
 
-            fit(generator, start, measured, steps, sums, derived, rules, step_done)
-        return None
+            fit(generator, start, measured, count, sums, derived, rules, step_done)
 
     def candidates(self, left: Candidates, count: int) -> list[ColumnPair]:
         """For so many marginals: the pairs farthest from independence by a critic of pairs; without it, random ones."""

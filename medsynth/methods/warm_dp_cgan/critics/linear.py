@@ -16,7 +16,7 @@ from ....privacy.queries.gradients import minus_output
 from ....privacy.queries.measurements import Measurements
 from ....privacy.queries.rows import CellMap, Features
 from ..generator import Generator
-from ..shrinkage import shrunk
+from ..shrinkage import Alike, shrunk
 
 Floats = NDArray[np.float64]
 MOST_ROWS = 1 << 18  # that a critic reads: its time grows with them, and so many say nearly all
@@ -63,10 +63,10 @@ class FeatureSums:
     std: float
     firmness: Tensor | float = 1.0
 
-    def shrunk(self, expected: Floats) -> FeatureSums:
+    def shrunk(self, expected: Floats, alike: Alike) -> FeatureSums:
         """With what they say beyond the `expected`, (classes, width), freed from noise, class by class."""
         beyond = self.totals.double().cpu().numpy() - expected
-        found = expected + np.stack([shrunk(one, self.std) for one in beyond])
+        found = expected + np.stack([shrunk(one, self.std, alike) for one in beyond])
         return replace(self, totals=torch.tensor(found, dtype=torch.float32))
 
     def expected(self, generator: Generator, rows: Floats) -> Floats:

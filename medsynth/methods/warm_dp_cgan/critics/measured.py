@@ -31,12 +31,13 @@ Floats = NDArray[np.float64]
 class MeasuredCritics:
     """The noisy sums of a fit's critics, by label, as they were measured.
 
-    `expected`: what the generator expected of a critic of pairs, and of the moments, before it was fitted; `sizes`: how
-    far from independence a critic of pairs found each two columns.
+    `expected`: what the generator expected of a critic of pairs, and of the moments, before it was fitted; `freed`: the
+    sums of a critic of pairs, freed from noise; `sizes`: how far from independence it found each two columns.
     """
 
     raw: dict[str, FeatureSums] = field(default_factory=dict)
     expected: dict[str, Floats] = field(default_factory=dict)
+    freed: FeatureSums | None = None
     sizes: dict[tuple[str, str], float] = field(default_factory=dict)
 
     @classmethod
@@ -60,7 +61,8 @@ class MeasuredCritics:
         critic = PairCritic(start.bins, start.mass, columns, given, order, torch_stream(seed, "critic"))
         sums = measured(CRITIC_GRADIENTS, critic)
         expected = sums.expected(generator, start.totals)
-        beyond = sums.shrunk(expected).totals.double().cpu().numpy() - expected
+        found.freed = sums.shrunk(expected, critic.alike())
+        beyond = found.freed.totals.double().cpu().numpy() - expected
         found.sizes, found.expected = critic.by_columns(beyond), {CRITIC_GRADIENTS: expected}
         if MOMENTS in plan.events:
             pairs = critic.strongest(beyond, MOST_MOMENTS)
@@ -84,8 +86,7 @@ class MeasuredCritics:
         """What the generator is fitted to: of a critic of pairs freed from noise, of moments held more firmly."""
         found = []
         for label, sums in self.raw.items():
-            pairs = label == CRITIC_GRADIENTS and label in self.expected
-            own = sums.shrunk(self.expected[label]) if pairs else sums
+            own = self.freed if label == CRITIC_GRADIENTS and self.freed else sums
             own = sums.critic.corrected(own) if isinstance(sums.critic, DeclaredCritic) else own
             found.append(replace(own, firmness=self.firmness(label)))
         return found

@@ -23,6 +23,7 @@ from ....privacy.queries.rows import CellMap
 from ...shared.bins import MERGED_WIDE, Bins
 from ..budget_rule import MOST_PRODUCTS
 from ..generator import Generator
+from ..shrinkage import Alike
 from .products import ExpectedProducts, Products, ProductsByClass
 
 Floats = NDArray[np.float64]
@@ -30,6 +31,8 @@ FREQUENCIES = 2  # of a number, each as cosine and sine
 FEWEST_BINS = 3  # of a number with waves
 NUMBERS = 0.6  # the part of the strongest pairs of items that is of two numbers
 MOST_LEVELS = 8  # of a column that have features, the most frequent ones
+COMMON_LEVELS = 2  # the first of these, of which more rows tell
+TREND, WAVE, GAP, COMMON, RARE = range(5)  # kinds of features
 
 
 def column_features(bins: Bins, mass: Floats) -> Floats:
@@ -45,6 +48,13 @@ def column_features(bins: Bins, mass: Floats) -> Floats:
     features[:values, : 2 * FREQUENCIES] = waves
     features[values:, 2 * FREQUENCIES :] = np.eye(bins.cells - values)
     return features
+
+
+def _kinds(bins: Bins, features: int) -> list[int]:
+    """The kind of each of a column's features: a number's first cosine rises or falls, a level is common or rare."""
+    if bins.ordered >= FEWEST_BINS:
+        return [TREND, *[WAVE] * (2 * FREQUENCIES - 1), *[GAP] * (features - 2 * FREQUENCIES)]
+    return [COMMON if k < COMMON_LEVELS else RARE for k in range(features)]
 
 
 Key = TypeVar("Key", bound=Hashable)
@@ -92,6 +102,14 @@ class PairCritic:
     def expectation(self, generator: Generator) -> ExpectedProducts:
         """The mean products as a function of the shares of a generator, which has all columns that are read."""
         return self.products.expectation(generator)
+
+    def alike(self) -> Alike:
+        """Which products are large or small together: those of two columns; and of which kind each is."""
+        sizes = [self.tables[name].shape[1] for name in self.names]
+        kinds = [_kinds(self.bins[name], size) for name, size in zip(self.names, sizes, strict=True)]
+        both = np.stack([np.repeat(np.arange(len(sizes)), sizes), np.concatenate(kinds)])  # of each feature
+        pairs = np.sort(both[:, self.products.factors.numpy()], 1)  # of each product, (2, factors, products)
+        return Alike(*(np.unique(some, axis=1, return_inverse=True)[1].ravel() for some in pairs))
 
     def items(self) -> list[Item]:
         """What each feature tells of: the value of a number, or one level."""

@@ -30,6 +30,7 @@ from ..beginning import Beginning
 from ..critics.declared import DeclaredCritic
 from ..critics.linear import FeatureSums, measure_features
 from ..critics.measured import MeasuredCritics
+from ..critics.pairs import PairCritic
 from ..generator import Generator
 from ..generator_fit import fit
 from ..marginals.class_marginals import ClassMarginals
@@ -52,13 +53,14 @@ CLOSE = 1e-3  # log shares by the measurements on file are these, on any machine
 class Posterior:
     """What replicates are drawn from: the measurements of a fit, and what followed from them.
 
-    `blank`: the generator before, `fitted`: after the fit; `pairs`: those whose two-way marginals were measured, and
-    `tables` as they were.
+    `blank`: the generator before, `early`: as it was when two-way marginals were measured, `fitted`: after the fit;
+    `pairs`: those whose two-way marginals were measured, and `tables` as they were.
     """
 
     kept: Kept
     beginning: Beginning
     blank: Generator
+    early: Generator
     fitted: Generator
     critics: MeasuredCritics
     pairs: list[ColumnPair]
@@ -85,8 +87,13 @@ class Posterior:
             some = [known[name] for name in names]
             tables |= kept.measure_marginals(TWO_WAY, _axes(beginning, some))
             pairs += some
-        return cls(kept=kept, beginning=beginning, blank=blank, fitted=fitted, critics=critics, pairs=pairs,
-                   tables=tables, rules=beginning.rules(blank))  # fmt: skip
+        rules, early = beginning.rules(blank), copy.copy(blank)
+        if pairs and beginning.allocation.critics_first:
+            early.common, early.own = early.common.clone(), early.own.clone()
+            steps = beginning.allocation.steps_per_round
+            fit(early, beginning.start, [], steps, critics.targets(), *rules, lambda done, of: None)
+        return cls(kept=kept, beginning=beginning, blank=blank, early=early, fitted=fitted, critics=critics,
+                   pairs=pairs, tables=tables, rules=rules)  # fmt: skip
 
     def replicate(self, vault: Perturbed, main: MainEffects, rng: Stream) -> Arrays:
         """The tensors of one replicate, whose measurements are those of `vault`."""
@@ -103,7 +110,8 @@ class Posterior:
         new = replace(old, numbers=numbers, bins=bins, start=start)
         blank = self.fitted.on({name: start.base[name] for name in new.columns}, fitted=False)
         sums = self._sums(vault, start, blank, main, rng)
-        measured = self._two_way(vault, start, blank, main, rng)
+        early = self.early.on({name: start.base[name] for name in new.columns}, fitted=True)
+        measured = self._two_way(vault, start, early, main, rng)
         generator = self.fitted.on({name: start.base[name] for name in new.columns}, fitted=True)
         fit(generator, start, measured, STEPS, sums, *self.rules, lambda done, of: None)
         columns = mixture_tensors({name: start.base[name] for name in new.columns}, generator.residuals())
@@ -123,7 +131,8 @@ class Posterior:
             vault.quiet = False
             if moved:
                 beyond = old.totals.double().numpy() - self.critics.expected[label]
-                own = np.stack([drawn(one, old.std, rng) for one in beyond])
+                alike = old.critic.alike() if isinstance(old.critic, PairCritic) else None
+                own = np.stack([drawn(one, old.std, alike, rng=rng) for one in beyond])
                 own += (new.totals - old.totals).double().numpy() - main.of_sums(old)
                 own += old.expected(blank, start.totals)
                 new = replace(old, totals=torch.tensor(own, dtype=torch.float32))
@@ -132,13 +141,13 @@ class Posterior:
         return found
 
     def _two_way(
-        self, vault: Perturbed, start: ClassMarginals, blank: Generator, main: MainEffects, rng: Stream
+        self, vault: Perturbed, start: ClassMarginals, early: Generator, main: MainEffects, rng: Stream
     ) -> list[TwoWayMarginal]:
         """Two-way marginals as they might have come out."""
         if not self.pairs:
             return []
-        before = expected_tables(self.blank, self.beginning.start.totals, self.pairs)
-        after, moves, stds = expected_tables(blank, start.totals, self.pairs), dict[str, Floats](), dict[str, float]()
+        before = expected_tables(self.early, self.beginning.start.totals, self.pairs)
+        after, moves, stds = expected_tables(early, start.totals, self.pairs), dict[str, Floats](), dict[str, float]()
         by_key = {pair.key: pair for pair in self.pairs}
         vault.quiet = True
         for k, names in enumerate(self.kept.names[TWO_WAY]):
