@@ -10,8 +10,8 @@ import pytest
 import medsynth
 from medsynth.methods.shared.labels import SELECTION, TWO_WAY
 from medsynth.methods.warm_dp_cgan import method as warm_dp_cgan
-from medsynth.methods.warm_dp_cgan import training
 from medsynth.methods.warm_dp_cgan.budget_rule import Allocation, allocate
+from medsynth.methods.warm_dp_cgan.two_way_marginals import expected_tables
 from medsynth.privacy.vault import Vault
 from medsynth.schema import Schema
 
@@ -67,13 +67,13 @@ def test_a_critic_of_pairs_selects_and_nothing_is_paid_for_selection(
     found = allocate(4000, 9, 3.7)
     few = replace(found, count=2, steps=400, latent_points=16)
     monkeypatch.setattr(warm_dp_cgan, "allocate", lambda *facts, matrix: few)
-    expected, true = list[dict[str, Any]](), training.expected_tables
+    expected = list[dict[str, Any]]()
 
     def watched(*facts: Any) -> Any:
-        expected.append(true(*facts))
+        expected.append(expected_tables(*facts))
         return expected[-1]
 
-    monkeypatch.setattr(training, "expected_tables", watched)
+    monkeypatch.setattr("medsynth.methods.warm_dp_cgan.training.expected_tables", watched)
     model = medsynth.fit(frame, epsilon=3.7, schema=schema, rows=4000, seed=0)
     assert found.pairs_read and found.rounds == 1
     assert measured == [["b x h", "a x g"]]
