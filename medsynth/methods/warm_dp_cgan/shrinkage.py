@@ -20,7 +20,7 @@ from ...rng import Stream
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 SCALES = np.concatenate([[0.0], 2.0 ** np.arange(-1, 9)])  # of the prior, in standard deviations of the noise
-ROUNDS = 100  # of expectation and maximisation
+ROUNDS = 50  # of expectation and maximisation
 PROFILES = 6  # of the scales' weights, where deviations come in groups
 OWN_SCALE = 0.5  # the weight that a profile begins with on the one scale that is its own
 LIKE_ALL = 10.0  # so many deviations of all kinds count with those of a kind
@@ -45,18 +45,21 @@ class Alike:
 def shrunk(deviations: Floats, std: float, alike: Alike | None = None) -> Floats:
     """The posterior means of (numbers,) deviations under noise of `std`; without `alike` they are one group."""
     spread = 1 + SCALES**2
-    return np.asarray(deviations * (_chances(deviations, std, alike) @ (SCALES**2 / spread)))
+    return np.asarray(deviations * (chances(deviations, std, alike) @ (SCALES**2 / spread)))
 
 
-def drawn(deviations: Floats, std: float, alike: Alike | None = None, *, rng: Stream) -> Floats:
-    """One draw of each of (numbers,) deviations from its posterior, under noise of `std`."""
-    below = np.cumsum(_chances(deviations, std, alike), 1)
+def drawn(deviations: Floats, std: float, likely: Floats | None = None, *, rng: Stream) -> Floats:
+    """One draw of each of (numbers,) deviations from its posterior, under noise of `std`.
+
+    `likely`: what `chances` gives, for those who draw often; if not given, that of one group.
+    """
+    below = np.cumsum(chances(deviations, std) if likely is None else likely, 1)
     chosen = SCALES[(rng.random((len(deviations), 1)) > below).sum(1).clip(max=len(SCALES) - 1)]
     kept = chosen**2 / (1 + chosen**2)
     return np.asarray(kept * deviations + std * np.sqrt(kept) * rng.standard_normal(len(deviations)))
 
 
-def _chances(deviations: Floats, std: float, alike: Alike | None) -> Floats:
+def chances(deviations: Floats, std: float, alike: Alike | None = None) -> Floats:
     """How likely each scale of the prior is for each deviation: (numbers, scales)."""
     alike = alike or Alike.all(len(deviations))
     spread = 1 + SCALES**2
@@ -94,9 +97,9 @@ def _expected(
     for one, own in zip(kinds, weights, strict=True):
         made[one] = likelihood[one] @ own.T
     logs = np.stack([np.bincount(groups, np.log(column)) for column in made.T], 1) + np.log(shares)
-    chances = np.exp(logs - logs.max(1, keepdims=True))
-    chances /= chances.sum(1, keepdims=True)
-    return chances[groups] / made, chances
+    likely = np.exp(logs - logs.max(1, keepdims=True))
+    likely /= likely.sum(1, keepdims=True)
+    return likely[groups] / made, likely
 
 
 def shrunk_table(

@@ -38,7 +38,7 @@ from ..marginals.one_way_marginals import OneWayMarginals
 from ..method import Config
 from ..rules.constraints import BrokenRules
 from ..rules.derived_columns import ExpectedDerived
-from ..shrinkage import drawn, shrunk_table
+from ..shrinkage import chances, drawn, shrunk_table
 from ..two_way_marginals import ColumnPair, TwoWayMarginal, expected_tables, merged_bins
 from .main_effects import MainEffects
 from .perturbed import Perturbed, Population
@@ -54,7 +54,8 @@ class Posterior:
     """What replicates are drawn from: the measurements of a fit, and what followed from them.
 
     `blank`: the generator before, `early`: as it was when two-way marginals were measured, `fitted`: after the fit;
-    `pairs`: those whose two-way marginals were measured, and `tables` as they were.
+    `pairs`: those whose two-way marginals were measured, and `tables` as they were; `likely`: of each class, how likely
+    each scale is for each product of a critic of pairs.
     """
 
     kept: Kept
@@ -63,6 +64,7 @@ class Posterior:
     early: Generator
     fitted: Generator
     critics: MeasuredCritics
+    likely: list[Floats]
     pairs: list[ColumnPair]
     tables: dict[str, Floats]
     rules: tuple[ExpectedDerived, BrokenRules]
@@ -93,7 +95,7 @@ class Posterior:
             steps = beginning.allocation.steps_per_round
             fit(early, beginning.start, [], steps, critics.targets(), *rules, lambda done, of: None)
         return cls(kept=kept, beginning=beginning, blank=blank, early=early, fitted=fitted, critics=critics,
-                   pairs=pairs, tables=tables, rules=rules)  # fmt: skip
+                   likely=_likely(critics), pairs=pairs, tables=tables, rules=rules)  # fmt: skip
 
     def replicate(self, vault: Perturbed, main: MainEffects, rng: Stream) -> Arrays:
         """The tensors of one replicate, whose measurements are those of `vault`."""
@@ -131,8 +133,7 @@ class Posterior:
             vault.quiet = False
             if moved:
                 beyond = old.totals.double().numpy() - self.critics.expected[label]
-                alike = old.critic.alike() if isinstance(old.critic, PairCritic) else None
-                own = np.stack([drawn(one, old.std, alike, rng=rng) for one in beyond])
+                own = np.stack([drawn(beyond[k], old.std, likely, rng=rng) for k, likely in enumerate(self.likely)])
                 own += (new.totals - old.totals).double().numpy() - main.of_sums(old)
                 own += old.expected(blank, start.totals)
                 new = replace(old, totals=torch.tensor(own, dtype=torch.float32))
@@ -163,6 +164,15 @@ class Posterior:
             own = own + moves[pair.key].reshape(shape) - shifts[pair.key]
             found.append(TwoWayMarginal(pair, after[pair.key] + own, std))
         return found
+
+
+def _likely(critics: MeasuredCritics) -> list[Floats]:
+    """How likely each scale is for each product of a critic of pairs, class by class; nothing without one."""
+    sums = critics.raw.get(CRITIC_GRADIENTS)
+    if sums is None or not isinstance(sums.critic, PairCritic):
+        return []
+    beyond, alike = sums.totals.double().numpy() - critics.expected[CRITIC_GRADIENTS], sums.critic.alike()
+    return [chances(one, sums.std, alike) for one in beyond]
 
 
 def _axes(beginning: Beginning, pairs: list[ColumnPair]) -> dict[str, Axes]:
