@@ -13,7 +13,7 @@ from medsynth.methods.warm_dp_cgan.budget_rule import MOST_PRODUCTS
 from medsynth.methods.warm_dp_cgan.critics.linear import FeatureSums
 from medsynth.methods.warm_dp_cgan.critics.pairs import MOST_LEVELS, PairCritic, column_features
 from medsynth.methods.warm_dp_cgan.generator import Generator, smooth_functions
-from medsynth.methods.warm_dp_cgan.shrinkage import Alike, shrunk, shrunk_table
+from medsynth.methods.warm_dp_cgan.shrinkage import Alike, chances, shrunk, shrunk_table
 from medsynth.rng import torch_stream
 from medsynth.schema import Schema
 
@@ -116,17 +116,22 @@ def test_a_wide_table_has_no_more_products_than_planned() -> None:
     assert some.width == len(some.names) * (len(some.names) - 1) // 2
 
 
+def freed(sums: FeatureSums, model: Generator, rows: np.ndarray[Any, Any]) -> torch.Tensor:
+    expected = sums.expected(model, rows)
+    return sums.shrunk(expected, sums.likely(expected, critic().alike())).totals
+
+
 def test_sums_that_say_what_was_expected_stay_and_a_clear_deviation_is_kept() -> None:
     some, model, rows = critic(), generator(), np.array([500.0, 300.0, 200.0])
     part = model.part(some.columns_read)
     with torch.no_grad():
         expected = torch.tensor(rows)[:, None] * some.expectation(part).of(part.by_bin())
     sums = FeatureSums(some, expected.float(), 2.0)
-    assert torch.allclose(sums.shrunk(sums.expected(model, rows), some.alike()).totals.double(), expected, atol=1e-2)
+    assert torch.allclose(freed(sums, model, rows).double(), expected, atol=1e-2)
     moved = expected.clone()
     moved[1, 4] += 1000
     sums = FeatureSums(some, moved.float(), 2.0)
-    found = sums.shrunk(sums.expected(model, rows), some.alike()).totals.double()
+    found = freed(sums, model, rows).double()
     assert 990 < found[1, 4] - expected[1, 4] <= 1000.01
 
 
@@ -150,10 +155,10 @@ def test_products_of_the_same_two_columns_are_alike() -> None:
 def test_deviations_in_groups_are_shrunk_too(deviations: list[float], std: float, groups: int) -> None:
     values = np.array(deviations)
     own = np.unique(np.arange(len(values)) % groups, return_inverse=True)[1]
-    found = shrunk(values, std, Alike(own, np.unique(own // 2, return_inverse=True)[1]))
+    found = shrunk(values, std, chances(values, std, Alike(own, np.unique(own // 2, return_inverse=True)[1])))
     assert np.isfinite(found).all() and (np.abs(found) <= np.abs(values) * (1 + 1e-9)).all()
     assert (found * values >= 0).all()
-    whole = shrunk(values, std, Alike.all(len(values)))
+    whole = shrunk(values, std, chances(values, std, Alike.all(len(values))))
     np.testing.assert_array_equal(whole, shrunk(values, std))
 
 
@@ -168,7 +173,7 @@ def test_a_deviation_is_kept_where_those_of_its_group_or_kind_are_large() -> Non
     true = np.where((groups < 6) & (kinds == 1), 4 * rng.normal(size=1200), 0.0)
     noisy = true + rng.normal(size=1200)
     noisy[[3, 2, 1003]] = 2.5  # of the large kind in a large group, of the other kind there, and of a small group
-    found = shrunk(noisy, 1.0, Alike(groups, kinds))
+    found = shrunk(noisy, 1.0, chances(noisy, 1.0, Alike(groups, kinds)))
     assert found[3] > 2.0 and found[2] < 1.0 and found[1003] < 0.5
     own = np.square(found - true).sum(), np.square(shrunk(noisy, 1.0) - true).sum()
     assert own[0] < own[1] * 2 / 3

@@ -42,17 +42,17 @@ class Alike:
         return cls(np.zeros(count, np.int64), np.zeros(count, np.int64))
 
 
-def shrunk(deviations: Floats, std: float, alike: Alike | None = None) -> Floats:
-    """The posterior means of (numbers,) deviations under noise of `std`; without `alike` they are one group."""
-    spread = 1 + SCALES**2
-    return np.asarray(deviations * (chances(deviations, std, alike) @ (SCALES**2 / spread)))
+def shrunk(deviations: Floats, std: float, likely: Floats | None = None) -> Floats:
+    """The posterior means of (numbers,) deviations under noise of `std`.
+
+    `likely`: what `chances` gives; if not given, that of one group.
+    """
+    likely, spread = chances(deviations, std) if likely is None else likely, 1 + SCALES**2
+    return np.asarray(deviations * (likely @ (SCALES**2 / spread)))
 
 
 def drawn(deviations: Floats, std: float, likely: Floats | None = None, *, rng: Stream) -> Floats:
-    """One draw of each of (numbers,) deviations from its posterior, under noise of `std`.
-
-    `likely`: what `chances` gives, for those who draw often; if not given, that of one group.
-    """
+    """One draw of each of (numbers,) deviations from its posterior, under noise of `std`; `likely` as for `shrunk`."""
     below = np.cumsum(chances(deviations, std) if likely is None else likely, 1)
     chosen = SCALES[(rng.random((len(deviations), 1)) > below).sum(1).clip(max=len(SCALES) - 1)]
     kept = chosen**2 / (1 + chosen**2)
@@ -60,7 +60,7 @@ def drawn(deviations: Floats, std: float, likely: Floats | None = None, *, rng: 
 
 
 def chances(deviations: Floats, std: float, alike: Alike | None = None) -> Floats:
-    """How likely each scale of the prior is for each deviation: (numbers, scales)."""
+    """How likely each scale is for each deviation, (numbers, scales); without `alike` they are one group."""
     alike = alike or Alike.all(len(deviations))
     spread = 1 + SCALES**2
     squared = (deviations[:, None] / std) ** 2

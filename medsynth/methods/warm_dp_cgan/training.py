@@ -61,10 +61,13 @@ class _Fit:
         progress: Progress,
     ) -> None:
         """Select and measure two-way marginals and fit the generator to all that was measured, in rounds."""
-        own, measured, left = self.allocation, list[TwoWayMarginal](), self.beginning.candidates()
-        steps = [*[own.steps_per_round] * (own.critics_first + own.rounds - 1), own.steps] if own.count else [own.steps]
+        own = self.allocation
+        if not own.count:
+            return fit(generator, start, [], own.steps, sums, derived, rules, progress)
+        measured, left = list[TwoWayMarginal](), self.beginning.candidates()
+        steps = [*[own.steps_per_round] * (own.critics_first + own.rounds - 1), own.steps]
         for number, count in enumerate(steps):
-            if own.count and number >= own.critics_first:
+            if number >= own.critics_first:
                 found = self.select_and_measure(generator, start, self.candidates(left, own.count // own.rounds))
                 left.leave_out([m.pair for m in found])
                 measured += found
@@ -73,6 +76,7 @@ class _Fit:
                 progress(before + done, sum(steps))
 
             fit(generator, start, measured, count, sums, derived, rules, step_done)
+        return None
 
     def candidates(self, left: Candidates, count: int) -> list[ColumnPair]:
         """For so many marginals: the pairs farthest from independence by a critic of pairs; without it, random ones."""

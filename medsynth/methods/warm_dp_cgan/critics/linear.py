@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -16,7 +17,7 @@ from ....privacy.queries.gradients import minus_output
 from ....privacy.queries.measurements import Measurements
 from ....privacy.queries.rows import CellMap, Features
 from ..generator import Generator
-from ..shrinkage import Alike, shrunk
+from ..shrinkage import Alike, chances, shrunk
 
 Floats = NDArray[np.float64]
 MOST_ROWS = 1 << 18  # that a critic reads: its time grows with them, and so many say nearly all
@@ -63,10 +64,18 @@ class FeatureSums:
     std: float
     firmness: Tensor | float = 1.0
 
-    def shrunk(self, expected: Floats, alike: Alike) -> FeatureSums:
-        """With what they say beyond the `expected`, (classes, width), freed from noise, class by class."""
-        beyond = self.totals.double().cpu().numpy() - expected
-        found = expected + np.stack([shrunk(one, self.std, alike) for one in beyond])
+    def beyond(self, expected: Floats) -> Floats:
+        """What they say beyond the `expected`: (classes, width)."""
+        return np.asarray(self.totals.double().cpu().numpy() - expected)
+
+    def likely(self, expected: Floats, alike: Alike) -> list[Floats]:
+        """Of each class, how likely each scale is for what they say beyond the `expected`, (classes, width)."""
+        return [chances(one, self.std, alike) for one in self.beyond(expected)]
+
+    def shrunk(self, expected: Floats, likely: Sequence[Floats]) -> FeatureSums:
+        """With what they say beyond the `expected`, (classes, width), freed from noise by what `likely` gives."""
+        of_classes = zip(self.beyond(expected), likely, strict=True)
+        found = expected + np.stack([shrunk(one, self.std, own) for one, own in of_classes])
         return replace(self, totals=torch.tensor(found, dtype=torch.float32))
 
     def expected(self, generator: Generator, rows: Floats) -> Floats:

@@ -31,12 +31,14 @@ Floats = NDArray[np.float64]
 class MeasuredCritics:
     """The noisy sums of a fit's critics, by label, as they were measured.
 
-    `expected`: what the generator expected of a critic of pairs, and of the moments, before it was fitted; `freed`: the
-    sums of a critic of pairs, freed from noise; `sizes`: how far from independence it found each two columns.
+    `expected`: what the generator expected of a critic of pairs, and of the moments, before it was fitted. Of a critic
+    of pairs `likely`: of each class, how likely each scale is for each product; `freed`: its sums, freed from noise by
+    that; `sizes`: how far from independence it found each two columns.
     """
 
     raw: dict[str, FeatureSums] = field(default_factory=dict)
     expected: dict[str, Floats] = field(default_factory=dict)
+    likely: list[Floats] = field(default_factory=list)
     freed: FeatureSums | None = None
     sizes: dict[tuple[str, str], float] = field(default_factory=dict)
 
@@ -61,8 +63,9 @@ class MeasuredCritics:
         critic = PairCritic(start.bins, start.mass, columns, given, order, torch_stream(seed, "critic"))
         sums = measured(CRITIC_GRADIENTS, critic)
         expected = sums.expected(generator, start.totals)
-        found.freed = sums.shrunk(expected, critic.alike())
-        beyond = found.freed.totals.double().cpu().numpy() - expected
+        found.likely = sums.likely(expected, critic.alike())
+        found.freed = sums.shrunk(expected, found.likely)
+        beyond = found.freed.beyond(expected)
         found.sizes, found.expected = critic.by_columns(beyond), {CRITIC_GRADIENTS: expected}
         if MOMENTS in plan.events:
             pairs = critic.strongest(beyond, MOST_MOMENTS)

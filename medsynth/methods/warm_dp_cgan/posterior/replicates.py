@@ -30,7 +30,6 @@ from ..beginning import Beginning
 from ..critics.declared import DeclaredCritic
 from ..critics.linear import FeatureSums, measure_features
 from ..critics.measured import MeasuredCritics
-from ..critics.pairs import PairCritic
 from ..generator import Generator
 from ..generator_fit import fit
 from ..marginals.class_marginals import ClassMarginals
@@ -38,7 +37,7 @@ from ..marginals.one_way_marginals import OneWayMarginals
 from ..method import Config
 from ..rules.constraints import BrokenRules
 from ..rules.derived_columns import ExpectedDerived
-from ..shrinkage import chances, drawn, shrunk_table
+from ..shrinkage import drawn, shrunk_table
 from ..two_way_marginals import ColumnPair, TwoWayMarginal, expected_tables, merged_bins
 from .main_effects import MainEffects
 from .perturbed import Perturbed, Population
@@ -54,8 +53,7 @@ class Posterior:
     """What replicates are drawn from: the measurements of a fit, and what followed from them.
 
     `blank`: the generator before, `early`: as it was when two-way marginals were measured, `fitted`: after the fit;
-    `pairs`: those whose two-way marginals were measured, and `tables` as they were; `likely`: of each class, how likely
-    each scale is for each product of a critic of pairs.
+    `pairs`: those whose two-way marginals were measured, and `tables` as they were.
     """
 
     kept: Kept
@@ -64,7 +62,6 @@ class Posterior:
     early: Generator
     fitted: Generator
     critics: MeasuredCritics
-    likely: list[Floats]
     pairs: list[ColumnPair]
     tables: dict[str, Floats]
     rules: tuple[ExpectedDerived, BrokenRules]
@@ -89,13 +86,12 @@ class Posterior:
             some = [known[name] for name in names]
             tables |= kept.measure_marginals(TWO_WAY, _axes(beginning, some))
             pairs += some
-        rules, early = beginning.rules(blank), copy.copy(blank)
+        rules, early = beginning.rules(blank), blank.on(beginning.start.base, fitted=True)
         if pairs and beginning.allocation.critics_first:
-            early.common, early.own = early.common.clone(), early.own.clone()
             steps = beginning.allocation.steps_per_round
             fit(early, beginning.start, [], steps, critics.targets(), *rules, lambda done, of: None)
         return cls(kept=kept, beginning=beginning, blank=blank, early=early, fitted=fitted, critics=critics,
-                   likely=_likely(critics), pairs=pairs, tables=tables, rules=rules)  # fmt: skip
+                   pairs=pairs, tables=tables, rules=rules)  # fmt: skip
 
     def replicate(self, vault: Perturbed, main: MainEffects, rng: Stream) -> Arrays:
         """The tensors of one replicate, whose measurements are those of `vault`."""
@@ -110,13 +106,12 @@ class Posterior:
             vault, old.plan, old.schema, old.given, bins, old.derived, numbers, old.allocation.column_bins, old.start
         )
         new = replace(old, numbers=numbers, bins=bins, start=start)
-        blank = self.fitted.on({name: start.base[name] for name in new.columns}, fitted=False)
-        sums = self._sums(vault, start, blank, main, rng)
-        early = self.early.on({name: start.base[name] for name in new.columns}, fitted=True)
-        measured = self._two_way(vault, start, early, main, rng)
-        generator = self.fitted.on({name: start.base[name] for name in new.columns}, fitted=True)
+        base = {name: start.base[name] for name in new.columns}
+        sums = self._sums(vault, start, self.fitted.on(base, fitted=False), main, rng)
+        measured = self._two_way(vault, start, self.early.on(base, fitted=True), main, rng)
+        generator = self.fitted.on(base, fitted=True)
         fit(generator, start, measured, STEPS, sums, *self.rules, lambda done, of: None)
-        columns = mixture_tensors({name: start.base[name] for name in new.columns}, generator.residuals())
+        columns = mixture_tensors(base, generator.residuals())
         return new.tensors(columns)
 
     def _sums(
@@ -132,8 +127,8 @@ class Posterior:
             new = replace(measure_features(critic, vault, label, 0.0, rows), std=old.std)
             vault.quiet = False
             if moved:
-                beyond = old.totals.double().numpy() - self.critics.expected[label]
-                own = np.stack([drawn(beyond[k], old.std, likely, rng=rng) for k, likely in enumerate(self.likely)])
+                of_classes = zip(old.beyond(self.critics.expected[label]), self.critics.likely, strict=True)
+                own = np.stack([drawn(one, old.std, likely, rng=rng) for one, likely in of_classes])
                 own += (new.totals - old.totals).double().numpy() - main.of_sums(old)
                 own += old.expected(blank, start.totals)
                 new = replace(old, totals=torch.tensor(own, dtype=torch.float32))
@@ -164,15 +159,6 @@ class Posterior:
             own = own + moves[pair.key].reshape(shape) - shifts[pair.key]
             found.append(TwoWayMarginal(pair, after[pair.key] + own, std))
         return found
-
-
-def _likely(critics: MeasuredCritics) -> list[Floats]:
-    """How likely each scale is for each product of a critic of pairs, class by class; nothing without one."""
-    sums = critics.raw.get(CRITIC_GRADIENTS)
-    if sums is None or not isinstance(sums.critic, PairCritic):
-        return []
-    beyond, alike = sums.totals.double().numpy() - critics.expected[CRITIC_GRADIENTS], sums.critic.alike()
-    return [chances(one, sums.std, alike) for one in beyond]
 
 
 def _axes(beginning: Beginning, pairs: list[ColumnPair]) -> dict[str, Axes]:
