@@ -1,9 +1,9 @@
 """Shared fixtures: small tables, a quick fit, and the real table where it is to be had."""
 
+import functools
 import hashlib
 import os
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,9 @@ def composed_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
 
     def cached(name: str, true: Callable[..., float]) -> Callable[..., float]:
+        @functools.wraps(true)
         def run(*args: Any, **kwargs: Any) -> float:
+            args = tuple(list(arg) if isinstance(arg, Iterable) else arg for arg in args)
             key = hashlib.sha256(repr((name, args, kwargs)).encode()).hexdigest()
             path = folder / f"epsilon-{key}"
             if path.exists():
@@ -61,7 +63,7 @@ def composed_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         return run
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("_prv", "_rdp"):
+        for name in ("_prv", "_rdp", "cross_check"):
             patch.setattr(accountant, name, cached(name, getattr(accountant, name)))
         yield
 
@@ -126,10 +128,33 @@ def quick(monkeypatch: pytest.MonkeyPatch, other_defaults: Callable[..., None]) 
     for module in (dp_gan, loss_noise):
         other_defaults(module, lots=5, rate=0.5)
     other_defaults(federated_averaging, lots=3, rate=0.5, local_steps=2)
-    monkeypatch.setattr(dp_cgan, "DpCganSize", partial(dp_cgan.DpCganSize, steps=10))
-    monkeypatch.setattr(gs_wgan, "GsWganSize", partial(gs_wgan.GsWganSize, warm=2))
-    monkeypatch.setattr(pate_gan, "PateGanSize", partial(pate_gan.PateGanSize, warm=2, student_steps=2))
-    monkeypatch.setattr(g_pate, "GPateSize", partial(g_pate.GPateSize, warm=2))
+    monkeypatch.setattr(dp_cgan, "DpCganSize", functools.partial(dp_cgan.DpCganSize, steps=10))
+    monkeypatch.setattr(gs_wgan, "GsWganSize", functools.partial(gs_wgan.GsWganSize, warm=2))
+    monkeypatch.setattr(pate_gan, "PateGanSize", functools.partial(pate_gan.PateGanSize, warm=2, student_steps=2))
+    monkeypatch.setattr(g_pate, "GPateSize", functools.partial(g_pate.GPateSize, warm=2))
+
+
+@pytest.fixture(scope="session")
+def with_few_trees() -> Callable[[pytest.MonkeyPatch], None]:
+    """Makes reports quick, where it is not their figures that are tested: forests and boosted trees of five trees."""
+    from sklearn.ensemble._forest import BaseForest
+    from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
+
+    def few(patch: pytest.MonkeyPatch) -> None:
+        for family, size in ((BaseForest, "n_estimators"), (BaseHistGradientBoosting, "max_iter")):
+
+            def fit(self: Any, *args: Any, _true: Any = family.fit, _size: str = size, **kwargs: Any) -> Any:
+                setattr(self, _size, 5)
+                return _true(self, *args, **kwargs)
+
+            patch.setattr(family, "fit", fit)
+
+    return few
+
+
+@pytest.fixture
+def few_trees(with_few_trees: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    with_few_trees(monkeypatch)
 
 
 class SeededExactEntropy(randomness.NoNoise):

@@ -49,7 +49,7 @@ def test_fits_add_up_and_never_below_the_largest(patients: Path) -> None:
 
 
 def test_many_fits_are_composed_more_tightly_than_by_sums(patients: Path) -> None:
-    for _ in range(12):
+    for _ in range(6):
         run("fit", "patients.csv", "--epsilon", "0.5", "--force", "--method", "independent")
     total = spent(patients).row().epsilon
     assert total is not None and total < 0.8 * sum(epsilons(patients))
@@ -211,6 +211,7 @@ def test_no_fit_and_mixed_options(patients: Path) -> None:
     assert run("ledger", "--table", "patients.csv", "--verify").exit_code == 2
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_the_report_names_the_total(patients: Path) -> None:
     run("fit", "patients.csv", "--epsilon", "1", "--holdout", "0.3")
     run("sample", "-n", "200")

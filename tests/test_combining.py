@@ -80,9 +80,9 @@ def test_units_do_not_matter(values: list[float], factor: float, shift: float) -
 def test_intervals_cover_in_the_setting_of_the_rule(rule: Any, independent: bool) -> None:
     """Data of known mean, replicates from its posterior, rows drawn independently or in strata: at least 93 % cover.
 
-    3,000 intervals of true coverage 0.95 or more fall below 0.93 with a chance below 1e-6.
+    2,000 intervals of true coverage 0.95 or more fall below 0.93 with a chance below 1e-4.
     """
-    rng, runs, m, n = np.random.default_rng(4), 3000, 10, 100
+    rng, runs, m, n = np.random.default_rng(4), 2000, 10, 100
     covered = 0
     for centre in rng.standard_normal(runs) / n**0.5:  # the estimate that real rows give, about a truth of zero
         draws = centre + rng.standard_normal(m) / n**0.5

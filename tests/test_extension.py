@@ -75,6 +75,7 @@ def run(*words: str) -> Any:
     return done
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_a_kind_a_method_a_section_and_an_attack_work_through_every_command(extended: Path, quick: None) -> None:
     (extended / "ward.schema.yaml").write_text(SCHEMA)
     ward(400).to_csv("ward.csv", index=False)

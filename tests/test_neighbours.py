@@ -100,6 +100,7 @@ def patients_over_time() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     return table, other, table[~whose].reset_index(drop=True)
 
 
+@pytest.mark.nightly_for("warm-dp-cgan")
 @pytest.mark.parametrize("method", ["warm-dp-cgan", "independent"])
 def test_blinded_measurements_of_patients_over_time_leave_no_difference(method: Any, blind: Any) -> None:
     one, *others = (released(frame, VISITS, method) for frame in patients_over_time())
@@ -107,7 +108,7 @@ def test_blinded_measurements_of_patients_over_time_leave_no_difference(method: 
         assert other == one
 
 
-@pytest.mark.nightly_for("dp-gan")
+@pytest.mark.nightly_for("dp-gan", "dp-cgan", "pate-gan", "g-pate", "dp-merf")
 @pytest.mark.parametrize("method", CLAIMING)
 def test_measurements_that_are_not_blinded_do_differ(
     method: Any, cohort: pd.DataFrame, clinic: Schema, fixed_entropy: Any

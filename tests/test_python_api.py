@@ -125,6 +125,7 @@ def test_verbs_say_what_they_take() -> None:
         assert inspect.getdoc(verb) and "Raises" in str(inspect.getdoc(verb))
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_a_report_from_a_model(tmp_path: Path) -> None:
     columns: dict[str, object] = {
         "age": {"kind": "count", "bounds": [0, 99]},

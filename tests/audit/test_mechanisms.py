@@ -15,7 +15,7 @@ from medsynth.rng import SeededEntropy, coins
 
 CONFIDENCE = 0.999
 THOROUGH = ("marginals", "distances", "rows per patient")  # a trial of these takes a moment
-TRIALS = 800
+TRIALS = 400
 Patch = pytest.MonkeyPatch
 
 
@@ -26,7 +26,7 @@ def test_nearly_all_of_the_claim_is_proven_and_never_more(name: str) -> None:
     """The seed is fixed. 30,000 trials prove 95 % of a claim; fewer prove less, and less of what is sampled."""
     case = CASES[name]
     trials = 30_000 if name in THOROUGH else TRIALS // case.slow
-    reach = 0.95 if name in THOROUGH else 0.7 if case.rate == case.slow == 1 else 0.25
+    reach = 0.95 if name in THOROUGH else 0.6 if case.rate == case.slow == 1 else 0.25
     found = audit_mechanism(case, trials, CONFIDENCE, SeededEntropy(1))
     assert found.proven_mu is not None and found.claimed_mu == case.mu
     assert reach * case.mu <= found.proven_mu <= case.mu and not found.refutes
@@ -38,7 +38,7 @@ def test_nearly_all_of_the_claim_is_proven_and_never_more(name: str) -> None:
 @pytest.mark.nightly_for("schema: target levels")
 @pytest.mark.parametrize("label", NAMES)
 def test_names_of_one_row_are_released_nearly_as_often_as_is_charged(label: str) -> None:
-    found = audit_names(label, 300, CONFIDENCE, SeededEntropy(3))
+    found = audit_names(label, 100, CONFIDENCE, SeededEntropy(3))
     assert found.proven_chance is not None and 0.1 < found.proven_chance <= 0.2 and not found.refutes
 
 
@@ -171,6 +171,11 @@ SLOW_FAULTS += [
     "microbatches_at_one_norm-lot's microbatch gradients",
     "patients_join_lots_row_by_row-lot's gradient sum, patients",
     "halved_noise-lot's gradient sum",
+    "no_noise-lot's gradient sum",
+    "no_noise-norms below a bound",
+    "no_noise-upstream gradient",
+    "groups_for_free-norms below a bound",
+    "upstream_sensitivity_of_one_row-teachers' gradient votes",
     "halved_noise-pair gradients in groups",
     "upstream_sensitivity_of_one_row-upstream gradient",
 ]
@@ -183,7 +188,7 @@ SLOW_FAULTS += [
 )
 def test_a_planted_fault_is_convicted(fault: Callable[[Patch], None], name: str, monkeypatch: Patch) -> None:
     fault(monkeypatch)
-    trials = 300 if CASES[name].rate == 1 else 1_500  # of what is sampled a trial tells less
+    trials = 300 if CASES[name].rate == 1 else 800  # of what is sampled a trial tells less
     assert audit_mechanism(CASES[name], trials, CONFIDENCE, SeededEntropy(2)).refutes
 
 
@@ -194,4 +199,4 @@ def low_threshold_of_names(patch: Patch) -> None:
 @pytest.mark.parametrize("fault", [low_threshold_of_names, no_root_of_columns])
 def test_names_that_are_released_too_often_are_convicted(fault: Callable[[Patch], None], monkeypatch: Patch) -> None:
     fault(monkeypatch)
-    assert audit_names(NAMES[1], 200, CONFIDENCE, SeededEntropy(4)).refutes == (fault is low_threshold_of_names)
+    assert audit_names(NAMES[1], 80, CONFIDENCE, SeededEntropy(4)).refutes == (fault is low_threshold_of_names)

@@ -43,14 +43,14 @@ def command(*words: str) -> Any:
 
 def test_whole_fits_prove_most_of_the_claim_and_never_more() -> None:
     """The seed is fixed; the chance that the bound lies above the truth is 1e-3 by the confidence."""
-    found = audit_end_to_end("independent", EXAMPLE, 200, 0.999, SeededEntropy(4))
+    found = audit_end_to_end("independent", EXAMPLE, 60, 0.999, SeededEntropy(4))
     assert found.claimed_mu is not None and found.proven_mu is not None
     assert 0.5 * found.claimed_mu <= found.proven_mu <= found.claimed_mu and not found.refutes
 
 
 def test_whole_fits_with_half_the_noise_are_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query, "noised", lambda values, std, entropy: noised(values, std / 2, entropy))
-    assert audit_end_to_end("independent", EXAMPLE, 100, 0.999, SeededEntropy(5)).refutes
+    assert audit_end_to_end("independent", EXAMPLE, 60, 0.999, SeededEntropy(5)).refutes
 
 
 def test_the_default_is_watched_to_its_last_measurement(quick: None) -> None:

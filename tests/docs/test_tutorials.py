@@ -56,10 +56,11 @@ def command(line: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def steward(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def steward(tmp_path_factory: pytest.TempPathFactory, with_few_trees: Any) -> Any:
     """The folder that the steward's page leaves behind, and what its commands printed."""
     folder = tmp_path_factory.mktemp("steward")
     with pytest.MonkeyPatch.context() as patch:
+        with_few_trees(patch)
         return folder, run("steward.md", folder, patch)
 
 
@@ -89,6 +90,7 @@ def test_the_draft_in_the_steward_page_is_the_one_that_is_written(
     assert shown and shown[0] in draft("patients", table_kinds(Path("patients.csv")))
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_reviewer(steward: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, _ = steward
     work = tmp_path / "reviewer"

@@ -44,6 +44,7 @@ def test_exactly_one_of_the_two(both: Any, cohort: pd.DataFrame, clinic: Schema)
         medsynth.fit(cohort, schema=clinic, **both)
 
 
+@pytest.mark.usefixtures("few_trees")
 @pytest.mark.slow
 def test_every_command_marks_it(patients: Path) -> None:
     run = CliRunner().invoke

@@ -219,6 +219,7 @@ def test_a_forged_relation_is_refused() -> None:
             Ledger.from_json({**content, "max_rows_per_patient": most})
 
 
+@pytest.mark.usefixtures("few_trees")
 @pytest.mark.statistical
 def test_hold_out_by_patient_and_state_it_everywhere(
     quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

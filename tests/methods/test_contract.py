@@ -54,7 +54,7 @@ def check(model: Any, n: int = 200) -> Any:
     return frame
 
 
-@pytest.mark.nightly_for("plain-dp-gan")
+@pytest.mark.nightly_for("plain-dp-gan", "mixed-dp-gan")
 @pytest.mark.parametrize("method", CLAIMING)
 @pytest.mark.parametrize("columns", [PLAIN, MIXED], ids=["plain", "mixed"])
 def test_contract(method: str, columns: dict[str, dict[str, Any]]) -> None:
@@ -95,6 +95,7 @@ def test_the_preset_of_the_study(other_defaults: Any) -> None:
         fit(MIXED, preset="thyroid-study")
 
 
+@pytest.mark.nightly_for("thyroid-study", "federated-averaging")
 @pytest.mark.parametrize("preset", presets())
 def test_a_preset_belongs_to_its_method(preset: str) -> None:
     owner = presets()[preset].name
@@ -134,7 +135,7 @@ def test_public_seeds_repeat_only_what_is_public(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.statistical
-@pytest.mark.nightly_for("dp-gan", "dp-merf")
+@pytest.mark.nightly_for("dp-gan", "dp-merf", "gs-wgan", "dp-cgan", "pate-gan")
 @pytest.mark.parametrize("method", CLAIMING)
 def test_the_classes_are_learned(
     method: str, monkeypatch: pytest.MonkeyPatch, other_defaults: Any, seeded_entropy: None

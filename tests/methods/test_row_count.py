@@ -74,6 +74,7 @@ def fit(
     return medsynth.fit(patients, epsilon=epsilon, schema=schema, seed=1, notice=notices.append, **options)
 
 
+@pytest.mark.nightly_for("dp-gan-0.5", "dp-gan-2.0")
 @pytest.mark.statistical
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("times", [0.5, 2.0])

@@ -1,5 +1,6 @@
 """Accounting against others: upper bounds lie above, the cross check is another's, no plan is beyond its budget."""
 
+import inspect
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -52,8 +53,9 @@ def test_the_cross_check_does_without_our_accountants(monkeypatch: pytest.Monkey
 
     for name in ("_prv", "_rdp", "_prv_with_shards", "as_sampled_gaussians"):
         monkeypatch.setattr(accountant, name, ours)
+    cross_check = inspect.unwrap(accountant.cross_check)  # nothing that was found before
     exact = brentq(lambda e: accountant.gaussian_delta(1.0, e) - DELTA, 0.1, 50)
-    assert accountant.cross_check([(Gaussian(multiplier=2.0), 4)], DELTA) == pytest.approx(exact, rel=1e-3)
+    assert cross_check([(Gaussian(multiplier=2.0), 4)], DELTA) == pytest.approx(exact, rel=1e-3)
     events: list[tuple[Event, int]] = [
         (Gaussian(multiplier=5.0), 2),
         (SubsampledGaussian(multiplier=1.1, rate=0.1), 30),
@@ -62,7 +64,7 @@ def test_the_cross_check_does_without_our_accountants(monkeypatch: pytest.Monkey
     account = PLDAccountant(value_discretization_interval=1e-4)
     account.compose(dp.GaussianDpEvent(5.0), 2)
     account.compose(dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(1.1)), 50)
-    assert accountant.cross_check(events, DELTA) == pytest.approx(account.get_epsilon(DELTA), rel=1e-3)
+    assert cross_check(events, DELTA) == pytest.approx(account.get_epsilon(DELTA), rel=1e-3)
 
 
 @pytest.mark.parametrize("by", ["prv", "rdp"])

@@ -129,7 +129,7 @@ def test_false_release_rate_of_a_key_of_one_row(monkeypatch: pytest.MonkeyPatch)
         return {name: ColumnKind(cells="decimal" if name == target else "word") for name in raw._names}
 
     monkeypatch.setattr(RawTable, "_measure_kinds", kinds)
-    for columns, runs in ((1, 800), (50, 40)):
+    for columns, runs in ((1, 400), (50, 20)):
         frame = pd.DataFrame({**{f"c{k}": ["lone", ""] for k in range(columns)}, "y": [0.5, 1.5]})
         table, released = from_frame(frame), 0
         for _ in range(runs):

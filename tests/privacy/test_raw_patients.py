@@ -99,7 +99,7 @@ def test_false_release_rate_of_a_level_of_one_patient(
     One level of all rows passes with chance delta / R; R levels under a noise far larger than R with nearly delta in
     all. Two-sided; false-alarm rate 1e-4. The seed is fixed as well.
     """
-    entropy, runs, released = SeededEntropy(7), 500, 0
+    entropy, runs, released = SeededEntropy(7), 250, 0
 
     def kinds(raw: Any, target: str) -> Any:
         return {name: ColumnKind(cells="decimal" if name == target else "word") for name in raw._names}

@@ -1,6 +1,7 @@
 """One way out: what is released is charged before it is drawn, and on file before it is used."""
 
 import ast
+import functools
 import copy
 import pickle
 from collections.abc import Callable, Iterator
@@ -33,10 +34,16 @@ def new_ledger(times: int = 2) -> Ledger:
 
 def calls(name: str) -> Iterator[str]:
     """Where a method or function of that name is called, as file names below medsynth/."""
-    for path in sorted(SOURCES.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == name:
-                yield path.relative_to(SOURCES).as_posix()
+    yield from (path for path, called in every_call() if called == name)
+
+
+@functools.cache
+def every_call() -> list[tuple[str, str]]:
+    """(file, name of what it calls), once for each call."""
+    trees = [(path.relative_to(SOURCES).as_posix(), ast.parse(path.read_text())) for path in SOURCES.rglob("*.py")]
+    calls = [(path, node.func) for path, tree in sorted(trees, key=lambda one: one[0])
+             for node in ast.walk(tree) if isinstance(node, ast.Call)]  # fmt: skip
+    return [(path, getattr(called, "attr", getattr(called, "id", ""))) for path, called in calls]
 
 
 def test_there_is_one_charge_path() -> None:

@@ -12,7 +12,7 @@ from medsynth_cli.app import app
 from medsynth_sample_data import simulate
 from typer.testing import CliRunner
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_trees")]
 
 
 def run(*words: Any) -> Any:

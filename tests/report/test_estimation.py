@@ -47,6 +47,7 @@ def section(model: Model, real: pd.DataFrame | None, **options: Any) -> tuple[Es
     return found, made
 
 
+@pytest.mark.usefixtures("few_trees")
 @pytest.mark.slow
 def test_declared_regressions_stand_beside_the_real_ones(model: Model) -> None:
     found, made = section(model, table(500, 2))

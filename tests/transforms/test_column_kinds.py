@@ -113,6 +113,7 @@ def test_a_date_cannot_count_from_a_date_that_a_rule_computes() -> None:
         Schema.from_dict(content)
 
 
+@pytest.mark.usefixtures("few_trees")
 @pytest.mark.statistical
 def test_fit_sample_and_report_on_a_ward(
     quick: None, seeded_entropy: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -174,19 +174,23 @@ def supports(events: Composition, delta: float, claimed: float, by: Accountant) 
 def profile(events: Composition, deltas: Iterable[float], accountant: Accountant = "prv") -> list[tuple[float, float]]:
     """(epsilon, delta) pairs that `events` all satisfy at once, for trade-off curves. No bound, no pair.
 
-    One mesh serves all deltas, fine against the epsilon at the smallest: larger ones would need a finer one.
+    Plain Gaussian measurements by their exact curve. For others one mesh serves all deltas, fine against the epsilon
+    at the smallest: larger ones would need a finer one.
     """
     events, deltas = list(events), sorted(deltas)
     used, history = partition_selection_delta(events), (as_sampled_gaussians(events), shard_sampled(events))
     if not any(history):
         return []
+    rests = {delta: delta - used for delta in deltas if delta > used}
+    if accountant == "prv" and is_plain(events):
+        exact = {delta: gaussian_epsilon(1 / history[0][0][0], rest) for delta, rest in rests.items()}
+        return [(value, delta) for delta, value in exact.items() if math.isfinite(value)]
     found = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         error = 0.01 * max(0.05, min(_rdp(history, deltas[0]), 20.0))
-        for delta in (d for d in deltas if d > used):
+        for delta, rest in rests.items():
             with contextlib.suppress(RuntimeError, ValueError, FloatingPointError):
-                rest = delta - used
                 value = _rdp(history, rest) if accountant == "rdp" else _prv(history, rest, error)
                 if math.isfinite(value):
                     found.append((max(0.0, value), delta))
