@@ -200,6 +200,7 @@ def one_fit(table: Path) -> None:
     budget.settle(budget.reserve(planned(), method="independent", noise=True), "m")
 
 
+@pytest.mark.nightly
 def test_fits_at_once_are_all_on_file(budget: Budget, tmp_path: Path) -> None:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__, "opacus.accountants"])

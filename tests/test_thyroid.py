@@ -13,6 +13,7 @@ from medsynth.schema import bundled
 from medsynth.transforms.table_codec import encode
 
 
+@pytest.mark.nightly
 @pytest.mark.statistical
 @pytest.mark.thyroid
 def test_the_main_job_on_real_patients(thyroid: tuple[pd.DataFrame, pd.DataFrame], tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ def test_it_meets_its_schema(table: pd.DataFrame, tmp_path: Path) -> None:
     assert list(table) == list(schema.names) and schema.max_rows == visits.MOST_VISITS
     strict = {n: c.model_copy(update={"out_of_range": "error"}) if hasattr(c, "out_of_range") else c
               for n, c in schema.columns.items() if c.kind != "identifier"}  # fmt: skip
+    table = table.head(5000)
     encode(from_frame(table), schema.model_copy(update={"columns": strict}))
     table.to_csv(tmp_path / "v.csv", index=False)
     assert plausibility(schema, None, read(tmp_path / "v.csv").cells).broken == 0

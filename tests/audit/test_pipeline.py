@@ -24,7 +24,7 @@ FEW = pipeline.Trials(measurement=32, names=4, fits=4, published=1, drawn=4)
 
 
 @pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
+def few(monkeypatch: pytest.MonkeyPatch, quick: None) -> None:
     """Few trials: what is proven is not the point."""
     monkeypatch.setattr(pipeline, "QUICK", FEW)
 
@@ -48,6 +48,7 @@ def test_whole_fits_prove_most_of_the_claim_and_never_more() -> None:
     assert 0.5 * found.claimed_mu <= found.proven_mu <= found.claimed_mu and not found.refutes
 
 
+@pytest.mark.nightly
 def test_whole_fits_with_half_the_noise_are_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query, "noised", lambda values, std, entropy: noised(values, std / 2, entropy))
     assert audit_end_to_end("independent", EXAMPLE, 60, 0.999, SeededEntropy(5)).refutes
@@ -84,7 +85,7 @@ def test_json_is_one_object(few: None, monkeypatch: pytest.MonkeyPatch) -> None:
     }
 
 
-def test_a_refuted_claim_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refuted_claim_is_an_error(few: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query, "noised", lambda values, std, entropy: values)
     monkeypatch.setattr(pipeline, "CASES", {"marginals": CASES["marginals"]})
     monkeypatch.setattr(pipeline, "QUICK", replace(FEW, measurement=600))
@@ -92,6 +93,7 @@ def test_a_refuted_claim_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     assert done.exit_code == 1 and "Refuted: marginals" in done.stderr and "proven" in done.stdout
 
 
+@pytest.mark.nightly
 @pytest.mark.statistical
 def test_the_published_loss_noise_gan_is_convicted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its generator alone tells the target in every fit: 24 fits a side, at 90 %, prove an epsilon above 1."""

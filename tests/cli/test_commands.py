@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 import typer
 from medsynth_cli.app import app
+from medsynth_sample_data import simulate
 from typer.testing import CliRunner, Result
 
 from medsynth.methods.registry import METHODS
@@ -144,6 +145,7 @@ def until_the_checkpoint_grows(process: subprocess.Popen[str], path: Path) -> No
         time.sleep(0.005)
 
 
+@pytest.mark.nightly_for("training")
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_real_interrupt_leaves_what_was_there(
     patients: Path, cohort: pd.DataFrame, clinic: Schema, moment: str
@@ -214,6 +216,9 @@ def test_a_table_with_a_bundled_header_is_recognised(tmp_path: Path, monkeypatch
 @pytest.mark.usefixtures("few_trees")
 @pytest.mark.slow
 def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of fewer patients than a person gets: `make release-check` simulates them all."""
+    fewer = {name: (rows // 5, seed) for name, (rows, seed) in simulate.COMMITTED.items()}
+    monkeypatch.setattr(simulate, "COMMITTED", fewer)
     monkeypatch.chdir(tmp_path)
     result = good("demo")
     assert "10,000" in result.stdout

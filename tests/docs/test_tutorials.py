@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
 FENCE = re.compile(r'^```(console|python|yaml)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
 
 def blocks(name: str) -> list[tuple[str, str, str]]:

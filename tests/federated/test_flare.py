@@ -18,6 +18,7 @@ pytest.importorskip("nvflare", reason="NVIDIA FLARE is not installed: pip instal
 Make = Callable[..., Federation]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.nightly_for("gs-wgan")
 @pytest.mark.parametrize("method", ["independent", "gs-wgan"])

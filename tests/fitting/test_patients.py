@@ -163,7 +163,7 @@ def test_a_vault_refuses_units_that_the_ledger_does_not_state() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.nightly_for("dp-gan")
+@pytest.mark.nightly_for("dp-gan", "dp-cgan")
 @pytest.mark.parametrize("method", CLAIMING)
 def test_a_fit_per_patient(method: str, quick: None, seeded_entropy: None, tmp_path: Path) -> None:
     """The seed is fixed: it cannot fail by chance."""

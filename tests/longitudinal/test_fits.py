@@ -45,6 +45,7 @@ def rows(model: medsynth.Model) -> pd.DataFrame:
     return model.sample(5000, seed=1)
 
 
+@pytest.mark.nightly
 def test_the_ledger_is_the_plan_and_rows_have_the_noise_of_one(model: medsynth.Model, table: pd.DataFrame) -> None:
     """Whatever the cap on rows: first rows are one a patient, later ones are averaged."""
     assert model.ledger.complete and model.ledger.max_rows == 5

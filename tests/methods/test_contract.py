@@ -68,6 +68,7 @@ def test_microbatches() -> None:
         fit(MIXED, microbatches=8)
 
 
+@pytest.mark.nightly_for("dp-gan", "dp-cgan", "gs-wgan")
 @pytest.mark.parametrize("method", CLAIMING)
 def test_a_model_from_a_file_samples_as_it_did(method: str, tmp_path: Path) -> None:
     """A file does not keep the order of tensors: whatever it comes in, seeded rows are the same."""
@@ -87,6 +88,7 @@ def test_a_model_holds_no_network_that_was_not_trained(method: str) -> None:
     assert {len(tensors[f"base.{name}"]) for name in ("age", "dose", "sick")} == {3}
 
 
+@pytest.mark.nightly
 def test_the_preset_of_the_study(other_defaults: Any) -> None:
     other_defaults(module("dp-cgan", "thyroid-study"), steps=20)
     for microbatches in (None, 8):

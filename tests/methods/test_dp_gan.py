@@ -34,6 +34,7 @@ def run(cohort: pd.DataFrame, clinic: Schema, **options: Any) -> Any:
     return medsynth.fit(cohort, **{"epsilon": 3.7, "schema": clinic, "rows": 300, "method": "dp-gan", **options})
 
 
+@pytest.mark.nightly_for("fixed")
 @pytest.mark.parametrize("bounds", ["fixed", "quantile"])
 def test_the_plan_agrees_with_an_independent_accountant(bounds: str) -> None:
     queries = dp_gan.queries(dp_gan.Config(bounds=bounds), 4000, 20, 3.7)

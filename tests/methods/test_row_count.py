@@ -120,6 +120,7 @@ def test_a_number_that_is_nearly_right_is_not_told_of(
     assert not any("Noisy counts tell" in text for text in [*notices, *model.ledger.notes])
 
 
+@pytest.mark.nightly
 @pytest.mark.statistical
 @pytest.mark.usefixtures("quick")
 def test_of_a_part_the_counts_are_believed_sooner(

@@ -142,6 +142,7 @@ def wide() -> Any:
     return frame, model, medsynth.sample(model, ROWS, seed=1)
 
 
+@pytest.mark.nightly
 def test_a_wide_table_keeps_its_correlations(wide: Any) -> None:
     """Three factors, 105 columns, a generous epsilon. 5,460 correlations of 3,000 rows: their own error is 0.018."""
     frame, model, made = wide

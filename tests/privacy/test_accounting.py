@@ -357,6 +357,7 @@ def test_other_claims_are_checked_by_their_accountant() -> None:
         accountant.supports([(Thresholded(multiplier=3.0, delta=1e-5), 1)], 1e-5, 1.0, "rdp")
 
 
+@pytest.mark.nightly
 def test_opacus_engine_is_not_imported_and_its_accountants_are_its_own() -> None:
     """A process of its own: epsilon without the training engine, then Opacus as a whole with the same accountants."""
     code = """

@@ -213,7 +213,7 @@ def loss_of_pairs(score: Any, real: Tensor, fake: Tensor, mix: Tensor) -> Tensor
     return found
 
 
-@pytest.mark.nightly_for(*(f"local training-bounds0-{activation}" for activation in ACTIVATIONS))
+@pytest.mark.nightly_for(*(f"local training-bounds{k}-{name}" for k in (0, 1) for name in list(ACTIVATIONS)[k:]))
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("bounds", [(0.4,), (0.3, 2.0)])
 @pytest.mark.parametrize("local", [ONE_GRADIENT, LocalTraining(3, 0.1)], ids=["one gradient", "local training"])

@@ -1,8 +1,8 @@
 """One way out: what is released is charged before it is drawn, and on file before it is used."""
 
 import ast
-import functools
 import copy
+import functools
 import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -105,20 +105,21 @@ def test_no_measurements_of_parties_differ_by_more_than_is_charged(multiplier: f
     assert tight > 0  # it is met: no smaller curve would do
 
 
-def test_plans_with_shards_spend_nearly_all_and_are_verified() -> None:
+@pytest.mark.nightly_for("0.5", "20.0")
+@pytest.mark.parametrize("epsilon", [0.5, 3.7, 20.0])
+def test_plans_with_shards_spend_nearly_all_and_are_verified(epsilon: float) -> None:
     pytest.importorskip("dp_accounting")
     queries = [Query(label="h", weight=3.0), Query(label="u", weight=0.5, times=300, shards=30)]
-    for epsilon in (0.5, 3.7, 20.0):
-        plan = make_plan(queries, epsilon=epsilon, delta=DELTA, rows=100, max_rows=3)
-        assert plan.accountant == "prv" and 0.99 * epsilon < plan.epsilon <= epsilon
-        assert accountant.cross_check(plan.events.values(), DELTA) <= epsilon * 1.005
-        event = plan.events["u"][0]
-        assert isinstance(event, ShardSampledGaussian) and isinstance(event.shards, int)
-        assert from_json(to_json(event)) == event
-        assert plan.noise("u") == event.multiplier  # a patient is in one shard: no factor
-        assert plan.noise("h") == 3 * plan.events["h"][0].multiplier
-        assert sum(plan.shares().values()) == pytest.approx(1)
-        assert len(accountant.profile(plan.events.values(), [1e-6, 1e-3, 0.1], plan.accountant)) == 3
+    plan = make_plan(queries, epsilon=epsilon, delta=DELTA, rows=100, max_rows=3)
+    assert plan.accountant == "prv" and 0.99 * epsilon < plan.epsilon <= epsilon
+    assert accountant.cross_check(plan.events.values(), DELTA) <= epsilon * 1.005
+    event = plan.events["u"][0]
+    assert isinstance(event, ShardSampledGaussian) and isinstance(event.shards, int)
+    assert from_json(to_json(event)) == event
+    assert plan.noise("u") == event.multiplier  # a patient is in one shard: no factor
+    assert plan.noise("h") == 3 * plan.events["h"][0].multiplier
+    assert sum(plan.shares().values()) == pytest.approx(1)
+    assert len(accountant.profile(plan.events.values(), [1e-6, 1e-3, 0.1], plan.accountant)) == 3
 
 
 def test_a_plan_with_shards_falls_back_to_renyi(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from medsynth_cli.app import app
 from medsynth_sample_data import simulate
 from typer.testing import CliRunner
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_trees")]
+pytestmark = pytest.mark.slow
 
 
 def run(*words: Any) -> Any:
@@ -137,7 +137,9 @@ def test_a_fresh_sample_is_reported(folder: Any) -> None:
     assert "sampled afresh" in (folder / "fresh.html").read_text()
 
 
-@pytest.mark.nightly_for("--method dp-cgan-Poisson sampling")
+@pytest.mark.nightly_for(
+    "--method dp-cgan-Poisson sampling", "--method gs-wgan-drawn anew in every step and kept secret"
+)
 @pytest.mark.parametrize(
     ("words", "way_taken"),
     [

@@ -10,6 +10,7 @@ import medsynth
 from medsynth.artifact import Model
 from medsynth.report.build import build
 from medsynth.report.page.render import page
+from medsynth.report.sections import estimation as fit_for
 from medsynth.report.sections.estimation import Estimation, estimation
 from medsynth.schema import Schema
 
@@ -47,9 +48,9 @@ def section(model: Model, real: pd.DataFrame | None, **options: Any) -> tuple[Es
     return found, made
 
 
-@pytest.mark.usefixtures("few_trees")
 @pytest.mark.slow
-def test_declared_regressions_stand_beside_the_real_ones(model: Model) -> None:
+def test_declared_regressions_stand_beside_the_real_ones(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit_for, "REPLICATES", 4)
     found, made = section(model, table(500, 2))
     assert [one.formula for one in found.regressions] == ["dose ~ age + ward", "event ~ age + dose + age:dose"]
     assert [one.model for one in found.regressions] == ["least squares", "logistic"]
@@ -58,7 +59,7 @@ def test_declared_regressions_stand_beside_the_real_ones(model: Model) -> None:
     term = found.regressions[0].terms[0]
     assert term.combined and term.real and term.combined.low is not None and term.combined.high is not None
     assert term.naive.low is not None and term.naive.high is not None
-    assert term.combined.high - term.combined.low > 0 and found.replicates == 10
+    assert term.combined.high - term.combined.low > 0 and found.replicates == 4
     assert found.reason in page(made) and "synthetic, as if real" in page(made)
 
 

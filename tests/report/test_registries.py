@@ -45,7 +45,6 @@ def toy() -> Iterator[Any]:
     del SECTIONS["toy"]
 
 
-@pytest.mark.usefixtures("few_trees")
 def test_a_section_of_its_own_is_everywhere(toy: Any, model: Any, synthetic: Any) -> None:
     steps: list[str] = []
     report = build(synthetic=synthetic, real=None, drawn_by_model=True, model=model, title="clinic", step=steps.append)
@@ -64,7 +63,6 @@ def test_a_section_of_its_own_is_everywhere(toy: Any, model: Any, synthetic: Any
         register(toy)
 
 
-@pytest.mark.usefixtures("few_trees")
 def test_a_section_leaves_the_others_as_they_are(toy: Any, model: Any, synthetic: Any) -> None:
     with_toy = build(synthetic=synthetic, real=None, drawn_by_model=True, model=model, title="clinic").sections
     section = SECTIONS.pop("toy")

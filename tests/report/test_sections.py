@@ -265,7 +265,6 @@ def degenerate(synthetic: Any) -> Iterator[Any]:
     yield "other types", synthetic.assign(age_years=synthetic["age_years"].astype(str) + "y", is_pregnant=True)
 
 
-@pytest.mark.usefixtures("few_trees")
 @pytest.mark.slow
 @pytest.mark.nightly_for("2", "5", "6", "7")
 @pytest.mark.parametrize("case", range(8))
@@ -293,7 +292,6 @@ def test_no_target_is_one_error(halves: Any, synthetic: Any) -> None:
         build(synthetic=synthetic.assign(diagnosis=np.nan), real=halves[1], target="diagnosis")
 
 
-@pytest.mark.usefixtures("few_trees")
 @pytest.mark.slow
 def test_a_numeric_target_and_no_training_rows(halves: Any, synthetic: Any) -> None:
     from medsynth.report.page.render import page

@@ -56,7 +56,6 @@ def test_delta_is_times_patients() -> None:
     assert claims.units(model) == 1000
 
 
-@pytest.mark.usefixtures("few_trees")
 def test_rows_are_declared_only_where_somebody_declared_them(model: Any, synthetic: pd.DataFrame) -> None:
     from dataclasses import replace
 
@@ -70,7 +69,6 @@ def test_rows_are_declared_only_where_somebody_declared_them(model: Any, synthet
         ) is not declared
 
 
-@pytest.mark.usefixtures("few_trees")
 def test_fits_on_file_are_filled_in(model: Any, synthetic: pd.DataFrame) -> None:
     def tuning(fits: int | None, review: Review | None = None) -> Any:
         made = build(
@@ -127,7 +125,6 @@ def test_an_unknown_word_is_refused_with_the_list() -> None:
         check_failures(["nonsense"], list(Thresholds.model_fields))
 
 
-@pytest.mark.usefixtures("few_trees")
 def test_the_default_delta_follows_declared_rows_and_never_the_tables_own(quick: None) -> None:
     """However many rows a table has: only what somebody declares moves delta, by whole powers of ten."""
     from medsynth.fitting.planning import plan_fit

@@ -44,15 +44,15 @@ def test_balanced_rows_are_nearer_to_their_candidates_than_independent_rows(rng:
 
 @pytest.mark.statistical
 def test_every_candidate_is_kept_as_often_as_any_other(rng: np.random.Generator) -> None:
-    """An odd row (the only one of its ward) among 32 is one of 16 kept in half of 2,000 runs: 4.4 standard errors.
+    """An odd row (the only one of its ward) among 32 is one of 16 kept in half of 700 runs: 4.4 standard errors.
 
     The seed is fixed: it cannot fail by chance.
     """
     table = candidates(32, rng)
     table[:, 1] = 0
     table[7, 1] = 2
-    kept = np.mean([7 in balance.balanced(table, TABLE, 16, rng)[:, 2] for _ in range(2000)])
-    assert abs(kept - 0.5) < 0.049
+    kept = np.mean([7 in balance.balanced(table, TABLE, 16, rng)[:, 2] for _ in range(700)])
+    assert abs(kept - 0.5) < 0.083
 
 
 @pytest.mark.statistical

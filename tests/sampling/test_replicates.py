@@ -57,6 +57,7 @@ def slopes(rows: pd.DataFrame) -> "pd.Series[float]":
     return pd.Series([float(np.polyfit(own.age, own.pulse, 1)[0]) for _, own in rows.groupby("replicate")])
 
 
+@pytest.mark.nightly
 def test_they_run_where_the_table_never_was_and_leave_the_ledger(saved: Path) -> None:
     """In a process of its own, in a folder that holds the model alone; the model's file stays as it was."""
     code = (
@@ -85,6 +86,7 @@ def test_a_seed_repeats_them_and_they_differ_from_one_another(model: Model) -> N
     assert not any(name.startswith(RELEASED) for name in first.tensors)
 
 
+@pytest.mark.nightly
 def test_declared_slopes_come_back_with_an_honest_spread(model: Model) -> None:
     """The slope is 0.4 by the simulation; replicates lie about it, by more than the real rows' standard error of 0.016.
 
@@ -124,6 +126,7 @@ def test_the_provenance_of_replicates_is_proven_and_one_table_is_marked(
     assert not provenance.drawn_by(model, several)
 
 
+@pytest.mark.nightly_for("parquet")
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_each_may_have_a_file_of_its_own(model: Model, saved: Path, tmp_path: Path, suffix: str) -> None:
     """The same rows as in one long table, without the column; each file is proven by itself."""

@@ -96,6 +96,7 @@ def test_levels_are_chosen_as_fine_as_the_counts_carry(quick: None, seeded_entro
     assert Schema.from_yaml(model.schema.to_yaml()) == model.schema
 
 
+@pytest.mark.nightly_for("dp-cgan")
 @pytest.mark.parametrize("method", ["warm-dp-cgan", "dp-cgan"])
 def test_codes_are_modelled_and_resumed(
     quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str

@@ -140,7 +140,6 @@ def test_the_shortest_and_the_longest_gap_are_not_shown(found: Any, parts: Any, 
     assert bars.real is not None and sum(share or 0 for share in bars.real) == pytest.approx(1, abs=1e-4)
 
 
-@pytest.mark.usefixtures("few_trees")
 @pytest.mark.slow
 def test_a_shareable_page_tells_of_synthetic_patients_alone(found: Any, parts: Any, schema: Schema, model: Any) -> None:
     made = medsynth.sample(model, 400, seed=1)
@@ -160,7 +159,6 @@ def test_a_shareable_page_tells_of_synthetic_patients_alone(found: Any, parts: A
     assert not [line for line in report.verdicts if line.key == "lagged_gap"]
 
 
-@pytest.mark.usefixtures("few_trees")
 def test_the_page_shows_the_section_and_every_number_stands_in_the_twin(parts: Any, model: Any) -> None:
     train = parts[0].assign(patient_id="t" + parts[0]["patient_id"]).head(300)
     real, synthetic = parts[1].head(300), parts[2].head(300)
@@ -182,7 +180,6 @@ def test_the_page_shows_the_section_and_every_number_stands_in_the_twin(parts: A
     assert [m.name for m in attacks.membership][-2:] == ["nearest patient", "nearest patient against reference"]
 
 
-@pytest.mark.usefixtures("few_trees")
 def test_tables_without_an_order_have_no_such_section(model: Any, parts: Any, schema: Schema) -> None:
     assert over_time({}, schema, "flare", np.random.default_rng(0)) is None
     report = build(synthetic=parts[2], real=None, title="visits")
