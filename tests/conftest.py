@@ -24,7 +24,11 @@ settings.register_profile("patient", deadline=None, suppress_health_check=[Healt
 settings.load_profile("patient")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+# The tests of a session by id, those that are not to be run included: whether each is nightly.
+COLLECTED = pytest.StashKey[dict[str, bool]]()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the slow parameters that `nightly_for` names, and leave slow tests out of the measured coverage.
 
     Lines that are traced take half as long again, and quicker tests run what these do.
@@ -35,6 +39,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         slow = [name for marker in item.iter_markers("nightly_for") for name in marker.args]
         if isinstance(item, pytest.Function) and slow and item.callspec.id in slow:
             item.add_marker("nightly")
+    config.stash[COLLECTED] = {item.nodeid: item.get_closest_marker("nightly") is not None for item in items}
+
+
+@pytest.fixture(scope="session")
+def collected(pytestconfig: pytest.Config) -> dict[str, bool]:
+    return pytestconfig.stash[COLLECTED]
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -1,4 +1,4 @@
-"""NVIDIA FLARE carries the messages: the simulator on each push, a provisioned deployment with certificates nightly."""
+"""NVIDIA FLARE carries the messages: by its simulator, and by a deployment with certificates. Both are nightly."""
 
 import json
 import threading
