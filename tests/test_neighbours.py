@@ -74,7 +74,7 @@ def released(frame: Any, schema: Any, method: Any, target: Any = None) -> Any:
     return json.dumps(facts), tensors, texts, sample_csv(model, Draw(rows=50, seed=2))
 
 
-@pytest.mark.nightly_for("learned-dp-gan", "schema-dp-gan")
+@pytest.mark.nightly_for("learned-dp-gan", "schema-dp-gan", "learned-dp-cgan", "learned-gs-wgan")
 @pytest.mark.parametrize("method", CLAIMING)
 @pytest.mark.parametrize("declared", [True, False], ids=["schema", "learned"])
 def test_blinded_measurements_leave_no_difference(

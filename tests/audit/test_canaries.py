@@ -30,7 +30,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     })  # fmt: skip
 
 
-@pytest.mark.nightly_for("dp-gan")
+@pytest.mark.nightly_for("dp-gan", "dp-cgan")
 @pytest.mark.statistical
 @pytest.mark.parametrize("method", one_run.SETTINGS)
 def test_a_sound_method_is_not_refuted(method: str) -> None:

@@ -15,12 +15,18 @@ from medsynth.rng import SeededEntropy, coins
 
 CONFIDENCE = 0.999
 THOROUGH = ("marginals", "distances", "rows per patient")  # a trial of these takes a moment
+LIKE_OTHERS = (
+    "norms below a bound", "lot's norms below a bound", "kinds, levels and formats", "gradient sum, patients",
+    "lot's gradient sum, patients", "lot's microbatch gradients", "upstream gradient, joint",
+    "upstream gradient in order", "sum of upstream gradients", "teachers' gradient votes", "marginals, patients",
+    "marginals, averaged rows",
+)  # fmt: skip
 TRIALS = 400
 Patch = pytest.MonkeyPatch
 
 
 @pytest.mark.statistical
-@pytest.mark.nightly_for("marginals", "distances", "rows per patient", "norms below a bound")
+@pytest.mark.nightly_for(*THOROUGH, *LIKE_OTHERS)
 @pytest.mark.parametrize("name", CASES)
 def test_nearly_all_of_the_claim_is_proven_and_never_more(name: str) -> None:
     """The seed is fixed. 30,000 trials prove 95 % of a claim; fewer prove less, and less of what is sampled."""
@@ -174,7 +180,7 @@ SLOW_FAULTS += [
     "no_noise-lot's gradient sum",
     "no_noise-norms below a bound",
     "no_noise-upstream gradient",
-    "groups_for_free-norms below a bound",
+    "groups_for_free-pair gradients in groups",
     "upstream_sensitivity_of_one_row-teachers' gradient votes",
     "halved_noise-pair gradients in groups",
     "upstream_sensitivity_of_one_row-upstream gradient",

@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import typer
+from medsynth_cli import demo
 from medsynth_cli.app import app
 from medsynth_sample_data import simulate
 from typer.testing import CliRunner, Result
@@ -216,13 +217,14 @@ def test_a_table_with_a_bundled_header_is_recognised(tmp_path: Path, monkeypatch
 @pytest.mark.usefixtures("few_trees")
 @pytest.mark.slow
 def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of fewer patients than a person gets: `make release-check` simulates them all."""
+    """Of fewer patients and rows than a person gets: `make release-check` simulates and samples them all."""
     fewer = {name: (rows // 5, seed) for name, (rows, seed) in simulate.COMMITTED.items()}
     monkeypatch.setattr(simulate, "COMMITTED", fewer)
+    monkeypatch.setattr(demo, "SAMPLED_ROWS", 1_000)
     monkeypatch.chdir(tmp_path)
     result = good("demo")
-    assert "10,000" in result.stdout
-    assert len(pd.read_csv("medsynth-demo/clinic.synthetic.csv")) == 10_000
+    assert "1,000" in result.stdout
+    assert len(pd.read_csv("medsynth-demo/clinic.synthetic.csv")) == 1_000
     assert "Simulated thyroid clinic" in (tmp_path / "medsynth-demo" / "clinic.report.html").read_text()
     assert run("demo").exit_code == 1
 

@@ -22,6 +22,7 @@ def labels(*arguments: Any, **settings: Any) -> Any:
     return set(plan.events)
 
 
+@pytest.mark.nightly_for("dp-gan")
 @pytest.mark.parametrize("method", registry.CLAIMING)
 def test_it_has_every_measurement_of_a_method(method: Any) -> None:
     for rows in (400, 60_000) if method == registry.DEFAULT else (3_000,):

@@ -195,6 +195,7 @@ def test_pages_of_several_tables(model: medsynth.Model, drawn: Frames, frames: F
     assert target_of(tables, "stays") == "died" and target_of(tables, "tests") == "value"
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("few_trees")
 @pytest.mark.slow
 def test_from_the_command_line(ward: Path, tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -213,10 +213,10 @@ def test_rules_across_rows_hold_in_every_patient(table: pd.DataFrame, quick: Non
     schema = Schema.from_dict({**content, "rules": RULES})
     total = table.sort_values([UNIT, ORDER]).groupby(UNIT)["fatigue_score"].cumsum().reindex(table.index)
     made = medsynth.fit(table.assign(fatigue_total=total), epsilon=20, schema=schema, method="independent", seed=0)
-    rows = made.sample(20_000, seed=1)
+    rows = made.sample(6_000, seed=1)
     patients = rows.groupby(UNIT, sort=False)
     before, last = patients.shift(), patients.cumcount(ascending=False) == 0
-    assert len(rows) == 20_000 and not (rows["died"].eq("yes") & ~last).any()
+    assert len(rows) == 6_000 and not (rows["died"].eq("yes") & ~last).any()
     assert (rows.loc[last, "fatigue_score"] > 0).all()
     assert not (before["kidney_disease"].eq("yes") & rows["kidney_disease"].eq("no")).any()
     follow = before[ORDER].notna()
@@ -224,4 +224,4 @@ def test_rules_across_rows_hold_in_every_patient(table: pd.DataFrame, quick: Non
     assert (days > days_before).all()
     assert (rows.loc[follow, "weight_kg"] > 0.9 * before.loc[follow, "weight_kg"]).all()
     assert (patients["fatigue_score"].cumsum() == rows["fatigue_total"]).all()
-    assert follow.sum() > 5_000
+    assert follow.sum() > 1_500

@@ -54,6 +54,9 @@ def check(model: Any, n: int = 200) -> Any:
     return frame
 
 
+SLOW = ("dp-gan", "dp-cgan", "gs-wgan")
+
+
 @pytest.mark.nightly_for("plain-dp-gan", "mixed-dp-gan")
 @pytest.mark.parametrize("method", CLAIMING)
 @pytest.mark.parametrize("columns", [PLAIN, MIXED], ids=["plain", "mixed"])
@@ -68,7 +71,7 @@ def test_microbatches() -> None:
         fit(MIXED, microbatches=8)
 
 
-@pytest.mark.nightly_for("dp-gan", "dp-cgan", "gs-wgan")
+@pytest.mark.nightly_for(*SLOW)
 @pytest.mark.parametrize("method", CLAIMING)
 def test_a_model_from_a_file_samples_as_it_did(method: str, tmp_path: Path) -> None:
     """A file does not keep the order of tensors: whatever it comes in, seeded rows are the same."""
@@ -106,6 +109,7 @@ def test_a_preset_belongs_to_its_method(preset: str) -> None:
         fit(PLAIN, preset=preset, method="independent")
 
 
+@pytest.mark.nightly_for(*(f"{target}-{name}" for target in ("age", "dose", "sick", "site") for name in SLOW))
 @pytest.mark.parametrize("method", CLAIMING)
 @pytest.mark.parametrize("target", ["age", "dose", "sick", "site"])
 def test_any_column_can_be_the_target(method: str, target: str) -> None:

@@ -55,6 +55,7 @@ def test_every_candidate_is_kept_as_often_as_any_other(rng: np.random.Generator)
     assert abs(kept - 0.5) < 0.083
 
 
+@pytest.mark.nightly
 @pytest.mark.statistical
 def test_exchanges_bring_tables_nearer_and_leave_what_is_rare(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch

@@ -119,21 +119,21 @@ def test_usual_levels_that_a_user_names_as_missing_are_none() -> None:
 
 @pytest.mark.statistical
 def test_noise_alone_shows_no_usual_level() -> None:
-    """4,000 tables of twenty constant columns, of numbers and words: at most 1 % of the tables get a level that no row
+    """2,000 tables of twenty constant columns, of numbers and words: at most 1 % of the tables get a level that no row
     has, and more than a tenth of that do. False alarm 1e-4 either way.
     """
     draw, false, usual = np.random.default_rng(6), 0, CELLS.usual
     constant = ["0", "1", "no", "F", "low"] * 4
     kinds = {f"{k}": ColumnKind(cells="whole" if level.isdigit() else "word") for k, level in enumerate(constant)}
-    for _ in range(4000):
+    for _ in range(2000):
         noise = draw.normal(0, STD, (len(constant), len(usual))).tolist()
         counts = {name: dict(zip(usual, own, strict=True)) for name, own in zip(kinds, noise, strict=True)}
         for name, level in zip(kinds, constant, strict=True):
             counts[name][level] += ROWS
         found = usual_levels(counts, STD, 55.0, kinds, dict.fromkeys(kinds, 0.0))
         false += any(len(own) > 1 for own in found.values())
-    assert stats.binomtest(false, 4000, FALSE_LEVELS, alternative="greater").pvalue > 1e-4
-    assert stats.binomtest(false, 4000, FALSE_LEVELS / 10, alternative="less").pvalue > 1e-4
+    assert stats.binomtest(false, 2000, FALSE_LEVELS, alternative="greater").pvalue > 1e-4
+    assert stats.binomtest(false, 2000, FALSE_LEVELS / 10, alternative="less").pvalue > 1e-4
 
 
 @pytest.mark.parametrize(
