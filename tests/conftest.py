@@ -146,7 +146,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, other_defaults: Callable[..., None]) 
 
 @pytest.fixture(scope="session")
 def with_few_trees() -> Callable[[pytest.MonkeyPatch], None]:
-    """Makes reports quick, where it is not their figures that are tested: fifteen trees at most a forest."""
+    """Makes reports quick, where it is not their figures that are tested: thirty trees at most a forest."""
     from sklearn.ensemble._forest import BaseForest
     from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
 
@@ -154,7 +154,7 @@ def with_few_trees() -> Callable[[pytest.MonkeyPatch], None]:
         for family, size in ((BaseForest, "n_estimators"), (BaseHistGradientBoosting, "max_iter")):
 
             def fit(self: Any, *args: Any, _true: Any = family.fit, _size: str = size, **kwargs: Any) -> Any:
-                setattr(self, _size, min(getattr(self, _size), 15))
+                setattr(self, _size, min(getattr(self, _size), 30))
                 return _true(self, *args, **kwargs)
 
             patch.setattr(family, "fit", fit)

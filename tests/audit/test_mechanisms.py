@@ -21,7 +21,7 @@ LIKE_OTHERS = (
     "upstream gradient in order", "sum of upstream gradients", "teachers' gradient votes", "marginals, patients",
     "marginals, averaged rows",
 )  # fmt: skip
-TRIALS = 400
+TRIALS = 800
 Patch = pytest.MonkeyPatch
 
 
@@ -32,7 +32,7 @@ def test_nearly_all_of_the_claim_is_proven_and_never_more(name: str) -> None:
     """The seed is fixed. 30,000 trials prove 95 % of a claim; fewer prove less, and less of what is sampled."""
     case = CASES[name]
     trials = 30_000 if name in THOROUGH else TRIALS // case.slow
-    reach = 0.95 if name in THOROUGH else 0.6 if case.rate == case.slow == 1 else 0.25
+    reach = 0.95 if name in THOROUGH else 0.7 if case.rate == case.slow == 1 else 0.25
     found = audit_mechanism(case, trials, CONFIDENCE, SeededEntropy(1))
     assert found.proven_mu is not None and found.claimed_mu == case.mu
     assert reach * case.mu <= found.proven_mu <= case.mu and not found.refutes

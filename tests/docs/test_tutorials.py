@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
 FENCE = re.compile(r'^```(console|python|yaml)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
-pytestmark = [pytest.mark.slow, pytest.mark.nightly]
+pytestmark = pytest.mark.slow
 
 
 def blocks(name: str) -> list[tuple[str, str, str]]:
@@ -64,6 +64,7 @@ def steward(tmp_path_factory: pytest.TempPathFactory, with_few_trees: Any) -> An
         return folder, run("steward.md", folder, patch)
 
 
+@pytest.mark.nightly
 def test_steward(steward: Any) -> None:
     folder, printed = steward
     for name in ("schema.yaml", "train.csv", "heldout.csv", "medsynth", "synthetic.csv", "report.html", "report.json"):
@@ -90,6 +91,7 @@ def test_the_draft_in_the_steward_page_is_the_one_that_is_written(
     assert shown and shown[0] in draft("patients", table_kinds(Path("patients.csv")))
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("few_trees")
 def test_reviewer(steward: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, _ = steward

@@ -20,7 +20,6 @@ Make = Callable[..., Federation]
 
 @pytest.mark.nightly
 @pytest.mark.slow
-@pytest.mark.nightly_for("gs-wgan")
 @pytest.mark.parametrize("method", ["independent", "gs-wgan"])
 def test_a_fit_by_the_simulator(
     federation: Make, method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick: None
