@@ -21,6 +21,7 @@ LIKE_OTHERS = (
     "upstream gradient in order", "sum of upstream gradients", "teachers' gradient votes", "marginals, patients",
     "marginals, averaged rows",
 )  # fmt: skip
+SLOW_NAMES = ("schema: target levels",)
 TRIALS = 800
 Patch = pytest.MonkeyPatch
 
@@ -41,10 +42,10 @@ def test_nearly_all_of_the_claim_is_proven_and_never_more(name: str) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.nightly_for("schema: target levels")
+@pytest.mark.nightly_for(*SLOW_NAMES)
 @pytest.mark.parametrize("label", NAMES)
 def test_names_of_one_row_are_released_nearly_as_often_as_is_charged(label: str) -> None:
-    found = audit_names(label, 100, CONFIDENCE, SeededEntropy(3))
+    found = audit_names(label, 300 if label in SLOW_NAMES else 100, CONFIDENCE, SeededEntropy(3))
     assert found.proven_chance is not None and 0.1 < found.proven_chance <= 0.2 and not found.refutes
 
 
@@ -194,7 +195,8 @@ SLOW_FAULTS += [
 )
 def test_a_planted_fault_is_convicted(fault: Callable[[Patch], None], name: str, monkeypatch: Patch) -> None:
     fault(monkeypatch)
-    trials = 300 if CASES[name].rate == 1 else 800  # of what is sampled a trial tells less
+    sampled = 1_500 if f"{fault.__name__}-{name}" in SLOW_FAULTS else 800  # of what is sampled a trial tells less
+    trials = 300 if CASES[name].rate == 1 else sampled
     assert audit_mechanism(CASES[name], trials, CONFIDENCE, SeededEntropy(2)).refutes
 
 
