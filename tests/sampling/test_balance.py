@@ -122,8 +122,8 @@ def test_candidates_must_be_a_power_of_two_times_as_many(rng: np.random.Generato
 
 
 def test_pairs_with_the_target_come_first_in_a_wide_table(rng: np.random.Generator) -> None:
-    """Of 4,950 pairs 300 are balanced, the 99 with the target among them, and others each time."""
+    """Of 4,950 pairs 600 are balanced, the 99 with the target among them, and others each time."""
     one, other = (balance._pairs(100, 99, rng) for _ in range(2))
-    assert len(one) == 300
+    assert len(one) == 600
     assert (one == 99).any(1).sum() == (other == 99).any(1).sum() == 99
     assert not np.array_equal(np.sort(one, 0), np.sort(other, 0))

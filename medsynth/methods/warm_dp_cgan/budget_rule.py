@@ -49,7 +49,7 @@ class Allocation:
     column_bins: int = 20  # of a number column by itself
     waves: int = 4  # of what a latent point adds to a number's bins
     tails: bool = False  # whether it may lean on either end of a number by itself
-    latent_points: int = 128  # of the generator
+    latent_points: int = 512  # of the generator: rows of one share its relations, which trees can tell
     steps: int = 300  # of the last fit
 
     @property
@@ -138,7 +138,7 @@ def allocate(
     for bins in (20, 16, 12) if every else ():
         wide = Allocation(
             count=0, bins=bins, share=0.35, critic_share=0.15, moments_share=0.05,
-            column_bins=40 if bins > 12 else 20, waves=12, latent_points=256, steps=900,
+            column_bins=40 if bins > 12 else 20, waves=12, steps=900,
         )  # fmt: skip
         wide = wide.with_tails(rows, epsilon)
         precise = min(wide.affordable(rows, epsilon, 0.2), every, most)
