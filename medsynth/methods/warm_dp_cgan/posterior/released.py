@@ -24,7 +24,8 @@ from ...shared.labels import VALUES
 Floats = NDArray[np.float64]
 Result = TypeVar("Result")
 PREFIX, PUBLIC = "released.", "released.public"
-MEANING = 3  # one more whenever the numbers of a measurement mean something else: files of before are not read
+# One more whenever a measurement's numbers mean something else, or are fitted otherwise: files of before are not read.
+MEANING = 4
 WORD = 1 << 16  # whole numbers are kept as parts of so many values, which float32 holds exactly
 CLEAR_STDS = 3.5  # of the noise: counts below it of single values are kept as none, for no frequent value is one
 
