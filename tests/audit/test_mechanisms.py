@@ -172,6 +172,7 @@ FAULTS: list[tuple[Callable[[Patch], None], list[str]]] = [
 ]
 
 
+PLANTED = {f"{fault.__name__}-{name}": (fault, name) for fault, names in FAULTS for name in names}
 SLOW_FAULTS = [f"{fault}-kinds, levels and formats" for fault in ("halved_noise", "no_noise", "no_root_of_columns")]
 SLOW_FAULTS += [
     "every_row_in_each_lot-lot's norms below a bound",
@@ -189,13 +190,11 @@ SLOW_FAULTS += [
 
 
 @pytest.mark.nightly_for(*SLOW_FAULTS)
-@pytest.mark.parametrize(
-    ("fault", "name"),
-    [pytest.param(fault, name, id=f"{fault.__name__}-{name}") for fault, names in FAULTS for name in names],
-)
-def test_a_planted_fault_is_convicted(fault: Callable[[Patch], None], name: str, monkeypatch: Patch) -> None:
+@pytest.mark.parametrize("planted", PLANTED)
+def test_a_planted_fault_is_convicted(planted: str, monkeypatch: Patch) -> None:
+    fault, name = PLANTED[planted]
     fault(monkeypatch)
-    sampled = 1_500 if f"{fault.__name__}-{name}" in SLOW_FAULTS else 800  # of what is sampled a trial tells less
+    sampled = 1_500 if planted in SLOW_FAULTS else 800  # of what is sampled a trial tells less
     trials = 300 if CASES[name].rate == 1 else sampled
     assert audit_mechanism(CASES[name], trials, CONFIDENCE, SeededEntropy(2)).refutes
 
