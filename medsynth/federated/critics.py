@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..errors import QueryError
 from ..methods.gs_wgan import method as gs_wgan
-from ..methods.shared.training_setup import Indicators
+from ..methods.shared.adversarial.training_setup import Indicators
 from ..privacy.queries.rows import Floats
 from ..privacy.queries.wire import Columns, read_features
 from ..privacy.shards import Shards, UpstreamSum

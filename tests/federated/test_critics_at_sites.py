@@ -18,7 +18,7 @@ from medsynth.federated.critics import indicators, places
 from medsynth.federated.messages import arrays_of, body_of, unpacked
 from medsynth.federated.rounds import Rounds
 from medsynth.methods.gs_wgan.method import GRADIENTS
-from medsynth.methods.shared.training_setup import Indicators
+from medsynth.methods.shared.adversarial.training_setup import Indicators
 from medsynth.privacy.accounting.events import Gaussian
 from medsynth.privacy.queries.cells import EveryCode
 from medsynth.privacy.queries.wire import read_features, write

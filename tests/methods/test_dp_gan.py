@@ -18,7 +18,7 @@ from medsynth.fitting.planning import plan_fit
 from medsynth.methods.dp_gan import grouping, training
 from medsynth.methods.dp_gan import method as dp_gan
 from medsynth.methods.registry import configured, module
-from medsynth.methods.shared.training_setup import TrainingSetup
+from medsynth.methods.shared.adversarial.training_setup import TrainingSetup
 from medsynth.privacy.accounting import accountant
 from medsynth.privacy.accounting.calibration import make_plan
 from medsynth.privacy.networks import Mlp

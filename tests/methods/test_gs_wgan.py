@@ -12,7 +12,7 @@ from medsynth.errors import UsageError
 from medsynth.methods.gs_wgan import method as gs_wgan
 from medsynth.methods.gs_wgan.dual_averaging import DualAveraging
 from medsynth.methods.registry import configured, module
-from medsynth.methods.shared.training_setup import TrainingSetup
+from medsynth.methods.shared.adversarial.training_setup import TrainingSetup
 from medsynth.privacy.accounting import accountant
 from medsynth.privacy.accounting.calibration import make_plan
 from medsynth.privacy.shards import Shards

@@ -19,7 +19,7 @@ from ...rng import numpy_stream, torch_stream
 from ...row_count import COUNTED_ROWS, NoisyTotal, likely_rows
 from ...schema import Schema
 from ..protocol import Arrays, Progress
-from ..shared.adversarial import AveragedWeights
+from ..shared.adversarial.networks import AveragedWeights
 from ..shared.labels import CLASSES, ONE_WAY
 from ..shared.marginals import cleaned, without_spurious_missing
 from .encoded_rows import EncodedRows, histogram_maps

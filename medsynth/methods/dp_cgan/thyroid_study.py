@@ -31,7 +31,7 @@ from ...transforms.column import Column
 from ...transforms.grid import grid
 from ..protocol import Arrays, Progress
 from ..settings import Count, MethodConfig, Positive, Rate
-from ..shared.adversarial import generated_loss, real_loss
+from ..shared.adversarial.networks import generated_loss, real_loss
 from ..shared.labels import CLASSES, CRITIC_GRADIENTS
 from ..shared.marginals import cleaned
 from .layout import Layout

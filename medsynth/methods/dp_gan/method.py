@@ -21,9 +21,9 @@ from ...privacy.queries.rows import Codes
 from ...schema import Schema
 from ..protocol import Arrays, Progress
 from ..settings import Count, MethodConfig, Positive, Rate, Share
+from ..shared.adversarial.training_setup import TrainingSetup, setup_queries
 from ..shared.labels import CRITIC_GRADIENTS
 from ..shared.sampler import generate as generate
-from ..shared.training_setup import TrainingSetup, setup_queries
 from .grouping import GROUP_COUNTS, BoundRule, Grouping, groups_of, next_bounds
 from .training import Training
 

@@ -13,8 +13,8 @@ from ...privacy.networks import Mlp
 from ...privacy.pair_clipping import ONE_GRADIENT, LocalTraining, pair_gradients
 from ...privacy.queries.kinds import kind
 from ...rng import torch_stream
-from ..shared.adversarial import AveragedWeights
-from ..shared.training_setup import TrainingSetup, by_class
+from ..shared.adversarial.networks import AveragedWeights
+from ..shared.adversarial.training_setup import TrainingSetup, by_class
 
 
 @dataclass(frozen=True, kw_only=True)

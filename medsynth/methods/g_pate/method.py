@@ -26,8 +26,8 @@ from ...schema import Schema
 from ..gs_wgan.dual_averaging import DualAveraging
 from ..protocol import Arrays, Progress
 from ..settings import Count, MethodConfig, Positive, Rate, Share
+from ..shared.adversarial.training_setup import TrainingSetup, setup_queries
 from ..shared.sampler import generate as generate
-from ..shared.training_setup import TrainingSetup, setup_queries
 
 GRADIENT_VOTES = "teachers' gradient votes"
 

@@ -19,7 +19,7 @@ from ...rng import torch_stream
 from ...schema import Schema
 from ..protocol import Arrays, Progress
 from ..settings import Count
-from ..shared.training_setup import TrainingSetup, setup_queries
+from ..shared.adversarial.training_setup import TrainingSetup, setup_queries
 from . import method as gs_wgan
 
 generate = gs_wgan.generate

@@ -26,8 +26,8 @@ from ...rng import torch_stream
 from ...schema import Schema
 from ..protocol import Arrays, Progress
 from ..settings import Count, MethodConfig, Positive, Share
+from ..shared.adversarial.training_setup import TrainingSetup, setup_queries
 from ..shared.sampler import generate as generate
-from ..shared.training_setup import TrainingSetup, setup_queries
 from .dual_averaging import DualAveraging
 
 GRADIENTS = "upstream gradients"

@@ -23,10 +23,10 @@ from ...rng import torch_stream
 from ...schema import Schema
 from ..protocol import Arrays, Progress
 from ..settings import Count, MethodConfig, Positive, Rate
-from ..shared.adversarial import AveragedWeights, generated_loss, real_loss
+from ..shared.adversarial.networks import AveragedWeights, generated_loss, real_loss
+from ..shared.adversarial.training_setup import TrainingSetup, setup_queries
 from ..shared.labels import CRITIC_GRADIENTS
 from ..shared.sampler import generate as generate
-from ..shared.training_setup import TrainingSetup, setup_queries
 
 HIDDEN_WIDTH = 64  # of the critic
 BATCH = 512  # generated rows a step

@@ -28,8 +28,8 @@ from ...schema import Schema
 from ..gs_wgan.dual_averaging import DualAveraging
 from ..protocol import Arrays, Progress
 from ..settings import Count, MethodConfig, Share
+from ..shared.adversarial.training_setup import TrainingSetup, setup_queries
 from ..shared.sampler import generate as generate
-from ..shared.training_setup import TrainingSetup, setup_queries
 
 VOTES = "teachers' votes"
 

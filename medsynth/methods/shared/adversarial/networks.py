@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from ...privacy.networks import Mlp
-from ...privacy.queries.kinds import kind
+from ....privacy.networks import Mlp
+from ....privacy.queries.kinds import kind
 
 LATENT, WIDTH = 8, 96  # of a latent point, and of the generator's hidden layers
 

@@ -16,22 +16,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from ...privacy.accounting.calibration import Plan, Query
-from ...privacy.networks import Mlp
-from ...privacy.queries.kinds import LOCAL, kind
-from ...privacy.queries.measurements import Measurements
-from ...privacy.queries.rows import Axes, CellMap, Codes, column_of
-from ...rng import torch_stream
-from ...row_count import COUNTED_ROWS, NoisyTotal, likely_rows
-from ...schema import Schema
-from ..protocol import Arrays
-from .adversarial import Generator, LatentNetwork
-from .bins import Bins
-from .cuts import fine_grid, grids
-from .decoder import cleaned_histograms, decoder, decoder_axes, decoder_tensors
-from .labels import CLASSES, ONE_WAY
-from .marginals import cleaned, without_spurious_missing
-from .mixture import mixture_tensors
+from ....privacy.accounting.calibration import Plan, Query
+from ....privacy.networks import Mlp
+from ....privacy.queries.kinds import LOCAL, kind
+from ....privacy.queries.measurements import Measurements
+from ....privacy.queries.rows import Axes, CellMap, Codes, column_of
+from ....rng import torch_stream
+from ....row_count import COUNTED_ROWS, NoisyTotal, likely_rows
+from ....schema import Schema
+from ...protocol import Arrays
+from ..bins import Bins
+from ..cuts import fine_grid, grids
+from ..decoder import cleaned_histograms, decoder, decoder_axes, decoder_tensors
+from ..labels import CLASSES, ONE_WAY
+from ..marginals import cleaned, without_spurious_missing
+from ..mixture import mixture_tensors
+from .networks import Generator, LatentNetwork
 
 MOST_BINS = 12  # of a number
 LATENT_POINTS = 128  # latent points of the generator
