@@ -6,6 +6,7 @@
     python tests/benchmarks/class_shares.py centred --tables thyroid clinic --epsilons 1 3.7 --runs 8 --data FOLDER
     python tests/benchmarks/class_shares.py prior --tables thyroid clinic hospital --epsilons 3.7 --runs 5 --data FOLDER
     python tests/benchmarks/class_shares.py points --tables thyroid hospital --epsilons 3.7 --runs 4 --data FOLDER
+    python tests/benchmarks/class_shares.py factors --tables thyroid clinic hospital --runs 6 --data FOLDER
 
 `widths`: the width of the prior of class ratios fixed, and learned over columns (decision 36). `runs`: bins counted by
 class alone, with the same prior for each, and runs of bins as well (decision 37). `smoothness`: of a number, bins each
@@ -13,9 +14,10 @@ by their own counts, and all fine cells as smooth as their counts say (decision 
 are, and centred, since their sums are known (decision 39). `prior`: the prior of what latent points add in all classes
 three times as wide, and as it stands (decision 40). `digits`: preferred digits by the mean of their place, and told
 from noise (decision 41). `chosen`: rows chosen by tables of at most 20 bins a column, and by finer ones too
-(decision 42). `points`: 128 latent points, and 512 (decision 49). Development tables, each run another, as in
-noise_by_measurement.py. Both fits of a run get noise from one seed: THEY MAKE NO PRIVACY CLAIM. Figures of a fit are
-the mean of two draws of as many rows as were fitted.
+(decision 42). `points`: 128 latent points, and 512 (decision 49). `factors`: the table of two columns that a third is
+computed from as the latent points have it, and times factors (decision 50); `computed` is the one-way similarity of
+computed columns. Development tables, each run another, as in noise_by_measurement.py. Both fits of a run get noise from
+one seed: THEY MAKE NO PRIVACY CLAIM. Figures of a fit are the mean of two draws of as many rows as were fitted.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ from medsynth.methods.shared import decoder
 from medsynth.methods.shared.bins import Bins
 from medsynth.methods.shared.digit_preference import DECIMAL_PLACES, NONZERO_DIGITS
 from medsynth.methods.shared.marginals import cleaned
-from medsynth.methods.warm_dp_cgan import generator, method
+from medsynth.methods.warm_dp_cgan import beginning, generator, method
 from medsynth.methods.warm_dp_cgan.budget_rule import Allocation, allocate
 from medsynth.methods.warm_dp_cgan.marginals import class_marginals, class_ratios, one_way_marginals, smoothness
 from medsynth.methods.warm_dp_cgan.marginals.class_ratios import ClassCounts
@@ -86,7 +88,7 @@ def _few_points(*args: Any, **kwargs: Any) -> Allocation:
     return replace(allocate(*args, **kwargs), latent_points=128)
 
 
-FIGURES = ("mean", "lr", "mlp", "rf", "hgb", "one_way", "two_way", "three_way", "propensity")
+FIGURES = ("mean", "lr", "mlp", "rf", "hgb", "one_way", "computed", "two_way", "three_way", "propensity")
 SIMILARITIES = ("one_way", "two_way", "three_way")
 Changes = Mapping[str, Any]
 NONE: Changes = {}
@@ -106,6 +108,7 @@ BEFORE: Mapping[str, tuple[str, str, list[tuple[Any, Changes]]]] = {
         [(m, {"centred": lambda cells: {}}) for m in (class_marginals, one_way_marginals)],
     ),
     "prior": ("1.5", "0.5", [(generator, {"COMMON_STD": 1.5})]),
+    "factors": ("no factors", "factors", [(beginning, {"pair_factors": lambda *known: []})]),
     "points": ("128", "512", [(method, {"allocate": _few_points})]),
     "digits": ("by place", "told from noise", [(decoder, {"kind_shares": _digits_by_place})]),
     "chosen": ("20 bins", "finer ones too", [(balance, {"MOST_FINE": 1})]),
@@ -123,10 +126,11 @@ def figures(name: str, run: int, data: str | None, epsilon: float, changes: list
             changed.enter_context(patch.multiple(module, **values))
         model = medsynth.fit(train, epsilon=epsilon, delta=1e-5, schema=schema, rows=len(train), seed=run)
         samples = [medsynth.sample(model, len(train), seed=seed) for seed in (run, run + 77)]
-    by = grids(schema)
+    by, computed = grids(schema), set(schema.names) - set(schema.core.names)
     found = []
     for drawn in samples:
         same = dict(zip(SIMILARITIES, by_order(train, drawn, by, (1, 2, 3)), strict=True))
+        same["computed"] = by_order(train, drawn, {name: by[name] for name in computed}, (1,))[0]
         found.append({**figures_of(drawn, train, test, schema, target), **same})
     return dict(pd.DataFrame(found).mean())
 

@@ -8,6 +8,7 @@ import torch
 import medsynth
 from medsynth.methods.shared.bins import Bins
 from medsynth.methods.shared.cuts import fine_grid
+from medsynth.methods.warm_dp_cgan import beginning
 from medsynth.methods.warm_dp_cgan import method as warm_dp_cgan
 from medsynth.methods.warm_dp_cgan.budget_rule import Allocation
 from medsynth.methods.warm_dp_cgan.rules.derived_columns import ExpectedDerived, derived_columns
@@ -74,21 +75,42 @@ def test_bins_of_a_derived_column_hold_about_even_mass(rng: np.random.Generator)
     assert column.cells <= 20 and shares.max() < 0.12
 
 
-@pytest.mark.statistical
-def test_inputs_of_a_rule_are_learned_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Height decides weight, so that the body-mass index is narrow; independent columns would make it several times as
-    wide. No two-way marginal is measured: the index's own marginal is all that tells. The seed is fixed.
-    """
+def narrow(rows: int) -> pd.DataFrame:
+    """Height decides weight, so that the body-mass index is narrow; `sum` reads the same columns."""
     rng = np.random.default_rng(3)
-    height = np.clip(np.rint(rng.normal(160, 18, 4000)), 100, 219)
-    mass = rng.normal(24, 1.0, 4000)
+    height = np.clip(np.rint(rng.normal(160, 18, rows)), 100, 219)
+    mass = rng.normal(24, 1.0, rows)
     table = pd.DataFrame({"weight": np.rint(mass * height**2 / 1e4), "height": height, "mass": mass.round(1)})
-    table["sum"], table["y"] = table["weight"] + table["height"], rng.integers(0, 2, 4000)
+    table["sum"], table["y"] = table["weight"] + table["height"], rng.integers(0, 2, rows)
+    return table
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("factors", [True, False], ids=["as it stands", "planted fault: no factors"])
+def test_inputs_of_a_rule_are_learned_together(factors: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Independent columns would make the index several times as wide. No two-way marginal is measured: the index's own
+    marginal is all that tells. Without factors of the inputs' table it stays nearly twice as wide, and weights shrink.
+    The seed is fixed.
+    """
+    table = narrow(4000)
     schema = Schema.from_dict({**SCHEMA.to_dict(), "rules": list(SCHEMA.rules)})
     few = Allocation(count=0, steps=250)
     monkeypatch.setattr(warm_dp_cgan, "allocate", lambda rows, columns, epsilon, matrix: few)
+    if not factors:
+        monkeypatch.setattr(beginning, "pair_factors", lambda *known: [])
     model = medsynth.fit(table, no_dp=True, schema=schema, rows=4000, seed=0)
     drawn = medsynth.sample(model, 4000, seed=0)
-    alone = 1e4 * rng.permutation(table["weight"]) / table["height"] ** 2
-    assert drawn["mass"].std() < 0.6 * alone.std()
-    assert drawn["mass"].std() > 0.6 * table["mass"].std()
+    wide = drawn["mass"].std() / table["mass"].std()
+    weights = drawn["weight"].std() / table["weight"].std()
+    assert (0.8 < wide < 1.3 and 0.96 < weights < 1.04) == factors
+    assert wide < 3  # of independent columns: more than five
+    short = medsynth.sample(model, 500, seed=0, where="height=100..140")
+    assert short["height"].between(100, 140).all() and (short["mass"].mean() - 24) ** 2 < 1 or not factors
+
+
+def test_a_column_computed_from_the_target_is_left_to_sampling(quick: None) -> None:
+    """The generator has the columns beside the target; the rule is met by the rows that are drawn."""
+    schema = Schema.from_dict({**SCHEMA.to_dict(), "target": "weight", "rules": list(SCHEMA.rules)})
+    model = medsynth.fit(narrow(500), schema=schema, epsilon=3.7, rows=500)
+    drawn = medsynth.sample(model, 200)
+    assert np.allclose(drawn["mass"], 1e4 * drawn["weight"] / drawn["height"] ** 2, atol=0.051)

@@ -9,8 +9,9 @@ import pytest
 from scipy import stats
 
 import medsynth
+from medsynth.methods.shared.copula import copula_shares, low_rank_tensors
 from medsynth.methods.shared.labels import MATRIX, REMEASURED, TWO_WAY
-from medsynth.methods.shared.mixture import Mixture, copula_shares, low_rank_tensors, mixture_tensors
+from medsynth.methods.shared.mixture import Mixture, mixture_tensors
 from medsynth.methods.warm_dp_cgan.budget_rule import MOST_ENTRIES, allocate
 from medsynth.methods.warm_dp_cgan.critics.factors import latent_points, loadings
 from medsynth.methods.warm_dp_cgan.critics.matrix import Covariances, normal_scores
@@ -83,7 +84,7 @@ def test_points_given_bins_have_their_posterior() -> None:
     made, rows = mixture(), 40_000
     fixed = {"a": np.full(rows, 3), "b": np.full(rows, 0)}
     labels, points = made.draw_points_given(
-        np.array([0.5, 0.5]), np.ones((64, 2)), fixed, None, np.random.default_rng(2)
+        np.array([0.5, 0.5]), np.ones((64, 2)), fixed, None, np.random.default_rng(2), {}
     )
     chance = made.shares["a"][:, :, 3] * made.shares["b"][:, :, 0]
     counts = np.bincount(points * 2 + labels, minlength=128)

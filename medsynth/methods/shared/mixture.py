@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
 
 from ...rng import Stream
 from ..protocol import Arrays
+from .copula import copula_shares
 from .stratified import choose, choose_each
 
 Floats = NDArray[np.float64]
@@ -31,36 +32,6 @@ def mixture_tensors(base: Mapping[str, Floats], residual: Mapping[str, NDArray[n
     """
     kept = {f"base.{name}": shares.astype(np.float32) for name, shares in base.items()}
     return kept | {f"residual.{name}": added for name, added in residual.items()}
-
-
-def low_rank_tensors(loadings: Mapping[str, Floats], ordered: Mapping[str, int], latent: Floats) -> Arrays:
-    """What `Mixture.of` needs, beside their base, of columns of low rank.
-
-    `loadings`: (classes, rank) of each; `ordered`: how many first bins are neighbours in value; `latent`: (points,
-    rank).
-    """
-    kept = {f"loading.{name}": loading.astype(np.float32) for name, loading in loadings.items()}
-    kept |= {f"ordered.{name}": np.array([ordered[name]], np.float32) for name in loadings}
-    return kept | {"latent": latent.astype(np.float32)}
-
-
-def normal_cuts(shares: Floats) -> Floats:
-    """Where a standard normal variable is cut into parts of `shares`, (classes, bins): (classes, bins + 1)."""
-    below = np.cumsum(shares, 1) / shares.sum(1, keepdims=True)
-    return np.asarray(np.pad(ndtri(below[:, :-1]), ((0, 0), (1, 1)), constant_values=(-np.inf, np.inf)))
-
-
-def copula_shares(shares: Floats, ordered: int, loading: Floats, latent: Floats) -> Floats:
-    """p(bin | latent point, class), (points, classes, bins): of the part of a normal variable that `loading` leaves.
-
-    `shares`: (classes, bins), of which the first `ordered` follow the points; `loading`: (classes, rank), of norms
-    below one.
-    """
-    found = np.tile(shares, (len(latent), 1, 1))
-    rest = np.sqrt(1 - np.square(loading).sum(1))
-    below = ndtr((normal_cuts(shares[:, :ordered]) - (latent @ loading.T)[:, :, None]) / rest[:, None])
-    found[:, :, :ordered] = np.diff(below) * shares[:, :ordered].sum(1)[:, None]
-    return np.asarray(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,19 +69,23 @@ class Mixture:
     """p(row | class) = mean over latent points of the product over columns of `shares`.
 
     `shares`: p(bin | latent point, class) of every column, (points, classes, bins); (1, classes, bins) of a column
-    that is the same at all points.
+    that is the same at all points. `factors`: of tables of two columns, (classes, bins of the one, of the other), by
+    which that product is multiplied; a column is in one of them at most.
     """
 
     shares: Mapping[str, Floats]
     points: int
     classes: int
+    factors: Mapping[tuple[str, str], Floats] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, tensors: Arrays, names: Sequence[str]) -> Mixture:
+    def of(
+        cls, tensors: Arrays, names: Sequence[str], factors: Mapping[tuple[str, str], Floats] | None = None
+    ) -> Mixture:
         """The mixture that tensors were taken from. `names`: its columns in order, which a file does not keep."""
         sizes = [len(tensors[f"residual.{name}"]) for name in names if f"residual.{name}" in tensors]
         points = len(tensors["latent"]) if "latent" in tensors else max(sizes, default=1)
-        return cls(ColumnShares(tensors, names), points, len(tensors[f"base.{names[0]}"]))
+        return cls(ColumnShares(tensors, names), points, len(tensors[f"base.{names[0]}"]), factors or {})
 
     def draw(self, labels: Whole, rng: Stream, weights: Floats, allowed: dict[str, Floats]) -> BinsByColumn:
         """Bins for rows of the classes `labels`, (rows,) a column: a latent point by its weight, then each column.
@@ -119,24 +94,56 @@ class Mixture:
         """
         return self.draw_at(labels, choose(np.ascontiguousarray(weights.T), labels, rng), rng, allowed)
 
-    def draw_at(self, labels: Whole, points: Whole, rng: Stream, allowed: dict[str, Floats]) -> BinsByColumn:
-        """Bins for rows of the classes `labels` at the points `points`, (rows,) each; `allowed` as for `draw`."""
-        drawn: BinsByColumn = {}
+    def draw_at(
+        self, labels: Whole, points: Whole, rng: Stream, allowed: dict[str, Floats], known: BinsByColumn | None = None
+    ) -> BinsByColumn:
+        """Bins for rows of the classes `labels` at the points `points`, (rows,) each; `allowed` as for `draw`.
+
+        `known`: those of some columns, which stay.
+        """
+        drawn: BinsByColumn = dict(known or {})
         for name, share in self.shares.items():
-            groups = points * self.classes + labels if len(share) > 1 else labels
-            drawn[name] = choose((share * allowed.get(name, 1.0)).reshape(-1, share.shape[-1]), groups, rng)
+            if name in drawn:
+                continue
+            weights = share * allowed.get(name, 1.0)
+            groups = points * self.classes + labels if len(share) > 1 or name in self._partners else labels
+            if name in self._partners:
+                other, factor = self._partners[name]
+                if other in drawn:
+                    weights = weights[:, :, None] * factor.transpose(0, 2, 1)
+                    groups = groups * factor.shape[2] + drawn[other]
+                else:
+                    weights = weights * self._expected(name, allowed)
+                weights = np.broadcast_to(weights, (self.points, *weights.shape[1:]))
+            drawn[name] = choose(weights.reshape(-1, share.shape[-1]), groups, rng)
         return drawn
 
+    @cached_property
+    def _partners(self) -> dict[str, tuple[str, Floats]]:
+        """The other column of its pair, and the factors, (classes, own bins, bins of the other), of those in one."""
+        found = {one: (other, factor) for (one, other), factor in self.factors.items()}
+        return found | {other: (one, factor.transpose(0, 2, 1)) for (one, other), factor in self.factors.items()}
+
     def draw_points_given(
-        self, chance: Floats, weights: Floats, fixed: BinsByColumn, labels: Whole | None, rng: Stream
-    ) -> tuple[Whole, Whole]:
+        self, chance: Floats, weights: Floats, fixed: BinsByColumn, labels: Whole | None, rng: Stream,
+        allowed: dict[str, Floats],
+    ) -> tuple[Whole, Whole]:  # fmt: skip
         """A class and a latent point for each row whose bins in some columns are `fixed`, (rows,) a column: exactly.
 
-        `chance`: (classes,) and `weights`: (points, classes) before the bins are known; `labels`: classes, if known.
+        `chance`: (classes,) and `weights`: (points, classes) before the bins are known; `labels`: classes, if known;
+        `allowed`: as for `draw`, of columns that are not fixed.
         """
         joint = np.asarray(chance * weights)[None]
         for name, bins in fixed.items():
             joint = joint * self.shares[name][:, :, bins].transpose(2, 0, 1)
+        for (one, other), factor in self.factors.items():
+            known = [name for name in (one, other) if name in fixed]
+            if len(known) == 2:
+                joint = joint * factor[:, fixed[one], fixed[other]].T[:, None, :]
+            elif known:
+                joint = joint * self._expected(known[0], allowed)[:, :, fixed[known[0]]].transpose(2, 0, 1)
+            if known:  # before they were, the weights held what the pair expects
+                joint = joint / np.maximum(self._pair_evidence(one, other, allowed), 1e-300)
         if labels is not None:
             joint = joint * (np.arange(self.classes) == labels[:, None])[:, None, :]
         points, labels = np.divmod(choose_each(joint.reshape(len(joint), -1), rng), self.classes)
@@ -149,5 +156,19 @@ class Mixture:
         """
         found = np.ones((self.points, self.classes))
         for name, part in allowed.items():
-            found = found * (self.shares[name] * part).sum(-1)
+            if name not in self._partners:
+                found = found * (self.shares[name] * part).sum(-1)
+        for one, other in self.factors:
+            found = found * self._pair_evidence(one, other, allowed)
         return found
+
+    def _pair_evidence(self, one: str, other: str, allowed: dict[str, Floats]) -> Floats:
+        """The mean of a pair's factors over what is allowed of both columns, (points, classes)."""
+        return np.asarray((self.shares[one] * allowed.get(one, 1.0) * self._expected(one, allowed)).sum(-1))
+
+    def _expected(self, name: str, allowed: dict[str, Floats]) -> Floats:
+        """The mean of the factors of a column's pair over what is allowed of the other, (points, classes, own bins)."""
+        other, factor = self._partners[name]
+        return np.asarray(
+            np.einsum("kab,zkb->zka", factor, self.shares[other] * allowed.get(other, 1.0), optimize=True)
+        )

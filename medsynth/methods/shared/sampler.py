@@ -16,13 +16,16 @@ from ..protocol import Arrays
 from .bins import Bins
 from .decoder import decoder, restored_grids
 from .marginals import Condition
-from .mixture import Mixture
+from .mixture import BinsByColumn, Mixture
+from .pair_factors import PairFactor
 from .stratified import choose, uniforms
 
 FIXED_ROWS, FREE_ROWS = 8192, 65536  # rows drawn at once, with values of their own and without
 FIXED_CELLS = 1 << 24  # of rows with values of their own, points and classes, in memory at once
 NEGLIGIBLE_PROBABILITY = 1e-9  # a chance below this is taken for zero
+INSIDE_ROUNDS = 20  # of drawing two values inside their bins again; those that are left then stay
 Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
 Codes = NDArray[np.int32]
 
 
@@ -42,6 +45,7 @@ class Sampler:
     where: Ranges
     inside: dict[str, Floats]
     allowed: dict[str, Floats]
+    pairs: list[PairFactor]
 
     @classmethod
     def of(cls, tensors: Arrays, schema: Schema, rows: int, where: Ranges) -> Sampler:
@@ -52,7 +56,8 @@ class Sampler:
         columns = [name for name in schema.names if name != schema.target]
         bins, condition = decoder(schema, histograms, rows, grids=restored_grids(tensors, schema))
         bins |= {name: replace(bins[name], place=tensors[f"place.{name}"].astype(np.int64)) for name in columns}
-        mixture, prior = Mixture.of(tensors, columns), tensors["prior"].astype(np.float64)
+        pairs, prior = PairFactor.of(tensors, schema), tensors["prior"].astype(np.float64)
+        mixture = Mixture.of(tensors, columns, {(pair.one, pair.other): pair.table for pair in pairs})
         if schema.target in where:
             prior = prior * condition.allowed(*where[schema.target])
         inside = {name: bins[name].inside(tensors[f"base.{name}"].astype(np.float64)) for name in columns}
@@ -68,6 +73,7 @@ class Sampler:
             where=where,
             inside=inside,
             allowed=allowed,
+            pairs=pairs,
         )
 
     def draw(self, labels: NDArray[np.int64], weights: Floats, rng: Stream) -> Codes:
@@ -80,8 +86,8 @@ class Sampler:
         known = {name: self.bins[name].cell_of(codes) for name, codes in fixed.items() if name != target}
         own = self.condition.cell_of(fixed[target]).astype(np.int64) if target in fixed else None
         prior = chance / np.maximum(weights.mean(0), 1e-300)
-        labels, points = self.mixture.draw_points_given(prior, weights, known, own, rng)
-        return self._decode(labels, self.mixture.draw_at(labels, points, rng, self.allowed), fixed, rng)
+        labels, points = self.mixture.draw_points_given(prior, weights, known, own, rng, self.allowed)
+        return self._decode(labels, self.mixture.draw_at(labels, points, rng, self.allowed, known), fixed, rng)
 
     def _decode(
         self, labels: NDArray[np.int64], drawn: dict[str, NDArray[np.int64]], fixed: dict[str, Codes], rng: Stream
@@ -94,7 +100,25 @@ class Sampler:
             else:
                 codes[:, k] = self.bins[name].draw(drawn[name], labels, self.inside[name], rng, span)
             codes[:, k] = fixed.get(name, codes[:, k])
+        for pair in self.pairs:
+            self._draw_inside(pair, codes, labels, drawn, [n for n in (pair.one, pair.other) if n not in fixed], rng)
         return codes
+
+    def _draw_inside(
+        self, pair: PairFactor, codes: Codes, labels: Whole, drawn: BinsByColumn, free: list[str], rng: Stream
+    ) -> None:
+        """Draw values of the `free` columns of a pair again inside their bins, by its factors, in place."""
+        at, definition = [self.schema.names.index(n) for n in (pair.one, pair.other)], self.schema.definitions
+        left = np.arange(len(codes) if free else 0)
+        for _ in range(INSIDE_ROUNDS):
+            if not len(left):
+                return
+            cells = (drawn[pair.one][left], drawn[pair.other][left])
+            left = left[pair.refused(definition[pair.computed], codes[left][:, at], labels[left], cells, rng)]
+            for name in free:
+                codes[left, self.schema.names.index(name)] = self.bins[name].draw(
+                    drawn[name][left], labels[left], self.inside[name], rng, self.where.get(name)
+                )
 
 
 def generate(

@@ -16,7 +16,9 @@ from ..protocol import Arrays
 from ..shared.bins import MERGED_WIDE, Bins
 from ..shared.cuts import planned_bins
 from ..shared.decoder import decoder, decoder_tensors, grid_tensors
+from ..shared.mixture import mixture_tensors
 from .budget_rule import Allocation
+from .computed_columns import pair_factors
 from .critics.measured import MeasuredCritics
 from .generator import Generator, smooth_functions
 from .marginals.class_marginals import ClassMarginals
@@ -82,6 +84,13 @@ class Beginning:
             ExpectedDerived(self.derived, bins, numpy_stream(self.seed, "derived"), device),
             BrokenRules(self.schema, bins, numpy_stream(self.seed, "known rules"), device),
         )
+
+    def columns_of(self, generator: Generator) -> Arrays:
+        """The tensors of the fitted `generator`, and of the factors by columns that rules compute."""
+        found = mixture_tensors({name: self.start.base[name] for name in self.columns}, generator.residuals())
+        for pair in pair_factors(generator, self.start, self.derived, numpy_stream(self.seed, "factors")):
+            found |= pair.tensors()
+        return found
 
     def measure_critics(self, vault: Measurements, generator: Generator) -> MeasuredCritics:
         """The gradient sums of the critics that have a share."""

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ...privacy.accounting.calibration import Plan
 from ...privacy.noise import MEAN_SIZE
@@ -16,8 +12,9 @@ from ...privacy.queries.measurements import Measurements
 from ...rng import numpy_stream, torch_stream
 from ...schema import Schema
 from ..protocol import Arrays, Progress
+from ..shared.copula import low_rank_tensors
 from ..shared.labels import MATRIX, SELECTION, TWO_WAY
-from ..shared.mixture import low_rank_tensors, mixture_tensors
+from ..shared.mixture import mixture_tensors
 from .beginning import Beginning
 from .budget_rule import Allocation
 from .critics.factors import latent_points, loadings
@@ -118,15 +115,15 @@ class _Fit:
         points = latent_points(self.allocation.latent_points, found.shape[2], numpy_stream(own.seed, "latent"))
         return low_rank_tensors({name: found[:, k] for k, name in enumerate(matrix.names)}, matrix.ordered, points)
 
-    def residuals(self, device: str, progress: Progress) -> Mapping[str, NDArray[np.float32]]:
-        """Those of a generator that is fitted to what the critics and two-way marginals say."""
+    def columns(self, device: str, progress: Progress) -> Arrays:
+        """The tensors of a generator that is fitted to what the critics and two-way marginals say."""
         own, generator = self.beginning, self.beginning.blank(device)
         expected, rules = own.rules(generator)
         critics = own.measure_critics(self.vault, generator)
         self.sizes = critics.sizes
         if self.allocation.count or critics.raw or rules.read or expected.inputs:
             self.fit_in_rounds(generator, own.start, critics.targets(), expected, rules, progress)
-        return generator.residuals()
+        return own.columns_of(generator)
 
 
 def fitted(
@@ -136,10 +133,11 @@ def fitted(
     seed, recorded = secrets.randbits(SEED_BITS) if seed is None else seed, Recorded(vault, plan)
     source = vault if MATRIX in plan.events else recorded
     beginning = Beginning.measure(config, schema, source, plan, seed)
-    run, base = _Fit(vault=source, beginning=beginning), {n: beginning.start.base[n] for n in beginning.columns}
+    run = _Fit(vault=source, beginning=beginning)
     if MATRIX in plan.events:
+        base = {name: beginning.start.base[name] for name in beginning.columns}
         columns = run.low_rank() | mixture_tensors(base, {})
     else:
-        columns = mixture_tensors(base, run.residuals(device, progress)) | recorded.tensors(seed)
+        columns = run.columns(device, progress) | recorded.tensors(seed)
     progress(1, 1)
     return beginning.tensors(columns)

@@ -18,7 +18,7 @@ from ....privacy.queries.kinds import kind
 from ....privacy.queries.measurements import Measurements
 from ....privacy.queries.rows import CellMap, Codes, column_of
 from ...shared.bins import Bins
-from ...shared.mixture import normal_cuts
+from ...shared.copula import normal_cuts
 from ..budget_rule import MOST_ENTRIES
 
 Floats = NDArray[np.float64]

@@ -24,7 +24,6 @@ from ....rng import Stream, numpy_stream
 from ....schema import Schema
 from ...protocol import Arrays
 from ...shared.labels import CRITIC_GRADIENTS, TWO_WAY
-from ...shared.mixture import mixture_tensors
 from ...threads import one_thread
 from ..beginning import Beginning
 from ..critics.declared import DeclaredCritic
@@ -111,8 +110,7 @@ class Posterior:
         measured = self._two_way(vault, start, self.early.on(base, fitted=True), main, rng)
         generator = self.fitted.on(base, fitted=True)
         fit(generator, start, measured, STEPS, sums, *self.rules, lambda done, of: None)
-        columns = mixture_tensors(base, generator.residuals())
-        return new.tensors(columns)
+        return new.tensors(new.columns_of(generator))
 
     def _sums(
         self, vault: Perturbed, start: ClassMarginals, blank: Generator, main: MainEffects, rng: Stream

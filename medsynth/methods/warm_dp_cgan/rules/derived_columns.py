@@ -64,10 +64,14 @@ class DerivedColumn:
 
 
 def derived_columns(schema: Schema, bins: Mapping[str, Bins], most: int, rng: Stream) -> dict[str, DerivedColumn]:
-    """Those of a core schema, with at most `most` bins, of about even mass were their inputs independent."""
+    """Those of a core schema, with at most `most` bins, of about even mass were their inputs independent.
+
+    A column that is computed from the target is left out: the generator has the columns beside it.
+    """
     found = {}
     for name, definition in schema.definitions.items():
-        if len(definition.inputs) != READ or definition.column.size <= most:
+        followed = len(definition.inputs) == READ and schema.target not in definition.inputs
+        if not followed or definition.column.size <= most:
             continue
         own = [_drawn(bins[column], rng) for column in definition.inputs]
         fine = fine_grid(definition.column)
