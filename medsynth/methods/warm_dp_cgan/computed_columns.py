@@ -10,10 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from torch import Tensor
 
 from ...rng import Stream
 from ...transforms.grid import Grid
@@ -23,8 +20,9 @@ from .marginals.class_marginals import ClassMarginals
 from .rules.derived_columns import DerivedColumn
 
 Floats = NDArray[np.float64]
-PRIOR_STD = 1.0  # of the logarithm of a factor
-MOST_STEPS = 200  # of L-BFGS
+PRIOR_STDS = (0.1, 0.25, 0.5, 1.0, 2.0)  # of the logarithm of a factor, of which the likeliest is taken
+MOST_STEPS, PARTS_OF_A_STEP = 50, (1.0, 0.5, 0.25, 0.1, 0.01)
+CLOSE = 1e-3  # of the logarithm of a likelihood: a step that gains less is the last
 MOST_CELLS = 1 << 23  # points by classes by bins of both: for a larger table there is no factor
 
 
@@ -62,34 +60,85 @@ def likeliest_factors(
     `inside`: the share of each of its bins in the table's cells, (bins of the one, of the other, its own); `names`: of
     the two and of the computed one; `known`: what was measured of them.
     """
-    before, bins = torch.tensor(joint), torch.tensor(inside)
-    wanted = [torch.tensor(np.exp(known.base[name])) for name in names]
-    rows, sizes = torch.tensor(known.totals)[:, None], [shares.numel() for shares in wanted]
-    noise = [(known.std[name], torch.as_tensor(known.whole_std[name])) for name in names]
+    family = _Family(joint, inside)
+    wanted = np.concatenate([np.exp(known.base[name]) for name in names], 1)
+    precision = _precision(known, names)
+    found = [_likeliest(family, wanted, precision, std) for std in PRIOR_STDS]
+    logs, _ = max(found, key=lambda one: one[1])
+    one, other, own = np.split(np.exp(logs), family.parts, 1)
+    table = one[:, :, None] * other[:, None, :] * np.einsum("abc,kc->kab", inside, own)
+    return table / (joint * table).sum((1, 2), keepdims=True), own
 
-    def factors(logs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Of the table, without and with those of the computed column, and these."""
-        parts = zip(torch.split(logs, sizes), wanted, strict=True)
-        one, other, own = (torch.exp(part.reshape(shares.shape)) for part, shares in parts)
-        inputs = one[:, :, None] * other[:, None, :]
-        both = inputs * torch.einsum("abc,kc->kab", bins, own)
-        total = (before * both).sum((1, 2), keepdim=True)
-        return inputs / total, both / total, own
 
-    def loss(values: Floats) -> tuple[float, Floats]:
-        logs = torch.tensor(values, requires_grad=True)
-        inputs, both, own = factors(logs)
-        table = before * both
-        computed = own * torch.einsum("kab,abc->kc", before * inputs, bins)
-        found = logs.square().sum() / (2 * PRIOR_STD**2)
-        for shares, expected, (std, whole_std) in zip(
-            wanted, (table.sum(2), table.sum(1), computed), noise, strict=True
-        ):
-            gap = rows * (expected - shares)
-            found = found + ((gap / std).square().sum() + (gap.sum(0) / whole_std).square().sum()) / 2
-        (gradient,) = torch.autograd.grad(found, logs)
-        return float(found.detach()), gradient.numpy()
+class _Family:
+    """Distributions of a cell and a bin inside it, by logarithms of factors, (classes, bins of all three columns)."""
 
-    best = minimize(loss, np.zeros(sum(sizes)), jac=True, method="L-BFGS-B", options={"maxiter": MOST_STEPS}).x
-    _, both, own = factors(torch.tensor(best))
-    return both.numpy(), own.numpy()
+    def __init__(self, joint: Floats, inside: Floats) -> None:
+        self._before, self.sizes = joint[..., None] * inside, inside.shape
+        self.parts = np.cumsum(self.sizes)[:2]
+        self.classes = len(joint)
+
+    def means(self, logs: Floats) -> tuple[Floats, Floats]:
+        """Shares of the three columns' bins, (classes, bins), and the covariance of a row's indicators of them."""
+        one, other, own = np.split(np.exp(logs - logs.max(1, keepdims=True)), self.parts, 1)
+        chance = self._before * one[:, :, None, None] * other[:, None, :, None] * own[:, None, None, :]
+        chance /= chance.sum((1, 2, 3), keepdims=True)
+        pairs = [[chance.sum(tuple({1, 2, 3} - {i, j})) for j in (1, 2, 3)] for i in (1, 2, 3)]
+        blocks = [
+            [
+                pairs[i][j][:, :, None] * np.eye(self.sizes[i]) if i == j
+                else pairs[i][j] if i < j else pairs[i][j].transpose(0, 2, 1)
+                for j in range(3)
+            ]
+            for i in range(3)
+        ]  # fmt: skip
+        shares = np.concatenate([pairs[i][i] for i in range(3)], 1)
+        return shares, np.block(blocks) - shares[:, :, None] * shares[:, None, :]
+
+
+def _precision(known: ClassMarginals, names: tuple[str, str, str]) -> Floats:
+    """Inverse variances of shares by class, (classes, bins, classes, bins): by the noise of each, and of their sum."""
+    sizes = [known.base[name].shape[1] for name in names]
+    std, whole = (
+        np.concatenate([np.broadcast_to(some[n], size) for n, size in zip(names, sizes, strict=True)])
+        for some in (known.std, known.whole_std)
+    )
+    rows, classes = known.totals, len(known.totals)
+    by_class = np.outer(rows, rows)[:, None, :, None] * np.diag(whole**-2.0)[None, :, None, :]
+    for k in range(classes):
+        by_class[k, :, k, :] += rows[k] ** 2 * np.diag(std**-2.0)
+    return np.asarray(by_class)
+
+
+def _likeliest(family: _Family, wanted: Floats, precision: Floats, std: float) -> tuple[Floats, float]:
+    """The likeliest logarithms of factors under a normal prior of deviation `std`, and the logarithm of the evidence.
+
+    Gauss and Newton's steps, shortened until the loss falls; Laplace's approximation of the evidence.
+    """
+    size = wanted.size
+    weights, logs = precision.reshape(size, size), np.zeros_like(wanted)
+
+    def state(logs: Floats) -> tuple[float, Floats, Floats]:
+        """The loss, its gradient, and what the measurements add to its second derivative."""
+        shares, covariance = family.means(logs)
+        slope = np.zeros((*wanted.shape, *wanted.shape))
+        for k in range(family.classes):
+            slope[k, :, k, :] = covariance[k]
+        slope, gap = slope.reshape(size, size), (shares - wanted).ravel()
+        pulled = weights @ gap
+        loss = gap @ pulled / 2 + np.square(logs).sum() / (2 * std**2)
+        return float(loss), slope @ pulled + logs.ravel() / std**2, slope @ weights @ slope
+
+    now, gradient, curvature = state(logs)
+    for _ in range(MOST_STEPS):
+        step = np.linalg.solve(curvature + np.eye(size) / std**2, gradient).reshape(logs.shape)
+        for part in PARTS_OF_A_STEP:
+            after = state(logs - part * step)
+            if after[0] < now:
+                break
+        else:
+            break
+        gain, logs, (now, gradient, curvature) = now - after[0], logs - part * step, after
+        if gain < CLOSE:
+            break
+    return logs, -now - np.linalg.slogdet(np.eye(size) + std**2 * curvature)[1] / 2
