@@ -22,6 +22,7 @@ from .rules.derived_columns import DerivedColumn
 Floats = NDArray[np.float64]
 PRIOR_STDS = (0.1, 0.25, 0.5, 1.0, 2.0)  # of the logarithm of a factor, of which the likeliest is taken
 MOST_STEPS, PARTS_OF_A_STEP = 50, (1.0, 0.5, 0.25, 0.1, 0.01)
+INPUT_STD, OWN = 1.0, 0.1
 CLOSE = 1e-3  # of the logarithm of a likelihood: a step that gains less is the last
 MOST_CELLS = 1 << 23  # points by classes by bins of both: for a larger table there is no factor
 
@@ -63,11 +64,23 @@ def likeliest_factors(
     family = _Family(joint, inside)
     wanted = np.concatenate([np.exp(known.base[name]) for name in names], 1)
     precision = _precision(known, names)
-    found = [_likeliest(family, wanted, precision, std) for std in PRIOR_STDS]
+    found = [_likeliest(family, wanted, precision, _prior(family, std)) for std in PRIOR_STDS]
     logs, _ = max(found, key=lambda one: one[1])
     one, other, own = np.split(np.exp(logs), family.parts, 1)
     table = one[:, :, None] * other[:, None, :] * np.einsum("abc,kc->kab", inside, own)
     return table / (joint * table).sum((1, 2), keepdims=True), own
+
+
+def _prior(family: _Family, std: float) -> Floats:
+    """The covariance of the logarithms of factors, (classes, bins, classes, bins)."""
+    bins, classes = sum(family.sizes), family.classes
+    found = np.zeros((classes, bins, classes, bins))
+    of_inputs, computed = np.arange(family.parts[1]), np.arange(family.parts[1], bins)
+    found[:, computed, :, computed] = std**2 * (1 - OWN)
+    for k in range(classes):
+        found[k, computed, k, computed] += std**2 * OWN
+        found[k, of_inputs, k, of_inputs] = INPUT_STD**2
+    return found
 
 
 class _Family:
@@ -110,35 +123,37 @@ def _precision(known: ClassMarginals, names: tuple[str, str, str]) -> Floats:
     return np.asarray(by_class)
 
 
-def _likeliest(family: _Family, wanted: Floats, precision: Floats, std: float) -> tuple[Floats, float]:
-    """The likeliest logarithms of factors under a normal prior of deviation `std`, and the logarithm of the evidence.
+def _likeliest(family: _Family, wanted: Floats, precision: Floats, prior: Floats) -> tuple[Floats, float]:
+    """The likeliest logarithms of factors under a normal prior of covariance `prior`, and that of the evidence.
 
     Gauss and Newton's steps, shortened until the loss falls; Laplace's approximation of the evidence.
     """
     size = wanted.size
-    weights, logs = precision.reshape(size, size), np.zeros_like(wanted)
+    weights, covariance = precision.reshape(size, size), prior.reshape(size, size)
+    root = np.linalg.cholesky(covariance + 1e-9 * np.eye(size))  # factors are this times independent numbers
 
-    def state(logs: Floats) -> tuple[float, Floats, Floats]:
+    def state(values: Floats) -> tuple[float, Floats, Floats]:
         """The loss, its gradient, and what the measurements add to its second derivative."""
-        shares, covariance = family.means(logs)
+        shares, covariances = family.means((root @ values).reshape(wanted.shape))
         slope = np.zeros((*wanted.shape, *wanted.shape))
         for k in range(family.classes):
-            slope[k, :, k, :] = covariance[k]
-        slope, gap = slope.reshape(size, size), (shares - wanted).ravel()
+            slope[k, :, k, :] = covariances[k]
+        slope, gap = slope.reshape(size, size) @ root, (shares - wanted).ravel()
         pulled = weights @ gap
-        loss = gap @ pulled / 2 + np.square(logs).sum() / (2 * std**2)
-        return float(loss), slope @ pulled + logs.ravel() / std**2, slope @ weights @ slope
+        return float(gap @ pulled + values @ values) / 2, slope.T @ pulled + values, slope.T @ weights @ slope
 
-    now, gradient, curvature = state(logs)
+    values = np.zeros(size)
+    now, gradient, curvature = state(values)
     for _ in range(MOST_STEPS):
-        step = np.linalg.solve(curvature + np.eye(size) / std**2, gradient).reshape(logs.shape)
+        step = np.linalg.solve(curvature + np.eye(size), gradient)
         for part in PARTS_OF_A_STEP:
-            after = state(logs - part * step)
+            after = state(values - part * step)
             if after[0] < now:
                 break
         else:
             break
-        gain, logs, (now, gradient, curvature) = now - after[0], logs - part * step, after
+        gain, values, (now, gradient, curvature) = now - after[0], values - part * step, after
         if gain < CLOSE:
             break
-    return logs, -now - np.linalg.slogdet(np.eye(size) + std**2 * curvature)[1] / 2
+    evidence = -now - np.linalg.slogdet(np.eye(size) + curvature)[1] / 2
+    return (root @ values).reshape(wanted.shape), float(evidence)
