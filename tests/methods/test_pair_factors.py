@@ -11,7 +11,7 @@ from scipy import stats
 
 from medsynth.methods.shared.mixture import Mixture, mixture_tensors
 from medsynth.methods.shared.pair_factors import PairFactor
-from medsynth.methods.warm_dp_cgan.computed_columns import likeliest_factors
+from medsynth.methods.warm_dp_cgan.computed_columns import _Family, likeliest_factors
 from medsynth.schema import Schema
 from medsynth.transforms.grid import Grid
 
@@ -149,3 +149,14 @@ def test_values_are_refused_by_the_factor_of_what_they_give(rng: np.random.Gener
     low, high = (np.tile(np.array(codes, np.int32), (rows, 1)) for codes in ([0, 8], [8, 0]))
     assert not pair().refused(definition, low, labels, cells, rng).any()
     assert abs(pair().refused(definition, high, labels, cells, rng).mean() - 0.75) < 0.007
+
+
+def test_the_covariance_is_the_derivative_of_the_shares(rng: np.random.Generator) -> None:
+    """By differences of a thousandth: what Gauss and Newton's steps rest on."""
+    inside = rng.dirichlet(np.ones(2), (4, 4))
+    family = _Family(rng.dirichlet(np.ones(16), 2).reshape(2, 4, 4), inside)
+    logs, moved = rng.standard_normal((2, 10)), np.zeros((2, 10))
+    moved[:, 5] = 5e-4
+    slopes = (family.means(logs + moved)[0] - family.means(logs - moved)[0]) / 1e-3
+    assert np.allclose(family.means(logs)[1][:, 5], slopes, atol=1e-6)
+    assert np.allclose(family.means(logs)[0].sum(1), 3)

@@ -3,10 +3,12 @@
 A few smooth functions of either input follow a narrow computed column only roughly: an index of small weights by small
 heights. The factors are the likeliest under the noise of the three columns' measurements and a normal prior of their
 logarithms: an exponential tilt of the table that the generator expects (Csiszar 1975), which keeps the inputs' shares.
+How wide the prior is, is learned: where the latent points follow the computed column, factors would follow the noise.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -20,11 +22,13 @@ from .marginals.class_marginals import ClassMarginals
 from .rules.derived_columns import DerivedColumn
 
 Floats = NDArray[np.float64]
-PRIOR_STDS = (0.1, 0.25, 0.5, 1.0, 2.0)  # of the logarithm of a factor, of which the likeliest is taken
+PRIOR_STDS = (0.1, 0.25, 0.5, 1.0, 2.0)  # of the logarithms of a computed column's factors: the likeliest is taken
+OWN = 0.1  # the part of that variance that each class has by itself; the rest is common to all
+INPUT_STD = 1.0  # of the logarithms of the inputs' factors
 MOST_STEPS, PARTS_OF_A_STEP = 50, (1.0, 0.5, 0.25, 0.1, 0.01)
-INPUT_STD, OWN = 1.0, 0.1
 CLOSE = 1e-3  # of the logarithm of a likelihood: a step that gains less is the last
-MOST_CELLS = 1 << 23  # points by classes by bins of both: for a larger table there is no factor
+MOST_CELLS = 1 << 23  # points by classes by bins of both: for a larger table there are no factors
+MOST_FACTORS = 1500  # of all classes: their covariance is a matrix of so many rows
 
 
 def pair_factors(
@@ -35,7 +39,8 @@ def pair_factors(
     for name, column in derived.items():
         one, other = column.inputs
         sizes = [start.bins[some].cells for some in column.inputs]
-        if taken & {one, other} or generator.points * generator.classes * sizes[0] * sizes[1] > MOST_CELLS:
+        small = generator.points * generator.classes * math.prod(sizes) <= MOST_CELLS
+        if taken & {one, other} or not small or generator.classes * (sum(sizes) + column.cells) > MOST_FACTORS:
             continue
         taken |= {one, other}
         part = generator.part([one, other])
