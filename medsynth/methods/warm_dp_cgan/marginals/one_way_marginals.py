@@ -5,7 +5,7 @@ of a column's bins together with its class-by-bin marginals.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,7 +30,10 @@ from .weights import centred, noise_of_cells, weights_by_size
 Floats = NDArray[np.float64]
 LEVELS_OF = "\0levels of "  # names the marginal of a column whose values are few; no column is named so
 DIGITS_WEIGHT = 0.3  # of the marginal of a column's digits, beside one of as many cells
+COARSE_OF = "\0coarse "  # names the marginal of a number's coarse cells beside that of its fine ones
+COARSE_WEIGHT = 0.7  # of it, beside one of as many fine cells
 EMPTY = 1e-9  # share of a cell of a tail that was cut off
+TINY = 1e-9  # noise of a fit without any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +92,31 @@ class OneWayMarginals:
         more = {name: counts + (rows - self.rows) / len(counts) for name, counts in told.items()}
         return replace(self, counts=self.counts | more, rows=rows)
 
+    def measured_again(
+        self, vault: Measurements, label: str, multiplier: float, levels: Mapping[str, Grid]
+    ) -> OneWayMarginals:
+        """These, with the coarse and fine tables of numbers and those of the columns `levels` measured once more.
+
+        Both measurements of a cell count, each by its noise. Sensitivity as in `measure`.
+        """
+        cells = dict(self.grids) | {LEVELS_OF + name: grid for name, grid in levels.items()}
+        cells |= {COARSE_OF + name: survey.coarse for name, survey in self.surveys.items()}
+        sizes = {name: FINE_CELLS if name in self.grids else grid.cells for name, grid in cells.items()}
+        told = centred({name: sizes[name] for name in cells if name.startswith(LEVELS_OF)})
+        weights = weights_by_size(sizes, told)
+        weights |= {name: COARSE_WEIGHT * weights[name] for name in cells if name.startswith(COARSE_OF)}
+        axes: dict[str, Axes] = {name: [(_column_of(name), grid)] for name, grid in cells.items()}
+        noisy = vault.measure_marginals(label, axes, weights, centred=tuple(told))
+        noisy |= {name: noisy[name] + self.rows / count for name, count in told.items()}
+        std = noise_of_cells(weights, multiplier, told)
+        counts, noise, found = dict(self.counts), dict(self.std), dict(self.surveys)
+        for name in counts.keys() & axes.keys():
+            counts[name], noise[name] = both(counts[name], noise[name], noisy[name], std[name])
+        for name, survey in self.surveys.items():
+            table, error = both(survey.counts, survey.std, noisy[COARSE_OF + name], std[COARSE_OF + name])
+            found[name] = replace(survey, counts=table, std=error)
+        return replace(self, counts=counts, std=noise, surveys=found)
+
     def of_levels(self, name: str) -> list[ClassCounts]:
         """A column's rows by level, as counts of classes: none of a column on a grid."""
         level = LEVELS_OF + name
@@ -134,3 +162,18 @@ class OneWayMarginals:
             measured, rows, survey.widths(fine)[inside], rows * first[inside], survey.along(fine)[inside]
         )
         return shares
+
+
+def _column_of(name: str) -> str:
+    """The column that the marginal of this name is of."""
+    return name.removeprefix(LEVELS_OF).removeprefix(COARSE_OF)
+
+
+def both(one: Floats, std: float, other: Floats, other_std: float) -> tuple[Floats, float]:
+    """Two measurements of the same counts as one, and the standard deviation of its noise.
+
+    >>> both(np.array([0.0]), 1.0, np.array([1.0]), 2.0)
+    (array([0.2]), 0.8944271909999159)
+    """
+    weight, more = max(std, TINY) ** -2, max(other_std, TINY) ** -2
+    return np.asarray((weight * one + more * other) / (weight + more)), (weight + more) ** -0.5
