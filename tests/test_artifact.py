@@ -63,7 +63,7 @@ def test_it_holds_only_what_may_leave(content: Any) -> None:
         "frequent values",
         "one-way marginals",
         "class-by-bin marginals",
-        "re-measured class marginals",
+        "re-measured marginals",
         "critic gradient sum",
     }
 

@@ -30,7 +30,7 @@ from medsynth.report.data import protocol
 
 QUIETER = 20.0  # times less noise
 ONE_WAY = ("one-way marginals", "coarse one-way marginals", "frequent values")
-CLASSES = ("class-by-bin marginals", "re-measured class marginals")
+CLASSES = ("class-by-bin marginals", "re-measured marginals")
 REST = ("critic gradient sum", "second moments", "two-way marginals")
 GROUPS = [(), ONE_WAY, *((name,) for name in (*CLASSES, *REST)), CLASSES]
 FIGURES = ("mean", "lr", "mlp", "rf", "hgb", "propensity")

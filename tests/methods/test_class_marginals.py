@@ -38,3 +38,8 @@ def test_without_noise_a_class_without_rows_says_nothing() -> None:
     """Its weight is none, where zero rows over zero noise would choose no column at all."""
     found = known(0.0, np.array([5000.0, 250.0, 0.0])).separating(list(SHARES))
     assert found == ["in the rarest class", "in the other one"]
+
+
+def test_where_no_column_separates_the_classes_none_is_chosen() -> None:
+    """Without the columns that do, what is left of differences is next to nothing."""
+    assert known(0.01, TOTALS).separating(["nowhere"]) == []

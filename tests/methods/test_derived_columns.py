@@ -89,7 +89,7 @@ def narrow(rows: int) -> pd.DataFrame:
 @pytest.mark.parametrize("factors", [True, False], ids=["as it stands", "planted fault: no factors"])
 def test_inputs_of_a_rule_are_learned_together(factors: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Independent columns would make the index several times as wide. No two-way marginal is measured: the index's own
-    marginal is all that tells. Without factors of the inputs' table it stays nearly twice as wide, and weights shrink.
+    marginal is all that tells. Without factors of the inputs' table it stays about twice as wide.
     The seed is fixed.
     """
     table = narrow(4000)
@@ -101,11 +101,11 @@ def test_inputs_of_a_rule_are_learned_together(factors: bool, monkeypatch: pytes
     model = medsynth.fit(table, no_dp=True, schema=schema, rows=4000, seed=0)
     drawn = medsynth.sample(model, 4000, seed=0)
     wide = drawn["mass"].std() / table["mass"].std()
-    weights = drawn["weight"].std() / table["weight"].std()
-    assert (0.8 < wide < 1.3 and 0.96 < weights < 1.04) == factors
+    assert (0.8 < wide < 1.3) == factors
     assert wide < 3  # of independent columns: more than five
     short = medsynth.sample(model, 500, seed=0, where="height=100..140")
-    assert short["height"].between(100, 140).all() and (short["mass"].mean() - 24) ** 2 < 1 or not factors
+    assert short["height"].between(100, 140).all()
+    assert not factors or abs(short["mass"].mean() - 24) < 1
 
 
 def test_a_column_computed_from_the_target_is_left_to_sampling(quick: None) -> None:

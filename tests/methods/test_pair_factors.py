@@ -32,8 +32,9 @@ def mixture() -> Mixture:
 
 def joint(made: Mixture) -> np.ndarray:
     """The chance of every point, class and row, were classes and points even: (points, classes, a, b, c)."""
-    product = np.einsum("zka,zkb,kc->zkabc", made.shares["a"], made.shares["b"], made.shares["c"][0])
-    return np.asarray(product * made.factors["b", "a"].transpose(0, 2, 1)[None, ..., None])
+    pair = np.einsum("zka,zkb,kba->zkab", made.shares["a"], made.shares["b"], made.factors["b", "a"])
+    pair /= pair.sum((2, 3), keepdims=True)
+    return np.einsum("zkab,kc->zkabc", pair, made.shares["c"][0])
 
 
 def alike(counts: np.ndarray, chance: np.ndarray) -> bool:

@@ -22,6 +22,7 @@ from .stratified import choose, choose_each
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 BinsByColumn = dict[str, Whole]  # (rows,) each
+TINY = 1e-300
 
 
 def mixture_tensors(base: Mapping[str, Floats], residual: Mapping[str, NDArray[np.float32]]) -> Arrays:
@@ -70,7 +71,7 @@ class Mixture:
 
     `shares`: p(bin | latent point, class) of every column, (points, classes, bins); (1, classes, bins) of a column
     that is the same at all points. `factors`: of tables of two columns, (classes, bins of the one, of the other), by
-    which that product is multiplied; a column is in one of them at most.
+    which a point's table of both is multiplied, its sum staying one; a column is in one of them at most.
     """
 
     shares: Mapping[str, Floats]
@@ -142,8 +143,8 @@ class Mixture:
                 joint = joint * factor[:, fixed[one], fixed[other]].T[:, None, :]
             elif known:
                 joint = joint * self._expected(known[0], allowed)[:, :, fixed[known[0]]].transpose(2, 0, 1)
-            if known:  # before they were, the weights held what the pair expects
-                joint = joint / np.maximum(self._pair_evidence(one, other, allowed), 1e-300)
+            if known:  # before they were, the weights held what is allowed of the pair
+                joint = joint / np.maximum(self._pair_evidence(one, other, allowed), TINY)
         if labels is not None:
             joint = joint * (np.arange(self.classes) == labels[:, None])[:, None, :]
         points, labels = np.divmod(choose_each(joint.reshape(len(joint), -1), rng), self.classes)
@@ -159,7 +160,8 @@ class Mixture:
             if name not in self._partners:
                 found = found * (self.shares[name] * part).sum(-1)
         for one, other in self.factors:
-            found = found * self._pair_evidence(one, other, allowed)
+            some = self._pair_evidence(one, other, allowed)
+            found = found * some / np.maximum(self._pair_evidence(one, other, {}), TINY)
         return found
 
     def _pair_evidence(self, one: str, other: str, allowed: dict[str, Floats]) -> Floats:

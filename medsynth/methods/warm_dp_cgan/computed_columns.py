@@ -3,7 +3,8 @@
 A few smooth functions of either input follow a narrow computed column only roughly: an index of small weights by small
 heights. The factors are the likeliest under the noise of the three columns' measurements and a normal prior of their
 logarithms: an exponential tilt of the table that the generator expects (Csiszar 1975), which keeps the inputs' shares.
-How wide the prior is, is learned: where the latent points follow the computed column, factors would follow the noise.
+A latent point keeps its weight, and other columns their relations. How wide the prior is, is learned: where the latent
+points follow the computed column already, factors would follow the noise.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ from .rules.derived_columns import DerivedColumn
 Floats = NDArray[np.float64]
 PRIOR_STDS = (0.1, 0.25, 0.5, 1.0, 2.0)  # of the logarithms of a computed column's factors: the likeliest is taken
 OWN = 0.1  # the part of that variance that each class has by itself; the rest is common to all
-INPUT_STD = 1.0  # of the logarithms of the inputs' factors
+INPUT_STD = 0.3  # of the logarithms of the inputs' factors
 MOST_STEPS, PARTS_OF_A_STEP = 50, (1.0, 0.5, 0.25, 0.1, 0.01)
+ROUNDS = 5  # of fitting the factors, and weighing points so that a point's table keeps its sum
+TINY = 1e-12
 CLOSE = 1e-3  # of the logarithm of a likelihood: a step that gains less is the last
 MOST_CELLS = 1 << 23  # points by classes by bins of both: for a larger table there are no factors
 MOST_FACTORS = 1500  # of all classes: their covariance is a matrix of so many rows
@@ -46,9 +49,12 @@ def pair_factors(
         part = generator.part([one, other])
         shares = part.by_bin().detach().double().cpu().numpy()
         first, second = shares[part.spans[one]], shares[part.spans[other]]
-        joint = np.einsum("akz,bkz->kab", first, second, optimize=True) / generator.points
-        inside = column.of_inputs(start.bins, rng)
-        table, factors = likeliest_factors(joint, inside, (one, other, name), start)
+        inside, weights = column.of_inputs(start.bins, rng), np.full(first.shape[1:], 1 / generator.points)
+        for _ in range(ROUNDS):
+            joint = np.einsum("akz,bkz,kz->kab", first, second, weights, optimize=True)
+            table, factors = likeliest_factors(joint, inside, (one, other, name), start)
+            sums = np.einsum("akz,bkz,kab->kz", first, second, table, optimize=True)
+            weights = 1 / (generator.points * np.maximum(sums, TINY))
         largest = np.stack([np.where(inside > 0, own, 0.0).max(-1) for own in factors])
         starts = np.searchsorted(column.bins.place, np.arange(column.bins.ordered + 1))
         bins = Grid(column.bins.grid.ends[starts], column.bins.column.gaps)

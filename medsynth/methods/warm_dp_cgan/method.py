@@ -48,7 +48,7 @@ class Config(MethodConfig):
     coarse_share: Share = Field(default=0.05, description="share of the coarse one-way marginals")
     values_share: Share = Field(default=0.03, description="share of looking for frequent values")
     histogram_share: Share = Field(default=0.15, description="share of the one-way marginals")
-    remeasured_share: ShareOrNone = Field(default=0.15, description="share of the re-measured class marginals")
+    remeasured_share: ShareOrNone = Field(default=0.15, description="share of the re-measured marginals")
     selection_share: Share = Field(default=0.05, description="share of selecting two-way marginals")
     critic_share: ShareByRule = Field(default=None, description="share of the critic; by a rule on rows if not given")
     moments_share: ShareByRule = Field(

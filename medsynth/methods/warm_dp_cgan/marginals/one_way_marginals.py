@@ -115,7 +115,8 @@ class OneWayMarginals:
         for name, survey in self.surveys.items():
             table, error = both(survey.counts, survey.std, noisy[COARSE_OF + name], std[COARSE_OF + name])
             found[name] = replace(survey, counts=table, std=error)
-        return replace(self, counts=counts, std=noise, surveys=found)
+        first = {n: some.shares(self.grids[n], counts[n], self.rows, noise[n]) for n, some in found.items()}
+        return replace(self, counts=counts, std=noise, surveys=found, shares=self.shares | first)
 
     def of_levels(self, name: str) -> list[ClassCounts]:
         """A column's rows by level, as counts of classes: none of a column on a grid."""
