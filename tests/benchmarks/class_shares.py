@@ -6,7 +6,8 @@
     python tests/benchmarks/class_shares.py centred --tables thyroid clinic --epsilons 1 3.7 --runs 8 --data FOLDER
     python tests/benchmarks/class_shares.py prior --tables thyroid clinic hospital --epsilons 3.7 --runs 5 --data FOLDER
     python tests/benchmarks/class_shares.py points --tables thyroid hospital --epsilons 3.7 --runs 4 --data FOLDER
-    python tests/benchmarks/class_shares.py factors --tables thyroid clinic hospital --runs 6 --data FOLDER
+    python tests/benchmarks/class_shares.py factors --tables thyroid clinic hospital --runs 4 --data FOLDER
+    python tests/benchmarks/class_shares.py again --tables hospital --epsilons 3.7 1 --runs 4 --data FOLDER
 
 `widths`: the width of the prior of class ratios fixed, and learned over columns (decision 36). `runs`: bins counted by
 class alone, with the same prior for each, and runs of bins as well (decision 37). `smoothness`: of a number, bins each
@@ -16,8 +17,10 @@ three times as wide, and as it stands (decision 40). `digits`: preferred digits 
 from noise (decision 41). `chosen`: rows chosen by tables of at most 20 bins a column, and by finer ones too
 (decision 42). `points`: 128 latent points, and 512 (decision 49). `factors`: the table of two columns that a third is
 computed from as the latent points have it, and times factors (decision 50); `computed` is the one-way similarity of
-computed columns. Development tables, each run another, as in noise_by_measurement.py. Both fits of a run get noise from
-one seed: THEY MAKE NO PRIVACY CLAIM. Figures of a fit are the mean of two draws of as many rows as were fitted.
+computed columns. `again`: what is measured again is by class, and is all columns' one-way marginals where no column
+separates the classes (decision 51). Development tables, each run another, as in noise_by_measurement.py. Both fits of a
+run get noise from one seed: THEY MAKE NO PRIVACY CLAIM. Figures of a fit are the mean of two draws of as many rows as
+were fitted.
 """
 
 from __future__ import annotations
@@ -108,6 +111,7 @@ BEFORE: Mapping[str, tuple[str, str, list[tuple[Any, Changes]]]] = {
         [(m, {"centred": lambda cells: {}}) for m in (class_marginals, one_way_marginals)],
     ),
     "prior": ("1.5", "0.5", [(generator, {"COMMON_STD": 1.5})]),
+    "again": ("by class", "where classes differ", [(class_marginals, {"LEAST_SEPARATION": 0.0})]),
     "factors": ("no factors", "factors", [(beginning, {"pair_factors": lambda *known: []})]),
     "points": ("128", "512", [(method, {"allocate": _few_points})]),
     "digits": ("by place", "told from noise", [(decoder, {"kind_shares": _digits_by_place})]),

@@ -34,7 +34,7 @@ def joint(made: Mixture) -> np.ndarray:
     """The chance of every point, class and row, were classes and points even: (points, classes, a, b, c)."""
     pair = np.einsum("zka,zkb,kba->zkab", made.shares["a"], made.shares["b"], made.factors["b", "a"])
     pair /= pair.sum((2, 3), keepdims=True)
-    return np.einsum("zkab,kc->zkabc", pair, made.shares["c"][0])
+    return np.asarray(np.einsum("zkab,kc->zkabc", pair, made.shares["c"][0]))
 
 
 def alike(counts: np.ndarray, chance: np.ndarray) -> bool:
