@@ -41,13 +41,13 @@ def command(*words: str) -> Any:
     return CliRunner().invoke(app, ["audit", *words])
 
 
-def test_whole_fits_prove_a_third_of_the_claim_and_never_more() -> None:
-    """60 fits prove 0.37 to 0.49 of it, over eight seeds; this one is fixed. The chance that the bound lies above the
-    truth is 1e-3 by the confidence.
+def test_whole_fits_prove_most_of_the_claim_and_never_more() -> None:
+    """The seed is fixed; the chance that the bound lies above the truth is 1e-3 by the confidence. Of 60 fits most
+    seeds prove 0.37 to 0.49 of the claim, of 120 more than half.
     """
-    found = audit_end_to_end("independent", EXAMPLE, 60, 0.999, SeededEntropy(4))
+    found = audit_end_to_end("independent", EXAMPLE, 120, 0.999, SeededEntropy(4))
     assert found.claimed_mu is not None and found.proven_mu is not None
-    assert found.claimed_mu / 3 <= found.proven_mu <= found.claimed_mu and not found.refutes
+    assert 0.5 * found.claimed_mu <= found.proven_mu <= found.claimed_mu and not found.refutes
 
 
 @pytest.mark.nightly

@@ -81,11 +81,22 @@ def decoder_tensors(
 
 
 def grid_tensors(grids: dict[str, Grid]) -> dict[str, NDArray[np.float32]]:
-    """Edges of grids as a model keeps them, (2, edges): multiples of 2^16 and the rest, which float32 holds exactly."""
-    return {f"edges.{n}": np.stack([g.edges >> 16, g.edges & 0xFFFF]).astype(np.float32) for n, g in grids.items()}
+    """Edges of grids as a model keeps them, (2, edges)."""
+    return {f"edges.{name}": whole_tensor(grid.edges) for name, grid in grids.items()}
 
 
 def restored_grids(tensors: dict[str, NDArray[np.float32]], schema: Schema) -> dict[str, Grid]:
     """The grids that `grid_tensors` were taken from."""
-    found = {k.removeprefix("edges."): t.astype(np.int64) for k, t in tensors.items() if k.startswith("edges.")}
-    return {name: Grid((high << 16) + low, schema.columns[name].gaps) for name, (high, low) in found.items()}
+    found = {k.removeprefix("edges."): whole_numbers(t) for k, t in tensors.items() if k.startswith("edges.")}
+    return {name: Grid(edges, schema.columns[name].gaps) for name, edges in found.items()}
+
+
+def whole_tensor(numbers: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Whole numbers as a model keeps them, (2, numbers): multiples of 2^16 and the rest, which float32 holds."""
+    return np.stack([numbers >> 16, numbers & 0xFFFF]).astype(np.float32)
+
+
+def whole_numbers(tensor: NDArray[np.float32]) -> NDArray[np.int64]:
+    """The numbers that `whole_tensor` was taken from."""
+    high, low = tensor.astype(np.int64)
+    return np.asarray((high << 16) + low)

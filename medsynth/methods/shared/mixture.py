@@ -144,7 +144,7 @@ class Mixture:
             elif known:
                 joint = joint * self._expected(known[0], allowed)[:, :, fixed[known[0]]].transpose(2, 0, 1)
             if known:  # before they were, the weights held what is allowed of the pair
-                joint = joint / np.maximum(self._pair_evidence(one, other, allowed), TINY)
+                joint = joint / np.maximum(self._pair_evidence(one, allowed), TINY)
         if labels is not None:
             joint = joint * (np.arange(self.classes) == labels[:, None])[:, None, :]
         points, labels = np.divmod(choose_each(joint.reshape(len(joint), -1), rng), self.classes)
@@ -160,13 +160,14 @@ class Mixture:
             if name not in self._partners:
                 found = found * (self.shares[name] * part).sum(-1)
         for one, other in self.factors:
-            some = self._pair_evidence(one, other, allowed)
-            found = found * some / np.maximum(self._pair_evidence(one, other, {}), TINY)
+            if one in allowed or other in allowed:
+                some = self._pair_evidence(one, allowed)
+                found = found * some / np.maximum(self._pair_evidence(one, {}), TINY)
         return found
 
-    def _pair_evidence(self, one: str, other: str, allowed: dict[str, Floats]) -> Floats:
-        """The mean of a pair's factors over what is allowed of both columns, (points, classes)."""
-        return np.asarray((self.shares[one] * allowed.get(one, 1.0) * self._expected(one, allowed)).sum(-1))
+    def _pair_evidence(self, name: str, allowed: dict[str, Floats]) -> Floats:
+        """The mean of the factors of a column's pair over what is allowed of both columns, (points, classes)."""
+        return np.asarray((self.shares[name] * allowed.get(name, 1.0) * self._expected(name, allowed)).sum(-1))
 
     def _expected(self, name: str, allowed: dict[str, Floats]) -> Floats:
         """The mean of the factors of a column's pair over what is allowed of the other, (points, classes, own bins)."""

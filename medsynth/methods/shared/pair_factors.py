@@ -18,6 +18,7 @@ from ...schema import Schema
 from ...schema.definitions import Definition
 from ...transforms.grid import Grid
 from ..protocol import Arrays
+from .decoder import whole_numbers, whole_tensor
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -42,10 +43,10 @@ class PairFactor:
 
     def tensors(self) -> Arrays:
         """What `of` needs."""
-        name, starts = self.computed, self.bins.edges
+        name = self.computed
         kept = {f"factor.{name}": self.table, f"computed.{name}": self.factors, f"largest.{name}": self.largest}
         found = {key: tensor.astype(np.float32) for key, tensor in kept.items()}
-        return found | {f"starts.{name}": np.stack([starts >> 16, starts & 0xFFFF]).astype(np.float32)}
+        return found | {f"starts.{name}": whole_tensor(self.bins.edges)}
 
     @classmethod
     def of(cls, tensors: Arrays, schema: Schema) -> list[PairFactor]:
@@ -54,9 +55,8 @@ class PairFactor:
         for name, definition in schema.definitions.items():
             if f"factor.{name}" in tensors:
                 one, other = definition.inputs
-                high, low = tensors[f"starts.{name}"].astype(np.int64)
                 some = [tensors[f"{kind}.{name}"].astype(np.float64) for kind in ("factor", "computed", "largest")]
-                bins = Grid((high << 16) + low, definition.column.gaps)
+                bins = Grid(whole_numbers(tensors[f"starts.{name}"]), definition.column.gaps)
                 found.append(cls(one=one, other=other, computed=name, table=some[0], factors=some[1],
                                  largest=some[2], bins=bins))  # fmt: skip
         return found

@@ -5,7 +5,7 @@ of a column's bins together with its class-by-bin marginals.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -69,13 +69,7 @@ class OneWayMarginals:
         few = {name: column for name, column in schema.columns.items() if name not in fine}
         axes: dict[str, Axes] = {LEVELS_OF + name: [(name, fine_grid(column))] for name, column in few.items()}
         axes |= decoder_axes(schema, fine)
-        # By planned sizes: those of fine grids follow from noisy counts, and sensitivities are to be public beforehand.
-        cells = {name: axis[0][1].cells for name, axis in axes.items()}
-        told = centred({name: count for name, count in cells.items() if name.startswith(LEVELS_OF)})
-        weights = weights_by_size({n: FINE_CELLS if n in fine else count for n, count in cells.items()}, told)
-        weights |= {name: DIGITS_WEIGHT * weights[name] for name in axes if name.startswith(DIGITS_OF)}
-        noisy = vault.measure_marginals(ONE_WAY, axes, weights, centred=tuple(told))
-        std = noise_of_cells(weights, plan.noise(ONE_WAY), told)
+        noisy, std, told = _tables(vault, ONE_WAY, plan.noise(ONE_WAY), axes, fine)
         totals = [NoisyTotal.of(survey.counts, survey.std) for survey in found.values()]
         totals += [NoisyTotal.of(noisy[name], std[name]) for name in fine]
         rows = likely_rows(plan.rows, totals, plan.rows_std)
@@ -99,16 +93,11 @@ class OneWayMarginals:
 
         Both measurements of a cell count, each by its noise. Sensitivity as in `measure`.
         """
-        cells = dict(self.grids) | {LEVELS_OF + name: grid for name, grid in levels.items()}
-        cells |= {COARSE_OF + name: survey.coarse for name, survey in self.surveys.items()}
-        sizes = {name: FINE_CELLS if name in self.grids else grid.cells for name, grid in cells.items()}
-        told = centred({name: sizes[name] for name in cells if name.startswith(LEVELS_OF)})
-        weights = weights_by_size(sizes, told)
-        weights |= {name: COARSE_WEIGHT * weights[name] for name in cells if name.startswith(COARSE_OF)}
-        axes: dict[str, Axes] = {name: [(_column_of(name), grid)] for name, grid in cells.items()}
-        noisy = vault.measure_marginals(label, axes, weights, centred=tuple(told))
+        axes: dict[str, Axes] = {name: [(name, grid)] for name, grid in self.grids.items()}
+        axes |= {LEVELS_OF + name: [(name, grid)] for name, grid in levels.items()}
+        axes |= {COARSE_OF + name: [(name, survey.coarse)] for name, survey in self.surveys.items()}
+        noisy, std, told = _tables(vault, label, multiplier, axes, self.grids)
         noisy |= {name: noisy[name] + self.rows / count for name, count in told.items()}
-        std = noise_of_cells(weights, multiplier, told)
         counts, noise, found = dict(self.counts), dict(self.std), dict(self.surveys)
         for name in counts.keys() & axes.keys():
             counts[name], noise[name] = both(counts[name], noise[name], noisy[name], std[name])
@@ -165,9 +154,20 @@ class OneWayMarginals:
         return shares
 
 
-def _column_of(name: str) -> str:
-    """The column that the marginal of this name is of."""
-    return name.removeprefix(LEVELS_OF).removeprefix(COARSE_OF)
+def _tables(
+    vault: Measurements, label: str, multiplier: float, axes: dict[str, Axes], fine: Collection[str]
+) -> tuple[dict[str, Floats], dict[str, float], dict[str, int]]:
+    """Noisy one-way tables of one measurement, the noise of a cell of each, and the cells of those that are centred.
+
+    By planned sizes: those of `fine` grids follow from noisy counts, and sensitivities are to be public beforehand.
+    """
+    cells = {name: axis[0][1].cells for name, axis in axes.items()}
+    told = centred({name: count for name, count in cells.items() if name.startswith(LEVELS_OF)})
+    weights = weights_by_size({n: FINE_CELLS if n in fine else count for n, count in cells.items()}, told)
+    for kind, weight in ((DIGITS_OF, DIGITS_WEIGHT), (COARSE_OF, COARSE_WEIGHT)):
+        weights |= {name: weight * weights[name] for name in axes if name.startswith(kind)}
+    noisy = vault.measure_marginals(label, axes, weights, centred=tuple(told))
+    return noisy, noise_of_cells(weights, multiplier, told), told
 
 
 def both(one: Floats, std: float, other: Floats, other_std: float) -> tuple[Floats, float]:
