@@ -165,10 +165,8 @@ def test_fewer_rows_are_clipped_where_the_noise_allows() -> None:
     """The bound is the largest at which a product's noise is within its sampling error, sqrt(rows)."""
 
     def bound(noise: float) -> float:
-        return (
-            1
-            / DeclaredCritic(parsed(["b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, noise, 4000).products.scale
-        )
+        critic = DeclaredCritic(parsed(["b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, noise, 4000)
+        return 1 / critic.products.scales.item()
 
     wide, narrow = bound(0.1), bound(1e3)
     between = bound(4000**0.5 / wide * 1.01)

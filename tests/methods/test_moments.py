@@ -109,7 +109,7 @@ def test_a_level_is_one_less_its_share(bins: dict[str, Bins], pairs: PairCritic)
 
 def test_more_rows_let_a_row_count_for_more(pairs: PairCritic) -> None:
     """The norm at which a row is clipped grows with the rows that a product's noise is small beside, within bounds."""
-    norms = [1 / MomentCritic(pairs, PAIRS, 4.0, rows).products.scale for rows in (100, 4_000, 8_000, 10**6)]
+    norms = [1 / MomentCritic(pairs, PAIRS, 4.0, rows).products.scales.item() for rows in (100, 4_000, 8_000, 10**6)]
     assert norms == pytest.approx([NORMS[0], NORMS[0], 8_000 * NORM_NOISE / 4, NORMS[1]])
 
 

@@ -81,3 +81,28 @@ def test_a_critic_of_pairs_selects_and_nothing_is_paid_for_selection(
     # When they are measured, the generator follows the critic: of independent columns a third would lie there.
     (tables,) = expected
     assert np.trace(tables["b x h"][0]) > 0.8 * 4000 and np.trace(tables["a x g"][0]) > 0.5 * 4000
+
+
+def test_a_larger_two_way_marginal_has_less_noise_and_is_trusted_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The generator is fitted by the noise that each table was given, whose cells count by their third root."""
+    asked, fitted = list[Any](), list[Any]()
+    true = Vault.measure
+
+    def watched(self: Vault, label: str, query: Any) -> Any:
+        asked.extend([query] if label == TWO_WAY else [])
+        return true(self, label, query)
+
+    monkeypatch.setattr(Vault, "measure", watched)
+    monkeypatch.setattr("medsynth.methods.warm_dp_cgan.training.fit", lambda *facts: fitted.append(facts[2]))
+    monkeypatch.setattr(
+        warm_dp_cgan, "allocate", lambda *facts, matrix: Allocation(count=3, all_pairs=True, steps=1, column_bins=8)
+    )
+    frame = pd.DataFrame({"a": ["u", "v"] * 60, "b": list("uvwxyz") * 20, "c": list("uvw") * 40, "y": ["n", "m"] * 60})
+    columns = {name: {"kind": "categorical", "levels": sorted(set(frame[name]))} for name in "abcy"}
+    schema = Schema.from_dict({"name": "t", "target": "y", "columns": columns})
+    model = medsynth.fit(frame, epsilon=3.7, schema=schema, rows=120)
+    (query,), (tables,) = asked, fitted
+    multiplier = next(entry.event.multiplier for entry in model.ledger.entries if entry.label == TWO_WAY)
+    weights = np.array([query.weights[table.pair.key] for table in tables])
+    assert weights == pytest.approx(np.array([table.table.size for table in tables]) ** (1 / 3)) and len(tables) == 3
+    assert [table.std for table in tables] == pytest.approx(multiplier * np.linalg.norm(weights) / weights)

@@ -23,6 +23,7 @@ from .critics.matrix import MomentMatrix
 from .generator import Generator
 from .generator_fit import fit
 from .marginals.class_marginals import ClassMarginals
+from .marginals.weights import noise_of_cells, weights_by_size
 from .method import Config
 from .posterior.released import Recorded
 from .rules.constraints import BrokenRules
@@ -89,19 +90,21 @@ class _Fit:
         each = self.allocation.count // self.allocation.rounds
         merged = merged_bins(candidates, start.bins)
         axes = {pair.key: pair.axes(self.beginning.given, merged) for pair in candidates}
-        std = self.beginning.plan.noise(TWO_WAY) * math.sqrt(each)
         expected = expected_tables(generator, start.totals, candidates)
         if SELECTION in self.beginning.plan.events:
             tables = {p.key: expected[p.key] if p.by_class else expected[p.key][0] for p in candidates}
             errors = self.vault.measure_distances(SELECTION, axes, tables)
             # A large table has a large error by its noise alone (AIM, equation 1): its error must exceed that.
+            std = self.beginning.plan.noise(TWO_WAY) * math.sqrt(each)
             excess = {p: MEAN_SIZE * std * expected[p.key].size - errors[p.key] for p in candidates}
             candidates = sorted(candidates, key=excess.__getitem__)
         selected = (candidates * each)[:each]
-        noisy = self.vault.measure_marginals(TWO_WAY, {p.key: axes[p.key] for p in selected})
+        weights = weights_by_size({p.key: expected[p.key].size for p in selected})
+        noisy = self.vault.measure_marginals(TWO_WAY, {p.key: axes[p.key] for p in selected}, weights)
+        noise = noise_of_cells(weights, self.beginning.plan.noise(TWO_WAY))
         found = []
         for pair in selected:
-            before = expected[pair.key]
+            before, std = expected[pair.key], noise[pair.key]
             beyond = shrunk_table(noisy[pair.key].reshape(before.shape) - before, std, pair.ordered(start.bins))
             found.append(TwoWayMarginal(pair, before + beyond, std))
         return found

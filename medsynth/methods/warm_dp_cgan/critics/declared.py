@@ -157,7 +157,7 @@ class DeclaredCritic:
         norms = np.linalg.norm(independent, axis=1)
         bounds = np.quantile(norms, 1 - np.array(CLIPPED_ROWS)).tolist()
         bound = next((bound for bound in bounds if noise * bound < math.sqrt(rows)), bounds[-1])
-        self.products = Products(grids, tuple(order), tables, factors, 1 / bound)
+        self.products = Products(grids, tuple(order), tables, factors, torch.tensor(1 / bound))
         self.kept = _kept(independent, np.minimum(1.0, bound / norms))
 
     def inside(self, bins: dict[str, Bins]) -> DeclaredCritic:

@@ -88,7 +88,7 @@ class MomentCritic:
         places = torch.tensor([[items.index(item) for item in pair] for pair in pairs]).T
         grids = {name: bins.grid for name, bins in self._bins.items()}
         norm = float(np.clip(NORM_NOISE * rows / max(noise, 1e-12), *NORMS))
-        self.products = Products(grids, critic.order, tables, places, 1 / norm)
+        self.products = Products(grids, critic.order, tables, places, torch.tensor(1 / norm))
 
     @property
     def columns_read(self) -> set[str]:

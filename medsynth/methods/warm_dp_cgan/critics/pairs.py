@@ -1,16 +1,15 @@
 """A critic of pairs of columns: one noisy sum tells how every two columns rise and fall together, and by class.
 
-A column's features have norm one at most: of a number, cosines and sines of where its bin lies, low frequencies alone;
-of a level, its place among the frequent levels. The critic is linear in the products of two columns' features. A row's
-products over all pairs have norm sqrt(pairs), whatever the row: nothing is clipped, and the noise of a product does not
-grow by bins, as that of the cells of a table does. (Sums of products as in private covariance, Dwork, Talwar, Thakurta
-and Zhang 2014; the linear critic as in DP-MERF, Harder et al. 2021.) Given a latent point columns are independent, so
-the generator's expected products are products of means, exactly.
+A column's features have norm one at most (`column_features`). The critic is linear in the products of two columns'
+features, each pair of columns with a weight of its own. A row's products over all pairs have norm one at most, whatever
+the row: nothing is clipped, and the noise of a product does not grow by bins, as that of the cells of a table does.
+(Sums of products as in private covariance, Dwork, Talwar, Thakurta and Zhang 2014; the linear critic as in DP-MERF,
+Harder et al. 2021.) Given a latent point columns are independent, so the generator's expected products are products of
+means, exactly.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar
 
@@ -20,42 +19,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ....privacy.queries.rows import CellMap
-from ...shared.bins import MERGED_WIDE, Bins
+from ...shared.bins import Bins
 from ..budget_rule import MOST_PRODUCTS
 from ..generator import Generator
+from ..marginals.weights import weights_by_size
 from ..shrinkage import Alike
+from .column_features import FEWEST_BINS, FREQUENCIES, column_features, kinds_of_features
 from .products import ExpectedProducts, Products, ProductsByClass
 
 Floats = NDArray[np.float64]
-FREQUENCIES = 2  # of a number, each as cosine and sine
-FEWEST_BINS = 3  # of a number with waves
+Whole = NDArray[np.int64]
 NUMBERS = 0.6  # the part of the strongest pairs of items that is of two numbers
-MOST_LEVELS = 8  # of a column that have features, the most frequent ones
-COMMON_LEVELS = 2  # the first of these, of which more rows tell
-TREND, WAVE, GAP, COMMON, RARE = range(5)  # kinds of features
-
-
-def column_features(bins: Bins, mass: Floats) -> Floats:
-    """The features of each bin, (bins, features), each of norm one or, of a rare level, zero. `mass`: (bins,)."""
-    values = bins.ordered
-    if values < FEWEST_BINS and bins.cells == 2:
-        return np.array([[-1.0], [1.0]])
-    if values < FEWEST_BINS:
-        return np.eye(bins.cells)[:, np.argsort(-mass, kind="stable")[:MOST_LEVELS]]
-    turns = math.pi * bins.middles(MERGED_WIDE)[:, None] * np.arange(1, FREQUENCIES + 1)
-    waves = np.concatenate([np.cos(turns), np.sin(turns)], 1) / math.sqrt(FREQUENCIES)
-    features = np.zeros((bins.cells, 2 * FREQUENCIES + bins.cells - values))
-    features[:values, : 2 * FREQUENCIES] = waves
-    features[values:, 2 * FREQUENCIES :] = np.eye(bins.cells - values)
-    return features
-
-
-def _kinds(bins: Bins, features: int) -> list[int]:
-    """The kind of each of a column's features: a number's first cosine rises or falls, a level is common or rare."""
-    if bins.ordered >= FEWEST_BINS:
-        return [TREND, *[WAVE] * (2 * FREQUENCIES - 1), *[GAP] * (features - 2 * FREQUENCIES)]
-    return [COMMON if k < COMMON_LEVELS else RARE for k in range(features)]
-
 
 Key = TypeVar("Key", bound=Hashable)
 Item = tuple[str, int | None]  # a column, and one of its features; None: the value of a number
@@ -80,9 +54,10 @@ class PairCritic:
         column = np.repeat(np.arange(len(self.names)), [self.tables[name].shape[1] for name in self.names])
         ones, others = np.triu_indices(len(column), 1)
         apart = column[ones] != column[others]
-        scale = max(1, len(self.names) * (len(self.names) - 1) // 2) ** -0.5
         places = torch.from_numpy(np.stack([ones[apart], others[apart]]))
-        self.products = Products({name: bins[name] for name in self.names}, self.order, self.tables, places, scale)
+        self.scales = _scales(column[places])
+        scales = torch.tensor(self.scales, dtype=torch.float32)
+        self.products = Products({name: bins[name] for name in self.names}, self.order, self.tables, places, scales)
 
     @property
     def columns_read(self) -> set[str]:
@@ -106,7 +81,7 @@ class PairCritic:
     def alike(self) -> Alike:
         """Which products are large or small together: those of two columns; and of which kind each is."""
         sizes = [self.tables[name].shape[1] for name in self.names]
-        kinds = [_kinds(self.bins[name], size) for name, size in zip(self.names, sizes, strict=True)]
+        kinds = [kinds_of_features(self.bins[name], size) for name, size in zip(self.names, sizes, strict=True)]
         both = np.stack([np.repeat(np.arange(len(sizes)), sizes), np.concatenate(kinds)])  # of each feature
         pairs = np.sort(both[:, self.products.factors.numpy()], 1)  # of each product, (2, factors, products)
         return Alike(*(np.unique(some, axis=1, return_inverse=True)[1].ravel() for some in pairs))
@@ -134,12 +109,21 @@ class PairCritic:
         return self._sizes(products, [name for name, _ in self.items()])
 
     def _sizes(self, products: Floats, of: Sequence[Key]) -> dict[tuple[Key, Key], float]:
-        """Sums of squares of products by what the first and the second feature are `of`."""
-        sizes, squares = dict[tuple[Key, Key], float](), np.square(products).sum(0).tolist()
+        """Sums of squares of products, each over its scale, by what the first and the second feature are `of`."""
+        sizes, squares = dict[tuple[Key, Key], float](), np.square(products / self.scales).sum(0).tolist()
         for (one, other), size in zip(self.products.factors.T.tolist(), squares, strict=True):
             pair = of[one], of[other]
             sizes[pair] = sizes.get(pair, 0.0) + size
         return sizes
+
+
+def _scales(columns: Whole) -> Floats:
+    """The weight of each product, (products,), by its two `columns`, (2, products), such that a row's have norm one at
+    most: the third root of how many products its columns have, as tables have by their cells.
+    """
+    _, pair, counts = np.unique(columns, axis=1, return_inverse=True, return_counts=True)
+    weights = np.array(list(weights_by_size({str(k): count for k, count in enumerate(counts.tolist())}).values()))
+    return np.asarray((weights / max(float(np.linalg.norm(weights)), 1e-12))[pair.ravel()])
 
 
 def _within(tables: Mapping[str, Floats], most: int, order: Tensor) -> list[str]:

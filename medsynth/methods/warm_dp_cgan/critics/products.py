@@ -18,7 +18,7 @@ from ..generator import Generator
 @kind("products")
 @dataclass(frozen=True, eq=False)
 class Products:
-    """Products of features of a row, times `scale`.
+    """Products of features of a row, times their `scales`, (products,), or one for all.
 
     `tables`: each column's features by bin, (bins, features), which stand beside one another; `factors`, (factors,
     products): the places of those that are multiplied, two or more. `bins` and `order`: of the columns, and the names
@@ -29,7 +29,7 @@ class Products:
     order: tuple[str, ...]
     tables: Mapping[str, Tensor]
     factors: Tensor
-    scale: float
+    scales: Tensor
 
     @property
     def width(self) -> int:
@@ -40,7 +40,7 @@ class Products:
         """(rows, products): by tables and multiplications; no row's depend on the rows beside it."""
         places = {name: np.asarray(self.bins[name].cell_of(codes[:, self.order.index(name)])) for name in self.tables}
         each = torch.cat([self.tables[name][torch.from_numpy(place)] for name, place in places.items()], 1)
-        return _multiplied(each, self.factors) * self.scale
+        return _multiplied(each, self.factors) * self.scales
 
     def inside(self, bins: Mapping[str, Bins]) -> Products:
         """These products of fine cells by the bins that hold them: each feature's mean in a bin, by the cells' shares.
@@ -57,7 +57,7 @@ class Products:
         for name, table in self.tables.items():
             matrix[first : first + table.shape[1], generator.spans[name]] = table.T
             first += table.shape[1]
-        return ExpectedProducts(matrix.to(device), self.factors.to(device), self.scale)
+        return ExpectedProducts(matrix.to(device), self.factors.to(device), self.scales.to(device))
 
 
 @kind("products by class")
@@ -83,7 +83,7 @@ class ExpectedProducts:
 
     matrix: Tensor
     factors: Tensor
-    scale: float
+    scales: Tensor
 
     def of(self, shares: Tensor) -> Tensor:
         """Of each class, (classes, width), from p(bin | point, class), (all bins, classes, points)."""
@@ -91,8 +91,8 @@ class ExpectedProducts:
         if len(self.factors) == 2:
             products = means @ means.transpose(1, 2) / shares.shape[-1]
             places = self.factors[0] * products.shape[-1] + self.factors[1]
-            return products.flatten(1).index_select(1, places) * self.scale  # whose gradient is quick
-        return _multiplied(means, self.factors).mean(-1) * self.scale
+            return products.flatten(1).index_select(1, places) * self.scales  # whose gradient is quick
+        return _multiplied(means, self.factors).mean(-1) * self.scales
 
 
 def _means(bins: Bins, table: Tensor) -> Tensor:
