@@ -8,6 +8,7 @@
     python tests/benchmarks/class_shares.py points --tables thyroid hospital --epsilons 3.7 --runs 4 --data FOLDER
     python tests/benchmarks/class_shares.py factors --tables thyroid clinic hospital --runs 4 --data FOLDER
     python tests/benchmarks/class_shares.py again --tables hospital --epsilons 3.7 1 --runs 4 --data FOLDER
+    python tests/benchmarks/class_shares.py weights --tables thyroid clinic hospital --runs 4 --data FOLDER
 
 `widths`: the width of the prior of class ratios fixed, and learned over columns (decision 36). `runs`: bins counted by
 class alone, with the same prior for each, and runs of bins as well (decision 37). `smoothness`: of a number, bins each
@@ -18,7 +19,9 @@ from noise (decision 41). `chosen`: rows chosen by tables of at most 20 bins a c
 (decision 42). `points`: 128 latent points, and 512 (decision 49). `factors`: the table of two columns that a third is
 computed from as the latent points have it, and times factors (decision 50); `computed` is the one-way similarity of
 computed columns. `again`: what is measured again is by class, and is all columns' one-way marginals where no column
-separates the classes (decision 51). Development tables, each run another, as in noise_by_measurement.py. Both fits of a
+separates the classes (decision 51). `weights`: all pairs of columns weigh the same in the critic, whose features are as
+they are, and among two-way marginals; and weigh by their products and cells, with features centred (decision 52).
+Development tables, each run another, as in noise_by_measurement.py. Both fits of a
 run get noise from one seed: THEY MAKE NO PRIVACY CLAIM. Figures of a fit are the mean of two draws of as many rows as
 were fitted.
 """
@@ -48,8 +51,9 @@ from medsynth.methods.shared import decoder
 from medsynth.methods.shared.bins import Bins
 from medsynth.methods.shared.digit_preference import DECIMAL_PLACES, NONZERO_DIGITS
 from medsynth.methods.shared.marginals import cleaned
-from medsynth.methods.warm_dp_cgan import beginning, generator, method
+from medsynth.methods.warm_dp_cgan import beginning, generator, method, training
 from medsynth.methods.warm_dp_cgan.budget_rule import Allocation, allocate
+from medsynth.methods.warm_dp_cgan.critics import column_features, pairs
 from medsynth.methods.warm_dp_cgan.marginals import class_marginals, class_ratios, one_way_marginals, smoothness
 from medsynth.methods.warm_dp_cgan.marginals.class_ratios import ClassCounts
 from medsynth.methods.warm_dp_cgan.marginals.one_way_marginals import OneWayMarginals
@@ -86,6 +90,16 @@ def _digits_by_place(counts: Floats, std: float, rows: float, *others: object) -
     return cleaned(found, rows)
 
 
+def _same_weights(cells: Mapping[str, int]) -> dict[str, float]:
+    """One for each table, however large."""
+    return dict.fromkeys(cells, 1.0)
+
+
+def _no_ball(points: Floats) -> tuple[Floats, float]:
+    """The centre and radius with which features stay as they are."""
+    return np.zeros(points.shape[1]), 1.0
+
+
 def _few_points(*args: Any, **kwargs: Any) -> Allocation:
     """What the budget rule gives, with as many latent points as small tables had."""
     return replace(allocate(*args, **kwargs), latent_points=128)
@@ -112,6 +126,15 @@ BEFORE: Mapping[str, tuple[str, str, list[tuple[Any, Changes]]]] = {
     ),
     "prior": ("1.5", "0.5", [(generator, {"COMMON_STD": 1.5})]),
     "again": ("by class", "where classes differ", [(class_marginals, {"LEAST_SEPARATION": 0.0})]),
+    "weights": (
+        "the same",
+        "by products and cells",
+        [
+            (pairs, {"weights_by_size": _same_weights}),
+            (training, {"weights_by_size": _same_weights}),
+            (column_features, {"smallest_ball": _no_ball}),
+        ],
+    ),
     "factors": ("no factors", "factors", [(beginning, {"pair_factors": lambda *known: []})]),
     "points": ("128", "512", [(method, {"allocate": _few_points})]),
     "digits": ("by place", "told from noise", [(decoder, {"kind_shares": _digits_by_place})]),
