@@ -100,7 +100,9 @@ class Allocation:
         return int((noise * rows / (MEAN_SIZE * multiplier * cells)) ** 2)
 
     def critic_noise(self, rows: int, columns: int, epsilon: float) -> float:
-        """The noise of one product in the gradient sum of a critic of pairs, as a share of what all rows could add."""
+        """The noise of one product in the gradient sum of a critic of pairs, as a share of what all rows could add: on
+        average, by pairs of columns of the same weight.
+        """
         pairs = min((columns - 1) * (columns - 2) // 2, MOST_PRODUCTS)
         return (3.9 / epsilon + 0.12) / math.sqrt(self.critic_share) * math.sqrt(pairs) / rows
 

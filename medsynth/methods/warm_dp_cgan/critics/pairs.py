@@ -54,10 +54,12 @@ class PairCritic:
         column = np.repeat(np.arange(len(self.names)), [self.tables[name].shape[1] for name in self.names])
         ones, others = np.triu_indices(len(column), 1)
         apart = column[ones] != column[others]
-        places = torch.from_numpy(np.stack([ones[apart], others[apart]]))
-        self.scales = _scales(column[places])
-        scales = torch.tensor(self.scales, dtype=torch.float32)
-        self.products = Products({name: bins[name] for name in self.names}, self.order, self.tables, places, scales)
+        places = np.stack([ones[apart], others[apart]])
+        self.scales = _scales(column[places])  # of each product, (products,)
+        self.products = Products(
+            {name: bins[name] for name in self.names}, self.order, self.tables, torch.from_numpy(places),
+            torch.tensor(self.scales, dtype=torch.float32),
+        )  # fmt: skip
 
     @property
     def columns_read(self) -> set[str]:
