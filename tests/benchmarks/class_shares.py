@@ -21,9 +21,8 @@ computed from as the latent points have it, and times factors (decision 50); `co
 computed columns. `again`: what is measured again is by class, and is all columns' one-way marginals where no column
 separates the classes (decision 51). `weights`: all pairs of columns weigh the same in the critic, whose features are as
 they are, and among two-way marginals; and weigh by their products and cells, with features centred (decision 52).
-Development tables, each run another, as in noise_by_measurement.py. Both fits of a
-run get noise from one seed: THEY MAKE NO PRIVACY CLAIM. Figures of a fit are the mean of two draws of as many rows as
-were fitted.
+Development tables, each run another, as in noise_by_measurement.py. Both fits of a run get noise from one seed: THEY
+MAKE NO PRIVACY CLAIM. Figures of a fit are the mean of two draws of as many rows as were fitted.
 """
 
 from __future__ import annotations

@@ -87,21 +87,22 @@ class _Fit:
         self, generator: Generator, start: ClassMarginals, candidates: list[ColumnPair]
     ) -> list[TwoWayMarginal]:
         """One round's marginals: of the candidates that the generator fits worst, by noisy L1 errors if planned."""
-        each = self.allocation.count // self.allocation.rounds
+        each, multiplier = self.allocation.count // self.allocation.rounds, self.beginning.plan.noise(TWO_WAY)
         merged = merged_bins(candidates, start.bins)
         axes = {pair.key: pair.axes(self.beginning.given, merged) for pair in candidates}
         expected = expected_tables(generator, start.totals, candidates)
         if SELECTION in self.beginning.plan.events:
             tables = {p.key: expected[p.key] if p.by_class else expected[p.key][0] for p in candidates}
             errors = self.vault.measure_distances(SELECTION, axes, tables)
-            # A large table has a large error by its noise alone (AIM, equation 1): its error must exceed that.
-            std = self.beginning.plan.noise(TWO_WAY) * math.sqrt(each)
+            # A large table has a large error by its noise alone (AIM, equation 1): its error must exceed that. Which
+            # tables share the measurement is not known yet: as if all were of one size.
+            std = multiplier * math.sqrt(each)
             excess = {p: MEAN_SIZE * std * expected[p.key].size - errors[p.key] for p in candidates}
             candidates = sorted(candidates, key=excess.__getitem__)
         selected = (candidates * each)[:each]
         weights = weights_by_size({p.key: expected[p.key].size for p in selected})
         noisy = self.vault.measure_marginals(TWO_WAY, {p.key: axes[p.key] for p in selected}, weights)
-        noise = noise_of_cells(weights, self.beginning.plan.noise(TWO_WAY))
+        noise = noise_of_cells(weights, multiplier)
         found = []
         for pair in selected:
             before, std = expected[pair.key], noise[pair.key]

@@ -22,8 +22,8 @@ def column_features(bins: Bins, mass: Floats) -> Floats:
     """The features of each bin, (bins, features), of norm one at most. `mass`: (bins,).
 
     Of a number cosines and sines of where the bin lies, and whether it is missing; of a level its place among the most
-    frequent ones. Less the centre of the smallest ball around all bins, in units of its radius: what two columns say of
-    one another does not change by it beside the noise, but for being larger.
+    frequent ones. Less the centre of the smallest ball around all bins, in units of its radius: a centre changes
+    nothing that two columns say of one another beyond each by itself, and a smaller norm leaves it larger beside noise.
     """
     found = _uncentred(bins, mass)
     centre, radius = smallest_ball(found)

@@ -22,7 +22,7 @@ from ....privacy.queries.rows import CellMap
 from ...shared.bins import Bins
 from ..budget_rule import MOST_PRODUCTS
 from ..generator import Generator
-from ..marginals.weights import weights_by_size
+from ..marginals.weights import noise_of_cells, weights_by_size
 from ..shrinkage import Alike
 from .column_features import FEWEST_BINS, FREQUENCIES, column_features, kinds_of_features
 from .products import ExpectedProducts, Products, ProductsByClass
@@ -55,10 +55,9 @@ class PairCritic:
         ones, others = np.triu_indices(len(column), 1)
         apart = column[ones] != column[others]
         places = np.stack([ones[apart], others[apart]])
-        self.scales = _scales(column[places])  # of each product, (products,)
         self.products = Products(
             {name: bins[name] for name in self.names}, self.order, self.tables, torch.from_numpy(places),
-            torch.tensor(self.scales, dtype=torch.float32),
+            torch.tensor(_scales(column[places]), dtype=torch.float32),
         )  # fmt: skip
 
     @property
@@ -112,7 +111,10 @@ class PairCritic:
 
     def _sizes(self, products: Floats, of: Sequence[Key]) -> dict[tuple[Key, Key], float]:
         """Sums of squares of products, each over its scale, by what the first and the second feature are `of`."""
-        sizes, squares = dict[tuple[Key, Key], float](), np.square(products / self.scales).sum(0).tolist()
+        sizes, squares = (
+            dict[tuple[Key, Key], float](),
+            np.square(products / self.products.scales.numpy()).sum(0).tolist(),
+        )
         for (one, other), size in zip(self.products.factors.T.tolist(), squares, strict=True):
             pair = of[one], of[other]
             sizes[pair] = sizes.get(pair, 0.0) + size
@@ -124,8 +126,8 @@ def _scales(columns: Whole) -> Floats:
     most: the third root of how many products its columns have, as tables have by their cells.
     """
     _, pair, counts = np.unique(columns, axis=1, return_inverse=True, return_counts=True)
-    weights = np.array(list(weights_by_size({str(k): count for k, count in enumerate(counts.tolist())}).values()))
-    return np.asarray((weights / max(float(np.linalg.norm(weights)), 1e-12))[pair.ravel()])
+    noise = noise_of_cells(weights_by_size(dict(enumerate(counts.tolist()))), 1.0)
+    return np.asarray(1 / np.array(list(noise.values()))[pair.ravel()])
 
 
 def _within(tables: Mapping[str, Floats], most: int, order: Tensor) -> list[str]:

@@ -8,11 +8,12 @@ shorter vector to a centred table: the third root of its squared norm counts aga
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from typing import TypeVar
 
 from ....privacy.queries.tables import centred_norm
 
-Weights = dict[str, float]
+Name = TypeVar("Name", bound=Hashable)
 
 
 def centred(cells: Mapping[str, int]) -> dict[str, int]:
@@ -20,7 +21,7 @@ def centred(cells: Mapping[str, int]) -> dict[str, int]:
     return {name: count for name, count in cells.items() if count > 1}
 
 
-def weights_by_size(cells: Mapping[str, int], last: Mapping[str, int] | None = None) -> Weights:
+def weights_by_size(cells: Mapping[Name, int], last: Mapping[Name, int] | None = None) -> dict[Name, float]:
     """The weight of each table by its number of cells; `last`: those along the last axis of tables that are centred.
 
     >>> weights_by_size({"sex": 1, "age": 8, "ward": 4}, {"ward": 2})
@@ -30,7 +31,9 @@ def weights_by_size(cells: Mapping[str, int], last: Mapping[str, int] | None = N
     return {name: round((count / norms.get(name, 1.0) ** 2) ** (1 / 3), 12) for name, count in cells.items()}
 
 
-def noise_of_cells(weights: Weights, multiplier: float, last: Mapping[str, int] | None = None) -> dict[str, float]:
+def noise_of_cells(
+    weights: Mapping[Name, float], multiplier: float, last: Mapping[Name, int] | None = None
+) -> dict[Name, float]:
     """The standard deviation of the noise of a cell of each table, of a measurement with these weights; `last`: as
     those have it.
     """
