@@ -60,7 +60,7 @@ def bins() -> dict[str, Bins]:
 @pytest.fixture
 def pairs(bins: dict[str, Bins]) -> PairCritic:
     mass = {name: np.ones(some.cells) for name, some in bins.items()}
-    return PairCritic(bins, mass, NAMES, ("y", Classes()), SCHEMA.names, torch_stream(0, "critic"))
+    return PairCritic(bins, mass, NAMES, ("y", Classes()), SCHEMA.names, torch_stream(0, "critic"), 0.0)
 
 
 def codes(rows: int) -> Any:

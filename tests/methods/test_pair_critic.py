@@ -1,5 +1,6 @@
 """The critic of pairs of columns: features of norm one, exact expectations, and what is left without the noise."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,10 @@ from hypothesis import strategies as st
 
 from medsynth.methods.shared.bins import Bins
 from medsynth.methods.warm_dp_cgan.budget_rule import MOST_PRODUCTS
-from medsynth.methods.warm_dp_cgan.critics.column_features import MOST_LEVELS, column_features, smallest_ball
+from medsynth.methods.warm_dp_cgan.critics import pairs as pair_critics
+from medsynth.methods.warm_dp_cgan.critics.column_features import column_features, smallest_ball
 from medsynth.methods.warm_dp_cgan.critics.linear import FeatureSums
-from medsynth.methods.warm_dp_cgan.critics.pairs import PairCritic
+from medsynth.methods.warm_dp_cgan.critics.pairs import LEVEL_ROWS, PairCritic
 from medsynth.methods.warm_dp_cgan.generator import Generator, smooth_functions
 from medsynth.methods.warm_dp_cgan.shrinkage import Alike, chances, shrunk, shrunk_table
 from medsynth.privacy.queries.tables import centred_norm
@@ -47,9 +49,9 @@ def bins() -> dict[str, Bins]:
     return found
 
 
-def critic(names: list[str] = NAMES) -> PairCritic:
+def critic(names: list[str] = NAMES, noise: float = 0.0) -> PairCritic:
     mass = {name: np.arange(1.0, some.cells + 1) for name, some in bins().items()}
-    return PairCritic(bins(), mass, names, ("y", Classes()), SCHEMA.names, torch_stream(0, "critic"))
+    return PairCritic(bins(), mass, names, ("y", Classes()), SCHEMA.names, torch_stream(0, "critic"), noise)
 
 
 def codes(rows: int, seed: int = 0) -> Any:
@@ -75,9 +77,28 @@ def test_features_of_a_row_do_not_depend_on_the_rows_beside() -> None:
 
 def test_the_features_of_a_column_have_norm_one_at_most_and_some_have_it() -> None:
     for name, some in bins().items():
-        norms = np.sqrt(np.square(column_features(some, np.arange(1.0, some.cells + 1))).sum(1))
-        assert norms.max() == pytest.approx(1, abs=1e-9)
-        assert (norms < 0.5).sum() == (12 - MOST_LEVELS if name == "site" else 0)  # of levels without features
+        for most in (40, 8):
+            norms = np.sqrt(np.square(column_features(some, np.arange(1.0, some.cells + 1), 0.0, most)).sum(1))
+            assert norms.max() == pytest.approx(1, abs=1e-9)
+            assert (norms < 0.5).sum() == (max(12 - most, 0) if name == "site" else 0)  # of levels without features
+
+
+def test_levels_of_few_rows_beside_the_noise_have_no_features() -> None:
+    """Levels have 1 to 12 rows: those with at least twice the noise of a product, which has one of so many pairs."""
+    for rows in (4.0, 9.0):
+        made = critic(noise=rows / LEVEL_ROWS / math.sqrt(math.comb(len(NAMES), 2)) * (1 - 1e-9))
+        table = made.tables["site"]
+        assert table.shape[1] == 13 - rows
+        assert len(np.unique(table.numpy(), axis=0)) == table.shape[1] + 1  # those of fewer rows are told from no other
+    assert critic(noise=1e6).tables["site"].shape[1] == 1
+
+
+def test_the_rarest_levels_go_before_a_column_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    every = critic()
+    monkeypatch.setattr(pair_critics, "MOST_PRODUCTS", 3 * every.width - 1)
+    fewer = critic()
+    assert fewer.columns_read == every.columns_read and fewer.tables["site"].shape[1] == 8
+    assert every.tables["site"].shape[1] == 12
 
 
 def test_levels_are_centred_as_tables_of_levels_are() -> None:
@@ -137,7 +158,9 @@ def test_expected_products_are_those_of_the_joint_tables() -> None:
         expected = some.expectation(part).of(part.by_bin())
     whole = model.by_bin().double()
     shares = {name: whole[span].permute(2, 1, 0) for name, span in model.spans.items()}
-    tables = {name: torch.tensor(column_features(b, np.arange(1.0, b.cells + 1))) for name, b in bins().items()}
+    tables = {
+        name: torch.tensor(column_features(b, np.arange(1.0, b.cells + 1), 0.0, 40)) for name, b in bins().items()
+    }
     parts = []
     for k, one in enumerate(NAMES):
         for feature in range(tables[one].shape[1]):
@@ -149,12 +172,12 @@ def test_expected_products_are_those_of_the_joint_tables() -> None:
 
 
 def test_a_wide_table_has_no_more_products_than_planned() -> None:
-    columns = {f"c{k}": COLUMNS["sick"] for k in range(200)} | {"y": COLUMNS["y"]}
+    columns = {f"c{k}": COLUMNS["sick"] for k in range(300)} | {"y": COLUMNS["y"]}
     schema = Schema.from_dict({"name": "t", "target": "y", "columns": columns})
     made = {name: Bins.of(column, None, None, 10) for name, column in schema.columns.items() if name != "y"}
     mass = dict.fromkeys(made, np.ones(2))
-    some = PairCritic(made, mass, list(made), ("y", Classes()), schema.names, torch_stream(0, "critic"))
-    assert 100 < len(some.columns_read) < 200 and some.width * 3 <= MOST_PRODUCTS
+    some = PairCritic(made, mass, list(made), ("y", Classes()), schema.names, torch_stream(0, "critic"), 0.0)
+    assert 150 < len(some.columns_read) < 300 and some.width * 3 <= MOST_PRODUCTS
     assert some.width == len(some.names) * (len(some.names) - 1) // 2
 
 

@@ -60,7 +60,8 @@ class MeasuredCritics:
             measured(DECLARED, DeclaredCritic(regressions, start.bins, given, order, plan.noise(DECLARED), plan.rows))
         if CRITIC_GRADIENTS not in plan.events:
             return found
-        critic = PairCritic(start.bins, start.mass, columns, given, order, torch_stream(seed, "critic"))
+        stream, noise = torch_stream(seed, "critic"), plan.noise(CRITIC_GRADIENTS)
+        critic = PairCritic(start.bins, start.mass, columns, given, order, stream, noise)
         sums = measured(CRITIC_GRADIENTS, critic)
         expected = sums.expected(generator, start.totals)
         found.likely = sums.likely(expected, critic.alike())

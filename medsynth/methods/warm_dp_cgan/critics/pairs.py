@@ -10,6 +10,7 @@ means, exactly.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar
 
@@ -29,6 +30,8 @@ from .products import ExpectedProducts, Products, ProductsByClass
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
+MOST_LEVELS = (40, 20, 8)  # of a column that have features; the first number of which products are not too many
+LEVEL_ROWS = 2.0  # that a level with a feature has at least, in standard deviations of the noise of a product
 NUMBERS = 0.6  # the part of the strongest pairs of items that is of two numbers
 
 Key = TypeVar("Key", bound=Hashable)
@@ -38,18 +41,23 @@ Item = tuple[str, int | None]  # a column, and one of its features; None: the va
 class PairCritic:
     """Products of the features of two columns, within the row's class.
 
-    `bins`: every column's; `mass`: (bins,) shares of the rows; `names`: the columns to read, of which those are left
-    out that come last in a random order, where products are too many; `given`: the target's name and the map from its
-    codes to classes; `order`: the names of the codes' columns.
+    `bins`: every column's; `mass`: (bins,) rows; `names`: the columns to read, of which those are left out that come
+    last in a random order, where products are too many even of few levels; `given`: the target's name and the map from
+    its codes to classes; `order`: the names of the codes' columns; `noise`: the standard deviation of a sum's noise at
+    norm one. Levels of few rows beside that of a product have no features.
     """
 
     def __init__(
         self, bins: Mapping[str, Bins], mass: Mapping[str, Floats], names: Sequence[str], given: tuple[str, CellMap],
-        order: Sequence[str], stream: torch.Generator,
+        order: Sequence[str], stream: torch.Generator, noise: float,
     ) -> None:  # fmt: skip
         self.bins, self.given, self.order = bins, given, tuple(order)
-        tables = {name: column_features(bins[name], mass[name]) for name in names}
-        self.names = _within(tables, MOST_PRODUCTS // given[1].cells, torch.randperm(len(names), generator=stream))
+        most, least = MOST_PRODUCTS // given[1].cells, LEVEL_ROWS * noise * math.sqrt(math.comb(len(names), 2))
+        for levels in MOST_LEVELS:
+            tables = {name: column_features(bins[name], mass[name], least, levels) for name in names}
+            if _products(tables) <= most:
+                break
+        self.names = _within(tables, most, torch.randperm(len(names), generator=stream))
         self.tables = {name: torch.tensor(tables[name], dtype=torch.float32) for name in self.names}
         column = np.repeat(np.arange(len(self.names)), [self.tables[name].shape[1] for name in self.names])
         ones, others = np.triu_indices(len(column), 1)
@@ -128,6 +136,12 @@ def _scales(columns: Whole) -> Floats:
     _, pair, counts = np.unique(columns, axis=1, return_inverse=True, return_counts=True)
     noise = noise_of_cells(weights_by_size(dict(enumerate(counts.tolist()))), 1.0)
     return np.asarray(1 / np.array(list(noise.values()))[pair.ravel()])
+
+
+def _products(tables: Mapping[str, Floats]) -> int:
+    """How many products the features of every two columns have."""
+    sizes = np.array([table.shape[1] for table in tables.values()])
+    return int(sizes.sum() ** 2 - np.square(sizes).sum()) // 2
 
 
 def _within(tables: Mapping[str, Floats], most: int, order: Tensor) -> list[str]:
