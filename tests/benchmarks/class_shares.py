@@ -9,6 +9,7 @@
     python tests/benchmarks/class_shares.py factors --tables thyroid clinic hospital --runs 4 --data FOLDER
     python tests/benchmarks/class_shares.py again --tables hospital --epsilons 3.7 1 --runs 4 --data FOLDER
     python tests/benchmarks/class_shares.py weights --tables thyroid clinic hospital --runs 4 --data FOLDER
+    python tests/benchmarks/class_shares.py levels --tables clinic hospital --epsilons 3.7 1 --runs 4 --data FOLDER
 
 `widths`: the width of the prior of class ratios fixed, and learned over columns (decision 36). `runs`: bins counted by
 class alone, with the same prior for each, and runs of bins as well (decision 37). `smoothness`: of a number, bins each
@@ -21,6 +22,8 @@ computed from as the latent points have it, and times factors (decision 50); `co
 computed columns. `again`: what is measured again is by class, and is all columns' one-way marginals where no column
 separates the classes (decision 51). `weights`: all pairs of columns weigh the same in the critic, whose features are as
 they are, and among two-way marginals; and weigh by their products and cells, with features centred (decision 52).
+`levels`: the critic reads the eight most frequent levels of each column, and up to forty that can be seen beside the
+noise (decision 53).
 Development tables, each run another, as in noise_by_measurement.py. Both fits of a run get noise from one seed: THEY
 MAKE NO PRIVACY CLAIM. Figures of a fit are the mean of two draws of as many rows as were fitted.
 """
@@ -134,6 +137,7 @@ BEFORE: Mapping[str, tuple[str, str, list[tuple[Any, Changes]]]] = {
             (column_features, {"smallest_ball": _no_ball}),
         ],
     ),
+    "levels": ("eight", "by rows", [(pairs, {"MOST_LEVELS": (8,), "LEVEL_ROWS": 0.0})]),
     "factors": ("no factors", "factors", [(beginning, {"pair_factors": lambda *known: []})]),
     "points": ("128", "512", [(method, {"allocate": _few_points})]),
     "digits": ("by place", "told from noise", [(decoder, {"kind_shares": _digits_by_place})]),
