@@ -143,7 +143,12 @@ def _codes(column: Column, counts: Mapping[str, float], rows: int) -> str:
 
 
 def _percent(count: float, rows: int) -> str:
-    return f"{max(count, 0.0) / rows:.0%}" if count >= 0.01 * rows else "less than 1%"
+    """A noisy `count` as a share of the rows, of which it may be more.
+
+    >>> _percent(101, 100), _percent(-1, 100)
+    ('100%', 'less than 1%')
+    """
+    return f"{min(count / rows, 1.0):.0%}" if count >= 0.01 * rows else "less than 1%"
 
 
 def _listed(words: Iterable[str]) -> str:
