@@ -30,7 +30,7 @@ from .products import ExpectedProducts, Products, ProductsByClass
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
-MOST_LEVELS = (40, 20, 8)  # of a column that have features; the first number of which products are not too many
+MOST_LEVELS = (40, 20, 8)  # of a column that have features: the first number of which all columns are read, or the last
 LEVEL_ROWS = 2.0  # that a level with a feature has at least, in standard deviations of the noise of a product
 NUMBERS = 0.6  # the part of the strongest pairs of items that is of two numbers
 
@@ -53,11 +53,12 @@ class PairCritic:
     ) -> None:  # fmt: skip
         self.bins, self.given, self.order = bins, given, tuple(order)
         most, least = MOST_PRODUCTS // given[1].cells, LEVEL_ROWS * noise * math.sqrt(math.comb(len(names), 2))
+        shuffled = torch.randperm(len(names), generator=stream)
         for levels in MOST_LEVELS:
             tables = {name: column_features(bins[name], mass[name], least, levels) for name in names}
-            if _products(tables) <= most:
+            self.names = _within(tables, most, shuffled)
+            if len(self.names) == len(names):
                 break
-        self.names = _within(tables, most, torch.randperm(len(names), generator=stream))
         self.tables = {name: torch.tensor(tables[name], dtype=torch.float32) for name in self.names}
         column = np.repeat(np.arange(len(self.names)), [self.tables[name].shape[1] for name in self.names])
         ones, others = np.triu_indices(len(column), 1)
@@ -119,10 +120,8 @@ class PairCritic:
 
     def _sizes(self, products: Floats, of: Sequence[Key]) -> dict[tuple[Key, Key], float]:
         """Sums of squares of products, each over its scale, by what the first and the second feature are `of`."""
-        sizes, squares = (
-            dict[tuple[Key, Key], float](),
-            np.square(products / self.products.scales.numpy()).sum(0).tolist(),
-        )
+        sizes = dict[tuple[Key, Key], float]()
+        squares = np.square(products / self.products.scales.numpy()).sum(0).tolist()
         for (one, other), size in zip(self.products.factors.T.tolist(), squares, strict=True):
             pair = of[one], of[other]
             sizes[pair] = sizes.get(pair, 0.0) + size
@@ -136,12 +135,6 @@ def _scales(columns: Whole) -> Floats:
     _, pair, counts = np.unique(columns, axis=1, return_inverse=True, return_counts=True)
     noise = noise_of_cells(weights_by_size(dict(enumerate(counts.tolist()))), 1.0)
     return np.asarray(1 / np.array(list(noise.values()))[pair.ravel()])
-
-
-def _products(tables: Mapping[str, Floats]) -> int:
-    """How many products the features of every two columns have."""
-    sizes = np.array([table.shape[1] for table in tables.values()])
-    return int(sizes.sum() ** 2 - np.square(sizes).sum()) // 2
 
 
 def _within(tables: Mapping[str, Floats], most: int, order: Tensor) -> list[str]:
