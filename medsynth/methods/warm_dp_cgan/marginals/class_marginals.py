@@ -29,7 +29,7 @@ from .weights import centred, noise_of_cells, weights_by_size
 
 Floats = NDArray[np.float64]
 SEPARATION_TO_REMEASURE = 0.5  # of the best column's difference between classes, from which a column is measured again
-LEAST_SEPARATION = 0.6  # of the best column, about an AuROC of 0.7 by it alone; below, no column is by class
+LEAST_SEPARATION = 0.6  # of the best column, about an AuROC of 0.7 by it alone, of classes that all count whole
 SEPARATION_NOISE = 3.0  # standard deviations of a bin's noise: a class of so many rows counts half in that difference
 FINER_BINS = 60  # of such a column, of even mass where all classes have the same weight
 CLASSES_ALONE = "\0classes"  # names the marginal of the classes alone; no column is named so
@@ -123,16 +123,19 @@ class ClassMarginals:
         Classes weigh the same but those of few rows beside the noise, whose shares it would make differ.
         """
         distance = {name: self._separation(name) for name in columns}
-        least = SEPARATION_TO_REMEASURE * max(distance.values())
-        if max(distance.values()) < LEAST_SEPARATION:
+        best = max(distance, key=distance.__getitem__)
+        if distance[best] < LEAST_SEPARATION * self._class_weights(best).mean():
             return []
-        return [name for name, far in distance.items() if far >= least]
+        return [name for name, far in distance.items() if far >= SEPARATION_TO_REMEASURE * distance[best]]
+
+    def _class_weights(self, column: str) -> Floats:
+        """From zero to one, (classes,): a half for a class of as many rows as the noise of a bin, three times."""
+        noise = SEPARATION_NOISE * self.std[column] + 1e-9  # a fit without noise may have a class without rows
+        return self.totals / (self.totals + noise)
 
     def _separation(self, column: str) -> float:
         shares = np.exp(self.base[column])
-        noise = SEPARATION_NOISE * self.std[column] + 1e-9  # a fit without noise may have a class without rows
-        weight = self.totals / (self.totals + noise)
-        return float(weight @ np.abs(shares - shares.mean(0)).sum(1))
+        return float(self._class_weights(column) @ np.abs(shares - shares.mean(0)).sum(1))
 
     def remeasured(
         self, vault: Measurements, multiplier: float, given: tuple[str, CellMap], columns: Sequence[str],
