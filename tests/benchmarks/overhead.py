@@ -2,13 +2,13 @@
 
     OMP_NUM_THREADS=1 python tests/benchmarks/overhead.py --fits --output results/overhead.csv
 
-A step reads a lot of real rows and as many generated ones, and updates the critic. "Plain" is the mean loss of both by
+A step reads a lot of real rows and as many generated ones, and updates the critic. "Plain" is the gradient of both by
 autograd, without a guarantee. "Clipped" is what fits do: exact clipped sums of both and noise on that of real rows.
-"Opacus" and "vmap" are that library's per-row gradients and torch.func's, clipped and noised in float32, likewise for
-both. All are run by turns in one process, medians of at least five steps and a half second each.
+"Opacus" and "vmap" are Opacus' per-row gradients and torch.func's, clipped and noised in float32, likewise for both.
+All are run one after another in one process: medians of at least five steps and half a second each.
 
 With `--fits`, seconds of whole fits of each method on a simulated clinic, on each device. Every device that is there is
-measured, the CPU with as many threads as OMP_NUM_THREADS says.
+measured, the CPU with as many threads as OMP_NUM_THREADS says. What is on file is not taken again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import argparse
 import copy
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ import torch
 from opacus.grad_sample import GradSampleModule
 from torch import Tensor
 
+from medsynth.methods.shared.adversarial.networks import generated_loss, real_loss
 from medsynth.privacy.clipping import PRODUCT_BITS, SUM_BITS, clipped_gradient_sum, units
 from medsynth.privacy.networks import Mlp
 from medsynth.privacy.noise import noised
@@ -44,17 +45,9 @@ CLIP, NOISE, RATE = 1.1, 1.0, 0.05
 LEAST_STEPS, LEAST_SECONDS = 5, 0.5
 MOST_NUMBERS = 1 << 28  # of per-row gradients in memory: beyond it, Opacus and vmap are left out
 CLINIC_ROWS, EPSILON = 4000, 3.7
+Run = dict[str, Any]
+Job = tuple[str, str, str]  # device; critic and lot, or "fit"; kind of step, or method
 Step = Callable[[Mlp, Tensor, Tensor], list[Tensor]]
-
-
-def real_loss(outputs: Tensor) -> Tensor:
-    """The critic's loss at real rows: (rows, 1) to (rows,)."""
-    return -torch.nn.functional.logsigmoid(outputs[:, 0])
-
-
-def generated_loss(outputs: Tensor) -> Tensor:
-    """The critic's loss at generated rows: (rows, 1) to (rows,)."""
-    return -torch.nn.functional.logsigmoid(-outputs[:, 0])
 
 
 def plain(critic: Mlp, real: Tensor, made: Tensor) -> list[Tensor]:
@@ -90,7 +83,7 @@ def opacus(critic: Mlp, real: Tensor, made: Tensor) -> list[Tensor]:
     sums = []
     for rows, loss in ((real, real_loss), (made, generated_loss)):
         wrapped = GradSampleModule(copy.deepcopy(critic), loss_reduction="sum")
-        loss(wrapped(rows)).sum().backward()  # type: ignore[no-untyped-call]
+        torch.autograd.backward(loss(wrapped(rows)).sum())
         sums.append(_clip([p.grad_sample for p in wrapped.parameters()]))
     return _with_noise(*sums)
 
@@ -130,40 +123,40 @@ def seconds_of(step: Step, critic: Mlp, rows: Tensor, device: str) -> float:
     return statistics.median(times[2:])
 
 
-def steps_on(device: str) -> list[dict[str, Any]]:
-    """Seconds of each step of each critic."""
-    found = []
+def steps_on(device: str, done: Container[Job]) -> Iterator[Run]:
+    """Seconds of each step of each critic that is not done."""
     for name, (sizes, lot) in CRITICS.items():
         rows = torch.from_numpy(np.random.default_rng(0).normal(size=(lot, sizes[0])).astype(np.float32)).to(device)
         for kind, step in STEPS.items():
             critic = Mlp(sizes, "relu", torch.Generator().manual_seed(0)).to(device)
+            if (device, name, kind) in done:
+                continue
             if kind in ("opacus", "vmap") and lot * sum(p.numel() for p in critic.parameters()) > MOST_NUMBERS:
                 continue
             seconds = seconds_of(step, critic, rows, device)
-            found.append({"device": device, "what": name, "kind": kind, "seconds": seconds})
-    return found
+            yield {"device": device, "what": name, "kind": kind, "seconds": seconds}
 
 
-def fits_on(device: str) -> list[dict[str, Any]]:
-    """Seconds of one fit of each method that makes a claim, the first of a process not counted."""
+def fits_on(device: str, done: Container[Job]) -> Iterator[Run]:
+    """Seconds of one fit of each method that makes a claim and is not done, the first of a process not counted."""
     from medsynth_sample_data import simulate
 
     import medsynth
     from medsynth.methods.registry import CLAIMING
 
-    frame, found = simulate.cohort(CLINIC_ROWS, 1), []
+    frame = simulate.cohort(CLINIC_ROWS, 1)
     medsynth.fit(frame, epsilon=EPSILON, target="diagnosis", device=device)
     for method in CLAIMING:
+        if (device, "fit", method) in done:
+            continue
         started = time.perf_counter()
         medsynth.fit(frame, epsilon=EPSILON, target="diagnosis", method=method, device=device)
         seconds = time.perf_counter() - started
-        found.append({"device": device, "what": "fit", "kind": method, "seconds": seconds})
-    return found
+        yield {"device": device, "what": "fit", "kind": method, "seconds": seconds}
 
 
-def printed(runs: list[dict[str, Any]]) -> None:
-    """Markdown: milliseconds a step, as ratios to the plain step of the device; and seconds a fit."""
-    seconds = {(run["device"], run["what"], run["kind"]): float(run["seconds"]) for run in runs}
+def printed(seconds: dict[Job, float]) -> None:
+    """Markdown: milliseconds a step, the clipped one beside the plain one of the device; and seconds a fit."""
     devices = sorted({device for device, _, _ in seconds})
     print(f"| device | critic, lot | {' | '.join(STEPS)} | clipped / plain |\n|{' --- |' * (len(STEPS) + 3)}")
     for device in devices:
@@ -179,6 +172,10 @@ def printed(runs: list[dict[str, Any]]) -> None:
         print(f"| {kind} | {' | '.join(each)} |")
 
 
+def _job(run: Run) -> Job:
+    return run["device"], run["what"], run["kind"]
+
+
 def main() -> None:
     """Measure, put on file, and print markdown tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -187,14 +184,12 @@ def main() -> None:
     given = parser.parse_args()
     devices = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {devices}", flush=True)
-    runs = [run for device in devices for run in steps_on(device)]
-    for run in runs:
-        resumable.append(given.output, FIELDS, run)
-    for device in devices if given.fits else []:
-        for run in fits_on(device):
+    seconds = {_job(run): float(run["seconds"]) for run in resumable.read(given.output, FIELDS)}
+    for measure in (steps_on, fits_on) if given.fits else (steps_on,):
+        for run in (run for device in devices for run in measure(device, seconds)):
             resumable.append(given.output, FIELDS, run)
-            runs.append(run)
-    printed(runs)
+            seconds[_job(run)] = run["seconds"]
+    printed(seconds)
 
 
 if __name__ == "__main__":

@@ -129,7 +129,7 @@ class ClassMarginals:
         return [name for name, far in distance.items() if far >= SEPARATION_TO_REMEASURE * distance[best]]
 
     def _class_weights(self, column: str) -> Floats:
-        """From zero to one, (classes,): a half for a class of as many rows as the noise of a bin, three times."""
+        """How much each class counts, (classes,) from zero to one: half at three times a bin's noise."""
         noise = SEPARATION_NOISE * self.std[column] + 1e-9  # a fit without noise may have a class without rows
         return self.totals / (self.totals + noise)
 
