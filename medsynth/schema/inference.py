@@ -100,7 +100,7 @@ def number(
     dtype = "float64" if kind.pointed else None
     if decimals is None:
         whole = (math.floor(low), max(math.floor(low) + 1, math.ceil(high)))
-        usual = min(max(round(typical(counts)), whole[0]), whole[1])
+        usual = min(max(round(typical(counts, low, high)), whole[0]), whole[1])
         return Count(bounds=whole, scale=form, missing=missing, dtype=dtype, unknown="missing" if missing else usual)
     low, high = (low, high) if high > low else (low, low + 1.0)
     places, whole_from = _digits(decimals.reshape(-1, MOST_DECIMALS + 1), std)
@@ -110,7 +110,7 @@ def number(
     places = min(max(places, fewest), most, 12)
     unknown: float | Literal["missing"] = "missing"
     if not missing:
-        unknown = float(min(max(round(typical(counts), places), low), high))
+        unknown = float(min(max(round(typical(counts, low, high), places), low), high))
     return Continuous(
         bounds=(low, high), scale=form, decimals=places, missing=missing, unknown=unknown, whole_from=whole_from
     )

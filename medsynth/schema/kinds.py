@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Literal
@@ -19,6 +19,7 @@ from .cells import (
     NUMBERS,
     USUAL_NUMBERS,
     WITH_SECONDS,
+    WORDS,
     CellKinds,
     is_code_of_a_number,
     partners,
@@ -143,7 +144,14 @@ def column_kind(
     decimal = short + fine
     # Codes that are numbers may be values: whether they lie apart is seen later, by the magnitudes.
     own = sum(found[code] for code in codes if is_code_of_a_number(code))
-    if (numbers := whole + pointed + decimal) + own < half:
+    sure = {name: count for name, count in found.items() if count > clear}
+
+    def surely(names: Iterable[str]) -> float:
+        """Cells of these kinds by clear counts alone: the noise of kinds that no cell has does not add up."""
+        return float(sum(sure.get(name, 0.0) for name in names))
+
+    numbers = max(whole + pointed + decimal, surely(NUMBERS))
+    if numbers + own < max(half, surely(WORDS), surely(BOOLEANS), surely(MOMENTS)):
         return _other_kind(found, half, clear).with_codes(codes)
     some = max(DECIMAL_SHARE * numbers, clear)
     return ColumnKind(

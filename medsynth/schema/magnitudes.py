@@ -18,6 +18,7 @@ RANGES = (1, 2, 3, 4, 6, 8, 12, 16, 24)  # widths of ranges of magnitudes, in ce
 LOG_RATIO = 30.0  # a positive column whose 10 % and 90 % quantiles differ by more is read on a log scale
 UNSURE_SHARE, OCTAVE = 0.1, 2  # noise of a range, as a part of its rows, at which it is widened by so many cells
 NEGATIVE_ODDS = math.log(100)  # against a column of which a part lies below zero, before any row is counted
+USUAL_POWER, POWER_SPREAD = 3.5, 5.0  # mean and standard deviation of a range's middle, in octaves, likewise
 PROBABLE_STDS = 2.0  # standard deviations of its noise that a cell beside a clear one must exceed
 DIFFERENCES = MAGNITUDES + 2  # of two dates: negative, the same day or positive, neither date, the first, the second
 TRIMMED = 0.005  # of the clear rows at either end of the differences that a range may leave out
@@ -40,11 +41,11 @@ def bounds(counts: Floats, std: float, mass: float) -> tuple[float, float]:
     """Bounds around every cell whose noisy count rises clearly above the noise, and around probable ones beside them.
 
     The threshold is one that noise alone passes in any cell with a chance of at most 5 %. In a small table few or no
-    cells pass it: the likeliest range for so many rows, `mass`, is within the bounds too, if it stands out at all.
+    cells pass it: the likeliest range for so many rows, `mass`, is within the bounds too, if it is likelier than none.
     """
     found, last = np.nonzero(counts[:-1] > std * clear_stds(MAGNITUDES))[0].tolist(), MAGNITUDES - 2
-    cells, score = _likeliest(counts[:-1], std, max(mass, std))
-    if score >= CLEAR_STDS:
+    cells, odds = _likeliest(counts[:-1], std, max(mass, std))
+    if odds > 0 and mass > std:
         more = OCTAVE * (std * math.sqrt(len(cells)) > UNSURE_SHARE * mass)
         found += [max(int(cells[0]) - more, 0), min(int(cells[-1]) + more, last)]
     if not found:
@@ -58,8 +59,8 @@ def bounds(counts: Floats, std: float, mass: float) -> tuple[float, float]:
 
 
 def _likeliest(counts: Floats, std: float, mass: float) -> tuple[NDArray[np.int64], float]:
-    """The cells of the likeliest range over which so many rows are spread evenly, ascending, and by how many standard
-    deviations of its noise their count rises above none.
+    """The cells of the likeliest range over which so many rows are spread evenly, ascending, and the logarithm of its
+    odds against no rows at all.
 
     A range of magnitudes is that of positive numbers, of negative ones, or of both: of a change, say, whose cells lie
     on both sides of the many near zero.
@@ -70,12 +71,22 @@ def _likeliest(counts: Floats, std: float, mass: float) -> tuple[NDArray[np.int6
         sums = np.convolve(counts if sides == 1 else both, np.ones(width), "valid")
         odds = (2 * sums - mass) * mass / (sides * width) / (2 * std**2)  # their logarithms
         odds[: middle if sides == 1 else None] -= NEGATIVE_ODDS
+        odds -= _unusual(width, sides)[: len(odds)]
         start = int(odds.argmax())
         if odds[start] > best:
             best, cells = float(odds[start]), start + np.arange(width)
             if sides == 2:
                 cells = np.concatenate([middle - 1 - cells[::-1], middle + 1 + cells])
-    return cells, float(counts[cells].sum()) / (std * math.sqrt(len(cells)))
+    return cells, best
+
+
+def _unusual(width: int, sides: int) -> Floats:
+    """How much less likely each range of so many cells is than a usual one before a row is counted, in logarithms."""
+    middle = len(HALF_OCTAVES)
+    first = np.arange(MAGNITUDES if sides == 1 else middle)
+    away = np.abs(first + (width - 1) / 2 - middle) if sides == 1 else first + (width - 1) / 2 + 1
+    power = (HALF_OCTAVES[0] + away - 0.5) / 2
+    return np.asarray(((power - USUAL_POWER) / POWER_SPREAD) ** 2 / 2)
 
 
 def believed(counts: Floats, std: float, stds: float = CLEAR_STDS) -> Floats:
@@ -106,9 +117,11 @@ def _edge(cell: int, *, upper: bool) -> float:
     return float(f"{math.copysign(rounded, cell - middle):.2g}")
 
 
-def typical(counts: Floats) -> float:
-    """The middle of the magnitude cell with the largest noisy count: what a cell that is no number is read as."""
-    middle, cell = len(HALF_OCTAVES), int(counts[:-1].argmax())
+def typical(counts: Floats, low: float = -math.inf, high: float = math.inf) -> float:
+    """The middle of the magnitude cell of the bounds with the largest noisy count: what no number is read as."""
+    middle = len(HALF_OCTAVES)
+    first, last = magnitude_cell(np.array([low, high]))
+    cell = int(first) + int(counts[first : last + 1].argmax())
     if cell == middle:
         return 0.0
     return float(math.copysign(2.0 ** ((HALF_OCTAVES[abs(cell - middle) - 1] + 0.5) / 2), cell - middle))
