@@ -98,13 +98,13 @@ def fit(
         files = _files(table, output, holdout, (schema, public), force=force, resume=resume)
         from medsynth.fitting.pipeline import fit as run  # once the outputs can be written: it takes a second
 
-    with _split(files, table, schema, encoding, holdout, unit, resume, quiet) as (source, declared):
+    with _split(files, table, schema, encoding, holdout, unit, resume, quiet) as (source, declared, number):
         model = _fitted(
             run, source, files, quiet, epsilon=epsilon, no_dp=no_dp, delta=delta, schema=declared, target=target,
             method=method, preset=preset, microbatches=microbatches, settings=parsed_settings(set_, inference),
             rows=_rows_to_train_on(rows, holdout), encoding=encoding, na_values=_codes(na_values),
             one_row_a_patient=one_row_a_patient, unit=unit, max_rows=max_rows, public=public, device=device, seed=seed,
-            progress=show, resume=resume, budget_table=table, model_name=files.model.name,
+            progress=show, resume=resume, budget_table=table, model_name=files.model.name, split_number=number,
         )  # fmt: skip
         model.save(files.model, force=force)
         _publish(files, quiet)
@@ -151,9 +151,10 @@ def _files(
         check_fraction(holdout)
         split = HoldOut.of(table, checkpoint)
     kept = [table, beside(table, ".schema.yaml"), Budget.of(table).path, *(path for path in read if path)]
-    outputs = (model, *((split.train, split.heldout) if split else ()))
+    moves = split.moves if split else ()
+    outputs = (model, *(final for _, final in moves))
     check_outputs(*outputs, inputs=tuple(kept), force=force)
-    check_outputs(checkpoint, *(split.waiting if split else ()), inputs=(*outputs, *kept), force=True)
+    check_outputs(checkpoint, *(waiting for waiting, _ in moves), inputs=(*outputs, *kept), force=True)
     if not (resume or force) and checkpoint.exists():
         raise OutputExists(
             f"{checkpoint} holds what a fit that was interrupted has measured; it counts. --resume goes on with it, "
@@ -177,15 +178,15 @@ def _sole_writers(files: Files) -> Iterator[None]:
 def _split(
     files: Files, table: Path, schema: Path | None, encoding: str | None, fraction: float | None, unit: str | None,
     resume: bool, quiet: bool,
-) -> Iterator[tuple[Path | Table | LargeTable, Path | Schema | None]]:  # fmt: skip
-    """The table and its schema or, with hold-out, the training rows and the whole table's schema.
+) -> Iterator[tuple[Path | Table | LargeTable, Path | Schema | None, str | None]]:  # fmt: skip
+    """The table and its schema or, with hold-out, the training rows, the whole table's schema and the split's number.
 
     The parts of a table wait beside the checkpoint. Where a fit leaves no checkpoint they are gone at the end. No other
     run writes the same files meanwhile.
     """
     with _sole_writers(files):
         if files.split is None or fraction is None:
-            yield table, schema
+            yield table, schema, None
             return
         from medsynth.fitting.holdout import hold_out
 

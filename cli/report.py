@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from medsynth.report.document import Report
 
 
+Real = Annotated[
+    Path | None, typer.Option(help="Real held-out rows [default: NAME.heldout.csv, else the fitted table].")
+]
 FailOn = Annotated[
     str | None,
     typer.Option(help="Exit with 5 on these verdicts: beyond, doubtful, undecided, any, or names, by commas."),
@@ -45,6 +48,7 @@ class Inputs(NamedTuple):
     synthetic: Path | None
     real: Path | None
     train: Path | None
+    fitted_rows: bool = False  # whether the model was fitted to the real rows
 
     @property
     def files(self) -> tuple[Path | None, ...]:
@@ -55,7 +59,7 @@ class Inputs(NamedTuple):
 @guarded
 @named_by_model(tables.report)
 def report(
-    real: Annotated[Path | None, typer.Option(help="Real held-out rows [default: NAME.heldout.csv].")] = None,
+    real: Real = None,
     train: Annotated[Path | None, typer.Option(help="Real rows fitted on [default: NAME.train.csv].")] = None,
     model: ModelOption = None,
     synthetic: Annotated[Path | None, typer.Option(help="Synthetic table [default: NAME.synthetic.csv].")] = None,
@@ -87,9 +91,8 @@ def report(
     """
     quiet = quiet or as_json
     wanted = wanted_of(fail_on)
-    inputs = _inputs(model, synthetic, quiet)
+    inputs = _with_real_rows(_inputs(model, synthetic, quiet), real, train, shareable)
     output = output or inputs.folder / f"{inputs.name}.report.html"
-    inputs = _with_real_rows(inputs, real, train, shareable)
     check_page(output, *inputs.files, review, thresholds, force=force)
 
     from medsynth.report import build as page
@@ -100,20 +103,39 @@ def report(
     with report_progress(sys.stderr.isatty() and not quiet) as step:
         step("reading")
         rows, spent = _model_and_rows(inputs, quiet), None if shareable else _spent(inputs)
+        inputs = _without_seen_rows(inputs, rows.model)
+        notes = rows.notes + _budget_note(inputs, spent)
         made = page.build(
             synthetic=rows.table, real=_read(inputs.real, encoding), train=_read(inputs.train, encoding),
             model=rows.model, drawn_by_model=rows.drawn_by_model, disjoint=_is_split(inputs), target=target,
-            fits=len(spent.fits) if spent else None, groups=subgroup, review=brought, thresholds=lines,
-            title=inputs.name, commands=command_line(), notes=rows.notes + _budget_note(inputs, spent), step=step,
+            fitted_rows=inputs.fitted_rows, fits=len(spent.fits) if spent else None, groups=subgroup, review=brought,
+            thresholds=lines, title=inputs.name, commands=command_line(), notes=notes, step=step,
         )  # fmt: skip
         step("writing")
         page.save(made, output, force=force)
     if not shareable:
-        notify(f"INTERNAL: {output} holds exact statistics of real patients. --shareable makes one that may be shared.",
-               quiet=quiet)  # fmt: skip
+        notify(f"INTERNAL: {output} holds exact statistics of real patients. --shareable makes another.", quiet=quiet)
     _print(made, output, shareable, as_json, failed := failing(made.verdicts, wanted))
     if failed:
         raise typer.Exit(FAILED)
+
+
+def _without_seen_rows(inputs: Inputs, model: Model | None) -> Inputs:
+    """The inputs, without training rows where the real rows are themselves rows that the model was fitted to."""
+    from medsynth.fitting.holdout import was_fitted
+
+    if inputs.real is None or not was_fitted(model, inputs.model, inputs.real):
+        return inputs
+    notify(nothing_held_out(inputs.real))
+    return inputs._replace(train=None, fitted_rows=True)
+
+
+def nothing_held_out(real: Path) -> str:
+    """The warning where the real rows are those that the model was fitted to."""
+    return (
+        f"NOTHING HELD OUT: the model was fitted to rows of {real}. The page calls no comparison with them within its "
+        "threshold, and runs no attack. For a page that does, fit with --holdout 0.25."
+    )
 
 
 def wanted_of(fail_on: str | None) -> list[str]:
@@ -149,15 +171,19 @@ def _inputs(model: Path | None, synthetic: Path | None, quiet: bool) -> Inputs:
 
 
 def _with_real_rows(inputs: Inputs, real: Path | None, train: Path | None, shareable: bool) -> Inputs:
-    """The held-out rows and the training rows. Raises where a shareable report names them, or another lacks them."""
+    """The held-out rows and the training rows; where none are held out, the rows that the model was fitted to.
+
+    Raises where a shareable report names them, or another lacks them.
+    """
     if shareable:
         if real or train:
             raise UsageError("--shareable reads no real rows: leave --real and --train out.")
         return inputs
     folder, name = inputs.folder, inputs.name
-    real = real or named(folder, f"{name}.heldout") or folder / f"{name}.heldout.csv"
+    held_out = folder / f"{name}.heldout.csv"
+    real = real or named(folder, f"{name}.heldout") or (named(folder, name) if inputs.model else None) or held_out
     if not real.exists():
-        raise MedsynthError(_cure(real, name))
+        raise MedsynthError(_cure(real))
     return inputs._replace(real=real, train=train or named(folder, f"{name}.train"))
 
 
@@ -259,10 +285,8 @@ def _shown(figure: Estimate) -> str:
     return f"{figure.value:.4g}{ends}"
 
 
-def _cure(real: Path, name: str) -> str:
+def _cure(real: Path) -> str:
     return (
-        f"There are no held-out real rows ({real}). Rows that the model was fitted to would make it look good. Do:\n"
-        f"  medsynth fit {name}.csv --epsilon 3.7 --holdout 0.25 --force\n"
-        f"  medsynth sample -n 10000 --force\n"
-        "or name a file of real rows that no fit has seen: medsynth report --real FILE."
+        f"There are no real rows to compare with ({real}). `medsynth fit TABLE --epsilon E --holdout 0.25` keeps some "
+        "aside. Or name a file that no fit has seen: medsynth report --real FILE. --shareable makes a page without any."
     )

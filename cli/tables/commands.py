@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from medsynth.errors import MedsynthError, OutputExists, TableError, UsageError
+from medsynth.errors import OutputExists, TableError, UsageError
 
 from ..console import check_page, notify, report_progress, result
 from ..options import parsed_settings
 from .dispatch import refuse
+from .sides import sides_of
 
 if TYPE_CHECKING:
     from medsynth.artifact import Model
     from medsynth.linked.files import TablesHoldOut
     from medsynth.linked.private_tables import PrivateTables
-    from medsynth.linked.report import Page, Sides
+    from medsynth.linked.report import Page
     from medsynth.linked.source import Source
 
 
@@ -78,13 +79,15 @@ def fit(
     with ExitStack() as stack:
         stack.enter_context(sole_writer(files.model))
         progress, phase = stack.enter_context(progress_bar(sys.stderr.isatty() and not quiet))
-        private, declared = _split(source, files, holdout, encoding, resume=resume), rows
+        private, number = _split(source, files, holdout, encoding, resume=resume)
+        declared = rows
         if rows is not None and holdout is not None:
             declared = max(2, round(rows * (1 - holdout)))
         try:
             model = fit_tables(
                 source, rows=declared, encoding=encoding, private=private, checkpoint=files.checkpoint, resume=resume,
-                model_name=files.model.name, notice=tell, progress=progress, phase=phase, epsilon=epsilon, no_dp=no_dp,
+                model_name=files.model.name, split_number=number, notice=tell, progress=progress, phase=phase,
+                epsilon=epsilon, no_dp=no_dp,
                 delta=delta, method=method, preset=preset, settings=parsed_settings(set_), device=device, seed=seed,
             )  # fmt: skip
             model.save(files.model, force=force)
@@ -140,10 +143,10 @@ def _outputs(source: Source, output: Path | None, holdout: float | None, *, forc
 
 def _split(
     source: Source, files: Outputs, holdout: float | None, encoding: str | None, *, resume: bool
-) -> PrivateTables | None:
-    """The tables to train on where some patients are held out; else None."""
+) -> tuple[PrivateTables | None, str | None]:
+    """The tables to train on where some patients are held out, and the split's number; else None."""
     if files.split is None or holdout is None:
-        return None
+        return None, None
     from medsynth.linked.files import hold_out_tables
 
     going_on = resume and files.checkpoint.exists()
@@ -214,12 +217,12 @@ def report(
         from medsynth.linked.files import drawn_by
         from medsynth.linked.report import report_tables
 
-        sides, disjoint = _sides(fitted, made_in, folder / name, real, train, encoding, shareable=shareable)
+        sides = sides_of(fitted, model, made_in, real, train, encoding, shareable=shareable)
         own = drawn_by(fitted, made_in)
         if fitted.claims and not own:
             notify(f"No claim can be made for {made_in}: {model} is not proven to have drawn it.")
         made = report_tables(
-            fitted, sides, drawn_by_model=own, disjoint=disjoint, title=name, review=brought, thresholds=lines,
+            fitted, sides, drawn_by_model=own, title=name, review=brought, thresholds=lines,
             page_of=lambda table: _page(output, table), fits=None if shareable else _fits(folder / name),
             commands=command_line(), step=step,
         )  # fmt: skip
@@ -238,33 +241,6 @@ def _page(output: Path, table: str) -> str:
     """The name of a table's page: hospital.report.html and visits give hospital.visits.report.html."""
     stem = output.name.removesuffix(".html").removesuffix(".report")
     return f"{stem}.{table}.report.html"
-
-
-def _sides(
-    model: Model, synthetic: Path, stem: Path, real: Path | None, train: Path | None, encoding: str | None, *,
-    shareable: bool,
-) -> tuple[Sides, bool]:  # fmt: skip
-    """The tables of all sides, and whether the real ones are the two parts of a split."""
-    from medsynth.linked.report import Sides, read_folder
-
-    assert model.tables is not None
-    if shareable:
-        if real or train:
-            raise UsageError("--shareable reads no real rows: leave --real and --train out.")
-        return Sides(synthetic=read_folder(model.tables, synthetic)), False
-    usual = [stem.with_name(f"{stem.name}.{part}") for part in ("heldout", "train")]
-    given = [real or usual[0], train or (usual[1] if usual[1].is_dir() else None)]
-    if given[0] is None or not given[0].is_dir():
-        raise MedsynthError(
-            f"There are no held-out real tables ({given[0]}). Fit with --holdout 0.25, or name a folder of tables that "
-            "no fit has seen: medsynth report --real FOLDER."
-        )
-    sides = Sides(
-        synthetic=read_folder(model.tables, synthetic),
-        real=read_folder(model.tables, given[0], encoding),
-        train=None if given[1] is None else read_folder(model.tables, given[1], encoding),
-    )
-    return sides, given == usual
 
 
 def _fits(stem: Path) -> int | None:

@@ -274,6 +274,7 @@ def _options(
         checkpoint=checkpoint,
         budget_table=None,
         model_name=None,
+        split_number=None,
         resume=resume,
         notice=notice,
         progress=progress,

@@ -1,4 +1,7 @@
-"""Rows kept out of training: drawn before a fit; they replace those of an earlier fit once the model stands."""
+"""Rows kept out of training: drawn before a fit; they replace those of an earlier fit once the model stands.
+
+And whether rows were kept out of a model's fit, by what is on file: by rows that were not, a report judges nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,19 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..artifact import Model
+from ..budget import Budget
 from ..errors import MedsynthError
 from ..io.formats import is_parquet, name_of
 from ..io.large import LargeTable
 from ..io.split import check_fraction, expecting, split, split_large
+from ..io.split_number import file_beside, noted, number_of, number_split
 from ..io.table import Table
 from ..schema import Schema
 from ..transforms.table_codec import encode
 from .private_table import Notice, choose_schema, read_rows
+
+TRAIN, HELD_OUT = ".train", ".heldout"  # what the names of both parts of a table end in
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +32,12 @@ class HoldOut:
     heldout: Path
     waiting: tuple[Path, Path]
 
+    @property
+    def moves(self) -> tuple[tuple[Path, Path], ...]:
+        """Where each file waits and where it belongs: both parts, and the number of the split."""
+        number = file_beside(self.waiting[1]), file_beside(self.heldout)
+        return (self.waiting[0], self.train), (self.waiting[1], self.heldout), number
+
     @classmethod
     def of(cls, table: Path, checkpoint: Path) -> HoldOut:
         """The files of a split of `table` here, and in the checkpoint's folder while the fit runs."""
@@ -33,8 +47,8 @@ class HoldOut:
         return cls(train=train, heldout=heldout, waiting=(first, second))
 
     def publish(self) -> None:
-        """Move both files to where they belong: the model that was fitted on them stands."""
-        for waiting, final in zip(self.waiting, (self.train, self.heldout), strict=True):
+        """Move the files to where they belong: the model that was fitted on them stands."""
+        for waiting, final in self.moves:
             try:
                 os.replace(waiting, final)
             except OSError as error:
@@ -43,20 +57,21 @@ class HoldOut:
                 ) from None
 
     def drop(self) -> None:
-        """Remove both files where they wait: nothing was fitted on them."""
-        for waiting in self.waiting:
+        """Remove the files where they wait: nothing was fitted on them."""
+        for waiting, _ in self.moves:
             waiting.unlink(missing_ok=True)
 
 
 def hold_out(
     path: Path, files: HoldOut, fraction: float, schema: Path | None, encoding: str | None, *, resume: bool,
     notice: Notice, unit: str | None = None,
-) -> tuple[Table | LargeTable, Schema | None]:  # fmt: skip
+) -> tuple[Table | LargeTable, Schema | None, str]:  # fmt: skip
     """Split the table at `path`, once all of its cells have met its schema; or, to `resume`, take the split that waits.
 
-    Returns the training rows and the schema that the whole table has. How many rows the secret draws kept is no public
-    number: the table that is returned states how many were expected. All rows of a patient stay together, where the
-    schema or, without one, `unit` names their column. Raises UsageError, TableError or SchemaError.
+    Returns the training rows, the schema that the whole table has and the split's number. How many rows the secret
+    draws kept is no public number: the table that is returned states how many were expected. All rows of a patient
+    stay together, where the schema or, without one, `unit` names their column. Raises UsageError, TableError or
+    SchemaError.
     """
     check_fraction(fraction)
     read = read_rows(path, encoding)
@@ -68,8 +83,36 @@ def hold_out(
             encode(piece, declared.core)  # of both parts, with the numbers of the rows as they stand in the file
     train, heldout = files.waiting
     if resume and train.exists() and heldout.exists():
-        return expecting(read_rows(train), read, 1 - fraction), declared  # a fit that is resumed keeps its split
+        # A fit that is resumed keeps its split.
+        return expecting(read_rows(train), read, 1 - fraction), declared, number_of(heldout) or number_split(heldout)
     whose = declared.unit if declared else unit
     if isinstance(read, LargeTable):
-        return split_large(read, fraction, train, heldout, force=True, unit=whose), declared
-    return split(read, fraction, train, heldout, force=True, unit=whose)[0], declared
+        kept: Table | LargeTable = split_large(read, fraction, train, heldout, force=True, unit=whose)
+    else:
+        kept, _ = split(read, fraction, train, heldout, force=True, unit=whose)
+    return kept, declared, number_split(heldout)
+
+
+def was_fitted(model: Model | None, path: Path | None, real: Path) -> bool:
+    """Whether `real`, a file or a folder, is known to hold rows that the model in the file `path` was fitted to.
+
+    It is the table that the model is named after, or the part of it that was trained on; or a table among whose fits
+    the model is on file; or rows that were held out of such a table by another split than the model notes. Of rows that
+    were copied elsewhere nothing is known.
+    """
+    if model is None or path is None:
+        return False
+    name = name_of(real)
+    table = real.with_name(name.removesuffix(HELD_OUT).removesuffix(TRAIN))
+    own = table.name == path.stem and table.resolve().parent == path.resolve().parent
+    if not (own or any(_on_file(Budget.of(place), path) for place in (table, table / table.name))):
+        return False
+    if not name.endswith(HELD_OUT):
+        return True
+    number = number_of(real)
+    return number is not None and number != noted(model.ledger.notes)
+
+
+def _on_file(budget: Budget, path: Path) -> bool:
+    """Whether a table's budget file lists the model."""
+    return budget.path.exists() and any(fit.model == path.name for fit in budget.spent().fits)

@@ -53,6 +53,7 @@ class FitOptions:
     checkpoint: Path | None
     budget_table: Path | str | None
     model_name: str | None
+    split_number: str | None
     resume: bool
     notice: Notice
     progress: Progress

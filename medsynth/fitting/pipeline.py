@@ -44,8 +44,8 @@ def fit(
     na_values: Sequence[str] = (), one_row_a_patient: bool = False, unit: str | None = None,
     max_rows: int | None = None, public: Path | str | None = None,
     device: str = "auto", seed: int | None = None, checkpoint: Path | None = None, resume: bool = False,
-    budget_table: Path | str | None = None, model_name: str | None = None, notice: Notice = log_notice,
-    progress: Progress | bool = False, phase: Phase = lambda name: None,
+    budget_table: Path | str | None = None, model_name: str | None = None, split_number: str | None = None,
+    notice: Notice = log_notice, progress: Progress | bool = False, phase: Phase = lambda name: None,
 ) -> Model:  # fmt: skip
     """Fit a generator to `table` under (epsilon, delta)-differential privacy for one of its rows or patients.
 
@@ -76,7 +76,7 @@ def fit(
 
     All fits on a table are added up in a file beside it: before anything is measured, the whole plan is put on file.
     `budget_table` names the table whose file it is, where `table` is a frame or a part of another table; `model_name`
-    is how the file lists the model.
+    is how the file lists the model. `split_number`: of the split that kept rows out of `table`; the model notes it.
 
     Raises UsageError, BudgetError, TableError or SchemaError; see medsynth.errors.
     """
@@ -91,7 +91,7 @@ def fit(
             rows=rows, encoding=encoding,
             na_values=na_values, one_row_a_patient=one_row_a_patient, unit=unit, max_rows=max_rows, public=public,
             device=device, seed=seed, checkpoint=checkpoint, resume=resume, budget_table=budget_table,
-            model_name=model_name, notice=notice, progress=progress, phase=phase,
+            model_name=model_name, split_number=split_number, notice=notice, progress=progress, phase=phase,
         )  # fmt: skip
         return fit_by(options, table)
 

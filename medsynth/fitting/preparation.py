@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import rng
+from ..io import split_number
 from ..longitudinal.successive_rows import changing
 from ..methods import registry
 from ..methods.protocol import MethodModule
@@ -141,6 +142,8 @@ def announce_public(planned: PlannedFit, facts: Sequence[str]) -> None:
         "\n  - ".join(["Public by declaration, before anything is measured (docs/privacy.md):", *facts])
     )
     planned.ledger.notes.append(f"Public by declaration: {'; '.join(facts)}.")
+    if planned.options.split_number is not None:
+        planned.ledger.notes.append(split_number.note(planned.options.split_number))
 
 
 def announce_method(planned: PlannedFit, rows: int, columns: int) -> None:

@@ -19,6 +19,7 @@ from ..errors import MedsynthError, OutputExists, TableError
 from ..io.atomic import atomic_write, refuse_existing
 from ..io.formats import is_parquet, named
 from ..io.split import check_fraction
+from ..io.split_number import file_beside, number_of, number_split
 from ..io.writer import ParquetParts, csv_text
 from ..sampling.draw import Draw
 from ..sampling.provenance import SEED_BITS, load, of
@@ -133,6 +134,11 @@ class TablesHoldOut:
     heldout: Path
     waiting: tuple[Path, Path]
 
+    @property
+    def numbers(self) -> tuple[Path, Path]:
+        """The file with the split's number: where it waits, and where it belongs."""
+        return file_beside(self.waiting[1]), file_beside(self.heldout)
+
     @classmethod
     def of(cls, name: str, checkpoint: Path) -> TablesHoldOut:
         """Those of tables called `name`: here, and in the checkpoint's folder while the fit runs."""
@@ -152,6 +158,8 @@ class TablesHoldOut:
                 final.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
                 for file in waiting.iterdir():
                     os.replace(file, final / file.name)
+                if final == self.heldout:
+                    os.replace(*self.numbers)
             except OSError as error:
                 raise MedsynthError(
                     f"{final} could not be written ({error.strerror}). The model stands; its rows are in {waiting}."
@@ -159,25 +167,28 @@ class TablesHoldOut:
         self.drop()
 
     def drop(self) -> None:
-        """Remove both folders where they wait."""
+        """Remove both folders where they wait, and the split's number."""
         for waiting in self.waiting:
             shutil.rmtree(waiting, ignore_errors=True)
+        self.numbers[0].unlink(missing_ok=True)
 
 
 def hold_out_tables(
     source: Source, files: TablesHoldOut, fraction: float, encoding: str | None, *, resume: bool
-) -> PrivateTables:
+) -> tuple[PrivateTables, str]:
     """Keep patients out of training by secret coins; or, to `resume`, take the split that waits.
 
     A patient's rows stay together, over all tables. Returns the tables to train on, with the number of patients that
-    was expected: how many the draws left is no public number. Raises UsageError, TableError or SchemaError.
+    was expected, and the split's number: how many the draws left is no public number. Raises UsageError, TableError or
+    SchemaError.
     """
     check_fraction(fraction)
     read = open_tables(source, encoding)
     expected = max(2, round(read.patients * (1 - fraction)))
     if resume and all(folder.is_dir() for folder in files.waiting):
         kept = open_tables(Source(tables=unnamed(source.tables), folder=files.waiting[0], name=source.name))
-        return replace(kept, tables=source.tables, expected_patients=expected)
+        kept = replace(kept, tables=source.tables, expected_patients=expected)
+        return kept, number_of(files.waiting[1]) or number_split(files.waiting[1])
     out = rng.coins(rng.system_entropy(), read.cells[source.tables.first].rows, fraction)
     if (~out).sum() < 2:
         raise TableError("What `holdout` leaves to train on are fewer than two patients. Leave more.")
@@ -188,7 +199,8 @@ def hold_out_tables(
         for name, own in cells.items():
             _write_private(folder / f"{name}{CSV}", own)
     kept_cells = {name: replace(read.cells[name], cells=own.reset_index(drop=True)) for name, own in parts[0].items()}
-    return replace(private_tables(source.tables, kept_cells), expected_patients=expected)
+    kept = replace(private_tables(source.tables, kept_cells), expected_patients=expected)
+    return kept, number_split(files.waiting[1])
 
 
 def unnamed(tables: LinkedTables) -> LinkedTables:

@@ -48,7 +48,7 @@ def fit_tables(
     method: str | None = None, preset: str | None = None, settings: Mapping[str, object] | None = None,
     rows: int | None = None, encoding: str | None = None, device: str = "auto", seed: int | None = None,
     checkpoint: Path | None = None, resume: bool = False, model_name: str | None = None,
-    private: PrivateTables | None = None, notice: Callable[[str], None] = log_notice,
+    split_number: str | None = None, private: PrivateTables | None = None, notice: Callable[[str], None] = log_notice,
     progress: Callable[[Plan, str, int, int, int], None] = lambda *facts: None,
     phase: Callable[[str], None] = lambda name: None,
 ) -> Model:  # fmt: skip
@@ -64,8 +64,8 @@ def fit_tables(
         epsilon=epsilon, no_dp=no_dp, delta=settled_delta(delta, rows), schema=None, target=None, method=method,
         preset=preset, microbatches=None, inference=(), settings=settings, rows=rows, encoding=encoding, na_values=(),
         one_row_a_patient=False, unit=None, max_rows=None, public=None, device=device, seed=seed,
-        checkpoint=checkpoint, resume=resume, budget_table=None, model_name=model_name, notice=notice,
-        progress=progress, phase=phase,
+        checkpoint=checkpoint, resume=resume, budget_table=None, model_name=model_name, split_number=split_number,
+        notice=notice, progress=progress, phase=phase,
     )  # fmt: skip
     phase("reading the tables")
     private = private or open_tables(source, encoding)

@@ -43,11 +43,17 @@ class Page:
 
 @dataclass(frozen=True, kw_only=True)
 class Sides:
-    """Synthetic tables and, in an internal report, real ones held out and trained on: cells by table."""
+    """Synthetic tables and, in an internal report, real ones held out and trained on: cells by table.
+
+    `disjoint` and `fitted_rows` are those of `medsynth.report.build`: whether the real tables are the two parts of a
+    split, and whether the model was fitted to `real`.
+    """
 
     synthetic: Cells
     real: Cells | None = None
     train: Cells | None = None
+    disjoint: bool = False
+    fitted_rows: bool = False
 
 
 def read_folder(tables: LinkedTables, folder: Path, encoding: str | None = None) -> dict[str, pd.DataFrame]:
@@ -65,7 +71,7 @@ def read_folder(tables: LinkedTables, folder: Path, encoding: str | None = None)
 
 
 def report_tables(
-    model: Model, sides: Sides, *, drawn_by_model: bool, disjoint: bool = False, title: str = "tables",
+    model: Model, sides: Sides, *, drawn_by_model: bool, title: str = "tables",
     page_of: Callable[[str], str] = lambda table: table, review: Review | None = None,
     thresholds: Thresholds | None = None, fits: int | None = None, commands: list[str] | None = None,
     step: Callable[[str], None] = lambda name: None,
@@ -94,8 +100,8 @@ def report_tables(
             real=None if sides.real is None else rows(sides.real, "real"),
             train=None if sides.train is None else rows(sides.train, "train"),
             model=replace(model, schema=schema, tables=None), title=f"{title}, {table}" if table else title,
-            drawn_by_model=drawn_by_model, disjoint=disjoint, review=review, thresholds=thresholds, fits=fits,
-            commands=commands, linked=linked, notes=notes,
+            drawn_by_model=drawn_by_model, disjoint=sides.disjoint, fitted_rows=sides.fitted_rows, review=review,
+            thresholds=thresholds, fits=fits, commands=commands, linked=linked, notes=notes,
         )  # fmt: skip
         return Page(table=table, report=report)
 

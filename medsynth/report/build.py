@@ -34,6 +34,12 @@ INTERNAL = "Contains exact statistics of real patients. Internal: do not pass on
 SHAREABLE = (
     "Shareable: every number here is differentially private, declared in public, or computed from synthetic rows alone."
 )
+NOTHING_HELD_OUT = (
+    "No row was held out. The model was fitted to the real rows of this page, so the synthetic rows may look better "
+    "beside them than beside patients whom no fit has seen. What lies beyond a threshold is shown as such; nothing is "
+    "called within one. No attack can be run: that needs rows that were held out. A fit that holds rows out keeps "
+    "some for the report."
+)
 NO_CLAIM = (
     "No claim can be made for this table. Every number here is computed from its rows alone: this page may be shared "
     "where the table itself may, which nothing here shows."
@@ -48,6 +54,7 @@ def build(
     model: Model | None = None,
     drawn_by_model: bool = False,
     disjoint: bool = False,
+    fitted_rows: bool = False,
     fits: int | None = None,
     target: str | None = None,
     groups: list[str] | None = None,
@@ -65,8 +72,9 @@ def build(
     (`medsynth.sampling.provenance.drawn_by`). Only then is the model's claim shown.
 
     `disjoint`: whether `real` and `train` are known to hold different rows, as the two parts of a split do; else rows
-    of `real` are taken out of `train`. `fits`: how many fits on the table are on file. `linked`: what is known of
-    several tables, where these are their patients.
+    of `real` are taken out of `train`. `fitted_rows`: whether the model was fitted to the rows of `real`: the page then
+    says so, and no verdict on a comparison with them is within its threshold. `fits`: how many fits on the table are on
+    file. `linked`: what is known of several tables, where these are their patients.
 
     `target` is the model's, else the last column. `step` receives the id of each section before it is computed.
     Raises MedsynthError subclasses where the tables cannot be compared.
@@ -82,6 +90,7 @@ def build(
         model=model,
         drawn_by_model=drawn_by_model,
         disjoint=disjoint,
+        fitted_rows=fitted_rows and real is not None,
         fits=fits,
         review=review,
         thresholds=thresholds or Thresholds(),
@@ -96,7 +105,7 @@ def build(
 
 def _build(context: Context, notes: list[str], step: Callable[[str], None]) -> Report:
     """The three phases: the notes on the model, the tables in one form, the sections."""
-    notes = _without_claim(context) + notes
+    notes = _without_claim(context) + [NOTHING_HELD_OUT] * context.fitted_rows + notes
     found = sequences(context.real, context.synthetic, context.train, context.schema)
     context = _with_tables(replace(context, sequences=found))
     notes += context.tables.notes if context.tables else []
@@ -106,6 +115,7 @@ def _build(context: Context, notes: list[str], step: Callable[[str], None]) -> R
         created=datetime.date.today().isoformat(),
         shareable=context.shareable,
         banner=_banner(context),
+        fitted_rows=context.fitted_rows,
         notes=notes,
         sections={name: context.records[name] for name in SECTIONS if name in context.records},
     )

@@ -15,7 +15,7 @@ from .data.verdict import Verdict
 from .sections.registry import SECTIONS, Section
 from .sections.verdicts import Verdicts
 
-FORMAT = 3
+FORMAT = 4
 
 
 class _BySection:
@@ -34,13 +34,17 @@ def _json_schema(section: Section, handler: GetJsonSchemaHandler) -> JsonSchemaV
 
 
 class Report(Record):
-    """The JSON twin: every number that the page shows. `sections` are by id; null where there was nothing to say."""
+    """The JSON twin: every number that the page shows. `sections` are by id; null where there was nothing to say.
+
+    `fitted_rows`: whether the real rows are those that the model was fitted to, so that none is held out.
+    """
 
     format: int = FORMAT
     medsynth: str = __version__
     title: str
     created: str
     shareable: bool
+    fitted_rows: bool = False
     banner: str
     notes: list[str]
     sections: Annotated[dict[str, SerializeAsAny[Record] | None], _BySection]
@@ -52,6 +56,11 @@ class Report(Record):
         if not isinstance(value, Mapping):
             return value
         return {name: _parsed(name, content) for name, content in value.items()}
+
+    @property
+    def real_rows(self) -> str:
+        """What the real rows are, as the page calls them."""
+        return "fitted rows" if self.fitted_rows else "held-out rows"
 
     @property
     def verdicts(self) -> list[Verdict]:

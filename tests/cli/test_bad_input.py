@@ -272,7 +272,7 @@ OPTIONS: dict[str, Any] = {
     "json and dash": (2, ["--json"], "sample", "--json", "--output", "-"),
     "report of nothing": (1, ["Fit"], "report"),
     "report of no table": (1, ["none.csv"], "report", "--synthetic", "none.csv", "--real", "t.csv"),
-    "report without real rows": (1, ["held-out"], "report", "--synthetic", "t.csv"),
+    "report without real rows": (1, ["real rows", "--holdout"], "report", "--synthetic", "t.csv"),
     "shareable with real rows": (
         2,
         ["--shareable"],

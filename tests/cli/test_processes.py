@@ -18,7 +18,8 @@ from medsynth.privacy.release import Releases
 
 FIT = ("fit", "patients.csv", "--epsilon", "1", "--method", "independent", "--rows", "300")
 HELD = (*FIT, "--holdout", "0.3")
-SPLIT = ("patients.train.csv", "patients.heldout.csv")
+ENDS = (".train.csv", ".heldout.csv", ".heldout.csv.split")
+SPLIT = tuple(f"patients{end}" for end in ENDS)
 
 
 def run(*words: str) -> Result:
@@ -54,7 +55,7 @@ def test_a_split_is_replaced_once_the_model_stands(patients: Path, monkeypatch: 
     for after in (0, 1):
         failed = stopped(monkeypatch, MedsynthError("out of order"), after, *HELD, "--force")
         assert failed.exit_code == 1 and content(*files) == before
-        waiting = {f"patients.medsynth-checkpoint{end}" for end in ("", ".train.csv", ".heldout.csv")}
+        waiting = {f"patients.medsynth-checkpoint{end}" for end in ("", *ENDS)}
         assert set(os.listdir()) - names == (waiting if after else set())
     assert run(*HELD, "--force").exit_code == 0
     assert all(new != old for new, old in zip(content(*files), before, strict=True)) and set(os.listdir()) == names
@@ -68,7 +69,7 @@ def test_an_interrupted_fit_goes_on_with_its_own_rows(
     ended = stopped(monkeypatch, KeyboardInterrupt(), 1, *words)
     assert ended.exit_code == 130 and "--resume goes on" in ended.stderr
     assert not Path("patients.medsynth").exists() and not Path(SPLIT[0]).exists()
-    waiting = sorted(Path().glob("*checkpoint.*.csv"))
+    waiting = [path for end in ENDS if (path := Path(f"patients.medsynth-checkpoint{end}")).exists()]
     rows = [path.read_bytes() for path in waiting]
     refused = run(*words)
     assert refused.exit_code == 1 and "--resume goes on" in refused.stderr and "--force" in refused.stderr
@@ -76,7 +77,7 @@ def test_an_interrupted_fit_goes_on_with_its_own_rows(
     assert done.exit_code == 0 and "Resuming" in done.stderr
     assert not list(Path().glob("*checkpoint*"))
     if words is HELD:
-        assert len(rows) == 2 and rows == content(*reversed(SPLIT))
+        assert len(rows) == 3 and rows == content(*SPLIT)
 
 
 def test_another_table_is_not_resumed(patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:

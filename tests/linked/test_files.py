@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import stat
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 
 import medsynth
 from medsynth.errors import OutputExists, TableError
+from medsynth.io.split_number import number_of
 from medsynth.linked.files import TablesHoldOut, check_folder, drawn_by, hold_out_tables, write_tables
 from medsynth.linked.integrity import linked_facts
 from medsynth.linked.report import Sides, read_folder, report_tables, target_of
@@ -76,7 +78,7 @@ def test_nothing_is_overwritten_unasked(model: medsynth.Model, saved: Path) -> N
 
 def test_a_patient_is_held_out_from_all_tables(ward: Path, frames: Frames, tmp_path: Path) -> None:
     files = TablesHoldOut.of(str(tmp_path / "ward"), tmp_path / "checkpoint")
-    private = hold_out_tables(find(ward), files, 0.4, None, resume=False)
+    private, number = hold_out_tables(find(ward), files, 0.4, None, resume=False)
     assert private.patients == 180  # expected, whatever the coins left
     parts = [{path.stem: pd.read_csv(path, dtype=str) for path in folder.iterdir()} for folder in files.waiting]
     for name, frame in frames.items():
@@ -86,9 +88,11 @@ def test_a_patient_is_held_out_from_all_tables(ward: Path, frames: Frames, tmp_p
         )
         assert sorted(pd.concat([part[name] for part in parts])["patient"]) == sorted(frame["patient"])
     assert private.cells["stays"].rows == len(parts[0]["stays"])
-    again = hold_out_tables(find(ward), files, 0.4, None, resume=True)
-    assert again.facts() == private.facts() and again.patients == 180
+    again, same = hold_out_tables(find(ward), files, 0.4, None, resume=True)
+    assert same == number and again.facts() == private.facts() and again.patients == 180
     files.publish()
+    assert number_of(files.heldout) == number
+    assert not any(path.name.startswith("checkpoint") for path in tmp_path.iterdir())
     for path in (files.train / "stays.csv", files.heldout / "patients.csv"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600 and stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert not any(folder.exists() for folder in files.waiting)
@@ -227,7 +231,12 @@ def test_from_the_command_line(ward: Path, tmp_path: Path, quick: None, monkeypa
     assert attempts["fits_on_this_table"] == 1 and attempts["counted"]
     verdicts = {v["key"]: v["outcome"] for v in shared["pages"][0]["verdicts"]}
     assert verdicts["rows_apart"] == verdicts["rules_broken"] == "within"
-    assert "no held-out" in str(invoked("report", "--real", "nowhere", code=1)["error"])
+    assert "no real tables" in str(invoked("report", "--real", "nowhere", code=1)["error"])
+    shutil.rmtree(tmp_path / "ward.heldout")
+    invoked("report", "--output", "seen.html")
+    seen = json.loads((tmp_path / "seen.json").read_text())
+    outcomes = {line["key"]: line["outcome"] for line in seen["sections"]["verdicts"]["lines"]}
+    assert seen["fitted_rows"] and outcomes["rows_apart"] == "within" and outcomes["two_way_gap"] != "within"
 
 
 @pytest.mark.nightly

@@ -104,13 +104,23 @@ def test_any_tools_table(folder: Any) -> None:
     assert twin["claim"] is None and twin["attacks"] is None and "cross-validation" in twin["utility"]["train_rows"]
 
 
-def test_without_held_out_rows_an_error_names_the_cure(folder: Any) -> None:
+def test_without_held_out_rows_nothing_is_judged_by_the_fitted_ones(folder: Any) -> None:
     held = folder / "clinic.heldout.csv"
     hidden = held.rename(folder / "away.csv")
     outcome = run("report", "--output", "y.html")
+    (folder / "clinic.csv").rename(folder / "gone.csv")
+    nothing = run("report", "--output", "n.html")
+    (folder / "gone.csv").rename(folder / "clinic.csv")
     hidden.rename(held)
-    assert outcome.exit_code == 1
-    assert "medsynth fit clinic.csv" in outcome.stderr and "medsynth sample" in outcome.stderr
+    assert outcome.exit_code == 0 and "NOTHING HELD OUT" in outcome.stderr and "clinic.csv" in outcome.stderr
+    twin, page = json.loads((folder / "y.json").read_text()), (folder / "y.html").read_text()
+    lines = {line["key"]: line["outcome"] for line in twin["sections"]["verdicts"]["lines"]}
+    judged = {key for key, found in lines.items() if found == "within"}
+    assert judged <= {"epsilon", "delta_times_rows", "rules_broken"} and lines["attack_advantage"] == "not measured"
+    assert twin["fitted_rows"] and twin["sections"]["attacks"] is None and "No row was held out." in twin["notes"][0]
+    assert "the model was fitted to all of these" in page and "fitted rows</th>" in page
+    assert "held-out rows</th>" not in page and "real held-out rows" not in page
+    assert nothing.exit_code == 1 and "--holdout 0.25" in nothing.stderr and not (folder / "n.html").exists()
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,8 @@ class Context:
     the form in which they are compared, `predictions` those of the classifiers for the held-out rows; both are None in
     a shareable report. `sequences` has each table's patients in the order that the schema declares, by "real", "train"
     and "synthetic"; {} without an order. `drawn_by_model`: whether it is proven that `model` draws exactly these rows.
-    `disjoint`: whether the real tables are known to hold different rows. `fits`: those on the table that are on file.
+    `disjoint`: whether the real tables are known to hold different rows. `fitted_rows`: whether the model was fitted to
+    the rows of `real`, so that nothing is held out. `fits`: those on the table that are on file.
     `linked`: what is known of several tables, where this report is on their patients.
     """
 
@@ -43,6 +44,7 @@ class Context:
     model: Model | None = None
     drawn_by_model: bool = False
     disjoint: bool = False
+    fitted_rows: bool = False
     fits: int | None = None
     linked: Record | None = None
     review: Review = field(default_factory=Review)

@@ -17,7 +17,7 @@ from .tables import Tables
 
 FOLDS = 5
 MOST_LEARNED = 25_000  # rows that classifiers learn from
-CROSS_VALIDATED = f"the held-out rows themselves, by {FOLDS}-fold cross-validation, since no training table was given"
+CROSS_VALIDATED = f"the same rows, by {FOLDS}-fold cross-validation, since no training table was given"
 TRAINING_TABLE = "the real rows of the training table"
 
 

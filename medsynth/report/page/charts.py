@@ -115,9 +115,9 @@ def scores(utility: Utility | NumericUtility) -> Drawing | None:
     """AuROC, or R2, of every model trained on real and on synthetic rows."""
     if isinstance(utility, NumericUtility):
         rows = [(m.label, [("real", m.real), ("synthetic", m.synthetic)]) for m in utility.regressors]
-        return forest("R2 on real rows", rows, "R2 on real held-out rows", None)
+        return forest("R2 on real rows", rows, "R2 on real rows", None)
     named = [(m.label, [("real", m.real), ("synthetic", m.synthetic)]) for m in utility.classifiers]
-    return forest("AuROC on real rows", named, "macro AuROC on real held-out rows", None)
+    return forest("AuROC on real rows", named, "macro AuROC on real rows", None)
 
 
 def attack_intervals(attacks: Attacks) -> Drawing | None:

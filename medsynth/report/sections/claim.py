@@ -122,5 +122,12 @@ def _compute(context: Context) -> Claim | None:
 
 
 SECTION = Section(
-    id="claim", title="The claim", compute=_compute, record=Claim, needs=("claim",), always=True, verdicts=_verdicts
+    id="claim",
+    title="The claim",
+    compute=_compute,
+    record=Claim,
+    needs=("claim",),
+    always=True,
+    verdicts=_verdicts,
+    compares=False,
 )

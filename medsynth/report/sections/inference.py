@@ -88,7 +88,7 @@ def inference(tables: Tables, declared: Regression | None, ranked: Sequence[str]
     return Inference(
         outcome=f"{outcome}{common}",
         model="least squares" if linear else "logistic",
-        rows="the held-out rows" if tables.train is None else "training and held-out rows together",
+        rows="the real rows" if tables.train is None else "training and held-out rows together",
         coefficients=found,
         mean_overlap=float(np.mean(known)) if known else None,
     )

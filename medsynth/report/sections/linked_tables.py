@@ -52,4 +52,6 @@ def _verdicts(found: LinkedFacts | None, thresholds: Thresholds) -> Sequence[Ver
     return [decide("rows_apart", question, measure, broken, thresholds.rows_apart, detail, decimals=0)]
 
 
-SECTION = Section(id="tables", title="Several tables", compute=_compute, record=LinkedFacts, verdicts=_verdicts)
+SECTION = Section(
+    id="tables", title="Several tables", compute=_compute, record=LinkedFacts, verdicts=_verdicts, compares=False
+)

@@ -109,4 +109,6 @@ def _compute(context: Context) -> Plausibility | None:
     return plausibility(context.schema, context.real, context.synthetic) if context.schema else None
 
 
-SECTION = Section(id="plausibility", title="Plausibility", compute=_compute, record=Plausibility, verdicts=_verdicts)
+SECTION = Section(
+    id="plausibility", title="Plausibility", compute=_compute, record=Plausibility, verdicts=_verdicts, compares=False
+)

@@ -31,7 +31,8 @@ class Section:
     shown. The `fragment` is a Jinja template's text; None stands for `page/templates/sections/<id>.html`. It sees
     `record`, its own record, and `report`.
 
-    `verdicts` offers lines for the verdicts from the record (None where there is none) and the thresholds. `summary`:
+    `verdicts` offers lines for the verdicts from the record (None where there is none) and the thresholds. `compares`:
+    whether they rest on real rows, so that they are not judged on rows that the model was fitted to. `summary`:
     computed after all other sections, though it may stand before them. `waits`: computed after those that need no
     classifier's predictions, which are made meanwhile. `beside`: computed meanwhile, too; for one that takes long.
     """
@@ -45,6 +46,7 @@ class Section:
     needs: tuple[Need, ...] = ()
     always: bool = False
     verdicts: Callable[[Any, Thresholds], Sequence[Verdict]] | None = None
+    compares: bool = True
     summary: bool = False
     waits: bool = False
     beside: bool = False

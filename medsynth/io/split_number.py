@@ -1,0 +1,53 @@
+"""The number of a split, in a file beside its held-out rows.
+
+A model notes the split whose rows it has not seen. So rows that another fit held out, or an earlier one of the same
+name, are not taken for unseen ones. The number is drawn by the system: it says nothing of the rows.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+
+from .atomic import atomic_write
+
+ENDING = ".split"
+NOTED = "Rows were held out of this fit, by independent draws: split "  # how the note in a ledger begins
+_NUMBER = re.compile(r"[0-9a-f]{16}")
+
+
+def file_beside(rows: Path) -> Path:
+    """The file with the number of the split whose held-out rows, a file or a folder, are at `rows`.
+
+    >>> file_beside(Path("ward/visits.heldout.csv")).name
+    'visits.heldout.csv.split'
+    """
+    return rows.with_name(rows.name + ENDING)
+
+
+def number_split(rows: Path) -> str:
+    """Give the split whose held-out rows are at `rows` a new number, on file beside them."""
+    number = secrets.token_hex(8)
+    atomic_write(file_beside(rows), lambda file: file.write(number.encode()), force=True, private=True)
+    return number
+
+
+def number_of(rows: Path) -> str | None:
+    """The number on file of the split whose held-out rows are at `rows`; None where there is none."""
+    try:
+        text = file_beside(rows).read_bytes()[:64].decode("ascii", "replace").strip()
+    except OSError:
+        return None
+    return text if _NUMBER.fullmatch(text) else None
+
+
+def note(number: str) -> str:
+    """How a ledger notes the split of that number."""
+    return f"{NOTED}{number}."
+
+
+def noted(notes: Sequence[str]) -> str | None:
+    """The number of the split that the notes of a ledger name; None where no rows were held out."""
+    return next((text.removeprefix(NOTED).rstrip(".") for text in notes if text.startswith(NOTED)), None)
