@@ -209,7 +209,7 @@ def _value_text(value: object) -> str:
 
 def is_number(text: str) -> bool:
     """Whether a text is a decimal number, of any size; 007 is a name and no number."""
-    return bool(NUMBER.match(text)) and not _padded(text)
+    return bool(NUMBER.match(text)) and not is_padded(text)
 
 
 def whole_text(text: str) -> str | None:
@@ -219,7 +219,7 @@ def whole_text(text: str) -> str | None:
     ('8', '0', None)
     """
     found = _WHOLE.match(text)
-    return None if found is None or _padded(text) else str(int(text.partition(".")[0]))
+    return None if found is None or is_padded(text) else str(int(text.partition(".")[0]))
 
 
 def dtypes(table: Table) -> dict[str, Kind]:
@@ -229,12 +229,12 @@ def dtypes(table: Table) -> dict[str, Kind]:
 
 def _dtype(column: pd.Series) -> Kind:
     words = [word for word in column.unique() if word not in MISSING_TOKENS]
-    if words and all(_INT.match(word) and not _padded(word) for word in words):
+    if words and all(_INT.match(word) and not is_padded(word) for word in words):
         return "int"
-    return "float" if words and all(NUMBER.match(word) and not _padded(word) for word in words) else "text"
+    return "float" if words and all(NUMBER.match(word) and not is_padded(word) for word in words) else "text"
 
 
-def _padded(word: str) -> bool:
+def is_padded(word: str) -> bool:
     """Whether a number starts with a zero that would be lost: 007 is a name, not a number."""
     digits = word.lstrip("+-")
     return len(digits) > 1 and digits[0] == "0" and digits[1].isdigit()

@@ -266,7 +266,9 @@ class RawTable:
                 column = inference.day(known, std, kind, gaps)
             else:
                 column = inference.number(known, std, decimals.get(name), kind, gaps | words, rows=self._rows)
-            columns[name] = LearnedColumn(kind=kind, column=column, gaps=gaps | words, std=std)
+            gaps |= words
+            rest = self._rows - sum(gaps.values())
+            columns[name] = LearnedColumn(kind=kind, column=column, gaps=gaps, rest=rest, std=std)
         return inference.dates_after(columns, apart, std, rows=self._rows, rows_std=self._rows_std)
 
     def _std(self, label: str, sensitivity: float) -> float:

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ..io.table import is_number, whole_text
+from ..io.table import is_number, is_padded, whole_text
 
 Integers = NDArray[np.int64]
 MISSING_WORDS = (
@@ -34,9 +34,10 @@ USUAL_WORDS = (
 )  # fmt: skip
 USUAL_SETS = tuple(tuple(map(spelled, words)) for words in USUAL_WORDS for spelled in (str, str.capitalize, str.upper))
 NUMBERS = ("whole", "pointed", "decimal", "fine")  # 8, 8.0, 8.5 or 8.25, 8.125
+PADDED = "padded"  # 007: a number whose zeros would be lost, so a code
 SHORT_DIGITS = 2  # after the point: a number of more is fine
 BOOLEANS = ("true", "True", "TRUE")  # how `true` is spelled; `false` alike
-WORDS = ("text", "word")
+WORDS = ("text", PADDED, "word")
 DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d-%m-%Y", "%d/%m/%Y", "%m/%d/%Y")
 EITHER = "day and month in either order"  # 03/04/2020 says nothing about the order
 TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S")
@@ -86,7 +87,7 @@ class CellKinds:
 
         >>> kinds = CellKinds()
         >>> [kinds.names[k] for k in kinds.places(["?", "-9.0", "8", "8.0", "8.5", "True", "29.02.2020", "007", "x"])]
-        ['?', '-9', 'whole', 'pointed', 'decimal', 'True', '%d.%m.%Y', 'word', 'word']
+        ['?', '-9', 'whole', 'pointed', 'decimal', 'True', '%d.%m.%Y', 'padded', 'word']
         """
         place = {name: k for k, name in enumerate(self.names)}
         codes = set(self.codes)
@@ -128,6 +129,8 @@ def _kind(text: str, codes: set[str]) -> str:
     for spelling in BOOLEANS:
         if text in (spelling, false_of(spelling)):
             return spelling
+    if text.isascii() and text.isdigit() and is_padded(text):
+        return PADDED
     return moment(text) or ("text" if _is_free_text(text) else "word")
 
 

@@ -20,7 +20,7 @@ from .cells import is_code_of_a_number
 from .header import by_start
 from .kinds import CLEAR_STDS, ColumnKind, clear_stds
 from .learned import LearnedColumn
-from .magnitudes import MAGNITUDES, believed, bounds, days_after, magnitude_cell, scale, turned, typical
+from .magnitudes import MAGNITUDES, believed, beyond, bounds, days_after, magnitude_cell, scale, turned, typical
 
 Floats = NDArray[np.float64]
 MOST_DECIMALS, USUAL_DECIMALS = 8, 2  # digits after the point that are counted; kept where none of them is clear
@@ -84,10 +84,13 @@ def number(
 
     `codes`: noisy counts of the codes of missing values that were found; `rows`: the public row count. One that is a
     number is a code where it lies clearly apart from the values, else a value. Words that are clearly among the
-    numbers are read as missing; a few go to the commonest magnitude, as do a few missing cells.
+    numbers are read as missing; a few go to the commonest magnitude, as do a few missing cells. Numbers that are mostly
+    beyond what bounds may be, as keys of many digits are, are read as texts: nothing is learned of them.
     """
     gaps, counts = dict(codes), counts.copy()
     mass = rows - sum(codes.values())
+    if beyond(counts, std) > mass / 2:
+        return unread(codes)
     ends = bounds(counts, std, mass)
     for code in [code for code in codes if is_code_of_a_number(code) and not _is_apart(float(code), *ends)]:
         counts[magnitude_cell(np.array([float(code)]))] += gaps.pop(code)
@@ -156,8 +159,14 @@ def year_cell(ordinals: Floats) -> NDArray[np.int64]:
 def free_text(kind: ColumnKind) -> LearnedColumn:
     """A column of which nothing is learned but that it is one of texts."""
     codes = {code: 0.0 for code in kind.codes if not is_code_of_a_number(code)}
-    column = Categorical(levels=(OTHER,), unknown=OTHER, missing=missing_of(codes))
-    return LearnedColumn(kind=kind, column=column, gaps=codes)
+    return LearnedColumn(kind=kind, column=unread(codes), gaps=codes)
+
+
+def unread(codes: Iterable[str]) -> Categorical:
+    """A column of which no value comes out, with these codes of missing values."""
+    return Categorical(
+        levels=(OTHER,), unknown=OTHER, missing=missing_of(code for code in codes if not is_code_of_a_number(code))
+    )
 
 
 def day(counts: Floats, std: float, kind: ColumnKind, codes: Iterable[str]) -> Column:

@@ -17,6 +17,7 @@ from .cells import (
     EITHER,
     MOMENTS,
     NUMBERS,
+    PADDED,
     USUAL_NUMBERS,
     WITH_SECONDS,
     WORDS,
@@ -134,12 +135,17 @@ def column_kind(
     """The kind of a column by noisy counts of its cells' kinds, (kinds,), in the order of `cells.names`.
 
     Numbers, booleans or dates where these are clearly at least half of what is not missing, else words: so no single
-    cell decides. `rows` is the public row count: what codes of missing values leave of it is not counted again.
+    cell decides. Numbers of which some clearly start with a zero, as 07, are words: codes, whose zeros count. `rows` is
+    the public row count: what codes of missing values leave of it is not counted again.
     """
     found = dict(zip(cells.names, counts.tolist(), strict=True))
     codes = clear_codes(counts[: len(cells.codes)], std, cells, columns, target=target)
     clear = CLEAR_STDS * std
-    half = max((rows - sum(found[code] for code in codes if not is_code_of_a_number(code))) / 2, clear)
+    present = rows - sum(found[code] for code in codes if not is_code_of_a_number(code))
+    kinds = counts[len(cells.codes) :]
+    if codes and present <= clear and kinds.max() <= std * clear_stds(len(kinds)):
+        return ColumnKind(cells="word").with_codes(codes)  # an empty column: what else it shows is noise
+    half = max(present / 2, clear)
     whole, pointed, short, fine = (found[name] for name in NUMBERS)
     decimal = short + fine
     # Codes that are numbers may be values: whether they lie apart is seen later, by the magnitudes.
@@ -154,6 +160,8 @@ def column_kind(
     if numbers + own < max(half, surely(WORDS), surely(BOOLEANS), surely(MOMENTS)):
         return _other_kind(found, half, clear).with_codes(codes)
     some = max(DECIMAL_SHARE * numbers, clear)
+    if found[PADDED] > some:
+        return ColumnKind(cells="word").with_codes(codes)
     return ColumnKind(
         cells="decimal" if decimal > some else "whole",
         mixed=some < decimal < numbers / 2,

@@ -51,9 +51,10 @@ class LearnedColumn:
 
     @property
     def lost(self) -> bool:
-        """Whether nothing of the column's values came out."""
+        """Whether nothing of the column's values came out, where it clearly has some."""
         found = self.column
-        return found is not None and found.categorical and len(found.levels) < 2 and self.only is None
+        bare = bool(self.gaps) and self.std > 0 and self.rest <= CLEAR_STDS * self.std
+        return found is not None and found.categorical and len(found.levels) < 2 and self.only is None and not bare
 
     def is_key(self, name: str) -> bool:
         """Whether a column of which no levels came out is a key: by its name, unless it is of few whole numbers."""
@@ -100,8 +101,8 @@ class Learned:
         if lost := [name for name, column in self.columns.items() if column.lost]:
             found.append(
                 f"{LOST}{_listed(lost)}. No value of these columns is shared by enough rows: they read like keys or "
-                "free text, or have too many levels. Nothing of them is in the rows. Declare identifiers or a "
-                "hierarchy, or take them out."
+                "free text, have too many levels, or are numbers beyond a billion. Nothing of them is in the rows. "
+                "Declare identifiers or a hierarchy, or take them out."
             )
         if large := [name for name in self.columns if self._reads_like_a_key(name)]:
             found.append(

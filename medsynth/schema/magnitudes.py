@@ -94,6 +94,11 @@ def believed(counts: Floats, std: float, stds: float = CLEAR_STDS) -> Floats:
     return np.where(counts > stds * std, counts, 0.0)
 
 
+def beyond(counts: Floats, std: float) -> float:
+    """Clear noisy counts of numbers of the largest magnitude that is told apart, a billion and more, of either sign."""
+    return float(believed(counts[[0, MAGNITUDES - 2]], std).sum())
+
+
 def scale(counts: Floats, std: float) -> Literal["linear", "log"]:
     """The scale: log for a column without negative numbers whose positive part spans a wide range, else linear."""
     positive = believed(counts[len(HALF_OCTAVES) + 1 : -1], std, clear_stds(MAGNITUDES))

@@ -236,3 +236,19 @@ def test_names_are_read_once_however_many_columns_there_are(monkeypatch: pytest.
     found = learning_of(names, "y", (), None, None)
     assert set(found.keys) == {"patient_nbr"}
     assert len(names_read) < 5 * len(names)
+
+
+def test_zeros_before_a_number_are_kept_and_keys_of_many_digits_lost(tmp_path: Path) -> None:
+    draw = np.random.default_rng(5)
+    frame = pd.DataFrame({
+        "hour": [f"{hour:02d}" for hour in draw.integers(0, 24, N)],
+        "barcode": draw.integers(10**15, 10**16, N),
+        "unused": "",
+        "age": draw.integers(18, 95, N),
+        "died": draw.integers(0, 2, N),
+    })  # fmt: skip
+    learned = learn(written(frame, tmp_path), "died")
+    assert learned.schema.columns["hour"].levels == tuple(f"{hour:02d}" for hour in range(24))
+    assert not learned.schema.columns["age"].categorical
+    lost = [text for text in learned.summary() if text.startswith("LOST: ")]
+    assert len(lost) == 1 and lost[0].startswith("LOST: barcode.") and "empty 100%" in " ".join(learned.summary())

@@ -51,6 +51,8 @@ KINDS: dict[str, tuple[dict[str, float], ColumnKind]] = {
         {"%Y-%m-%d %H:%M:%S": 100, "%Y-%m-%d %H:%M:%S and seconds": 900},
         ColumnKind(cells="date", form="%Y-%m-%d %H:%M:%S", seconds=True),
     ),
+    "hours, of which some start with a zero": ({"whole": 580, "padded": 420}, ColumnKind(cells="word")),
+    "one that starts with a zero among numbers": ({"whole": 999, "padded": 1}, ColumnKind(cells="whole")),
     "free text": ({"text": 800, "word": 200}, ColumnKind(cells="text")),
     "nothing but noise": ({"whole": 12, "decimal": 8, "true": -20, "%Y-%m-%d": 25}, ColumnKind(cells="word")),
     "nothing at all": ({"": 1000}, ColumnKind(cells="word", codes=("",))),
