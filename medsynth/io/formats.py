@@ -21,7 +21,8 @@ from ..errors import TableError, UsageError
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 SUFFIXES = (".xlsx", ".csv", ".tsv", ".txt", ".parquet", ".pq", ".gz", ".bz2", ".xz", ".zip")  # of tables
-SUFFIXES_TRIED = (".csv", ".parquet", ".csv.gz")  # under which a table is looked for by its name
+# Under which a table is looked for by its name.
+SUFFIXES_TRIED = (".csv", ".parquet", ".csv.gz", ".tsv", ".pq", ".xlsx", ".txt")
 PARQUET, WORKBOOK = b"PAR1", b"\xd0\xcf\x11\xe0"
 ESCAPED = re.compile(r"\\x[0-9a-f]{2}")  # how a byte that is no text is kept
 DAMAGE_ERRORS = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, gzip.BadGzipFile, RuntimeError)

@@ -101,8 +101,9 @@ class Learned:
         if lost := [name for name, column in self.columns.items() if column.lost]:
             found.append(
                 f"{LOST}{_listed(lost)}. No value of these columns is shared by enough rows: they read like keys or "
-                "free text, have too many levels, or are numbers beyond a billion. Nothing of them is in the rows. "
-                "Declare identifiers or a hierarchy, or take them out."
+                "free text, have too many levels, or are numbers beyond a billion or with units or marks among their "
+                "digits. Nothing of them is in the rows. Declare identifiers or a hierarchy, write numbers plainly, or "
+                "take them out."
             )
         if large := [name for name in self.columns if self._reads_like_a_key(name)]:
             found.append(

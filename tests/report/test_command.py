@@ -167,3 +167,20 @@ def test_the_ledger_says_how_rows_were_drawn(quick: None, patients: Path, words:
     page = patients.with_name("patients.report.html").read_text()
     for way in ("drawn anew in every step and kept secret", "measured in a public order", "Poisson sampling"):
         assert (way in page) == (way == way_taken)
+
+
+@pytest.mark.parametrize("ending", [".xlsx", ".tsv"])
+def test_the_fitted_table_is_found_in_its_own_form(
+    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows, table = simulate.cohort(150, 3), Path(f"clinic{ending}")
+    if ending == ".xlsx":
+        pytest.importorskip("openpyxl", reason="pip install -c constraints.txt 'medsynth[excel]'")
+        rows.to_excel(table, index=False)
+    else:
+        rows.to_csv(table, sep="\t", index=False)
+    Path("clinic.schema.yaml").write_text(simulate.schema_text())
+    assert run("fit", str(table), "--epsilon", "3.7", "--method", "independent").exit_code == 0
+    outcome = run("report", "--json")
+    assert outcome.exit_code == 0 and table.name in outcome.stderr and Path("clinic.report.html").exists()
