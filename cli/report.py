@@ -114,7 +114,7 @@ def report(
         step("writing")
         page.save(made, output, force=force)
     if not shareable:
-        notify(f"INTERNAL: {output} holds exact statistics of real patients. --shareable makes another.", quiet=quiet)
+        notify(f"INTERNAL: {output} holds exact statistics of real patients. --shareable leaves them out.", quiet=quiet)
     _print(made, output, shareable, as_json, failed := failing(made.verdicts, wanted))
     if failed:
         raise typer.Exit(FAILED)

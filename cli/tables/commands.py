@@ -87,8 +87,8 @@ def fit(
             model = fit_tables(
                 source, rows=declared, encoding=encoding, private=private, checkpoint=files.checkpoint, resume=resume,
                 model_name=files.model.name, split_number=number, notice=tell, progress=progress, phase=phase,
-                epsilon=epsilon, no_dp=no_dp,
-                delta=delta, method=method, preset=preset, settings=parsed_settings(set_), device=device, seed=seed,
+                epsilon=epsilon, no_dp=no_dp, delta=delta, method=method, preset=preset, settings=parsed_settings(set_),
+                device=device, seed=seed,
             )  # fmt: skip
             model.save(files.model, force=force)
         except BaseException as error:
