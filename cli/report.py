@@ -13,7 +13,7 @@ import typer
 from medsynth.errors import MedsynthError, UsageError
 from medsynth.io.formats import name_of, named
 
-from .console import check_page, guarded, newest_model, notify, report_progress, result
+from .console import check_page, guarded, newest_model, notify, report_progress, result, told_of_fitted_rows
 from .options import Encoding, Force, Json, ModelOption, Quiet
 from .tables import commands as tables
 from .tables.dispatch import named_by_model
@@ -122,20 +122,9 @@ def report(
 
 def _without_seen_rows(inputs: Inputs, model: Model | None) -> Inputs:
     """The inputs, without training rows where the real rows are themselves rows that the model was fitted to."""
-    from medsynth.fitting.holdout import was_fitted
-
-    if inputs.real is None or not was_fitted(model, inputs.model, inputs.real):
+    if inputs.real is None or not told_of_fitted_rows(model, inputs.model, inputs.real):
         return inputs
-    notify(nothing_held_out(inputs.real))
     return inputs._replace(train=None, fitted_rows=True)
-
-
-def nothing_held_out(real: Path) -> str:
-    """The warning where the real rows are those that the model was fitted to."""
-    return (
-        f"NOTHING HELD OUT: the model was fitted to rows of {real}. The page calls no comparison with them within its "
-        "threshold, and runs no attack. For a page that does, fit with --holdout 0.25."
-    )
 
 
 def wanted_of(fail_on: str | None) -> list[str]:
@@ -228,8 +217,8 @@ def _spent(inputs: Inputs) -> Spent | None:
     """All fits on the table, where they are on file."""
     from medsynth.budget import Budget
 
-    budget = Budget.of(inputs.folder / f"{inputs.name}.csv")
-    return budget.spent() if budget.path.exists() else None
+    budget = Budget.on_file(inputs.folder / f"{inputs.name}.csv")
+    return budget.spent() if budget else None
 
 
 def _budget_note(inputs: Inputs, spent: Spent | None) -> list[str]:

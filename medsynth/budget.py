@@ -149,6 +149,11 @@ class Budget:
         """The budget file beside a table: patients.csv has patients.medsynth-ledger."""
         return cls(beside(table, SUFFIX), str(table))
 
+    @classmethod
+    def on_file(cls, table: Path) -> Budget | None:
+        """The budget file of a table, or of the tables in a folder, where there is one."""
+        return next((found for at in (table / table.name, table) if (found := cls.of(at)).path.exists()), None)
+
     def reserve(self, plan: Plan, *, method: str, noise: bool, number: str | None = None) -> str:
         """Put all that `plan` may release on file, before anything is measured. Returns the fit's number.
 

@@ -247,8 +247,8 @@ def _fits(stem: Path) -> int | None:
     """How many fits of these tables are on file: in their folder, or beside the model."""
     from medsynth.budget import Budget
 
-    found = [budget for place in (stem / stem.name, stem) if (budget := Budget.of(place)).path.exists()]
-    return len(found[0].spent().fits) if found else None
+    budget = Budget.on_file(stem)
+    return len(budget.spent().fits) if budget else None
 
 
 def _print(made: list[Page], pages: dict[str, Path], as_json: bool, shareable: bool, failed: list[str]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from medsynth.errors import MedsynthError, UsageError
 
-from ..console import notify
+from ..console import told_of_fitted_rows
 
 if TYPE_CHECKING:
     from medsynth.artifact import Model
@@ -22,10 +22,7 @@ def sides_of(
 
     Raises UsageError where a shareable report names real tables, MedsynthError where another finds none.
     """
-    from medsynth.fitting.holdout import was_fitted
     from medsynth.linked.report import Sides, read_folder
-
-    from ..report import nothing_held_out
 
     assert (tables := fitted.tables) is not None
     if shareable:
@@ -40,8 +37,7 @@ def sides_of(
             f"There are no real tables to compare with ({real}). Fit with --holdout 0.25, or name a folder of tables "
             "that no fit has seen: medsynth report --real FOLDER."
         )
-    if seen := was_fitted(fitted, model, real):
-        notify(nothing_held_out(real))
+    seen = told_of_fitted_rows(fitted, model, real)
     train = None if seen else train or (trained if trained.is_dir() else None)
     return Sides(
         synthetic=read_folder(tables, synthetic),

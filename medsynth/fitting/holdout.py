@@ -15,7 +15,7 @@ from ..errors import MedsynthError
 from ..io.formats import is_parquet, name_of
 from ..io.large import LargeTable
 from ..io.split import check_fraction, expecting, split, split_large
-from ..io.split_number import file_beside, noted, number_of, number_split
+from ..io.split_number import file_beside, noted, number_kept, number_of, number_split
 from ..io.table import Table
 from ..schema import Schema
 from ..transforms.table_codec import encode
@@ -42,8 +42,8 @@ class HoldOut:
     def of(cls, table: Path, checkpoint: Path) -> HoldOut:
         """The files of a split of `table` here, and in the checkpoint's folder while the fit runs."""
         ending = ".parquet" if table.is_file() and is_parquet(table) else ".csv"
-        train, heldout = (Path(f"{name_of(table)}.{part}{ending}") for part in ("train", "heldout"))
-        first, second = (checkpoint.with_name(f"{checkpoint.name}.{part}{ending}") for part in ("train", "heldout"))
+        train, heldout = (Path(f"{name_of(table)}{part}{ending}") for part in (TRAIN, HELD_OUT))
+        first, second = (checkpoint.with_name(f"{checkpoint.name}{part}{ending}") for part in (TRAIN, HELD_OUT))
         return cls(train=train, heldout=heldout, waiting=(first, second))
 
     def publish(self) -> None:
@@ -84,7 +84,7 @@ def hold_out(
     train, heldout = files.waiting
     if resume and train.exists() and heldout.exists():
         # A fit that is resumed keeps its split.
-        return expecting(read_rows(train), read, 1 - fraction), declared, number_of(heldout) or number_split(heldout)
+        return expecting(read_rows(train), read, 1 - fraction), declared, number_kept(heldout)
     whose = declared.unit if declared else unit
     if isinstance(read, LargeTable):
         kept: Table | LargeTable = split_large(read, fraction, train, heldout, force=True, unit=whose)
@@ -105,7 +105,7 @@ def was_fitted(model: Model | None, path: Path | None, real: Path) -> bool:
     name = name_of(real)
     table = real.with_name(name.removesuffix(HELD_OUT).removesuffix(TRAIN))
     own = table.name == path.stem and table.resolve().parent == path.resolve().parent
-    if not (own or any(_on_file(Budget.of(place), path) for place in (table, table / table.name))):
+    if not (own or _on_file(Budget.on_file(table), path)):
         return False
     if not name.endswith(HELD_OUT):
         return True
@@ -113,6 +113,6 @@ def was_fitted(model: Model | None, path: Path | None, real: Path) -> bool:
     return number is not None and number != noted(model.ledger.notes)
 
 
-def _on_file(budget: Budget, path: Path) -> bool:
+def _on_file(budget: Budget | None, path: Path) -> bool:
     """Whether a table's budget file lists the model."""
-    return budget.path.exists() and any(fit.model == path.name for fit in budget.spent().fits)
+    return budget is not None and any(fit.model == path.name for fit in budget.spent().fits)

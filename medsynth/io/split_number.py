@@ -43,6 +43,11 @@ def number_of(rows: Path) -> str | None:
     return text if _NUMBER.fullmatch(text) else None
 
 
+def number_kept(rows: Path) -> str:
+    """The number on file of a split that waits, else a new one."""
+    return number_of(rows) or number_split(rows)
+
+
 def note(number: str) -> str:
     """How a ledger notes the split of that number."""
     return f"{NOTED}{number}."

@@ -19,7 +19,7 @@ from ..errors import MedsynthError, OutputExists, TableError
 from ..io.atomic import atomic_write, refuse_existing
 from ..io.formats import is_parquet, named
 from ..io.split import check_fraction
-from ..io.split_number import file_beside, number_of, number_split
+from ..io.split_number import file_beside, number_kept, number_split
 from ..io.writer import ParquetParts, csv_text
 from ..sampling.draw import Draw
 from ..sampling.provenance import SEED_BITS, load, of
@@ -188,7 +188,7 @@ def hold_out_tables(
     if resume and all(folder.is_dir() for folder in files.waiting):
         kept = open_tables(Source(tables=unnamed(source.tables), folder=files.waiting[0], name=source.name))
         kept = replace(kept, tables=source.tables, expected_patients=expected)
-        return kept, number_of(files.waiting[1]) or number_split(files.waiting[1])
+        return kept, number_kept(files.waiting[1])
     out = rng.coins(rng.system_entropy(), read.cells[source.tables.first].rows, fraction)
     if (~out).sum() < 2:
         raise TableError("What `holdout` leaves to train on are fewer than two patients. Leave more.")

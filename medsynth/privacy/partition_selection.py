@@ -261,12 +261,12 @@ class RawTable:
             gaps = self._gaps(
                 {*kind.codes, *(seen.gaps if seen else ())}, counts[-own:], std, len(names), target=name == target
             )
-            words = {word: n for word, n in seen.kept.items() if not is_number(word)} if seen and kind.words else {}
+            if seen and kind.words:
+                gaps |= {word: n for word, n in seen.kept.items() if not is_number(word)}
             if name in years:
                 column = inference.day(known, std, kind, gaps)
             else:
-                column = inference.number(known, std, decimals.get(name), kind, gaps | words, rows=self._rows)
-            gaps |= words
+                column = inference.number(known, std, decimals.get(name), kind, gaps, rows=self._rows)
             rest = self._rows - sum(gaps.values())
             columns[name] = LearnedColumn(kind=kind, column=column, gaps=gaps, rest=rest, std=std)
         return inference.dates_after(columns, apart, std, rows=self._rows, rows_std=self._rows_std)

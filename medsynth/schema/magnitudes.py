@@ -71,7 +71,7 @@ def _likeliest(counts: Floats, std: float, mass: float) -> tuple[NDArray[np.int6
         sums = np.convolve(counts if sides == 1 else both, np.ones(width), "valid")
         odds = (2 * sums - mass) * mass / (sides * width) / (2 * std**2)  # their logarithms
         odds[: middle if sides == 1 else None] -= NEGATIVE_ODDS
-        odds -= _unusual(width, sides)[: len(odds)]
+        odds -= _unusual(len(odds), width, sides)
         start = int(odds.argmax())
         if odds[start] > best:
             best, cells = float(odds[start]), start + np.arange(width)
@@ -80,11 +80,13 @@ def _likeliest(counts: Floats, std: float, mass: float) -> tuple[NDArray[np.int6
     return cells, best
 
 
-def _unusual(width: int, sides: int) -> Floats:
-    """How much less likely each range of so many cells is than a usual one before a row is counted, in logarithms."""
-    middle = len(HALF_OCTAVES)
-    first = np.arange(MAGNITUDES if sides == 1 else middle)
-    away = np.abs(first + (width - 1) / 2 - middle) if sides == 1 else first + (width - 1) / 2 + 1
+def _unusual(ranges: int, width: int, sides: int) -> Floats:
+    """How much less likely each range of so many cells is than a usual one before a row is counted, in logarithms.
+
+    Of one side they start at the largest negative magnitude, of both at the least one.
+    """
+    centre = np.arange(ranges) + (width - 1) / 2
+    away = np.abs(centre - len(HALF_OCTAVES)) if sides == 1 else centre + 1
     power = (HALF_OCTAVES[0] + away - 0.5) / 2
     return np.asarray(((power - USUAL_POWER) / POWER_SPREAD) ** 2 / 2)
 
