@@ -8,10 +8,15 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
-import pytest
-from catalogue import PAGE, ROOT, Fault, load, page
+from catalogue import PAGE, ROOT, load, page
 
 FAULTS = load()
+
+
+@cache
+def tree(text: str) -> str:
+    """A file's syntax tree: comments and layout aside."""
+    return ast.dump(ast.parse(text))
 
 
 @cache
@@ -25,13 +30,13 @@ def test_there_are_as_many_as_were_asked_for() -> None:
     assert len(FAULTS) >= 80 and len({fault.kind for fault in FAULTS}) >= 8
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-def test_a_fault_can_be_planted(fault: Fault) -> None:
-    """Its text stands in its file exactly once, what it makes of it is Python, and it says what is at stake."""
-    before = (ROOT / fault.file).read_text()
-    after = fault.planted(before)
-    assert ast.dump(ast.parse(after)) != ast.dump(ast.parse(before))
-    assert len(fault.why) > 20 and fault.file.split("/")[0] in ("medsynth", "cli")
+def test_every_fault_can_be_planted() -> None:
+    """Its text is in its file exactly once, the changed file is other Python, and the list says what is at stake."""
+    for fault in FAULTS:
+        before = (ROOT / fault.file).read_text()
+        after = fault.planted(before)
+        assert tree(after) != tree(before), fault.name
+        assert len(fault.why) > 20 and fault.file.split("/")[0] in ("medsynth", "cli"), fault.name
 
 
 def test_every_guard_runs_on_each_push(collected: dict[str, bool]) -> None:
