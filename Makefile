@@ -19,21 +19,15 @@ lint: $(VENV)/.installed
 	$(BIN)/mypy --num-workers auto
 
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not nightly' -n auto --dist worksteal --durations=15 --cov --cov-report=
-	$(BIN)/coverage report --fail-under=95
-	$(BIN)/coverage report --include='medsynth/privacy/*' --fail-under=100
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not nightly' -n auto --dist worksteal --durations=15
 
 # Plants each fault of tests/faults into a copy of the sources, and ends in an error if its guard does not fail: nightly.
 faults: $(VENV)/.installed
 	$(BIN)/python tests/faults/run.py --processes $(or $(PROCESSES),2)
 
-# What takes too long for each push: all planted faults, the slowest tests, fifty fits at once, fifty kills, twenty more
-# of a fit over sites.
-nightly: faults
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m nightly -n auto --dist worksteal
-	OMP_NUM_THREADS=1 $(BIN)/python tests/benchmarks/fits_at_once.py --fits 50 --commands 10
-	OMP_NUM_THREADS=1 $(BIN)/python tests/benchmarks/kills.py --kills 50
-	OMP_NUM_THREADS=1 $(BIN)/python tests/benchmarks/federated_kills.py --kills 20
+# Everything that takes too long for each push. Prints at the end what failed and how long each part took.
+nightly: $(VENV)/.installed
+	$(BIN)/python tests/nightly.py $(PARTS)
 
 # Goes on with the panel of tools and tables (docs/panel.md) for so many minutes: nightly, results/panel.csv is kept.
 panel: $(VENV)/.installed

@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import os
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,21 +25,26 @@ settings.register_profile("patient", deadline=None, suppress_health_check=[Healt
 settings.load_profile("patient")
 
 
-# The tests of a session by id, those that are not to be run included: whether each is nightly.
+# The tests of a session by id, including those that are not run: whether each is nightly.
 COLLECTED = pytest.StashKey[dict[str, bool]]()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the slow parameters that `nightly_for` names, and leave slow tests out of the measured coverage.
+    """Mark as nightly: statistical tests, the parameters that `nightly_for` names, and nine tenths of each `matrix`.
 
-    Lines that are traced take half as long again, and quicker tests run what these do.
+    The tenth that stays is the first case of each function and the cases whose id has a CRC-32 divisible by ten.
     """
+    begun = set[str]()
     for item in items:
-        if item.get_closest_marker("slow"):
-            item.add_marker("no_cover")
         slow = [name for marker in item.iter_markers("nightly_for") for name in marker.args]
         if isinstance(item, pytest.Function) and slow and item.callspec.id in slow:
             item.add_marker("nightly")
+        if item.get_closest_marker("statistical"):
+            item.add_marker("nightly")
+        function = item.nodeid.split("[")[0]
+        if item.get_closest_marker("matrix") and function in begun and zlib.crc32(item.nodeid.encode()) % 10:
+            item.add_marker("nightly")
+        begun.add(function)
     config.stash[COLLECTED] = {item.nodeid: item.get_closest_marker("nightly") is not None for item in items}
 
 

@@ -243,6 +243,7 @@ def is_the_same(fixed: FixedReleases, form: str, schema: str, folder: Path, othe
     return True
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("form", ["csv", "frame"])
 @pytest.mark.parametrize("schema", ["bare", "open"])
 @pytest.mark.parametrize("cell", CELLS)

@@ -190,6 +190,7 @@ SLOW_FAULTS += [
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.nightly_for(*SLOW_FAULTS)
 @pytest.mark.parametrize("planted", PLANTED)
 def test_a_planted_fault_is_convicted(planted: str, monkeypatch: Patch) -> None:

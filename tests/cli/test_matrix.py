@@ -372,6 +372,7 @@ def written(path: Path, content: str | bytes) -> None:
     path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass"))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", CASES)
 def test_case(name: str, model: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES[name]

@@ -39,20 +39,18 @@ def test_every_fault_can_be_planted() -> None:
         assert len(fault.why) > 20 and fault.file.split("/")[0] in ("medsynth", "cli"), fault.name
 
 
-def test_every_guard_runs_on_each_push(collected: dict[str, bool]) -> None:
-    """Its file and function; and where the file was collected whole, the very case, which is not left to the night."""
+def test_every_guard_is_there(collected: dict[str, bool]) -> None:
+    """Its file and function; and the very case, if the whole file was collected."""
     known = defaultdict[str, set[str]](set)
     for node in collected:
         name, _, test = node.partition("::")
         known[name].add(test.split("[")[0])
     for fault in FAULTS:
         name, _, test = fault.guard.partition("::")
-        function = test.split("[")[0]
         assert (ROOT / name).exists(), fault.name
-        assert function in functions(name), fault.name
+        assert test.split("[")[0] in functions(name), fault.name
         if functions(name) <= known[name]:
-            cases = [node for node in collected if fault.guard in (node, node.split("[")[0])]
-            assert not all(collected[node] for node in cases), fault.name
+            assert any(fault.guard in (node, node.split("[")[0]) for node in collected), fault.name
 
 
 def test_the_page_is_made_from_the_lists() -> None:

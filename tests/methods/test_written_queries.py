@@ -81,6 +81,7 @@ FITS = (
 )  # fmt: skip
 
 
+@pytest.mark.matrix
 @pytest.mark.nightly_for("wide", "wider", "thyroid-study", "dp-gan")
 @pytest.mark.parametrize("name, columns, options", FITS, ids=[name for name, *_ in FITS])
 def test_queries_are_what_they_were_once_they_are_read(

@@ -86,6 +86,7 @@ def grouped(kind: Any, case: Case) -> Groups:
     return Groups(groups_of(kind, critic, pair_gradients(critic, loss, real, fake, mix)), BOUNDS[kind])
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", BOUNDS)
 @pytest.mark.parametrize("activation", ["tanh", "leaky_relu"])
 @pytest.mark.parametrize("local", LOCAL, ids=["one gradient", "local training"])

@@ -129,6 +129,7 @@ def flat(found: Any) -> Any:
 UNITS = [(name, patients) for name in CASES for patients in (False, True) if patients or name != "rows per patient"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("rate", [1.0, 0.4])
 @pytest.mark.parametrize("name, patients", UNITS)
 def test_a_vault_in_parts_releases_what_one_of_the_same_rows_does(name: str, patients: bool, rate: float) -> None:
