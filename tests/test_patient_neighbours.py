@@ -9,7 +9,7 @@ way if one cell of the column was no whole number: both reordered other patients
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +30,17 @@ from medsynth.linked.private_tables import CodedTables, coded_tables, private_ta
 from medsynth.longitudinal import conditional
 from medsynth.longitudinal.successive_rows import successive_rows
 from medsynth.privacy.contribution import bound_contributions
+from medsynth.privacy.exact.raw_rows import RawRows, levels_added
 from medsynth.privacy.queries.noising import WholeNoise
 from medsynth.privacy.queries.query import PrivateQuery
 from medsynth.privacy.release import Release, Releases
 from medsynth.schema import Schema
+from medsynth.schema.cells import CellKinds
+from medsynth.schema.kinds import ColumnKind
 from medsynth.schema.linked import LinkedTables
 from medsynth.transforms.date import Date
-from medsynth.transforms.identifier import Identifier
+from medsynth.transforms.dtypes import numbers_of
+from medsynth.transforms.identifier import Identifier, sort_key
 from medsynth.transforms.number import Continuous, Count
 from medsynth.transforms.table_codec import encode
 
@@ -52,7 +56,7 @@ def signs(ranks: np.ndarray[Any, Any]) -> list[list[int]]:
     return np.sign(ranks[:, None] - ranks[None]).astype(int).tolist()
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(st.lists(KEYS, min_size=2, max_size=5), KEYS)
 def test_two_keys_are_compared_by_themselves(keys: list[str], third: str) -> None:
     """Whatever other keys there are, and wherever they stand. Two ranks are equal for equal keys alone."""
@@ -69,11 +73,9 @@ def test_two_keys_are_compared_by_themselves(keys: list[str], third: str) -> Non
     )
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(KEYS, KEYS, KEYS)
 def test_keys_are_in_a_total_order(a: str, b: str, c: str) -> None:
-    from medsynth.transforms.identifier import sort_key
-
     one, two, three = map(sort_key, (a, b, c))
     assert (one < two) + (two < one) + (a == b) == 1
     assert not (one <= two <= three) or one <= three
@@ -134,6 +136,32 @@ def test_a_cell_has_its_place_and_its_code_by_itself(kind: str) -> None:
         assert (np.diff(codes[known][np.argsort(ranks[known], kind="stable")]) >= 0).all()
 
     check()
+
+
+CELLS = NUMBERS | DAYS | st.sampled_from(["8.0", "true", "NA", "no", "yes", "007", "\u0663", "8.125"])
+KINDS = CellKinds()
+FORMS = ColumnKind(cells="decimal", mixed=True), ColumnKind(cells="date", form="%Y-%m-%d"), ColumnKind(cells="word")
+
+
+def counted(rows: list[tuple[str, str]]) -> tuple[Any, list[Any]]:
+    """All exact counts of two columns from which a schema is learned: of levels, and all others."""
+    table = tables.Table("t", ("a", "b"), pd.DataFrame(rows, columns=["a", "b"], dtype=object))
+    raw, (number, day, word) = RawRows(table, KINDS), FORMS
+    levels, usual = raw.levels("a", word, KINDS.usual)
+    own = [raw.kinds("a"), raw.magnitudes("a", number), raw.decimals("a", number), raw.years("a", day)]
+    return levels, [usual, *own, raw.differences(("a", day), ("b", day))]
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(CELLS, CELLS), min_size=2, max_size=5))
+def test_what_a_schema_is_learned_from_adds_up_over_rows(rows: list[tuple[str, str]]) -> None:
+    levels, whole = counted(rows)
+    alone = [counted([row]) for row in rows]
+    for k, counts in enumerate(whole):
+        assert np.array_equal(counts, sum(others[k] for _, others in alone))
+    assert levels.to_dict() == reduce(levels_added, (own for own, _ in alone)).to_dict()
+    cells = np.array([row[0] for row in rows], dtype=object)
+    assert numbers_of(cells).tobytes() == b"".join(numbers_of(cells[k : k + 1]).tobytes() for k in range(len(cells)))
 
 
 # One table whose patients have rows in order.
