@@ -46,8 +46,9 @@ def patients(data: Table | LargeTable, unit: str) -> NDArray[np.int64]:
 
 
 def order_of_rows(data: Table | LargeTable, schema: Schema) -> NDArray[np.float64]:
-    """Numbers by which a patient's rows ascend, (rows,): the values of the column of order, or the ranks of its keys.
+    """Return numbers by which a patient's rows ascend, (rows,): values of the column of order, or ranks of its keys.
 
+    They are for comparisons within a patient alone: only the comparison of two of them depends on these two rows alone.
     Raises UsageError for a table that is read in pieces.
     """
     if isinstance(data, LargeTable):

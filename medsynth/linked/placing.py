@@ -60,7 +60,9 @@ class Placed(Form):
         at = rows[:, self.schema.names.index(self.schema.order or "")].astype(np.int64)
         number = (self.starts[who] <= at[:, None]).sum(1)
         names = dict(zip(self.schema.names, rows.T, strict=True))
-        names |= {self.number: number, self.distance: at - self._of(number, who)}
+        # A row of the other table may lie before this table's bounds, and then farther away than the column reaches.
+        most = self.of_chain.columns[self.distance].size - 1
+        names |= {self.number: number, self.distance: np.minimum(at - self._of(number, who), most)}
         return np.column_stack([names[name] for name in self.of_chain.core.names]).astype(np.int32)
 
     def rows(self, core: Codes, before: Codes | None, who: Whole) -> tuple[Codes, Mask]:

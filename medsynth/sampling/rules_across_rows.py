@@ -131,7 +131,8 @@ class Succession:
 def in_order(cells: pd.DataFrame, schema: Schema) -> Succession:
     """The rows of a table, given as cells of text, by the schema's `unit` and `order`, both among its columns.
 
-    A row without a patient stands alone. Keys that order rows are compared as numbers where they are digits alone.
+    A row without a patient stands alone. Rows ascend by what their cells of the order are read as, keys by their
+    `sort_key`.
     """
     assert schema.unit is not None and schema.order is not None
     place = pd.factorize(cells[schema.unit])[0].astype(np.int64)

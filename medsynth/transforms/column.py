@@ -245,8 +245,14 @@ class Column(BaseModel, ABC):
         """The cells of a table as constraints compare them: (rows,)."""
 
     def ranks(self, cells: pd.Series) -> Floats:
-        """Numbers by which the cells of a column ascend, (rows,), NaN for one that has no value: its values."""
-        return self.cell_values(cells).astype(np.float64)
+        """Return numbers by which the cells of a column ascend, (rows,): the values that they are read as.
+
+        Each follows from its cell alone, and ascends as the cell's code does. NaN is for a cell without a value.
+        """
+        place, reading = self.read_rows(cells, {})
+        known = (reading.codes >= 0) & (reading.codes < self.size)
+        codes = np.where(known, reading.codes, self.size).astype(np.int32)
+        return self.values(codes, {}).astype(np.float64)[place]
 
     @abstractmethod
     def code_computed(self, result: Floats, related: Mapping[str, Values]) -> Codes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Mapping
 from typing import ClassVar, Literal, Self
 
@@ -11,6 +13,30 @@ from pydantic import model_validator
 
 from ..errors import UsageError
 from .column import MAX_CODES, Codes, Column, Description, Floats, Level, Mask, Reading, Texts, Values
+
+_DIGITS = re.compile(r"(\d+)")  # decimal digits of any alphabet
+SortKey = tuple[tuple[tuple[int, str], ...], str]
+
+
+def sort_key(key: str) -> SortKey:
+    """Return what a key is compared by: a function of this key alone.
+
+    Runs of digits, of any alphabet and length, are compared as numbers, and what lies between them as text. Keys that
+    differ in leading zeros or alphabets alone are compared as text, so two keys are equal only if their texts are. An
+    empty key comes first.
+
+    >>> sorted(["A10", "A2", "10", "9", "09", ""], key=sort_key)
+    ['', '09', '9', '10', 'A2', 'A10']
+    """
+    # Texts have the even places and numbers the odd ones, so that a text is never compared with a number. Of two
+    # numbers without leading zeros the one of more digits is larger.
+    parts = _DIGITS.split(key)
+    parts[1::2] = [_western(run).lstrip("0") for run in parts[1::2]]
+    return tuple((len(part) if k % 2 else 0, part) for k, part in enumerate(parts)), key
+
+
+def _western(digits: str) -> str:
+    return digits if digits.isascii() else "".join(str(unicodedata.decimal(digit)) for digit in digits)
 
 
 class Identifier(Column):
@@ -91,11 +117,14 @@ class Identifier(Column):
         return cells.to_numpy(object)
 
     def ranks(self, cells: pd.Series) -> Floats:
-        """Numbers by which keys ascend, (rows,): those of digits alone as numbers, equal ones alike."""
+        """Return numbers by which keys ascend, (rows,): their places among the sorted keys of these cells.
+
+        Only comparisons of two ranks have a meaning: each is the comparison of two sort keys. A rank by itself depends
+        on all cells, and is no value of its row.
+        """
         place, texts = pd.factorize(cells, use_na_sentinel=False)
-        width = max((len(str(text)) for text in texts), default=0)
-        padded = [str(text).zfill(width) if str(text).isdecimal() else str(text) for text in texts]
-        return np.unique(np.array(padded, dtype=object), return_inverse=True)[1][place].astype(np.float64)
+        ascending = sorted(range(len(texts)), key=lambda k: sort_key(str(texts[k])))
+        return np.argsort(ascending)[place].astype(np.float64)
 
     def code_computed(self, result: Floats, related: Mapping[str, Values]) -> Codes:
         """No key is computed."""

@@ -144,8 +144,8 @@ class Quantity(Column):
         return np.where(codes >= self.size, np.nan, numbers)
 
     def cell_values(self, cells: pd.Series) -> Values:
-        """A table's numbers, NaN for what is none."""
-        return pd.to_numeric(cells, errors="coerce").to_numpy(np.float64)
+        """Return a table's numbers, NaN for what is none: each is read as its code is, whatever the other cells are."""
+        return numbers_of(cells.to_numpy(object))
 
     def code_computed(self, result: Floats, related: Mapping[str, Values]) -> Codes:
         """The nearest codes of computed numbers; one that is not finite is missing, or the lower bound."""

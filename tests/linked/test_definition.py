@@ -49,6 +49,7 @@ def test_the_schemas_that_follow(tables: LinkedTables) -> None:
         ("      value: {", "      sex: {", "'sex' is a column of 'patients', too"),
         ("latest: {stay: stays}", "latest: {stay: stay}", "the first and this one. Did you mean 'stays'?"),
         ("latest: {stay: stays}", "latest: {taken: stays}", "of kind identifier with `missing: true`"),
+        ("order: admitted", "order: stay", "both tables need an `order`, both of dates or both of numbers"),
         ("      stay: {kind: identifier, missing: true}", "      stay: {kind: identifier}", "`missing: true`"),
         ("  patients:\n", "  patients:\n    max_rows: 2\n", "the first table, 'patients', has one row a patient"),
         ("admitted > born", "admitted > bern", "the table 'stays': "),

@@ -109,7 +109,8 @@ class LinkedTables(Declared):
         if theirs is None or theirs.modelled:
             raise ValueError(f"{place}: {other!r} has no column of keys {key!r}")
         orders = [one.columns.get(one.order or "") for one in (own, table)]
-        if orders[0] is None or orders[1] is None or orders[0].dated != orders[1].dated:
+        known = [column for column in orders if column is not None and column.modelled]  # keys are not compared in time
+        if len(known) < 2 or known[0].dated != known[1].dated:
             raise ValueError(f"{place}: both tables need an `order`, both of dates or both of numbers")
 
     def _schema(self, name: str, table: LinkedTable) -> Schema:
