@@ -22,6 +22,7 @@ Texts = NDArray[np.object_]
 LARGEST_WHOLE = 2.0**53  # Whole floats below it are exact and are written as whole numbers.
 SECOND, DAY = 10**9, 86_400 * 10**9  # In nanoseconds.
 NANOSECONDS = {"s": SECOND, "ms": 10**6, "us": 1000, "ns": 1}  # Per unit of time.
+MARK = np.iinfo(np.int64).min  # Of a missing moment or span.
 # The years whose moments have a date of Python in every zone, in days since 1970.
 FIRST_DAY, LAST_DAY = ((datetime.date(year, 1, 1) - datetime.date(1970, 1, 1)).days for year in (2, 9999))
 
@@ -89,7 +90,7 @@ def moment_texts(counts: NDArray[np.int64], unit: str, zone: datetime.tzinfo | N
     Moments outside the years of Python's dates are in UTC. The least count is numpy's mark of a missing one: "".
     """
     days = counts // (DAY // NANOSECONDS[unit])
-    usual = (days > FIRST_DAY) & (days < LAST_DAY)
+    usual = (days > FIRST_DAY) & (days < LAST_DAY) & (counts > MARK)
     stamps = pd.DatetimeIndex(counts[usual].view(f"M8[{unit}]"))
     known = map(str, stamps if zone is None else stamps.tz_localize("UTC").tz_convert(zone))
     texts = np.empty(len(counts), dtype=object)
@@ -104,8 +105,7 @@ def _far(count: int, unit: str, zoned: bool) -> str:
 
 
 def _spans(counts: NDArray[np.int64], unit: str) -> list[str]:
-    least = np.iinfo(np.int64).min
-    return ["" if count == least else span_text(count * NANOSECONDS[unit]) for count in counts.tolist()]
+    return ["" if count == MARK else span_text(count * NANOSECONDS[unit]) for count in counts.tolist()]
 
 
 def _array_text(one: NDArray[Any]) -> str:

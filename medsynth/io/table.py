@@ -149,23 +149,31 @@ def check_rows(rows: int, where: str) -> None:
         raise TableError(f"{where} has a header but too few rows to learn from: at least two are needed.")
 
 
-def from_frame(frame: pd.DataFrame, where: str = "table", key: str | None = None) -> Table:
+def from_frame(frame: pd.DataFrame, where: str = "table") -> Table:
     """A pandas frame as a table of text. Raises TableError for repeated column names or fewer than two rows.
 
     Args:
         frame: The rows. A whole number of more than 15 digits keeps them all in columns of text, `Int64` and Arrow
             types. In others it is rounded to the nearest float, as pandas does once a cell of its column is missing.
         where: The table's name in messages.
-        key: The column of patients, none of which may be missing: its whole numbers keep all digits.
     """
     header = check_names(tuple(str(name) for name in frame.columns), where)
     if len(frame) < 2:
         raise TableError(f"{where}: too few rows to learn from: at least two are needed.")
     try:
-        texts = {name: frame_texts(frame.iloc[:, k], exact=name == key) for k, name in enumerate(header)}
+        texts = {name: frame_texts(frame.iloc[:, k]) for k, name in enumerate(header)}
     except Exception:  # whatever an object in a cell does when it is asked for its text
         raise TableError(f"{where}: a cell holds an object that cannot be written as text. Take it out.") from None
     return Table(where, header, pd.DataFrame(texts, dtype=object))
+
+
+def with_keys(table: Table, frame: pd.DataFrame, name: str) -> Table:
+    """A frame's table in which one column keeps all digits: that of patients, whose keys must differ as they do there.
+
+    Its dtype depends on no cell: a table in which one of these is missing is refused.
+    """
+    texts = frame_texts(frame.iloc[:, table.header.index(name)], exact=True)
+    return replace(table, cells=table.cells.assign(**{name: texts}))
 
 
 def is_number(text: str) -> bool:
