@@ -50,6 +50,8 @@ def frame_value_text(value: object) -> str:
     >>> frame_value_text(2**60 + 1) == frame_value_text(float(2**60)) == "1.152921504606847e+18"
     True
     """
+    if isinstance(value, np.datetime64 | np.timedelta64):  # A span is one of numpy's whole numbers, too.
+        return _array_text(np.array([value]))
     if isinstance(value, int | np.integer) and not isinstance(value, bool) and abs(int(value)) >= LARGEST_WHOLE:
         try:
             return value_text(float(value))
@@ -57,8 +59,6 @@ def frame_value_text(value: object) -> str:
             return value_text(value)
     if isinstance(value, complex | np.complexfloating) and value.imag == 0:
         return value_text(float(value.real))
-    if isinstance(value, np.datetime64 | np.timedelta64):
-        return _array_text(np.array([value]))
     if isinstance(value, datetime.timedelta):
         nanoseconds = value.nanoseconds if isinstance(value, pd.Timedelta) else 0
         seconds = value.days * 86_400 + value.seconds
@@ -80,8 +80,12 @@ def clock_text(nanoseconds: int) -> str:
     """The text of a time of the day: six digits of a second or nine, where it needs any."""
     minutes, rest = divmod(nanoseconds, 60 * SECOND)
     seconds, part = divmod(rest, SECOND)
-    digits = f".{part:09}" if part % 1000 else f".{part // 1000:06}" if part else ""
-    return f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}{digits}"
+    return f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}{_digits(part)}"
+
+
+def _digits(part: int) -> str:
+    """The digits of a part of a second in nanoseconds, none for zero."""
+    return f".{part:09}" if part % 1000 else f".{part // 1000:06}" if part else ""
 
 
 def moment_texts(counts: NDArray[np.int64], unit: str, zone: datetime.tzinfo | None) -> list[str]:
@@ -100,8 +104,9 @@ def moment_texts(counts: NDArray[np.int64], unit: str, zone: datetime.tzinfo | N
 
 
 def _far(count: int, unit: str, zoned: bool) -> str:
-    moment = np.array([count]).view(f"M8[{unit}]")[0]
-    return "" if np.isnat(moment) else str(moment).replace("T", " ") + ("+00:00" if zoned else "")
+    seconds, part = divmod(count * NANOSECONDS[unit], SECOND)
+    moment = str(np.datetime64(seconds, "s")).replace("T", " ")
+    return "" if count == MARK else f"{moment}{_digits(part)}{'+00:00' if zoned else ''}"
 
 
 def _spans(counts: NDArray[np.int64], unit: str) -> list[str]:

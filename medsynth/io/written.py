@@ -83,4 +83,19 @@ class Sink:
 
             self._parquet = pyarrow.parquet.ParquetWriter(self._file, written.rows.schema)
             self._writer.enter_context(self._parquet)
-        self._parquet.write_table(written.rows.take(np.flatnonzero(rows)))
+        self._parquet.write_table(_taken(written.rows, rows))
+
+
+def _taken(table: pyarrow.Table, rows: Mask) -> pyarrow.Table:
+    """Some rows of a table of Arrow, (rows,), in the same types."""
+    import pyarrow
+
+    types, whole = pyarrow.types, table
+    for k, column in enumerate(table.columns):  # Arrow takes no rows of views.
+        if types.is_string_view(column.type) or types.is_binary_view(column.type):
+            whole = whole.set_column(k, table.field(k).name, column.cast(pyarrow.large_binary()))
+    taken = whole.take(np.flatnonzero(rows))
+    if whole is table:
+        return taken
+    columns = [column.cast(kind) for column, kind in zip(taken.columns, table.schema.types, strict=True)]
+    return pyarrow.Table.from_arrays(columns, schema=table.schema)
