@@ -2,6 +2,7 @@
 
 import functools
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,25 +21,32 @@ EPSILON = 600.0  # a budget under which few rows have kinds and levels
 
 
 class FixedReleases:
-    """Every measurement is drawn; its outcome is that of the first fit. Charges are as ever."""
+    """Every measurement is drawn; its outcome is that of the first fit. Charges are as ever.
+
+    `moved`: by how many of its sensitivities each later release was drawn elsewhere than the first fit's. The noise is
+    the same where entropy is seeded, so that this is how far the neighbour's row moves the exact answer.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.known: list[tuple[str, Release]] = []
-        self.recording, self.at = True, 0
+        self.recording, self.at, self.moved = True, 0, dict[str, float]()
         true = Releases.release
 
         def release(releases: Releases, label: str, sensitivity: float, draw: Callable[[Any], Release]) -> Release:
-            return true(releases, label, sensitivity, lambda event: self._fixed(label, draw(event)))
+            return true(releases, label, sensitivity, lambda event: self._fixed(label, sensitivity, draw(event)))
 
         monkeypatch.setattr(Releases, "release", release)
 
-    def _fixed(self, label: str, drawn: Release) -> Release:
+    def _fixed(self, label: str, sensitivity: float, drawn: Release) -> Release:
         if self.recording:
             self.known.append((label, drawn))
             return drawn
         found, kept = self.known[self.at]
         self.at += 1
         assert found == label
+        if [a.shape for a in drawn.arrays] == [a.shape for a in kept.arrays] and drawn.names == kept.names:
+            apart = [np.subtract(a, b, dtype=np.float64) for a, b in zip(drawn.arrays, kept.arrays, strict=True)]
+            self.moved[label] = math.hypot(*(float(np.linalg.norm(a)) for a in apart)) / sensitivity
         return Release([array.copy() for array in kept.arrays], list(kept.names))
 
     def again(self) -> None:
