@@ -37,7 +37,7 @@ COLUMNS = {
 def test_each_value_has_the_text_that_it_has_by_itself(name: str) -> None:
     column = COLUMNS[name]
     found = frame_texts(column)
-    assert list(found) == [frame_texts(column.iloc[[k]])[0] for k in range(len(column))] and found.dtype == object
+    assert list(found) == [frame_texts(column.iloc[k : k + 1])[0] for k in range(len(column))] and found.dtype == object
     assert [text == "" for text in found] == column.isna().to_list()
 
 
