@@ -13,10 +13,8 @@ seconds in a model file (test_the_same_releases_...), the count that a hold-out 
 
 import csv
 import datetime
-import functools
 import io
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -24,26 +22,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from held_releases import EPSILON, FixedReleases, measure_alone, released
 from medsynth_cli.app import app
 from typer.testing import CliRunner
 
 import medsynth
 from medsynth import rng
 from medsynth.errors import MedsynthError, SchemaError, TableError
-from medsynth.fitting import plan_fit
 from medsynth.io import table as tables
 from medsynth.io.split import split
-from medsynth.methods import registry
-from medsynth.privacy.release import Release, Releases
 from medsynth.schema import Binary, Categorical, Schema, inference
-from medsynth.schema import schema as schemas
 from medsynth.schema.kinds import ColumnKind
-from medsynth.transforms.grid import grid
 from medsynth.transforms.table_codec import decode
 
 pytestmark = pytest.mark.usefixtures("plain_method", "seeded_entropy")
 
-EPSILON, ROWS, ODD = 600.0, 40, 7  # a budget under which so few rows have kinds and levels; the row that differs
+ROWS, ODD = 40, 7  # the row that differs
 MISSING: dict[str, Any] = {"missing": True, "unknown": "missing"}
 MINUTES = "%Y-%m-%d %H:%M"
 STRICT: dict[str, Any] = {
@@ -94,52 +88,10 @@ RAW: dict[str, bytes] = {
 NUL = b"8\x009"
 
 
-class FixedReleases:
-    """Every measurement is drawn; its outcome is that of the first fit. Charges are as ever."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.known: list[tuple[str, Release]] = []
-        self.recording, self.at = True, 0
-        true = Releases.release
-
-        def release(releases: Releases, label: str, sensitivity: float, draw: Callable[[Any], Release]) -> Release:
-            return true(releases, label, sensitivity, lambda event: self._fixed(label, draw(event)))
-
-        monkeypatch.setattr(Releases, "release", release)
-
-    def _fixed(self, label: str, drawn: Release) -> Release:
-        if self.recording:
-            self.known.append((label, drawn))
-            return drawn
-        found, kept = self.known[self.at]
-        self.at += 1
-        assert found == label
-        return Release([array.copy() for array in kept.arrays], list(kept.names))
-
-    def again(self) -> None:
-        """From here on outcomes are those on record."""
-        self.recording, self.at = False, 0
-
-
 @pytest.fixture(scope="module", autouse=True)
 def plain_method() -> Iterator[None]:
-    """All measurements of the method, each of a histogram a column, without the training that follows from them.
-
-    That training reads no row elsewhere is what test_neighbours.py tests, method by method.
-    """
-
-    def train(config: Any, schema: Any, vault: Any, plan: Any, *more: Any) -> dict[str, Any]:
-        own = [label for label in plan.events if not label.startswith(("schema: ", "rows per patient"))]
-        maps = {name: grid(column, 16) for name, column in schema.columns.items()}
-        return {
-            f"{label}.{name}": counts.astype(np.float32)
-            for label in own
-            for name, counts in vault.measure_histograms(label, maps).items()
-        }
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry.module("independent", None), "train", train)
-        patch.setattr(schemas, "bundled", functools.cache(schemas.bundled))
+        measure_alone(patch)
         yield
 
 
@@ -190,24 +142,6 @@ def as_csv(table: dict[str, list[Any]]) -> bytes:
     for mark, cell in raw.items():
         content = content.replace(mark.encode(), cell)
     return content
-
-
-def released(source: Any, schema: Any, folder: Path, **unit: Any) -> dict[str, Any]:
-    """All that a fit gives away. Rows that are sampled follow from the model file, by a public seed."""
-    for file in folder.glob("*.medsynth*"):
-        file.unlink()
-    notices: list[str] = []
-    model = medsynth.fit(
-        source, epsilon=EPSILON, schema=schema, target="sick", method="independent", seed=1, notice=notices.append,
-        **unit,
-    )  # fmt: skip
-    found: dict[str, Any] = {"model": model.save(folder / "m.medsynth").read_bytes(), "notices": notices}
-    if isinstance(source, Path):
-        lines = [json.loads(line) for line in source.with_suffix(".medsynth-ledger").read_text().splitlines()]
-        found["budget"] = [{k: v for k, v in line.items() if k not in ("fit", "started")} for line in lines]
-        plan, notes = plan_fit(source, epsilon=EPSILON, schema=schema, target="sick", method="independent")
-        found["plan"] = plan.to_json(), plan.rows, notes
-    return found
 
 
 def source_of(form: str, table: dict[str, list[Any]], folder: Path) -> Any:

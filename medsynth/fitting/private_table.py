@@ -189,6 +189,9 @@ def open_table(
     if data.form:
         notice(f"{data.where} is read as a table {data.form}.")
     declared = choose_schema(data, schema, path, notice)
+    whose = declared.unit if declared else unit
+    if isinstance(table, pd.DataFrame) and isinstance(data, io_table.Table) and whose in data.header:
+        data = io_table.with_keys(data, table, whose)
     if declared is not None:
         declared = settle_target(declared, target, notice)
         if declared.unit and isinstance(data, io_table.Table):

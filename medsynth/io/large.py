@@ -9,13 +9,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import TableError
-from . import formats, text, workbook
-from .table import Table, check_parquet, check_rows, parquet_errors, readable, texts_of, with_index
-from .written import WrittenBatch, WrittenText
+from . import formats, parquet, table, workbook
+from .parquet import OpenParquet
+from .table import Table, check_names, check_rows, opened, readable
 
 CHUNK_CELLS = 1 << 22  # of a piece: some tens of MB as text
 LARGE_CELLS = 1 << 25  # of a Parquet file, from which on it is read in pieces
@@ -69,7 +68,7 @@ def is_large(path: Path) -> bool:
     if formats.is_parquet(path):
         import pyarrow.parquet
 
-        with parquet_errors(path):
+        with parquet.errors(path):
             facts = pyarrow.parquet.read_metadata(path)
             return bool(facts.num_rows * facts.num_columns > LARGE_CELLS)
     with readable(path), path.open("rb") as file, formats.unpacked(path) as raw:
@@ -89,12 +88,12 @@ def read_large(path: Path, encoding: str | None = None) -> LargeTable:
         with readable(path):
             if _stamp(path) != stamp:
                 raise TableError(f"{path} was changed while it was read. Fit it again when nobody writes to it.")
-            yield from _parquet(path) if formats.is_parquet(path) else _text(path, encoding)
+            yield from table.pieces(path, encoding, _rows_of_a_chunk)
             if _stamp(path) != stamp:
                 raise TableError(f"{path} was changed while it was read. Fit it again when nobody writes to it.")
 
     with readable(path):
-        header, form, rows = _facts_of_parquet(path) if formats.is_parquet(path) else _facts_of_text(path, encoding)
+        header, form, rows = _facts(path, encoding)
         check_rows(rows, str(path))
         return LargeTable(str(path), header, rows, form, _digest(path), pieces)
 
@@ -109,52 +108,14 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _facts_of_parquet(path: Path) -> tuple[tuple[str, ...], str, int]:
-    import pyarrow.parquet
-
-    with parquet_errors(path):
-        check_parquet(path)
-        file = pyarrow.parquet.ParquetFile(path)
-        empty = with_index(file.schema_arrow.empty_table().to_pandas())
-        return tuple(map(str, empty.columns)), "", file.metadata.num_rows
-
-
-def _facts_of_text(path: Path, encoding: str | None) -> tuple[tuple[str, ...], str, int]:
-    with text.opened(path, encoding) as file:
-        rows = sum(piece.size for piece in file.rows(_rows_of_a_chunk(len(file.header))))
-        return file.header, file.form.description, rows
+def _facts(path: Path, encoding: str | None) -> tuple[tuple[str, ...], str, int]:
+    """The header, the form and the number of rows: of text once all are gone through."""
+    with opened(path, encoding) as file:
+        header = check_names(file.header, str(path))
+        if isinstance(file, OpenParquet):
+            return header, file.description, file.file.metadata.num_rows
+        return header, file.description, sum(len(piece.cells) for piece in file.rows(_rows_of_a_chunk(len(header))))
 
 
 def _rows_of_a_chunk(columns: int) -> int:
     return max(1, CHUNK_CELLS // columns)
-
-
-def _parquet(path: Path) -> Iterator[Table]:
-    import pyarrow
-    import pyarrow.parquet
-
-    # Whole numbers among which some are missing stay whole.
-    nullable = {pyarrow.from_numpy_dtype(kind().type): kind() for kind in _WHOLE}
-    before = 0
-    # A buffer that reads ahead would hold the whole file.
-    with parquet_errors(path), pyarrow.parquet.ParquetFile(path, pre_buffer=False) as file:
-        for batch in file.iter_batches(_rows_of_a_chunk(file.metadata.num_columns)):
-            frame = pyarrow.Table.from_batches([batch]).to_pandas(types_mapper=nullable.get)
-            cells = texts_of(with_index(frame), str(path))
-            yield Table(str(path), tuple(map(str, cells.columns)), cells, written=WrittenBatch(batch), before=before)
-            before += len(cells)
-
-
-_WHOLE = (
-    pd.Int8Dtype, pd.Int16Dtype, pd.Int32Dtype, pd.Int64Dtype, pd.UInt8Dtype, pd.UInt16Dtype, pd.UInt32Dtype,
-    pd.UInt64Dtype,
-)  # fmt: skip
-
-
-def _text(path: Path, encoding: str | None) -> Iterator[Table]:
-    before = 0
-    with text.opened(path, encoding) as file:
-        for piece in file.rows(_rows_of_a_chunk(len(file.header))):
-            written = WrittenText(file.first, file.form.delimiter, piece.fields)
-            yield Table(str(path), file.header, piece.cells, file.form.description, written, before=before)
-            before += piece.size

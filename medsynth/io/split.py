@@ -17,7 +17,7 @@ from ..errors import UsageError
 from .atomic import atomic_write, refuse_existing
 from .large import LargeTable, read_large
 from .table import Table, check_rows
-from .written import WrittenBatch, WrittenText
+from .written import Sink
 
 Part = TypeVar("Part", bound=Table | LargeTable)
 
@@ -56,45 +56,19 @@ def split_large(
 
     def write(kept: BinaryIO, held: BinaryIO) -> None:
         with ExitStack() as stack:
-            sinks = [stack.enter_context(_Sink(file)) for file in (kept, held)]
+            sinks = [stack.enter_context(Sink(file)) for file in (kept, held)]
             for piece in table.chunks():
                 out = _coins_of_patients(piece, unit, fraction, known) if unit in table.header else _coins(
                     None, piece.rows, fraction
                 )  # fmt: skip
                 for sink, rows in zip(sinks, (~out, out), strict=True):
-                    sink.add(piece, rows)
+                    _add(sink, piece, rows)
 
     def both(kept: BinaryIO) -> None:
         atomic_write(heldout, lambda held: write(kept, held), force=force, private=True)
 
     atomic_write(train, both, force=force, private=True)
     return expecting(read_large(train), table, 1 - fraction)
-
-
-class _Sink:
-    """A file of some rows of pieces, as they were written: Parquet with its types, or text."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self._writer, self._begun = file, ExitStack(), False
-
-    def __enter__(self) -> _Sink:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._writer.close()
-
-    def add(self, piece: Table, rows: NDArray[np.bool_]) -> None:
-        """Some rows of one more piece, (rows,)."""
-        written, begun, self._begun = piece.written, self._begun, True
-        if isinstance(written, WrittenText):
-            self._file.write((written.records if begun else written.content)(piece.cells, rows))
-        elif isinstance(written, WrittenBatch):
-            if not begun:
-                import pyarrow.parquet
-
-                self._parquet = pyarrow.parquet.ParquetWriter(self._file, written.batch.schema)
-                self._writer.enter_context(self._parquet)
-            self._parquet.write_batch(written.batch.filter(rows))
 
 
 def _coins_of_patients(piece: Table, unit: str, fraction: float, known: dict[str, bool]) -> NDArray[np.bool_]:
@@ -113,13 +87,21 @@ def expecting(part: Part, table: Table | LargeTable, share: float) -> Part:
 
 def _part(table: Table, rows: NDArray[np.bool_], output: Path, *, force: bool) -> Table:
     """Some rows of a table, (rows,), written to `output`."""
-    written = table.written
-    if written is None or isinstance(written, WrittenBatch):
+
+    def write(file: BinaryIO) -> None:
+        with Sink(file) as sink:
+            _add(sink, table, rows)
+
+    form = "" if table.written is None else table.written.form
+    atomic_write(output, write, force=force, private=True)
+    return replace(table.only(np.flatnonzero(rows)), where=str(output), form=form, written=None)
+
+
+def _add(sink: Sink, piece: Table, rows: NDArray[np.bool_]) -> None:
+    """Some rows, (rows,), of a table or a piece of one, written as they were read."""
+    if piece.written is None:
         raise ValueError("a table that was not read from a file cannot be written as it was")
-    content = written.content(table.cells, rows)
-    atomic_write(output, lambda file: file.write(content), force=force, private=True)
-    cells = table.cells[rows].reset_index(drop=True)
-    return replace(table, where=str(output), cells=cells, form=written.form, written=None)
+    sink.add(piece.written, piece.cells, rows)
 
 
 def _coins(patients: pd.Series | None, rows: int, fraction: float) -> NDArray[np.bool_]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -16,15 +16,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import TableError
-from . import formats, text, workbook
+from . import formats, parquet, text, workbook
+from .cell_text import frame_texts
+from .parquet import OpenParquet
 from .text import NUMBER
-from .written import Written, WrittenBatch, WrittenParquet, WrittenText
+from .written import WrittenParquet, WrittenText
 
 Kind = Literal["int", "float", "date", "text"]
 MISSING_TOKENS = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA>"})
 _INT = re.compile(r"[-+]?[0-9]{1,15}$")
 _WHOLE = re.compile(r"[-+]?([0-9]{1,15})(?:\.0*)?$")
-LARGEST_WHOLE = 2.0**53  # whole floats below it are written as whole numbers: all of them are exact
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Table:
     header: tuple[str, ...]
     cells: pd.DataFrame = field(repr=False)
     form: str = ""
-    written: Written | WrittenBatch | None = field(default=None, repr=False)
+    written: WrittenText | WrittenParquet | None = field(default=None, repr=False)
     expected_rows: int | None = None
     expected_std: float = 0.0
     before: int = 0
@@ -86,8 +87,11 @@ def read(path: Path | str, encoding: str | None = None) -> Table:
     formats.check_regular(path)
     with readable(path):
         if workbook.is_workbook(path):
-            return _read_workbook(path)
-        return _read_parquet(path) if formats.is_parquet(path) else _read_text(path, encoding)
+            table = _read_workbook(path)
+        else:
+            (table,) = pieces(path, encoding, lambda columns: None)
+        check_rows(table.rows, str(path))
+        return table
 
 
 @contextmanager
@@ -107,53 +111,36 @@ def readable(path: Path) -> Iterator[None]:
         raise TableError(f"{path} cannot be read ({error.strerror or 'damaged'}).") from None
 
 
-def _read_parquet(path: Path) -> Table:
-    with parquet_errors(path):
-        check_parquet(path)
-        frame = pd.read_parquet(path)
-    table = from_frame(with_index(frame), str(path))
-    return replace(table, written=WrittenParquet(frame))
+def pieces(path: Path, encoding: str | None, most: Callable[[int], int | None]) -> Iterator[Table]:
+    """The rows of a Parquet or text file in their order, at most `most` of them a piece, given how many columns it has.
+
+    A file that is read whole is one piece. A cell's text does not depend on its piece. Raises TableError.
+    """
+    before = 0
+    with opened(path, encoding) as file:
+        header = check_names(file.header, str(path))
+        for cells, written in file.rows(most(len(header))):
+            yield Table(str(path), header, cells, file.description, written, before=before)
+            before += len(cells)
 
 
-def with_index(frame: pd.DataFrame) -> pd.DataFrame:
-    """A frame whose index, where it has a name, is a column."""
-    return frame.reset_index(drop=frame.index.names == [None])
-
-
-@contextmanager
-def parquet_errors(path: Path) -> Iterator[None]:
-    """A damaged Parquet file is a TableError."""
-    import pyarrow
-
-    try:
-        yield
-    except (pyarrow.ArrowException, ValueError, KeyError):
-        raise TableError(f"{path} begins as a Parquet file and is damaged. Copy it again.") from None
-
-
-def check_parquet(path: Path) -> None:
-    """Raises TableError for a column of lists or structures."""
-    import pyarrow.parquet
-
-    types = [field.type for field in pyarrow.parquet.read_schema(path)]
-    if nested := [k for k, kind in enumerate(types, 1) if pyarrow.types.is_nested(kind)]:
-        raise TableError(f"{path}: column {nested[0]} holds lists or structures. Write them as columns of their own.")
+def opened(path: Path, encoding: str | None) -> AbstractContextManager[OpenParquet | text.OpenText]:
+    """The Parquet or text file at `path`, its header read."""
+    return parquet.opened(path) if formats.is_parquet(path) else text.opened(path, encoding)
 
 
 def _read_workbook(path: Path) -> Table:
     head, *rows = workbook.cells_of(path)
-    header = text.check_header(tuple("" if cell is None else _value_text(cell) for cell in head), str(path))
-    check_rows(len(rows), str(path))
-    table = from_frame(pd.DataFrame(rows, columns=list(header), dtype=object), str(path))
-    return replace(table, form="of a workbook", written=WrittenText(header, ","))
+    header = text.check_header(tuple(head), str(path))
+    cells = pd.DataFrame(rows, columns=list(header), dtype=object)
+    return Table(str(path), header, cells, "of a workbook", WrittenText(header, ","))
 
 
-def _read_text(path: Path, encoding: str | None) -> Table:
-    with text.opened(path, encoding) as file:
-        (rows,) = file.rows()
-        check_rows(rows.size, str(path))
-        written = WrittenText(file.first, file.form.delimiter, rows.fields)
-        return Table(str(path), file.header, rows.cells, form=file.form.description, written=written)
+def check_names(header: tuple[str, ...], where: str) -> tuple[str, ...]:
+    """The names of the columns. Raises TableError where two are the same."""
+    if len(set(header)) < len(header):
+        raise TableError(f"{where}: two columns have one name. Rename one.")
+    return header
 
 
 def check_rows(rows: int, where: str) -> None:
@@ -163,48 +150,30 @@ def check_rows(rows: int, where: str) -> None:
 
 
 def from_frame(frame: pd.DataFrame, where: str = "table") -> Table:
-    """A pandas frame as a table of text. Raises TableError for repeated column names or fewer than two rows."""
-    header = tuple(str(name) for name in frame.columns)
-    if len(set(header)) < len(header):
-        raise TableError(f"{where}: two columns have one name. Rename one.")
+    """A pandas frame as a table of text. Raises TableError for repeated column names or fewer than two rows.
+
+    Args:
+        frame: The rows. A whole number of more than 15 digits keeps them all in columns of text, `Int64` and Arrow
+            types. In others it is rounded to the nearest float, as pandas does once a cell of its column is missing.
+        where: The table's name in messages.
+    """
+    header = check_names(tuple(str(name) for name in frame.columns), where)
     if len(frame) < 2:
         raise TableError(f"{where}: too few rows to learn from: at least two are needed.")
-    return Table(where, header, texts_of(frame, where))
-
-
-def texts_of(frame: pd.DataFrame, where: str) -> pd.DataFrame:
-    """The text of each cell. Raises TableError for an object that has none."""
     try:
-        return pd.DataFrame({str(name): _text(frame.iloc[:, k]) for k, name in enumerate(frame.columns)})
+        texts = {name: frame_texts(frame.iloc[:, k]) for k, name in enumerate(header)}
     except Exception:  # whatever an object in a cell does when it is asked for its text
         raise TableError(f"{where}: a cell holds an object that cannot be written as text. Take it out.") from None
+    return Table(where, header, pd.DataFrame(texts, dtype=object))
 
 
-def _text(column: pd.Series) -> pd.Series:
-    """A column's values as text: missing as "", booleans in lower case, whole floats without a point.
+def with_keys(table: Table, frame: pd.DataFrame, name: str) -> Table:
+    """A frame's table in which one column keeps all digits: that of patients, whose keys must differ as they do there.
 
-    Each value by itself: equal values of several types (True and 1, 5 and a Decimal of 5.00) have texts of their own,
-    so that no row decides how another is written.
+    Its dtype depends on no cell: a table in which one of these is missing is refused.
     """
-    if column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) != "string":
-        place, distinct = np.arange(len(column)), column
-    else:  # of one type, values that are equal have one text
-        place, found = pd.factorize(column)
-        distinct = pd.Series(found)
-    values = distinct.astype(object)
-    missing = values.isna().to_numpy()
-    texts = ["" if gone else _value_text(value) for value, gone in zip(values, missing, strict=True)]
-    known: dict[str, str] = {}  # each distinct text once in memory
-    once = np.array([known.setdefault(text, text) for text in [*texts, ""]], dtype=object)
-    return pd.Series(once[place])  # a missing value has the place -1, which is that of ""
-
-
-def _value_text(value: object) -> str:
-    if isinstance(value, bool | np.bool_):
-        return str(value).lower()
-    if isinstance(value, float | np.floating) and float(value).is_integer() and abs(float(value)) < LARGEST_WHOLE:
-        return str(int(value))
-    return str(value).strip()
+    texts = frame_texts(frame.iloc[:, table.header.index(name)], exact=True)
+    return replace(table, cells=table.cells.assign(**{name: texts}))
 
 
 def is_number(text: str) -> bool:

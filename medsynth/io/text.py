@@ -10,25 +10,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, TextIO
 
 import numpy as np
 import pandas as pd
 
 from ..errors import TableError
 from . import formats
+from .written import Rows, WrittenText
 
 NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?$")
 _DECIMAL_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+$")
 BLOCK_ROWS = 256  # whose fields are numbered at once
-
-
-class Rows(NamedTuple):
-    """Some rows of a text: how many, their `cells` by column, and the `fields` that differ from their cells."""
-
-    size: int
-    cells: pd.DataFrame
-    fields: dict[str, pd.Series]
 
 
 @dataclass(frozen=True)
@@ -40,6 +33,11 @@ class OpenText:
     first: tuple[str, ...]
     form: formats.Form
     reader: Any = field(repr=False)
+
+    @property
+    def description(self) -> str:
+        """The form in words where it is not UTF-8 and commas, else nothing."""
+        return self.form.description
 
     def rows(self, most: int | None = None) -> Iterator[Rows]:
         """The rows that are left, at most so many at a time, all at once where no number is given; none are one piece.
@@ -57,7 +55,7 @@ class OpenText:
             if count == 0 and pieces:
                 return
             pieces += 1
-            yield self._rows(count, columns)
+            yield self._rows(columns)
 
     def _records(self) -> Iterator[list[str]]:
         """The records that are left, each with as many fields as the header, all of them text."""
@@ -73,7 +71,7 @@ class OpenText:
                 )
             yield record
 
-    def _rows(self, count: int, columns: list[_Column]) -> Rows:
+    def _rows(self, columns: list[_Column]) -> Rows:
         """Columns that were read: fields without blanks around them, decimal commas as points."""
         cells, fields = {}, {}
         for name, column in zip(self.header, columns, strict=True):
@@ -84,7 +82,7 @@ class OpenText:
             cells[name] = column.of(texts)
             if texts != distinct:
                 fields[name] = column.of(distinct)
-        return Rows(count, pd.DataFrame(cells), fields)
+        return Rows(pd.DataFrame(cells), WrittenText(self.first, self.form.delimiter, fields))
 
 
 class _Numbers(dict[str, int]):

@@ -7,6 +7,7 @@ from datetime import datetime, time
 from pathlib import Path
 
 from ..errors import TableError
+from .cell_text import value_text
 
 CURE = "Save the sheet as 'CSV UTF-8'."
 
@@ -20,8 +21,11 @@ def is_workbook(path: Path) -> bool:
         return False
 
 
-def cells_of(path: Path) -> list[list[object]]:
-    """The cells of a workbook's only sheet, row by row, all of one length; values of formulas as they were saved.
+def cells_of(path: Path) -> list[list[str]]:
+    """The texts of the cells of a workbook's only sheet, row by row; values of formulas as they were saved.
+
+    The first row that holds something is the header. Rows between it and the last one that holds something are rows of
+    the table, empty ones too. All are as wide as the header, and wider where a cell has no name above it.
 
     Raises TableError where there is no such sheet, or without the package openpyxl.
     """
@@ -35,14 +39,21 @@ def cells_of(path: Path) -> list[list[object]]:
         book.close()
     except Exception:  # whatever a damaged archive provokes in a parser of a foreign format
         raise TableError(f"{path} is a workbook that cannot be read. {CURE}") from None
-    filled = [rows for rows in sheets if any(cell is not None for row in rows for cell in row)]
-    if len(filled) != 1:
-        raise TableError(f"{path} is a workbook with {len(filled)} sheets that hold something. {CURE}")
-    rows = [list(row) for row in filled[0] if any(cell is not None for cell in row)]
-    width = max(len(row) for row in rows)
-    return [[_value(cell) for cell in row] + [None] * (width - len(row)) for row in rows]
+    found = [trimmed for rows in sheets if (trimmed := _trimmed([[_text(cell) for cell in row] for row in rows]))]
+    if len(found) != 1:
+        raise TableError(f"{path} is a workbook with {len(found)} sheets that hold something. {CURE}")
+    return found[0]
 
 
-def _value(cell: object) -> object:
-    """A cell as text would hold it: of a moment without a time of day, the day."""
-    return cell.date() if isinstance(cell, datetime) and cell.time() == time() else cell
+def _text(cell: object) -> str:
+    """A cell as text would hold it, by itself: of a moment without a time of day, the day."""
+    if cell is None:
+        return ""
+    return value_text(cell.date() if isinstance(cell, datetime) and cell.time() == time() else cell)
+
+
+def _trimmed(rows: list[list[str]]) -> list[list[str]]:
+    """The rows from the first to the last that hold something, all as wide as the widest of them."""
+    widths = [max((k for k, text in enumerate(row, 1) if text), default=0) for row in rows]
+    filled, most = [k for k, width in enumerate(widths) if width], max(widths, default=0)
+    return [[*row[:most], *[""] * (most - len(row))] for row in rows[filled[0] : filled[-1] + 1]] if filled else []

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,21 +21,6 @@ if TYPE_CHECKING:
 Mask = NDArray[np.bool_]
 
 
-class Written(Protocol):
-    """A file's form and what of its rows the text of their cells does not keep."""
-
-    @property
-    def suffix(self) -> str:
-        """The ending of a file in this form."""
-
-    @property
-    def form(self) -> str:
-        """The form of such a file in words, where it is not as usual."""
-
-    def content(self, cells: pd.DataFrame, rows: Mask) -> bytes:
-        """A file of some rows, (rows,), of the table whose text is `cells`."""
-
-
 @dataclass(frozen=True)
 class WrittenText:
     """Delimited text. `header` as written; `fields`: the columns whose fields differ from the text of their cells."""
@@ -42,20 +28,16 @@ class WrittenText:
     header: tuple[str, ...]
     delimiter: str
     fields: Mapping[str, pd.Series] = field(default_factory=dict, repr=False)
-    suffix: str = ".csv"
 
     @property
     def form(self) -> str:
-        """That of UTF-8 text with this delimiter."""
+        """That of UTF-8 text with this delimiter, in words where it is not as usual."""
         return Form("utf-8-sig", self.delimiter).description
 
-    def content(self, cells: pd.DataFrame, rows: Mask) -> bytes:
-        """UTF-8 text with the same delimiter, fields as they were written."""
-        return self._lines([self.header]) + self.records(cells, rows)
-
-    def records(self, cells: pd.DataFrame, rows: Mask) -> bytes:
-        """The same without the header."""
-        return self._lines(zip(*(self.fields.get(str(name), cells[name])[rows] for name in cells), strict=True))
+    def records(self, cells: pd.DataFrame, rows: Mask, *, header: bool) -> bytes:
+        """Some rows, (rows,), as UTF-8 text with the same delimiter, fields as they were written."""
+        fields = zip(*(self.fields.get(str(name), cells[name])[rows] for name in cells), strict=True)
+        return (self._lines([self.header]) if header else b"") + self._lines(fields)
 
     def _lines(self, records: Iterable[Sequence[str]]) -> bytes:
         text = io.StringIO()
@@ -64,21 +46,56 @@ class WrittenText:
 
 
 @dataclass(frozen=True)
-class WrittenBatch:
-    """A piece of a large Parquet file, with its types: a file of them begins with their schema."""
-
-    batch: pyarrow.RecordBatch = field(repr=False)
-
-
-@dataclass(frozen=True)
 class WrittenParquet:
-    """Parquet: the frame with its types and index."""
+    """Rows of a Parquet file, with its types and what pandas noted in it."""
 
-    frame: pd.DataFrame = field(repr=False)
-    suffix: str = ".parquet"
+    rows: pyarrow.Table = field(repr=False)
     form: str = ""
 
-    def content(self, cells: pd.DataFrame, rows: Mask) -> bytes:
-        """Parquet of the same types."""
-        part: bytes = self.frame[rows].to_parquet(index=None if self.frame.index.names != [None] else False)
-        return part
+
+class Rows(NamedTuple):
+    """Some rows of a file: their cells as text, by column, and how they stood there."""
+
+    cells: pd.DataFrame
+    written: WrittenText | WrittenParquet
+
+
+class Sink:
+    """A file of some rows of a table or of its pieces, as they were written: Parquet with its types, or text."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._writer, self._begun = file, ExitStack(), False
+
+    def __enter__(self) -> Sink:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._writer.close()
+
+    def add(self, written: WrittenText | WrittenParquet, cells: pd.DataFrame, rows: Mask) -> None:
+        """Some rows, (rows,), of one more piece, whose text is `cells`."""
+        begun, self._begun = self._begun, True
+        if isinstance(written, WrittenText):
+            self._file.write(written.records(cells, rows, header=not begun))
+            return
+        if not begun:
+            import pyarrow.parquet
+
+            self._parquet = pyarrow.parquet.ParquetWriter(self._file, written.rows.schema)
+            self._writer.enter_context(self._parquet)
+        self._parquet.write_table(_taken(written.rows, rows))
+
+
+def _taken(table: pyarrow.Table, rows: Mask) -> pyarrow.Table:
+    """Some rows of a table of Arrow, (rows,), in the same types."""
+    import pyarrow
+
+    types, whole = pyarrow.types, table
+    for k, column in enumerate(table.columns):  # Arrow takes no rows of views.
+        if types.is_string_view(column.type) or types.is_binary_view(column.type):
+            whole = whole.set_column(k, table.field(k).name, column.cast(pyarrow.large_binary()))
+    taken = whole.take(np.flatnonzero(rows))
+    if whole is table:
+        return taken
+    columns = [column.cast(kind) for column, kind in zip(taken.columns, table.schema.types, strict=True)]
+    return pyarrow.Table.from_arrays(columns, schema=table.schema)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
@@ -10,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from ..io.cell_text import frame_value_text
 from ..io.table import Kind
 from .column import (
     UNREADABLE,
@@ -30,6 +32,7 @@ from .dtypes import canonical
 from .hierarchies import SYSTEMS, CodePattern, System, hierarchy
 
 MAX_LEVELS, MAX_DEPTH = 10_000, 10
+LONG = re.compile(r"-?[1-9][0-9]{15,29}")  # Whole numbers that a float may not hold.
 LEVELS_IN_MESSAGE = 20  # levels in a message
 LEVELS_IN_DESCRIPTION = 8  # levels in a description
 
@@ -68,10 +71,23 @@ class Levels(Column):
         """Level numbers of texts; UNREADABLE for one that is no level, where no level is named for such."""
         index = {canonical(str(level), level): k for k, level in enumerate(self.levels)}
         other = UNREADABLE if self.unknown is None else self.levels.index(self.unknown)
-        first = self.levels[0]
-        codes = np.array([index.get(canonical(text, first), index.get(text, other)) for text in texts], np.int64)
+        first, rounded = self.levels[0], self._rounded
+        written = [rounded.get(text, text) for text in texts]
+        codes = np.array([index.get(canonical(text, first), index.get(text, other)) for text in written], np.int64)
         cure = "Add the level to the schema or mend the cell; if the file is not UTF-8, give its `encoding`."
         return Reading(codes, (Fault(codes == UNREADABLE, "a level that the schema does not name", cure),))
+
+    def at_levels(self, cells: pd.Series) -> pd.Series:
+        """The cells, with the declared level in place of a whole number that a frame rounded."""
+        rounded = self._rounded
+        return cells.replace(rounded) if rounded else cells
+
+    @property
+    def _rounded(self) -> dict[str, str]:
+        """Levels of so many digits that a frame rounds them, by their text there; not where that is of several."""
+        long = [str(level) for level in self.levels if LONG.fullmatch(str(level))]
+        texts = [frame_value_text(int(level)) for level in long]
+        return {text: level for text, level in zip(texts, long, strict=True) if texts.count(text) == 1}
 
     def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
         """The levels: booleans bool (boolean where some may be missing), whole numbers int64 (Int64), words object."""
@@ -203,7 +219,7 @@ class Categorical(Levels):
     def at_levels(self, cells: pd.Series) -> pd.Series:
         """Codes in a hierarchy brought to the levels that they belong to; a code of a missing value stays as it is."""
         if self.hierarchy is None or not self.levels:
-            return cells
+            return super().at_levels(cells)
         place, found = pd.factorize(cells)
         texts = np.array(found, dtype=object)
         levels = np.array([str(level) for level in self.levels], dtype=object)[self._rolled_up(texts)]

@@ -59,4 +59,4 @@ def test_the_page_is_made_from_the_lists() -> None:
 
 def test_the_lists_name_no_machine() -> None:
     for path in Path(__file__).parent.glob("*.toml"):
-        assert "/tmp" not in path.read_text() and "/work" not in path.read_text()
+        assert "/tmp" not in path.read_text() and "/work/" not in path.read_text()

@@ -1,18 +1,19 @@
 """Columns of a frame to text: distinct values at once, with the texts that each value has by itself."""
 
 import datetime
-import decimal
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
-from medsynth.io import table
+from medsynth.io.cell_text import arrow_texts, frame_texts
 
 DAYS = pd.to_datetime(pd.Series(["2020-01-01", None, "2020-01-01 10:00", "2020-01-01"]), format="mixed")
 COLUMNS = {
     "floats": pd.Series([1.0, -0.0, 0.0, np.nan, 2.5, 1e300, np.inf, -np.inf, 2.0**53, 2.0**52] * 2),
-    "objects": pd.Series([True, 1, 1.0, "1", None, np.nan, decimal.Decimal("5.00"), 5, pd.NaT, " a ", "a"]),
+    "objects": pd.Series([True, 1, 1.0, "1", None, np.nan, Decimal("5.00"), 5, pd.NaT, " a ", "a"]),
     "texts": pd.Series(["a", "b", None, "a ", "nan", np.nan, "a"]),
     "strings": pd.Series(["a", "b", None, "a"], dtype="string"),
     "categories": pd.Series(["a", "b", None, "a"], dtype="category"),
@@ -35,6 +36,54 @@ COLUMNS = {
 @pytest.mark.parametrize("name", COLUMNS)
 def test_each_value_has_the_text_that_it_has_by_itself(name: str) -> None:
     column = COLUMNS[name]
-    alone = ["" if gone else table._value_text(v) for v, gone in zip(column.astype(object), column.isna(), strict=True)]
-    found = table._text(column)
-    assert list(found) == alone and list(found.index) == list(range(len(column))) and found.dtype == object
+    found = frame_texts(column)
+    assert list(found) == [frame_texts(column.iloc[k : k + 1])[0] for k in range(len(column))] and found.dtype == object
+    assert [text == "" for text in found] == column.isna().to_list()
+
+
+def counts(kind: pa.DataType, *stored: int | None) -> pa.Array:
+    return pa.array(stored, pa.int32() if kind.bit_width == 32 else pa.int64()).view(kind)
+
+
+LEAST = -(2**63)
+ARROW: list[tuple[pa.Array, list[str]]] = [
+    (pa.array([2**63 - 1, LEAST, None]), ["9223372036854775807", "-9223372036854775808", ""]),
+    (pa.array([2**64 - 1, None], pa.uint64()), ["18446744073709551615", ""]),
+    (pa.array([2.0, 0.1, float("nan"), float("inf"), 2.0**53]), ["2", "0.1", "", "inf", "9007199254740992.0"]),
+    (pa.array([0.1, 16_777_217.0], pa.float32()), ["0.10000000149011612", "16777216"]),
+    (pa.array([Decimal("5.00"), None], pa.decimal128(9, 2)), ["5.00", ""]),
+    (pa.array([True, False, None]), ["true", "false", ""]),
+    (pa.array([" a ", "", None]), ["a", "", ""]),
+    (pa.array([b"a", None]), ["b'a'", ""]),
+    (pa.nulls(2), ["", ""]),
+    (pa.array([2**60 + 1, None, 3]).dictionary_encode(), ["1152921504606846977", "", "3"]),
+    (pa.DictionaryArray.from_arrays(pa.array([1, 0, None]), pa.array([1, None])), ["", "1", ""]),
+    (counts(pa.date32(), 18_262, 2**31 - 1, None), ["2020-01-01", "5881580-07-11", ""]),
+    (counts(pa.date64(), 1000, -1), ["1970-01-01", "1969-12-31"]),
+    (counts(pa.time32("s"), 86_399), ["23:59:59"]),
+    (counts(pa.time64("ns"), 1, 1000), ["00:00:00.000000001", "00:00:00.000001"]),
+    (counts(pa.timestamp("ns"), 1, 10**9, LEAST), ["1970-01-01 00:00:00.000000001", "1970-01-01 00:00:01", ""]),
+    (counts(pa.timestamp("s", "Europe/Zurich"), 0, None), ["1970-01-01 01:00:00+01:00", ""]),
+    (counts(pa.timestamp("s"), 2**63 - 1), ["292277026596-12-04 15:30:07"]),
+    (counts(pa.timestamp("us", "UTC"), 2**63 - 1), ["294247-01-10 04:00:54.775807+00:00"]),
+    (counts(pa.duration("s"), 2**63 - 1, -1, None), ["106751991167300 days 15:30:07", "-1 days +23:59:59", ""]),
+    (pa.array([[1, 2], None]), ["[1, 2]", ""]),
+]
+
+
+def test_the_texts_of_arrow_values() -> None:
+    for column, texts in ARROW:
+        assert list(arrow_texts(pa.chunked_array([column]))) == texts
+        assert list(arrow_texts(pa.chunked_array([column[:1], column[1:1], column[1:]]))) == texts
+    assert list(arrow_texts(pa.chunked_array([], pa.int64()))) == []
+
+
+def test_spans_and_moments_have_the_texts_of_pandas() -> None:
+    """Whatever their unit, in a typed column and among objects."""
+    draw = np.random.default_rng(0)
+    numbers = [*draw.integers(-(2**62), 2**62, 200), *draw.integers(-(10**10), 10**10, 200), 0, -1, 10**9, 10**6]
+    for unit in ("ns", "us", "ms", "s"):
+        exact = pd.Series(np.array(numbers) // (1 if unit == "ns" else 10**10))
+        for kind in (f"m8[{unit}]", f"M8[{unit}]"):
+            column = exact.astype(pd.api.types.pandas_dtype(kind))
+            assert list(frame_texts(column)) == list(map(str, column)) == list(frame_texts(column.astype(object)))

@@ -1,0 +1,272 @@
+"""The text of each cell, by its own value and its column's type: no other cell, no missing one and no chunk has a say.
+
+Frames need one rule more than files. pandas has no missing whole number: one empty cell makes a column of int64 one of
+float64, and a word makes it one of objects. So in a frame a whole number of 2**53 or more has the text of the nearest
+float, whether its column is of int64, float64 or objects. Nullable (`Int64`) and Arrow columns keep every digit.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Texts = NDArray[np.object_]
+LARGEST_WHOLE = 2.0**53  # Whole floats below it are exact and are written as whole numbers.
+SECOND, DAY = 10**9, 86_400 * 10**9  # In nanoseconds.
+NANOSECONDS = {"s": SECOND, "ms": 10**6, "us": 1000, "ns": 1}  # Per unit of time.
+MARK = np.iinfo(np.int64).min  # Of a missing moment or span.
+# The years whose moments have a date of Python in every zone, in days since 1970.
+FIRST_DAY, LAST_DAY = ((datetime.date(year, 1, 1) - datetime.date(1970, 1, 1)).days for year in (2, 9999))
+
+
+def value_text(value: object) -> str:
+    """The text of a value that is not missing: booleans in lower case, whole floats without a point.
+
+    >>> [value_text(value) for value in (True, 2.0, 0.5, 2**60 + 1)]
+    ['true', '2', '0.5', '1152921504606846977']
+    """
+    if isinstance(value, bool | np.bool_):
+        return str(value).lower()
+    if isinstance(value, float | np.floating):
+        number = float(value)
+        return str(int(number)) if number.is_integer() and abs(number) < LARGEST_WHOLE else str(number)
+    if isinstance(value, pd.Interval):
+        left, right = "[" if value.closed_left else "(", "]" if value.closed_right else ")"
+        return f"{left}{frame_value_text(value.left)}, {frame_value_text(value.right)}{right}"
+    return str(value).strip()
+
+
+def frame_value_text(value: object) -> str:
+    """The text of a value of a frame: the same in a column of objects and in the typed column that pandas may make.
+
+    >>> frame_value_text(2**60 + 1) == frame_value_text(float(2**60)) == "1.152921504606847e+18"
+    True
+    """
+    if isinstance(value, np.datetime64 | np.timedelta64):  # A span is one of numpy's whole numbers, too.
+        return _array_text(np.array([value]))
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and abs(int(value)) >= LARGEST_WHOLE:
+        try:
+            return value_text(float(value))
+        except OverflowError:  # beyond all floats, so in no typed column
+            return value_text(value)
+    if isinstance(value, complex | np.complexfloating) and value.imag == 0:
+        return value_text(float(value.real))
+    if isinstance(value, datetime.timedelta):
+        nanoseconds = value.nanoseconds if isinstance(value, pd.Timedelta) else 0
+        seconds = value.days * 86_400 + value.seconds
+        return span_text(seconds * SECOND + value.microseconds * 1000 + nanoseconds)
+    return value_text(value)
+
+
+def span_text(nanoseconds: int) -> str:
+    """The text of a length of time, as pandas writes it.
+
+    >>> span_text(-1), span_text(90 * SECOND)
+    ('-1 days +23:59:59.999999999', '0 days 00:01:30')
+    """
+    days, rest = divmod(nanoseconds, DAY)
+    return f"{days} days {'+' if days < 0 else ''}{clock_text(rest)}"
+
+
+def clock_text(nanoseconds: int) -> str:
+    """The text of a time of the day: six digits of a second or nine, where it needs any."""
+    minutes, rest = divmod(nanoseconds, 60 * SECOND)
+    seconds, part = divmod(rest, SECOND)
+    return f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}{_digits(part)}"
+
+
+def _digits(part: int) -> str:
+    """The digits of a part of a second in nanoseconds, none for zero."""
+    return f".{part:09}" if part % 1000 else f".{part // 1000:06}" if part else ""
+
+
+def moment_texts(counts: NDArray[np.int64], unit: str, zone: datetime.tzinfo | None) -> list[str]:
+    """The texts of moments, (values,), that many units after 1970 in UTC, as the clocks of a zone show them.
+
+    Moments outside the years of Python's dates are in UTC. The least count is numpy's mark of a missing one: "".
+    """
+    days = counts // (DAY // NANOSECONDS[unit])
+    usual = (days > FIRST_DAY) & (days < LAST_DAY) & (counts > MARK)
+    stamps = pd.DatetimeIndex(counts[usual].view(f"M8[{unit}]"))
+    known = map(str, stamps if zone is None else stamps.tz_localize("UTC").tz_convert(zone))
+    texts = np.empty(len(counts), dtype=object)
+    texts[usual] = list(known)
+    texts[~usual] = [_far(int(count), unit, zone is not None) for count in counts[~usual]]
+    return list(texts)
+
+
+def _far(count: int, unit: str, zoned: bool) -> str:
+    seconds, part = divmod(count * NANOSECONDS[unit], SECOND)
+    moment = str(np.datetime64(seconds, "s")).replace("T", " ")
+    return "" if count == MARK else f"{moment}{_digits(part)}{'+00:00' if zoned else ''}"
+
+
+def _spans(counts: NDArray[np.int64], unit: str) -> list[str]:
+    return ["" if count == MARK else span_text(count * NANOSECONDS[unit]) for count in counts.tolist()]
+
+
+def _array_text(one: NDArray[Any]) -> str:
+    """The text of a numpy moment or span."""
+    text: str = frame_texts(pd.Series(one))[0]
+    return text
+
+
+def placed(texts: Iterable[str], place: NDArray[np.int64]) -> Texts:
+    """The text of each row, (rows,), by its place among distinct texts; "" where that is -1."""
+    known: dict[str, str] = {}  # each distinct text once in memory
+    once = np.array([known.setdefault(text, text) for text in (*texts, "")], dtype=object)
+    return once[place]
+
+
+# Columns of frames.
+
+
+def frame_texts(column: pd.Series, *, exact: bool = False) -> Texts:
+    """The text of each cell of a frame's column, (rows,): missing ones as "".
+
+    `exact`: whole numbers keep all of their digits, whatever the column's type. Equal values of a typed column have
+    one text, so that each distinct value becomes text once.
+    """
+    kind = column.dtype
+    if isinstance(kind, pd.ArrowDtype):
+        return arrow_texts(column.array.__arrow_array__())
+    if isinstance(kind, pd.CategoricalDtype):
+        place = np.asarray(column.cat.codes, np.int64)
+        return placed(frame_texts(pd.Series(kind.categories), exact=exact), place)
+    if isinstance(kind, pd.SparseDtype):
+        return frame_texts(pd.Series(np.asarray(column.array)), exact=exact)
+    if isinstance(kind, pd.StringDtype) or (isinstance(kind, np.dtype) and kind.kind == "O"):
+        return _object_texts(column.to_numpy(object), value_text if exact else frame_value_text)
+    place, distinct = pd.factorize(column)
+    return placed(_distinct_texts(pd.Series(distinct), exact), place)
+
+
+def _distinct_texts(values: pd.Series, exact: bool) -> Iterable[str]:
+    """The texts of distinct values of one type, none of them missing."""
+    kind = values.dtype
+    if isinstance(kind, pd.DatetimeTZDtype):
+        counts = values.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy().view(np.int64)
+        return moment_texts(counts, kind.unit, kind.tz)
+    if isinstance(kind, np.dtype) and kind.kind in "mM":
+        counts, unit = values.to_numpy().view(np.int64), np.datetime_data(kind.str)[0]
+        return moment_texts(counts, unit, None) if kind.kind == "M" else _spans(counts, unit)
+    # Int64 keeps its whole numbers when a value is missing.
+    text = value_text if exact or not isinstance(kind, np.dtype) else frame_value_text
+    return (_known_text(value, text) for value in values.astype(object))
+
+
+def _object_texts(values: Texts, text: Callable[[object], str]) -> Texts:
+    """The texts of objects, each by its own type: equal ones of several types differ, as True, 1 and Decimal("1.0")."""
+    missing = pd.isna(values)
+    words = _Stripped()
+    return np.array(
+        [
+            "" if gone else words[value] if type(value) is str else text(value)
+            for value, gone in zip(values, missing, strict=True)
+        ],
+        dtype=object,
+    )
+
+
+class _Stripped(dict[str, str]):
+    """Words without the blanks around them: each distinct one once in memory."""
+
+    def __missing__(self, word: str) -> str:
+        self[word] = word.strip()
+        return self[word]
+
+
+# Columns of Arrow.
+
+
+def arrow_texts(column: pyarrow.ChunkedArray) -> Texts:
+    """The text of each cell of an Arrow column, (rows,): missing ones as ""."""
+    return np.concatenate([np.empty(0, dtype=object), *map(_chunk_texts, column.chunks)])
+
+
+def _chunk_texts(chunk: pyarrow.Array) -> Texts:
+    import pyarrow
+    import pyarrow.compute
+
+    kind = chunk.type
+    if isinstance(kind, pyarrow.BaseExtensionType):
+        return _extension_texts(chunk)
+    if pyarrow.types.is_run_end_encoded(kind):
+        return _chunk_texts(pyarrow.compute.run_end_decode(chunk))
+    if pyarrow.types.is_null(kind):
+        return placed((), np.full(len(chunk), -1))
+    if not pyarrow.types.is_dictionary(kind):
+        try:
+            chunk = chunk.dictionary_encode()
+        except pyarrow.ArrowNotImplementedError:  # by the type alone
+            return placed(_arrow_values(chunk), np.arange(len(chunk)))
+        distinct: Iterable[str] = _arrow_values(chunk.dictionary)
+    else:
+        distinct = _chunk_texts(chunk.dictionary)
+    place = chunk.indices.cast(pyarrow.int64()).fill_null(-1)
+    return placed(distinct, place.to_numpy(zero_copy_only=False))
+
+
+def _extension_texts(chunk: pyarrow.Array) -> Texts:
+    """Months and intervals of pandas and UUIDs as their own; values of another type as those that store them."""
+    kind, stored, values = chunk.type, chunk.storage, list[object]()
+    if kind.extension_name == "pandas.period":
+        values = [None if k is None else pd.Period(ordinal=k, freq=kind.freq) for k in stored.to_pylist()]
+    elif kind.extension_name == "pandas.interval":
+        ends = [None if row is None or None in row.values() else row for row in stored.to_pylist()]
+        values = [None if row is None else pd.Interval(row["left"], row["right"], kind.closed) for row in ends]
+    elif kind.extension_name == "arrow.uuid":
+        values = chunk.to_pylist()
+    else:
+        return _chunk_texts(stored)
+    return placed(map(_known_text, values), np.arange(len(chunk)))
+
+
+def _known_text(value: object, text: Callable[[object], str] = value_text) -> str:
+    """The text of a value or, of None and NaN, ""."""
+    return "" if value is None or value != value else text(value)
+
+
+def _arrow_values(values: pyarrow.Array) -> Iterable[str]:
+    """The texts of values of one type that is neither a dictionary nor an extension; missing ones as ""."""
+    import pyarrow
+
+    kind, types = values.type, pyarrow.types
+    if types.is_temporal(kind):
+        return _arrow_times(values)
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        raw = values.cast(pyarrow.large_binary())
+        # A byte that is no text is escaped in its own cell, as in a text file.
+        words = (None if cell is None else cell.decode("utf-8", "backslashreplace") for cell in raw.to_pylist())
+        return ["" if word is None else word.strip() for word in words]
+    return map(_known_text, values.to_pylist())
+
+
+def _arrow_times(values: pyarrow.Array) -> list[str]:
+    """The texts of dates, times, moments and spans, from the whole numbers that they are stored as."""
+    import pyarrow
+
+    kind, types = values.type, pyarrow.types
+    if types.is_interval(kind):
+        return list(map(_known_text, values.to_pylist()))
+    missing = values.is_null().to_numpy(zero_copy_only=False)
+    whole = values.view(pyarrow.int32() if kind.bit_width == 32 else pyarrow.int64()).fill_null(0)
+    counts = whole.to_numpy(zero_copy_only=False).astype(np.int64)
+    if types.is_timestamp(kind):
+        texts = moment_texts(counts, kind.unit, None if kind.tz is None else kind.to_pandas_dtype().tz)
+    elif types.is_duration(kind):
+        texts = _spans(counts, kind.unit)
+    elif types.is_date(kind):
+        days = counts if types.is_date32(kind) else counts // (DAY // NANOSECONDS["ms"])
+        texts = list(map(str, days.astype("M8[D]")))
+    else:
+        texts = [clock_text(count * NANOSECONDS[kind.unit]) for count in counts.tolist()]
+    return ["" if gone else text for text, gone in zip(texts, missing, strict=True)]

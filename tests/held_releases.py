@@ -1,0 +1,91 @@
+"""What tests of neighbouring tables share: fits whose releases are held, and all that such a fit gives away."""
+
+import functools
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import medsynth
+from medsynth.fitting import plan_fit
+from medsynth.methods import registry
+from medsynth.privacy.release import Release, Releases
+from medsynth.schema import schema as schemas
+from medsynth.transforms.grid import grid
+
+EPSILON = 600.0  # a budget under which few rows have kinds and levels
+
+
+class FixedReleases:
+    """Every measurement is drawn; its outcome is that of the first fit. Charges are as ever.
+
+    `moved`: by how many of its sensitivities each later release was drawn elsewhere than the first fit's. The noise is
+    the same where entropy is seeded, so that this is how far the neighbour's row moves the exact answer.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.known: list[tuple[str, Release]] = []
+        self.recording, self.at, self.moved = True, 0, dict[str, float]()
+        true = Releases.release
+
+        def release(releases: Releases, label: str, sensitivity: float, draw: Callable[[Any], Release]) -> Release:
+            return true(releases, label, sensitivity, lambda event: self._fixed(label, sensitivity, draw(event)))
+
+        monkeypatch.setattr(Releases, "release", release)
+
+    def _fixed(self, label: str, sensitivity: float, drawn: Release) -> Release:
+        if self.recording:
+            self.known.append((label, drawn))
+            return drawn
+        found, kept = self.known[self.at]
+        self.at += 1
+        assert found == label
+        if [a.shape for a in drawn.arrays] == [a.shape for a in kept.arrays] and drawn.names == kept.names:
+            apart = [np.subtract(a, b, dtype=np.float64) for a, b in zip(drawn.arrays, kept.arrays, strict=True)]
+            self.moved[label] = math.hypot(*(float(np.linalg.norm(a)) for a in apart)) / sensitivity
+        return Release([array.copy() for array in kept.arrays], list(kept.names))
+
+    def again(self) -> None:
+        """From here on outcomes are those on record."""
+        self.recording, self.at = False, 0
+
+
+def measure_alone(patch: pytest.MonkeyPatch) -> None:
+    """All measurements of the method, each of a histogram a column, without the training that follows from them.
+
+    That training reads no row elsewhere is what test_neighbours.py tests, method by method.
+    """
+
+    def train(config: Any, schema: Any, vault: Any, plan: Any, *more: Any) -> dict[str, Any]:
+        own = [label for label in plan.events if not label.startswith(("schema: ", "rows per patient"))]
+        maps = {name: grid(column, 16) for name, column in schema.columns.items()}
+        return {
+            f"{label}.{name}": counts.astype(np.float32)
+            for label in own
+            for name, counts in vault.measure_histograms(label, maps).items()
+        }
+
+    patch.setattr(registry.module("independent", None), "train", train)
+    patch.setattr(schemas, "bundled", functools.cache(schemas.bundled))
+
+
+def released(source: Any, schema: Any, folder: Path, **unit: Any) -> dict[str, Any]:
+    """All that a fit gives away. Rows that are sampled follow from the model file, by a public seed."""
+    for file in folder.glob("*.medsynth*"):
+        file.unlink()
+    notices: list[str] = []
+    model = medsynth.fit(
+        source, epsilon=EPSILON, schema=schema, target="sick", method="independent", seed=1, notice=notices.append,
+        **unit,
+    )  # fmt: skip
+    found: dict[str, Any] = {"model": model.save(folder / "m.medsynth").read_bytes(), "notices": notices}
+    if isinstance(source, Path):
+        lines = [json.loads(line) for line in source.with_suffix(".medsynth-ledger").read_text().splitlines()]
+        found["budget"] = [{k: v for k, v in line.items() if k not in ("fit", "started")} for line in lines]
+        plan, notes = plan_fit(source, epsilon=EPSILON, schema=schema, target="sick", method="independent")
+        found["plan"] = plan.to_json(), plan.rows, notes
+    return found
