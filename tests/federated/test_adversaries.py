@@ -14,7 +14,7 @@ from medsynth.errors import MedsynthError, UsageError
 from medsynth.federated.admission import first_query
 from medsynth.federated.messages import arrays_of, packed, unpacked
 from medsynth.federated.site import Site
-from medsynth.federated.study import study_of
+from medsynth.federated.study import FORMAT, study_of
 from medsynth.privacy.networks import Mlp
 from medsynth.privacy.pair_clipping import Groups, LocalTraining
 from medsynth.privacy.queries.cells import ALL_CODES, EveryCode
@@ -34,11 +34,15 @@ class Adversary:
         self.made, self.site, self.name = made, made.sites[site], site
         self.columns = Columns.of(made.study.table_schema.core)
         self.label, self.body = first_query(made.study, made.study.plan())
+        self.nonces = made.nonces()
 
     def head(self, **changed: Any) -> dict[str, Any]:
-        among = list(self.made.study.sites) if self.made.study.trust == "secure-sum" else []
-        head = {"format": 1, "study": self.made.study.digest, "run": "1", "kind": "measure", "number": 0}
-        return {**head, "label": self.label, "among": among, **changed}
+        head = {"format": FORMAT, "study": self.made.study.digest, "run": "1", "kind": "measure", "number": 0}
+        return {**head, "label": self.label, "among": self.nonces, **changed}
+
+    def named(self, *sites: str) -> dict[str, str]:
+        """These sites with their nonces."""
+        return {name: self.nonces.get(name, "0" * 32) for name in sites}
 
     def ask(self, body: bytes | None = None, **changed: Any) -> tuple[dict[str, Any], bytes]:
         return unpacked(self.site.answer(packed(self.head(**changed), self.body if body is None else body)))
@@ -80,8 +84,11 @@ def test_a_second_answer_of_one_measurement_is_refused(federation: Make) -> None
     assert "no further one" in server.refused(number=1, label="two-way marginals")
     later = next(label for label in server.made.study.plan().events if label != server.label)
     good = write(Marginals(tables("y", 3)), server.columns)
-    assert server.ask(good, number=5, label=later)[0]["status"] == "answered"
-    assert "past" in server.refused(good, number=3, label=later)
+    planned = sum(times for _, times in server.made.study.plan().events.values())
+    assert "fewer" in server.refused(good, number=planned, label=later)
+    assert "past" in server.refused(good, number=-1, label=later)
+    assert server.ask(good, number=planned - 1, label=later)[0]["status"] == "answered"
+    assert "past" in server.refused(good, number=1, label=later)
 
 
 def test_other_queries_and_other_cells_are_refused(federation: Make) -> None:
@@ -159,12 +166,12 @@ def test_another_study_run_or_version_is_refused(federation: Make) -> None:
     louder = study_of({**made.content, "epsilon": 30.0})
     assert louder.digest != made.study.digest
     assert "another study" in server.refused(study=louder.digest)
-    assert "another study" in server.refused(format=2)
+    assert "another study" in server.refused(format=1)
     server.ask()
     assert "another run" in server.refused(run="2", number=1)
     assert "no known kind" in server.refused(kind="rows")
     assert "no message" in str(unpacked(server.site.answer(b"hello"))[0]["why"])
-    for wrong in ({"number": "0"}, {"number": True}, {"label": None}, {"among": "north"}, {"among": [1]}):
+    for wrong in ({"number": "0"}, {"number": True}, {"label": None}, {"among": "north"}, {"among": {"north": "0"}}):
         server.refused(**wrong)
 
 
@@ -174,7 +181,7 @@ def test_nothing_is_answered_after_the_study_has_ended(federation: Make, trust: 
     made = federation(trust=trust).start()
     server = Adversary(made)
     server.ask()
-    end = {"format": 1, "study": made.study.digest, "run": "1", "kind": "finish"}
+    end = {"format": FORMAT, "study": made.study.digest, "run": "1", "kind": "finish"}
     for _ in range(2):
         assert unpacked(server.site.answer(packed(end)))[0]["status"] == "answered"
     assert "has ended" in server.refused() and "has ended" in server.refused(number=1)
@@ -188,20 +195,21 @@ def test_nothing_is_answered_after_the_study_has_ended(federation: Make, trust: 
 def test_a_secure_sum_is_of_one_set_of_sites(federation: Make) -> None:
     """Two sums over sets that differ in one site would give that site's share away."""
     server = Adversary(federation(trust="secure-sum", minimum=2).start())
-    server.ask(among=["east", "north", "west"])
-    assert "to another request" in server.refused(among=["east", "north"])
+    server.ask(among=server.named("east", "north", "west"))
+    assert "to another request" in server.refused(among=server.named("east", "north"))
     fresh = Adversary(server.made, "east")
-    for among in (["east"], [], ["north", "west"], ["east", "nobody"], ["east", "east"]):
-        assert "not enough" in fresh.refused(among=among)
+    for among in (["east"], [], ["north", "west"], ["east", "nobody"]):
+        assert "not enough" in fresh.refused(among=fresh.named(*among))
 
 
 @pytest.mark.parametrize("differ", ["sets", "runs", "not at all"])
 def test_requests_that_differ_between_sites_do_not_open(federation: Make, differ: str) -> None:
     """A server that asks each site otherwise gets numbers without meaning: pads cancel for one request alone."""
     made = federation(trust="secure-sum", minimum=2).start()
-    pair = ["east", "north"]
+    every = made.nonces()
+    pair = {name: every[name] for name in ("east", "north")}
     other: dict[str, dict[str, Any]] = {
-        "sets": {"among": [*pair, "west"]},
+        "sets": {"among": every},
         "runs": {"among": pair, "run": "2"},
         "not at all": {"among": pair},
     }
