@@ -20,7 +20,7 @@ from typing import Any
 
 from .. import rng
 from ..budget import Budget
-from ..errors import MedsynthError, UsageError, did_you_mean
+from ..errors import BudgetError, MedsynthError, QueryError, UsageError, did_you_mean
 from ..fitting.private_rows import coded, codes_of, vault_of
 from ..fitting.private_table import Notice, open_table
 from ..io.table import Table
@@ -37,6 +37,9 @@ from .masks import SecretKey, masked, new_nonce
 from .messages import body_of, digest, packed, request
 from .rounds import Asked, Rounds
 from .study import FORMAT, Study
+
+
+COULD_NOT = "This site could not answer. Its log says more."
 
 
 class Refused(MedsynthError):
@@ -65,7 +68,7 @@ class Site:
         resume: bool = False,
         notice: Notice = lambda text: None,
     ) -> None:
-        self.study, self.name = study, name
+        self.study, self.name, self._digest = study, name, study.digest
         self._key = check_key(study, name, key)
         self._plan, self._columns = study.plan(), Columns.of(study.table_schema.core)
         entropy = rng.system_entropy()
@@ -75,7 +78,7 @@ class Site:
         codes = coded(private.data, lambda data: encode(data, core), codes_of(core), folder)
         stay, units = private.bounded_rows(entropy)
         checkpoint, self._log = files_of(study, name, folder)
-        facts = {"study": study.digest, "site": name, "noise": entropy.source, **private.facts()}
+        facts = {"study": self._digest, "site": name, "noise": entropy.source, **private.facts()}
         self._rounds = Rounds(checkpoint, facts, resume=resume)
         self._ledger = self._plan.ledger(entropy.source)
         self._rounds.charge_again(self._ledger)
@@ -95,7 +98,7 @@ class Site:
 
         Raises UsageError if it counts more than the checkpoint holds: the rest would be drawn twice for one charge.
         """
-        fits = self._budget.spent().of_study(self.study.digest) if self._budget.path.exists() else ()
+        fits = self._budget.spent().of_study(self._digest) if self._budget.path.exists() else ()
         counted = max((fit.answers for fit in fits if fit.number == self._number), default=0)
         if counted > len(self._rounds.answers) and not self._rounds.finished:
             raise UsageError(
@@ -131,17 +134,19 @@ class Site:
         with self._lock:
             try:
                 return self._answered(message)
-            except MedsynthError as error:
-                why = str(error)
+            except (Refused, QueryError, BudgetError) as error:
+                why = logged = str(error)
+            except MedsynthError as error:  # of the site's own files, whose names are not for the server
+                why, logged = COULD_NOT, str(error)
             except Exception:  # a fault over the request, or of the machine: its words and its kind stay here
-                why = "This site could not answer."
-            self._note(f"refused: {why}")
+                why = logged = COULD_NOT
+            self._note(f"refused: {logged}")
             return packed({"format": FORMAT, "status": "refused", "why": why})
 
     def _answered(self, message: bytes) -> bytes:
         """Raises MedsynthError for what is refused."""
         head, body = request(message)
-        if head["format"] != FORMAT or head["study"] != self.study.digest:
+        if head["format"] != FORMAT or head["study"] != self._digest:
             raise Refused("The message is of another study, or of another version of medsynth.")
         if self._rounds.finished and head["kind"] != "finish":
             raise Refused("The study has ended at this site.")
@@ -202,7 +207,7 @@ class Site:
     def _open(self) -> None:
         """Put the whole plan on file, unless it is there already, and that this process alone answers from now on."""
         if not self._opened:
-            study, method = self.study.digest, self.study.method
+            study, method = self._digest, self.study.method
             self._budget.reserve(self._plan, method=method, noise=True, number=self._number, study=study)
             self._budget.opened(self._number, self._process, len(self._rounds.answers))
             self._opened = True

@@ -1,4 +1,7 @@
-"""Nightly: a provisioned FLARE deployment, kits with certificates, processes of this machine. A fixture cannot let in other trusts there."""
+"""Nightly: a provisioned FLARE deployment, kits with certificates, processes of this machine.
+
+Trust server: a fixture that lets in other trusts does not reach other processes.
+"""
 
 import json
 import os
