@@ -38,7 +38,6 @@ from .messages import body_of, digest, packed, request
 from .rounds import Asked, Rounds
 from .study import FORMAT, Study
 
-
 COULD_NOT = "This site could not answer. Its log says more."
 
 

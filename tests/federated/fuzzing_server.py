@@ -64,12 +64,6 @@ def failing(codes: Codes) -> torch.Tensor:
     return torch.from_numpy(codes[:, :2].astype(np.float32))
 
 
-@kind("test: features of one row too few for one patient")
-def short(codes: Codes) -> torch.Tensor:
-    """Two columns, of other rows alone."""
-    return torch.from_numpy(codes[: len(codes) - is_special(codes), :2].astype(np.float32))
-
-
 @kind("test: features of each row")
 def plain(codes: Codes) -> torch.Tensor:
     """Two columns."""
@@ -223,12 +217,12 @@ class Server:
         return bytes(found)
 
     def gradients(self) -> GradientSum:
-        """Of one of three maps, of which two fail on one patient."""
+        """Of one of two maps, of which one fails on one patient."""
         network = Mlp([2, 1], bias=False)
         with torch.no_grad():
             for parameter in network.parameters():
                 parameter.copy_(torch.from_numpy(self.rng.normal(size=parameter.shape)).to(parameter))
-        return GradientSum(network, minus_output, self.one(plain, failing, short), 1.0, None)
+        return GradientSum(network, minus_output, self.one(plain, failing), 1.0, None)
 
     def marginals(self) -> Marginals:
         """Tables of maps of all kinds, of which some fail on one patient."""

@@ -52,6 +52,7 @@ class Worlds:
         monkeypatch.setattr(randomness, "system_entropy", lambda: Held(self.now.starts))
         monkeypatch.setattr(Marginals, "exact", with_traps(Marginals.exact))
         self.server, self.judge = Server(self.study, seed), Judge()
+        self.copy = ""
         self.at, self.folders, self.answered, self.refused, self.furthest = "0", 0, 0, 0, 0.0
         self.all(lambda world: world.start("0", resume=False))
 
@@ -67,13 +68,14 @@ class Worlds:
     def restart(self) -> None:
         """Start the site again: with its checkpoint, by force, elsewhere, or with a copy of its checkpoint."""
         how = self.server.one("resume", "force", "elsewhere", "copy", "go on with the copy")
+        self.folders += 1
         if how == "copy":
-            self.all(lambda world: world.copied(self.at, "copy"))
+            self.copy = f"copy {self.folders}"
+            self.all(lambda world: world.copied(self.at, self.copy))
             return
         if how == "elsewhere":
-            self.folders += 1
             self.at = f"folder {self.folders}"
-        at = "copy" if how == "go on with the copy" else self.at
+        at = self.copy if how == "go on with the copy" and self.copy else self.at
         failed = self.all(lambda world: world.start(at, resume=how in ("resume", "go on with the copy")))
         self.at = self.at if failed else at
         if not failed and how != "resume":
