@@ -226,35 +226,3 @@ def test_fits_at_once_by_command_and_api_are_all_on_file(tmp_path: Path, monkeyp
     at_once = importlib.import_module("fits_at_once")
     at_once.fit_at_once(tmp_path, fits=8, commands=1)
     assert at_once.checked(tmp_path, fits=8, commands=1)
-
-
-def test_at_a_site_the_latest_process_alone_answers(budget: Budget) -> None:
-    """And with a checkpoint that holds all that has left: else a measurement would be drawn twice for one charge."""
-    number = budget.reserve(planned(), method="independent", noise=True, study="digest")
-    budget.reserve(planned(), method="independent", noise=True, study="another")
-    budget.opened(number, "a", 0)
-    budget.answered(number, "a", 1)
-    budget.opened(number, "b", 1)
-    for call in (
-        lambda: budget.answered(number, "a", 2),  # opened by another since
-        lambda: budget.opened(number, "c", 0),  # an old copy
-        lambda: budget.answered(number, "b", 0),
-    ):
-        with pytest.raises(MedsynthError, match="copy of the checkpoint"):
-            call()
-    budget.answered(number, "b", 2)
-    (fit,) = budget.spent().of_study("digest")
-    assert (fit.answers, fit.process, fit.number) == (2, "b", number)
-    budget.end(number, list(planned().events.values()))
-    with pytest.raises(ArtifactError):
-        budget.answered(number, "b", 3)
-    budget.reserve(planned(), method="independent", noise=True, number=number, study="digest")
-    with pytest.raises(MedsynthError, match="copy of the checkpoint"):  # reserved anew, with as many that have left
-        budget.opened(number, "d", 1)
-    budget.opened(number, "d", 2)
-    for line in ('"opened", "process": "e", "answers": "3"', '"answered", "answers": 3'):
-        before = budget.path.read_text()
-        budget.path.write_text(f'{before}{{"fit": "{number}", "state": {line}}}\n')
-        with pytest.raises(ArtifactError):
-            budget.spent()
-        budget.path.write_text(before)
