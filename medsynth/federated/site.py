@@ -197,11 +197,14 @@ class Site:
             raise Refused("The sites that are named are not enough of the study's, or this is not one of them.")
         if among[self.name] != self._rounds.nonce:
             raise Refused(
-                "The request does not carry this site's current nonce: the site has started again since it joined. It "
-                "answers no request that was made for an earlier start."
+                "The request does not carry this site's current nonce: the site has started again since it joined. Start "
+                "it with `resume` and the checkpoint that it had. If that is gone, start all sites and the fit with "
+                "`force`: each site charges the whole plan again."
             )
         if any(self._rounds.nonces.get(name, nonce) != nonce for name, nonce in among.items()):
-            raise Refused("A site has another nonce than before: it has started again in mid-run. Begin the fit anew.")
+            raise Refused(
+                "A site has another nonce than before: it has started again in mid-run. Begin anew with `force`."
+            )
 
     def _open(self) -> None:
         """Put the whole plan on file, unless it is there already, and that this process alone answers from now on."""
