@@ -197,9 +197,9 @@ class Site:
             raise Refused("The sites that are named are not enough of the study's, or this is not one of them.")
         if among[self.name] != self._rounds.nonce:
             raise Refused(
-                "The request does not carry this site's current nonce: the site has started again since it joined. Start "
-                "it with `resume` and the checkpoint that it had. If that is gone, start all sites and the fit with "
-                "`force`: each site charges the whole plan again."
+                "The request does not carry this site's current nonce: the site has started again since it joined. "
+                "Start it with `resume` and the checkpoint that it had. If that is gone, start all sites and the fit "
+                "with `force`: each site charges the whole plan again."
             )
         if any(self._rounds.nonces.get(name, nonce) != nonce for name, nonce in among.items()):
             raise Refused(
