@@ -37,7 +37,9 @@ class Fit:
     """One fit on file. `max_rows`: rows of a patient where the patient is the privacy unit; None for single rows.
 
     `noise`: whether privacy noise was added. `model`: the model file's name, None until the fit is settled. `ended`:
-    whether it ended in an error, so that `events` are what it was charged and not its whole plan.
+    whether it ended in an error, so that `events` are what it was charged and not its whole plan. `study`: the digest
+    of a federated study, of which this is the part at one site; `answers`: how many answers have left that site;
+    `process`: the one that may send more.
     """
 
     number: str
@@ -50,6 +52,9 @@ class Fit:
     events: tuple[tuple[Event, int], ...]
     model: str | None = None
     ended: bool = False
+    study: str | None = None
+    answers: int = 0
+    process: str | None = None
 
     @property
     def epsilon(self) -> float | None:
@@ -99,6 +104,10 @@ class Spent:
     def patient(self) -> Total:
         """The total for one patient with all of their rows: a number only where every fit protects patients."""
         return self._total(all(fit.noise and fit.max_rows is not None for fit in self.fits))
+
+    def of_study(self, study: str) -> tuple[Fit, ...]:
+        """Return the fits of one federated study: more than one where its site has started again."""
+        return tuple(fit for fit in self.fits if fit.study == study)
 
     def _total(self, bounded: bool) -> Total:
         """By plain sums, which hold for any mechanisms, or composed at the summed delta, if smaller: by the exact curve
@@ -154,11 +163,13 @@ class Budget:
         """The budget file of a table, or of the tables in a folder, where there is one."""
         return next((found for at in (table / table.name, table) if (found := cls.of(at)).path.exists()), None)
 
-    def reserve(self, plan: Plan, *, method: str, noise: bool, number: str | None = None) -> str:
+    def reserve(
+        self, plan: Plan, *, method: str, noise: bool, number: str | None = None, study: str | None = None
+    ) -> str:
         """Put all that `plan` may release on file, before anything is measured. Returns the fit's number.
 
         A resumed fit gives its `number`: a reservation that stands already is not made twice, but where the fit ended
-        in an error the whole plan is put on file again.
+        in an error the whole plan is put on file again. A site gives the digest of its `study`.
         """
         found = number or secrets.token_hex(8)
         line = {
@@ -171,6 +182,7 @@ class Budget:
             "delta": plan.delta,
             "accountant": plan.accountant,
             "events": [[to_json(event), times] for event, times in plan.events.values()],
+            **({} if study is None else {"study": study}),
         }
         self._append(line, once=True)
         return found
@@ -190,6 +202,26 @@ class Budget:
         process: charges come before draws, so that no less is on file than was released.
         """
         self._append({"fit": number, "state": "ended", "events": [[to_json(event), times] for event, times in charged]})
+
+    def opened(self, number: str, process: str, answers: int) -> None:
+        """Let one process send the answers of a reserved fit at a site, and no other from now on.
+
+        Args:
+            number: the fit's.
+            process: what identifies the process.
+            answers: how many its checkpoint holds.
+
+        Raises MedsynthError if more have left the site: the checkpoint is an old copy, and would draw some twice.
+        """
+        self._append({"fit": number, "state": "opened", "process": process, "answers": answers})
+
+    def answered(self, number: str, process: str, answers: int) -> None:
+        """Count the answers that have left the site of a fit, with the one that leaves next.
+
+        Call it once that answer is in the checkpoint, before it is sent. Raises MedsynthError if another process has
+        opened the fit since: a copy of the checkpoint may have sent it.
+        """
+        self._append({"fit": number, "state": "answered", "process": process, "answers": answers})
 
     def spent(self) -> Spent:
         """All fits on file. Raises MedsynthError where there is none."""
@@ -241,7 +273,9 @@ class Budget:
                     raise ArtifactError(f"{self.path} was written by another version of medsynth. Keep it as a record.")
                 number, state = str(line["fit"]), line["state"]
                 if state == "reserved" and (number not in fits or fits[number].ended):
-                    fits[number] = _reserved(number, line)
+                    fits[number] = replace(_reserved(number, line), answers=_answers(fits, number))
+                elif state in ("opened", "answered") and number in fits and not fits[number].ended:
+                    fits[number] = self._at_a_site(fits[number], line)
                 elif state == "ended" and number in fits and not fits[number].ended and fits[number].model is None:
                     fits[number] = replace(fits[number], events=_part(fits[number], line), ended=True)
                 elif state == "settled" and number in fits and not fits[number].ended:
@@ -255,6 +289,19 @@ class Budget:
                 f"{self.path} is damaged or was altered. Restore it from a copy: it is the only record of the total."
             ) from None
         return list(fits.values())
+
+    def _at_a_site(self, fit: Fit, line: dict[str, Any]) -> Fit:
+        """Return a fit at a site after a line of its answers. Raises MedsynthError where a copy has answered."""
+        process, answers = str(line["process"]), line["answers"]
+        if type(answers) is not int:
+            raise ValueError
+        if answers < fit.answers or (line["state"] == "answered" and process != fit.process):
+            raise MedsynthError(
+                f"{self.path} counts answers of this site that its checkpoint lacks, or another process that answers: "
+                "there is a copy of the checkpoint. Go on with the latest one, or start anew with `force`, which "
+                "charges the whole plan again."
+            )
+        return replace(fit, answers=answers if line["state"] == "answered" else fit.answers, process=process)
 
 
 def _events(line: dict[str, Any]) -> tuple[tuple[Event, int], ...]:
@@ -276,6 +323,11 @@ def _part(fit: Fit, line: dict[str, Any]) -> tuple[tuple[Event, int], ...]:
     return _events(line)
 
 
+def _answers(fits: dict[str, Fit], number: str) -> int:
+    """Return the answers that have left the site of a fit so far."""
+    return fits[number].answers if number in fits else 0
+
+
 def _reserved(number: str, line: dict[str, Any]) -> Fit:
     """The fit of a reserving line. Raises ValueError, KeyError, TypeError or BudgetError where it is none."""
     max_rows, delta, noise = line["max_rows"], line["delta"], line["noise"]
@@ -291,4 +343,5 @@ def _reserved(number: str, line: dict[str, Any]) -> Fit:
         delta=delta,
         accountant=line["accountant"],
         events=_events(line),
+        study=None if line.get("study") is None else str(line["study"]),
     )

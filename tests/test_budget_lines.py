@@ -209,3 +209,34 @@ def test_fits_at_once_are_all_on_file(budget: Budget, tmp_path: Path) -> None:
     spent = budget.spent()
     assert len(spent.fits) == len({fit.number for fit in spent.fits}) == 50 and spent.unfinished == 0
     assert len(budget.path.read_text().splitlines()) == 100
+
+
+def test_at_a_site_the_latest_process_alone_answers(budget: Budget) -> None:
+    """And with a checkpoint that holds all that has left: else a measurement would be drawn twice for one charge."""
+    number = budget.reserve(planned(), method="independent", noise=True, study="digest")
+    budget.reserve(planned(), method="independent", noise=True, study="another")
+    budget.opened(number, "a", 0)
+    budget.answered(number, "a", 1)
+    budget.opened(number, "b", 1)
+    with pytest.raises(MedsynthError, match="copy of the checkpoint"):  # opened by another since
+        budget.answered(number, "a", 2)
+    with pytest.raises(MedsynthError, match="copy of the checkpoint"):  # an old copy
+        budget.opened(number, "c", 0)
+    with pytest.raises(MedsynthError, match="copy of the checkpoint"):
+        budget.answered(number, "b", 0)
+    budget.answered(number, "b", 2)
+    (fit,) = budget.spent().of_study("digest")
+    assert (fit.answers, fit.process, fit.number) == (2, "b", number)
+    budget.end(number, list(planned().events.values()))
+    with pytest.raises(ArtifactError):
+        budget.answered(number, "b", 3)
+    budget.reserve(planned(), method="independent", noise=True, number=number, study="digest")
+    with pytest.raises(MedsynthError, match="copy of the checkpoint"):  # reserved anew, with as many that have left
+        budget.opened(number, "d", 1)
+    budget.opened(number, "d", 2)
+    for line in ('"opened", "process": "e", "answers": "3"', '"answered", "answers": 3'):
+        before = budget.path.read_text()
+        budget.path.write_text(f'{before}{{"fit": "{number}", "state": {line}}}\n')
+        with pytest.raises(ArtifactError):
+            budget.spent()
+        budget.path.write_text(before)

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from medsynth.federated.study import Study
     from medsynth.federated.transport import Transport
 
-app = typer.Typer(no_args_is_help=True, help="Fits over several sites, each of which keeps its rows.")
+HELP = """Fits over several sites, each of which keeps its rows.
+
+All sites must trust whoever holds the server: `trust: server` in the study. Trusts none and secure-sum are withdrawn in
+this release, and a study that names one is refused. A server could get more out of their answers than is charged.
+"""
+app = typer.Typer(no_args_is_help=True, help=HELP)
 StudyFile = Annotated[Path, typer.Argument(help="The study, a YAML file.")]
 Sockets = Annotated[
     Path, typer.Option(help="Folder where the sockets of sites and fit lie: MEDSYNTH_SOCKETS of the FLARE processes.")
@@ -35,6 +40,8 @@ def key(
     as_json: Json = False,
 ) -> None:
     """Make a site's secret key for a secure sum, and print the public one, which goes into the study.
+
+    Secure sums are withdrawn in this release: no study can use the key yet.
 
     Example:
 
@@ -140,8 +147,8 @@ def site(
 
     checkpoint, _ = files_of(agreed, name, Path())
     if checkpoint.exists() and not (resume or force):
-        raise OutputExists(f"{checkpoint} holds what this site has answered; it counts. --resume goes on with it, "
-                           "--force begins anew.")  # fmt: skip
+        raise OutputExists(f"{checkpoint} holds what this site has answered; it counts. --resume goes on with it. "
+                           "--force begins anew, and charges the whole plan again.")  # fmt: skip
     with sole_writer(checkpoint):
         own = Site(
             agreed, name, table, Path(), key=SecretKey.read(key) if key else None, encoding=encoding, resume=resume,

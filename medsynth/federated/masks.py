@@ -1,14 +1,17 @@
 """Masks of a secure sum: pads that each two sites share, one adding what the other takes away, modulo 2^64.
 
-The pad of two sites is the ChaCha20 stream under a key that HKDF makes of their X25519 agreement, of the study and of
-the whole request (Bonawitz et al. 2017, without the recovery of sites that drop out). Public keys are part of the study
-that the sites agreed to, so no server can put its own in their place; a request that differs between two sites, if
-only in which sites it names, gives them pads that do not cancel.
+The pad of two sites is a ChaCha20 stream (Bonawitz et al. 2017, without the recovery of sites that drop out). HKDF
+makes its key of their X25519 agreement, the study, the request, and the nonces of all sites in the sum. Public keys are
+part of the study that the sites agreed to, so no server can put its own in their place. A request that differs between
+two sites, if only in which sites it names, gives them pads that do not cancel. A site that starts again draws a new
+nonce and answers no request without it: it never adds fresh noise to an answer under pads that it has used before.
 """
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ from ..errors import MedsynthError, OutputExists, UsageError
 from .study import Study
 
 Words = NDArray[np.uint64]
+NONCE_BYTES = 16  # of which two starts of all sites there ever are draw the same with a chance below 2^-80
 
 
 class SecretKey:
@@ -64,27 +68,48 @@ def write_key(path: Path) -> SecretKey:
     return key
 
 
+def new_nonce() -> str:
+    """Draw what tells one start of a site from another: 16 bytes of the operating system, as 32 hexadecimal digits."""
+    return os.urandom(NONCE_BYTES).hex()
+
+
 def masked(
-    arrays: list[NDArray[np.int64]], key: SecretKey, study: Study, name: str, among: list[str], request: str
+    arrays: list[NDArray[np.int64]], key: SecretKey, study: Study, name: str, among: Mapping[str, str], request: str
 ) -> list[Words]:
-    """Whole numbers plus the pads that site `name` shares with each other site of `among`, modulo 2^64."""
+    """Add the pads that site `name` shares with each other site of a sum to whole numbers, modulo 2^64.
+
+    Args:
+        arrays: the whole numbers, of any shapes.
+        key: the site's secret key.
+        study: the study, which names the public keys.
+        name: the site that answers.
+        among: the sites of the sum, `name` included, each with its nonce in hexadecimal digits.
+        request: SHA-256 of the request's bytes, in hexadecimal digits.
+
+    Returns: the masked numbers, in the same shapes.
+    """
     sizes = [array.size for array in arrays]
     total = np.concatenate([array.reshape(-1) for array in arrays]).view(np.uint64).copy()
     for other in among:
         if other != name:
-            pad = _pad(key.shared(study.sites[other]), study.digest, request, len(total))
+            pad = _pad(key.shared(study.sites[other]), study.digest, request, among, len(total))
             total = total + pad if name < other else total - pad
     parts = np.split(total, np.cumsum(sizes)[:-1])
     return [part.reshape(array.shape) for part, array in zip(parts, arrays, strict=True)]
 
 
-def _pad(shared: bytes, study: str, request: str, count: int) -> Words:
-    """`count` numbers of 64 bits for one request. A request is answered once, so no stream is used twice."""
+def _pad(shared: bytes, study: str, request: str, among: Mapping[str, str], count: int) -> Words:
+    """Return `count` numbers of 64 bits for one request between these starts of the sites.
+
+    The request carries the nonces and is answered once from each start, so no stream is used twice.
+    """
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-    derived = HKDF(SHA256(), 32, salt=bytes.fromhex(study), info=b"medsynth secure sum 1 " + bytes.fromhex(request))
+    starts = json.dumps(among, sort_keys=True).encode()  # one text for one set of sites and nonces
+    info = b"medsynth secure sum 2 " + bytes.fromhex(request) + starts
+    derived = HKDF(SHA256(), 32, salt=bytes.fromhex(study), info=info)
     cipher = Cipher(algorithms.ChaCha20(derived.derive(shared), bytes(16)), mode=None)
     return np.frombuffer(cipher.encryptor().update(bytes(8 * count)), np.dtype("<u8")).astype(np.uint64)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from ..errors import QueryError
 
 MOST_BYTES = 1 << 32  # of a message
 WORDS = 4  # bytes that hold the length of a head
+NONCE = re.compile(r"[0-9a-f]{32}")  # of a site's start, as requests carry it
 # What the head of a request holds, by its kind: nothing else is taken.
 KEYS = {
     "join": {"format", "study", "run", "kind"},
@@ -48,7 +50,7 @@ def request(message: bytes) -> tuple[dict[str, Any], bytes]:
         raise QueryError("The message is of no known kind, or says more than a message of its kind may.")
     if kind == "measure":
         among = head["among"]
-        named = isinstance(among, list) and all(isinstance(name, str) for name in among)
+        named = isinstance(among, dict) and all(isinstance(of, str) and NONCE.fullmatch(of) for of in among.values())
         if type(head["number"]) is not int or not isinstance(head["label"], str) or not named:
             raise QueryError("The message asks for no measurement.")
     return head, body

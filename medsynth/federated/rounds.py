@@ -6,7 +6,7 @@ by the request's number and digest, so that the same request gets the same bytes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,9 @@ from ..errors import MedsynthError
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.checkpoint import Checkpoint, Floats
 from ..privacy.release import SECRET
+from .masks import new_nonce
 
-RUN, FINISHED = "run of the server", "finished"
+RUN, FINISHED, NONCE = "run of the server", "finished", "nonce of this start"
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Rounds(Checkpoint):
         super().__init__(path, facts, resume=resume)
         self.answers: dict[int, Answered] = {}
         self.run: str | None = None
+        self.nonce: str | None = None  # of this start, once the site has joined
+        self.nonces: dict[str, str] = {}  # of all sites that the run has named
         self.finished = False
         self.asked: Asked | None = None
         self._secrets: dict[str, list[Floats]] = {}  # what was drawn once and is never released
@@ -59,7 +62,10 @@ class Rounds(Checkpoint):
     def _again(self, label: str, arrays: list[Floats], names: list[str]) -> None:
         """Take a record that is on file. Raises ValueError where it is none of a site's."""
         if label == RUN:
-            (self.run,) = names
+            self.run, *pairs = names
+            self.nonces = dict(zip(pairs[::2], pairs[1::2], strict=True))
+        elif label == NONCE:
+            (self.nonce,) = names
         elif label == FINISHED:
             self.finished = True
         elif label.startswith(SECRET):
@@ -99,10 +105,20 @@ class Rounds(Checkpoint):
         super().store(label, [*arrays, *own.kept], names)
         self.answers[own.number] = Answered(own.number, own.digest, own.sensitivity, own.kept, label, arrays)
 
-    def bind(self, run: str) -> None:
-        """Answer this run of the server alone, from now on."""
-        super().store(RUN, [], [run])
-        self.run = run
+    def join(self) -> str:
+        """Return the nonce of this start, which is on file before anybody gets it: a site that resumes has the same."""
+        if self.nonce is None:
+            drawn = new_nonce()
+            super().store(NONCE, [], [drawn])
+            self.nonce = drawn
+        return self.nonce
+
+    def bind(self, run: str, among: Mapping[str, str]) -> None:
+        """Answer this run of the server alone from now on, and these starts of the sites that it has named."""
+        nonces = {**self.nonces, **among}
+        if (self.run, self.nonces) != (run, nonces):
+            super().store(RUN, [], [run, *(text for pair in nonces.items() for text in pair)])
+            self.run, self.nonces = run, nonces
 
     def finish(self) -> None:
         """Answer nothing any more. The answers leave the file: they are in the model, and need not lie here."""

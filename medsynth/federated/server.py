@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -31,7 +31,7 @@ from ..privacy.release import Release, Releases
 from ..privacy.shard_critics import CriticConfig
 from .coarse_tables import CoarseTables
 from .critics import RemoteShards
-from .messages import arrays_of, packed, unpacked
+from .messages import NONCE, arrays_of, packed, unpacked
 from .study import FORMAT, Study
 from .transport import Came, Transport
 
@@ -41,21 +41,47 @@ Told = Callable[[str], None]
 
 
 class Sites:
-    """The sites of a study, as the server reaches them in one run."""
+    """The sites of a study, as the server reaches them in one run. `nonces`: of the start of each that has joined."""
 
     def __init__(self, study: Study, transport: Transport, run: str, notice: Notice) -> None:
         self.study, self._transport, self._run, self._notice = study, transport, run, notice
+        self.nonces: dict[str, str] = {}
         self.pause = PAUSE  # as it stands when the run begins
 
     def join(self) -> dict[str, dict[str, Any]]:
         """Who is there, by name, with what they say of themselves."""
-        return {name: head for name, (head, _) in self._ask("join", list(self.study.sites), self.study.minimum).items()}
+        return self._joined(list(self.study.sites), self.study.minimum, TRIES)
 
-    def measure(self, number: int, label: str, body: bytes, among: list[str]) -> list[list[np.ndarray[Any, Any]]]:
-        """The answers to a measurement; of a secure sum, those of all that are named."""
-        more = {"number": number, "label": label, "among": among}
-        asked = among or list(self.study.sites)
-        answers = self._ask("measure", asked, len(among) or self.study.minimum, body, **more)
+    def join_late(self) -> None:
+        """Ask those that have not joined yet, once."""
+        if late := [name for name in self.study.sites if name not in self.nonces]:
+            self._joined(late, 0, 1)
+
+    def _joined(self, sites: Sequence[str], least: int, tries: int) -> dict[str, dict[str, Any]]:
+        found = {name: head for name, (head, _) in self._ask("join", sites, least, tries=tries).items()}
+        self.know({name: str(head.get("nonce")) for name, head in found.items()})
+        return found
+
+    def know(self, nonces: Mapping[str, str]) -> None:
+        """Remember the nonces of sites. Raises MedsynthError if one has changed: that site has started again."""
+        for name, nonce in nonces.items():
+            if not NONCE.fullmatch(nonce):
+                raise MedsynthError(f"The site {name} sent no answer of this version of medsynth.")
+            if self.nonces.setdefault(name, nonce) != nonce:
+                raise MedsynthError(
+                    f"The site {name} has started again since this run began: it would draw anew what it has answered. "
+                    "Start it with `resume` and the checkpoint that it had, then fit again with `resume`. If that "
+                    "checkpoint is gone, start all sites with `force` and fit with `force`: each charges the whole "
+                    "plan again."
+                )
+
+    def measure(
+        self, number: int, label: str, body: bytes, among: Mapping[str, str]
+    ) -> list[list[np.ndarray[Any, Any]]]:
+        """The answers to a measurement of the sites that are named with their nonces; of a secure sum, those of all."""
+        more: dict[str, Any] = {"number": number, "label": label, "among": dict(among)}
+        least = len(among) if self.study.trust == "secure-sum" else self.study.minimum
+        answers = self._ask("measure", list(among), least, body, **more)
         return [arrays_of(content) for _, content in answers.values()]
 
     def finish(self) -> None:
@@ -65,7 +91,7 @@ class Sites:
             self._notice(f"Not told that the study has ended: {', '.join(missing)}. Each can be stopped where it runs.")
 
     def _ask(
-        self, kind: str, sites: Sequence[str], least: int, body: bytes = b"", **more: Any
+        self, kind: str, sites: Sequence[str], least: int, body: bytes = b"", *, tries: int = TRIES, **more: Any
     ) -> dict[str, tuple[dict[str, Any], bytes]]:
         """The answers of at least so many sites. Those that give none are asked again, with the same bytes.
 
@@ -73,7 +99,7 @@ class Sites:
         """
         head = {"format": FORMAT, "study": self.study.digest, "run": self._run, "kind": kind, **more}
         message, found = packed(head, body), dict[str, tuple[dict[str, Any], bytes]]()
-        for attempt in range(TRIES):
+        for attempt in range(tries):
             if attempt:
                 time.sleep(self.pause)
             waiting = [name for name in sites if name not in found]
@@ -167,15 +193,25 @@ class FederatedMeasurements(ShardedMeasurements):
 
         return query.result(self._releases.release(label, sensitivity, draw).arrays)
 
-    def _among(self, number: int) -> list[str]:
-        """The sites of a secure sum, those that are there: on file before they are asked, for no other set will do."""
-        if self._study.trust != "secure-sum":
-            return []
+    def _among(self, number: int) -> dict[str, str]:
+        """The sites that are asked, with their nonces: on file before they are, for no other request will do.
+
+        Of a secure sum those that are there, else all that have joined.
+        """
         names = list(self._study.sites)
-        there = self._releases.draw_once(
-            f"sites of {number}", lambda: np.array([names.index(name) for name in self._sites.join()], np.float64)
-        )
-        return [names[int(k)] for k in there]
+
+        def there() -> Floats:
+            if self._study.trust == "secure-sum":
+                joined = list(self._sites.join())
+            else:
+                self._sites.join_late()
+                joined = list(self._sites.nonces)
+            return np.array([[names.index(name), *_words(self._sites.nonces[name])] for name in joined], np.float64)
+
+        found = self._releases.draw_once(f"sites of {number}", there)
+        among = {names[int(k)]: "".join(f"{int(word):08x}" for word in words) for k, *words in found.tolist()}
+        self._sites.know(among)
+        return among
 
     def _combined(self, query: PrivateQuery[Any], answers: list[list[Any]], std: float) -> list[Floats]:
         """The release that all sites' answers make. Raises MedsynthError for answers that do not fit one another."""
@@ -191,6 +227,11 @@ class FederatedMeasurements(ShardedMeasurements):
         if trust == "server":
             return Unnoised().noised(query, total, std, self._releases.entropy)
         return NoiseShare(self._study.honest).noised(query, [words.view(np.int64) for words in total], std)
+
+
+def _words(nonce: str) -> list[int]:
+    """A nonce as numbers of 32 bits, as checkpoints hold them."""
+    return [int(nonce[k : k + 8], 16) for k in range(0, len(nonce), 8)]
 
 
 def federated_fit(

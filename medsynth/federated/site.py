@@ -2,12 +2,17 @@
 
 The server is an adversary: it may ask for anything. A site answers what its own plan holds, at its own plan's noise,
 once; the same request again gets the same bytes. All else is refused, and leaves a line in the site's log.
+
+A site decides by public facts alone whether it answers: the study, its plan, the request, and what it was asked before.
+After that it reads rows, and one kind of reply is left: numbers of a fixed form, with their noise. A row on which a
+query fails adds nothing to them (`privacy/faultless.py`).
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +20,7 @@ from typing import Any
 
 from .. import rng
 from ..budget import Budget
-from ..errors import MedsynthError, UsageError, did_you_mean
+from ..errors import BudgetError, MedsynthError, QueryError, UsageError, did_you_mean
 from ..fitting.private_rows import coded, codes_of, vault_of
 from ..fitting.private_table import Notice, open_table
 from ..io.table import Table
@@ -28,10 +33,12 @@ from ..privacy.shards import UpstreamSum
 from ..transforms.table_codec import encode
 from .admission import KINDS, check_query, first_query
 from .critics import SiteCritics, Step
-from .masks import SecretKey, masked
+from .masks import SecretKey, masked, new_nonce
 from .messages import body_of, digest, packed, request
 from .rounds import Asked, Rounds
 from .study import FORMAT, Study
+
+COULD_NOT = "This site could not answer. Its log says more."
 
 
 class Refused(MedsynthError):
@@ -42,9 +49,10 @@ class Site:
     """One site's rows behind its own vault, for one study that whoever starts it has agreed to.
 
     table: a CSV or Parquet file, of which the budget file lies beside; folder: where checkpoint and log go; key: the
-    site's secret key, for a secure sum. `resume` goes on with what a site that was killed has answered.
+    site's secret key, for a secure sum. `resume` goes on with what a site that was killed has answered. A site that
+    starts again without its checkpoint gives `notice`: it draws a new nonce and reserves the whole plan once more.
     Raises TableError or SchemaError for a table that does not meet the study's schema, before anything is reserved;
-    UsageError where the study does not name the site, or the key is not that of the study.
+    UsageError if the study does not name the site, the key is not the study's, or the checkpoint is an old copy.
     """
 
     def __init__(
@@ -59,7 +67,7 @@ class Site:
         resume: bool = False,
         notice: Notice = lambda text: None,
     ) -> None:
-        self.study, self.name = study, name
+        self.study, self.name, self._digest = study, name, study.digest
         self._key = check_key(study, name, key)
         self._plan, self._columns = study.plan(), Columns.of(study.table_schema.core)
         entropy = rng.system_entropy()
@@ -69,19 +77,42 @@ class Site:
         codes = coded(private.data, lambda data: encode(data, core), codes_of(core), folder)
         stay, units = private.bounded_rows(entropy)
         checkpoint, self._log = files_of(study, name, folder)
-        facts = {"study": study.digest, "site": name, "noise": entropy.source, **private.facts()}
+        facts = {"study": self._digest, "site": name, "noise": entropy.source, **private.facts()}
         self._rounds = Rounds(checkpoint, facts, resume=resume)
         self._ledger = self._plan.ledger(entropy.source)
         self._rounds.charge_again(self._ledger)
         noising: dict[str, Noising] = {"none": WholeNoise(), "server": Unnoised()}
         self._vault = vault_of(
             codes, core.names, stay, Releases(self._ledger, entropy, self._rounds), units,
-            noising.get(study.trust) or NoiseShare(study.honest),
+            noising.get(study.trust) or NoiseShare(study.honest), foreign=True,
         )  # fmt: skip
         self._critics = SiteCritics(study, self._vault, self._columns, self._rounds)
         path = table if isinstance(table, Path) else Path(table.where)
         self._budget, self._number = Budget.of(path), f"{self._rounds.seed:014x}"
-        self._reserved, self._lock = False, threading.Lock()
+        self._process, self._opened, self._lock = new_nonce(), False, threading.Lock()
+        self._counted = self._known_starts(notice)
+
+    def _known_starts(self, notice: Notice) -> int:
+        """Return how many answers of this start the budget file counts, and report earlier starts.
+
+        Raises UsageError if it counts more than the checkpoint holds: the rest would be drawn twice for one charge.
+        """
+        fits = self._budget.spent().of_study(self._digest) if self._budget.path.exists() else ()
+        counted = max((fit.answers for fit in fits if fit.number == self._number), default=0)
+        if counted > len(self._rounds.answers) and not self._rounds.finished:
+            raise UsageError(
+                f"{self._rounds.path} is an old copy: {self._budget.path} counts more answers than it holds. Go on "
+                "with the latest checkpoint, or start anew with `force`, which charges the whole plan again."
+            )
+        if earlier := sum(fit.number != self._number for fit in fits):
+            text = (
+                f"This site starts the study {self.study.name!r} again: {earlier} earlier start{'s' * (earlier > 1)}. "
+                f"What was charged then stays in {self._budget.path}. The first answer charges the whole plan again. "
+                "A run of the server that knows an earlier start ends with an error."
+            )
+            notice(text)
+            self._note(text)
+        return counted
 
     @property
     def ledger(self) -> Ledger:
@@ -102,17 +133,19 @@ class Site:
         with self._lock:
             try:
                 return self._answered(message)
-            except MedsynthError as error:
-                why = str(error)
-            except Exception as error:  # whatever it is: its words might tell of a row
-                why = f"This site could not answer ({type(error).__name__})."
-            self._note(f"refused: {why}")
+            except (Refused, QueryError, BudgetError) as error:
+                why = logged = str(error)
+            except MedsynthError as error:  # of the site's own files, whose names are not for the server
+                why, logged = COULD_NOT, str(error)
+            except Exception:  # a fault over the request, or of the machine: its words and its kind stay here
+                why = logged = COULD_NOT
+            self._note(f"refused: {logged}")
             return packed({"format": FORMAT, "status": "refused", "why": why})
 
     def _answered(self, message: bytes) -> bytes:
         """Raises MedsynthError for what is refused."""
         head, body = request(message)
-        if head["format"] != FORMAT or head["study"] != self.study.digest:
+        if head["format"] != FORMAT or head["study"] != self._digest:
             raise Refused("The message is of another study, or of another version of medsynth.")
         if self._rounds.finished and head["kind"] != "finish":
             raise Refused("The study has ended at this site.")
@@ -126,8 +159,9 @@ class Site:
         return answers[head["kind"]]()
 
     def _joined(self) -> bytes:
+        nonce = self._rounds.join()
         self._note("joined")
-        return self._reply({"source": self._ledger.random_source})
+        return self._reply({"source": self._ledger.random_source, "nonce": nonce})
 
     def _reply(self, more: dict[str, Any], body: bytes = b"") -> bytes:
         return packed({"format": FORMAT, "status": "answered", "site": self.name, **more}, body)
@@ -135,23 +169,20 @@ class Site:
     def _measured(self, head: dict[str, Any], body: bytes, key: str) -> bytes:
         """The answer of a measurement, from the checkpoint where it was given before."""
         number, label, among = head["number"], head["label"], head["among"]
+        self._check_sites(among)
         stored = self._rounds.answers.get(number)
         if stored is None:
-            asked = self._checked(number, label, among, body)
-            if self._rounds.run is None:
-                self._rounds.bind(head["run"])  # on file, with the number that the budget file knows this fit by
-            if not self._reserved:
-                self._budget.reserve(self._plan, method=self.study.method, noise=True, number=self._number)
-                self._reserved = True
-            if isinstance(asked, Step):
-                self._rounds.asked = Asked(number, key, asked.query.sensitivity(self._vault.max_rows), asked.kept)
-                self._critics.release(label, asked)
-            else:
-                self._rounds.asked = Asked(number, key, asked.sensitivity(self._vault.max_rows))
-                self._vault.release(label, asked)
+            asked = self._checked(number, label, body)
+            kept = asked.kept if isinstance(asked, Step) else ()
+            query = asked.query if isinstance(asked, Step) else asked
+            self._rounds.asked = Asked(number, key, query.sensitivity(self._vault.max_rows), kept)
+            self._rounds.bind(head["run"], among)  # on file, with the number that the budget file knows this fit by
+            self._open()
+            self._draw(label, asked)
             stored = self._rounds.answers[number]
         elif stored.digest != key:
             raise Refused(f"Measurement {number} was answered before, to another request.")
+        self._count()
         self._note(f"answered {number}: {label}")
         if self.study.trust == "none":
             return self._reply({}, body_of(stored.arrays))
@@ -160,16 +191,51 @@ class Site:
             return self._reply({}, body_of(masked(words, self._key, self.study, self.name, among, key)))
         return self._reply({}, body_of(words))
 
-    def _checked(self, number: int, label: str, among: list[str], body: bytes) -> RowQuery[Any] | Step:
+    def _check_sites(self, among: Mapping[str, str]) -> None:
+        """Raises Refused unless these are enough sites of the study, each with the nonce that it has in this run."""
+        if not (len(among) >= self.study.minimum and set(among) <= set(self.study.sites) and self.name in among):
+            raise Refused("The sites that are named are not enough of the study's, or this is not one of them.")
+        if among[self.name] != self._rounds.nonce:
+            raise Refused(
+                "The request does not carry this site's current nonce: the site has started again since it joined. "
+                "Start it with `resume` and the checkpoint that it had. If that is gone, start all sites and the fit "
+                "with `force`: each site charges the whole plan again."
+            )
+        if any(self._rounds.nonces.get(name, nonce) != nonce for name, nonce in among.items()):
+            raise Refused(
+                "A site has another nonce than before: it has started again in mid-run. Begin anew with `force`."
+            )
+
+    def _open(self) -> None:
+        """Put the whole plan on file, unless it is there already, and that this process alone answers from now on."""
+        if not self._opened:
+            study, method = self._digest, self.study.method
+            self._budget.reserve(self._plan, method=method, noise=True, number=self._number, study=study)
+            self._budget.opened(self._number, self._process, len(self._rounds.answers))
+            self._opened = True
+
+    def _draw(self, label: str, asked: RowQuery[Any] | Step) -> None:
+        """Charge a measurement, draw it and put it on file. No warning that a row might cause is printed."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if isinstance(asked, Step):
+                self._critics.release(label, asked)
+            else:
+                self._vault.release(label, asked)
+
+    def _count(self) -> None:
+        """Count the answers on file, before the latest leaves. Raises MedsynthError if a copy of this site sent it."""
+        if len(self._rounds.answers) > self._counted:
+            self._open()
+            self._budget.answered(self._number, self._process, len(self._rounds.answers))
+            self._counted = len(self._rounds.answers)
+
+    def _checked(self, number: int, label: str, body: bytes) -> RowQuery[Any] | Step:
         """The query or step, where it is one that the plan can mean. Raises MedsynthError for any other."""
-        if self._rounds.answers and number <= max(self._rounds.answers):
+        if number <= max(self._rounds.answers, default=-1):
             raise Refused("Measurements are numbered, and this number is past.")
-        if self.study.trust == "secure-sum":
-            known = len(set(among)) == len(among) >= self.study.minimum and set(among) <= set(self.study.sites)
-            if not known or self.name not in among:
-                raise Refused("The sites that are named are not enough of the study's, or this is none of them.")
-        elif among:
-            raise Refused("Sites are named for a secure sum alone.")
+        if number >= sum(times for _, times in self._plan.events.values()):
+            raise Refused("The plan holds fewer measurements than this number.")
         if self._ledger.times_measured(label) >= self._ledger.allowance.get(label, (None, 0))[1]:
             raise Refused("The plan holds no measurement of this label, or no further one.")
         asked = self._critics.read(body) if KINDS.get(label) is UpstreamSum else read(body, self._columns)
@@ -181,7 +247,7 @@ class Site:
         """End the study here: nothing is answered any more, and the budget file holds what was charged."""
         if not self._rounds.finished:
             if self._rounds.answers:
-                self._budget.reserve(self._plan, method=self.study.method, noise=True, number=self._number)
+                self._open()
                 if self._ledger.complete:
                     self._budget.settle(self._number, f"federated study {self.study.name}")
                 else:

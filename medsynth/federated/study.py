@@ -11,8 +11,10 @@ import importlib.metadata
 import json
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -29,16 +31,23 @@ from ..schema import Schema
 from ..schema.yaml_text import parse_yaml
 from ..transforms.categorical import without_levels
 
-FORMAT = 1  # of studies and messages
+FORMAT = 2  # of studies and messages
 METHODS = ("warm-dp-cgan", "independent", "dp-cgan", "gs-wgan", "dp-gan")
 ALL_CRITICS = "all-critics"  # the preset of gs-wgan that keeps nothing secret from a server
 Trust = Literal["none", "server", "secure-sum"]
 TRUSTS: dict[Trust, str] = {
-    "none": "each site adds all of the noise to its own answers: they are private by themselves, against everybody",
+    "none": "each site adds all of the noise to its own answers, which everybody sees",
     "server": "sites send exact sums, and the server adds the noise once: whoever holds the server sees exact sums",
     "secure-sum": "sites send masked sums with a share of the noise each: the server sees the noised sum over all "
     "sites alone",
 }
+# Trusts that no study may have in this release, and why. Each is refused before a table is opened.
+WITHDRAWN: Mapping[str, str] = MappingProxyType({
+    trust: f"trust {trust} is withdrawn in this release: a server could write queries that get more out of a site's "
+    "answers than is charged. Set `trust: server` if every site trusts whoever holds the server. Otherwise wait for "
+    "the release that rebuilds what crosses the wire"
+    for trust in ("none", "secure-sum")
+})  # fmt: skip
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 KEY = re.compile(r"[0-9a-f]{64}")
 MOST_BYTES = 1 << 24  # of a study's file
@@ -99,6 +108,8 @@ class Study(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if self.trust in WITHDRAWN:
+            raise ValueError(WITHDRAWN[self.trust])
         if not all(NAME.fullmatch(name) for name in self.sites):
             raise ValueError("the names of sites are letters, digits, - and _")
         if not 1 <= self.minimum <= len(self.sites) <= MOST_SITES:
@@ -156,7 +167,12 @@ class Study(BaseModel):
         return registry.configured(self.method, module, method_settings(settings, None, public=False))
 
     def plan(self) -> Plan:
-        """Every measurement with its noise. Raises UsageError or BudgetError where sites could not answer them."""
+        """Return every measurement with its noise.
+
+        Raises UsageError or BudgetError if sites cannot answer them, and UsageError for a trust that is withdrawn.
+        """
+        if self.trust in WITHDRAWN:  # again: a copy of a study with another trust is not checked
+            raise UsageError(f"The study: {WITHDRAWN[self.trust]}.")
         module, config = registry.module(self.method, self.preset), self.config()
         core, most = self.table_schema.core, self.table_schema.max_rows
         rows = equivalent_rows(self.rows, most, self.noises)
@@ -183,14 +199,10 @@ class Study(BaseModel):
         ]
         if self.trust == "secure-sum":
             found[1] += f" The claim holds if {self.honest} of the sites that answer keep their shares of the noise."
-        towards = {
-            "none": "Towards the server and the other sites it is the same",
-            "secure-sum": "Towards the server and the other sites it is the same, under that condition",
-            "server": "Towards the other sites it is the same, towards the server there is none",
-        }
         found.append(
-            f"Towards whoever gets the model epsilon is {rounded_up(plan.epsilon)}. {towards[self.trust]}: nothing is "
-            "amplified by a sampling that they see."
+            f"Towards whoever gets the model, the other sites included, epsilon is {rounded_up(plan.epsilon)}. The "
+            "claim needs a server that runs this program unchanged. Nothing is claimed towards whoever holds the "
+            "server. Nothing is amplified by a sampling that server or sites see."
         )
         if self.method == "gs-wgan":
             found.append(

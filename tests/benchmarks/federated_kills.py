@@ -214,7 +214,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=20, help="half of the server, half of sites")
     parser.add_argument("--method", choices=list(METHODS), default="gs-wgan")
-    parser.add_argument("--trust", choices=["none", "server", "secure-sum"], default="secure-sum")
+    parser.add_argument("--trust", choices=["none", "server", "secure-sum"], default="server")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:

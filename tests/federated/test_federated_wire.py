@@ -92,6 +92,7 @@ def neighbours(trust: str, federation: Make, monkeypatch: pytest.MonkeyPatch) ->
     first = recorded(made.start())
     for name in SITES:
         (made.folder / name / f"trial-{name}.medsynth-checkpoint").unlink()
+        (made.folder / name / "t.medsynth-ledger").unlink()
     made.tables["north"] = made.tables["north"].drop(index=3)
     made.tables["north"].to_csv(made.folder / "north" / "t.csv", index=False)
     made.start()

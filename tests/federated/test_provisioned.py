@@ -1,4 +1,7 @@
-"""Nightly: a provisioned FLARE deployment, kits with certificates, processes of this machine, a secure sum."""
+"""Nightly: a provisioned FLARE deployment, kits with certificates, processes of this machine.
+
+Trust server: a fixture that lets in other trusts does not reach other processes.
+"""
 
 import json
 import os
@@ -54,7 +57,7 @@ def processes() -> Iterator[list[subprocess.Popen[bytes]]]:
 @pytest.mark.nightly
 def test_a_provisioned_deployment(tmp_path: Path, processes: list[subprocess.Popen[bytes]]) -> None:
     """As docs/how-to/federation.md says, by the same commands."""
-    made = Federation(tmp_path, {name: table(100, k) for k, name in enumerate(SITES)}, trust="secure-sum")
+    made = Federation(tmp_path, {name: table(100, k) for k, name in enumerate(SITES)}, trust="server")
     (tmp_path / "study.yaml").write_text(json.dumps(made.content))
     (tmp_path / "project.yml").write_text(PROJECT.format(port=free_port()))
     (tmp_path / "s").mkdir()
@@ -77,7 +80,7 @@ def test_a_provisioned_deployment(tmp_path: Path, processes: list[subprocess.Pop
     for name in ("localhost", *SITES):
         run("medsynth", "federate", "allow", str(kits / name))
     for name in SITES:
-        words = ["--name", name, "--accept", made.study.digest, "--key", "key", "--sockets", str(tmp_path / "s")]
+        words = ["--name", name, "--accept", made.study.digest, "--sockets", str(tmp_path / "s")]
         start(tmp_path / name, "medsynth", "federate", "site", "../study.yaml", "t.csv", *words)
     for name in ("localhost", *SITES):
         start(tmp_path, "bash", str(kits / name / "startup" / "sub_start.sh"))

@@ -8,9 +8,10 @@ import pandas as pd
 
 from medsynth.artifact import Model
 from medsynth.federated.masks import SecretKey, write_key
+from medsynth.federated.messages import packed, unpacked
 from medsynth.federated.server import federated_fit
 from medsynth.federated.site import Site
-from medsynth.federated.study import Study, study_of
+from medsynth.federated.study import FORMAT, Study, study_of
 from medsynth.federated.transport import InProcess
 
 SCHEMA: dict[str, Any] = {
@@ -60,6 +61,12 @@ class Federation:
             self.sites[name] = site
             self.transport.sites[name] = site.answer
         return self
+
+    def nonces(self) -> dict[str, str]:
+        """The nonce of each site's start, by joining those that have started and not ended."""
+        head = {"format": FORMAT, "study": self.study.digest, "run": "1", "kind": "join"}
+        joined = {name: unpacked(site.answer(packed(head)))[0] for name, site in self.sites.items()}
+        return {name: joined.get(name, {}).get("nonce", "0" * 32) for name in self.study.sites}
 
     def fit(self, **options: Any) -> Model:
         """A fit to its end, the sites told."""
