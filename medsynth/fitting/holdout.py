@@ -115,4 +115,4 @@ def was_fitted(model: Model | None, path: Path | None, real: Path) -> bool:
 
 def _on_file(budget: Budget | None, path: Path) -> bool:
     """Whether a table's budget file lists the model."""
-    return budget is not None and any(fit.model == path.name for fit in budget.spent().fits)
+    return budget is not None and any(path.name in fit.models for fit in budget.spent().fits)
