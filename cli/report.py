@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from medsynth.artifact import Model
-    from medsynth.budget import Budget
+    from medsynth.budget import Spent
     from medsynth.io.table import Table
     from medsynth.report.data.records import Estimate
     from medsynth.report.data.verdict import Verdict
@@ -102,10 +102,9 @@ def report(
     brought, lines = load(review, Review), load(thresholds, Thresholds)
     with report_progress(sys.stderr.isatty() and not quiet) as step:
         step("reading")
-        rows, budget = _model_and_rows(inputs, quiet), None if shareable else _budget(inputs)
-        spent = budget.spent() if budget else None
+        rows, spent = _model_and_rows(inputs, quiet), None if shareable else _spent(inputs)
         inputs = _without_seen_rows(inputs, rows.model)
-        notes = rows.notes + ([f"{spent.sentence()} ({budget.path.name})"] if spent and budget else [])
+        notes = rows.notes + ([f"{spent.sentence()} ({spent.path.name})"] if spent else [])
         made = page.build(
             synthetic=rows.table, real=_read(inputs.real, encoding), train=_read(inputs.train, encoding),
             model=rows.model, drawn_by_model=rows.drawn_by_model, disjoint=_is_split(inputs), target=target,
@@ -214,11 +213,12 @@ def _read(path: Path | None, encoding: str | None) -> Table | None:
     return None if path is None else read(path, encoding)
 
 
-def _budget(inputs: Inputs) -> Budget | None:
-    """The budget file of the table that the model was fitted to, where it is found."""
+def _spent(inputs: Inputs) -> Spent | None:
+    """All fits on the table that the model was fitted to, where they are on file."""
     from medsynth.fitting.holdout import budget_of_model
 
-    return budget_of_model(inputs.model or inputs.folder / f"{inputs.name}.medsynth", inputs.real)
+    budget = budget_of_model(inputs.model or inputs.folder / f"{inputs.name}.medsynth", inputs.real)
+    return budget.spent() if budget else None
 
 
 def command_line() -> list[str]:

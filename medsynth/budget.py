@@ -50,7 +50,6 @@ class Fit:
     """
 
     number: str
-    attempt: str
     started: str
     method: str
     max_rows: int | None
@@ -62,6 +61,7 @@ class Fit:
     ended: bool = False
     stopped: bool = False
     models: tuple[str, ...] = ()
+    attempt: str = ""
 
     @property
     def epsilon(self) -> float | None:
@@ -90,9 +90,10 @@ class Total:
 
 @dataclass(frozen=True, kw_only=True)
 class Spent:
-    """All fits on a table, in the order in which they were reserved."""
+    """All fits on a table, in the order in which they were reserved. `path`: of the file that lists them."""
 
     fits: tuple[Fit, ...]
+    path: Path = Path()
 
     @property
     def unprotected(self) -> int:
@@ -249,7 +250,7 @@ class Budget:
         """All fits on file. Raises MedsynthError where there is none."""
         if not self.path.exists():
             raise MedsynthError(f"There is no {self.path}: no fit on {self._table} is on file.")
-        return Spent(fits=tuple(self._fits(self._read())))
+        return Spent(fits=tuple(self._fits(self._read())), path=self.path)
 
     def _append(self, decide: Callable[[Mapping[str, Fit]], Line | None]) -> None:
         """One line more, on disk when this returns: what `decide` makes of all fits by number, while none else writes.

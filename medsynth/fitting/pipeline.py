@@ -71,14 +71,13 @@ def fit(
     that no two rows share a person, where a column's name reads like a person's key.
     `public` is a table of the same columns whose rows you declare public: no claim covers them. dp-gan begins there.
 
-    A `checkpoint` stores every release before it is used; with `resume` those of a fit that was killed are used
-    again and none is drawn twice. One fit at a time uses it, and a resume with other options is refused. It is private:
-    remove it once the model is saved.
+    A `checkpoint` stores every release before it is used; with `resume` those of a fit that was killed are used again.
+    One fit at a time uses it, and other options are refused. It is private: remove it once the model is saved.
 
     All fits on a table are added up in a file beside it: before anything is measured, the whole plan is put on file.
     `budget_table` names the table whose file it is, where `table` is a frame or a part of another table; `model_name`
-    is how the file lists the model. A copy of a checkpoint, or one whose fit has a model, counts as another fit when it
-    is resumed. `split_number`: of the split that kept rows out of `table`; the model notes it.
+    is how the file lists the model. A copy of a checkpoint that is resumed counts as another fit. `split_number`: of
+    the split that kept rows out of `table`; the model notes it.
 
     Raises UsageError, BudgetError, TableError or SchemaError; see medsynth.errors.
     """
