@@ -5,9 +5,10 @@ once its model stands. A fit that is killed in between stays on file in full. On
 what it was charged until then, if all of that is plain Gaussian.
 
 A resume appends `resumed` and keeps the number, so that the fit is counted once. Each start and each resume has an
-attempt id, in the checkpoint first and then here. A checkpoint goes on with the fit whose latest attempt it has; a copy
-of one that was resumed since has not, and gets a number of its own (docs/decisions/0060). Epsilon is never stored: it
-is computed from the events. No cell of the table is in the file.
+attempt id, in the checkpoint first and then here; its line also counts the checkpoint's records while the fit runs. A
+checkpoint goes on with the fit whose latest attempt it has, if no record is missing. Copies that do not are fits of
+their own (docs/decisions/0060). Epsilon is never stored: it is computed from the events. No cell of the table is in
+the file.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ from .privacy.accounting.events import Event, Gaussian, from_json, rows_of, to_j
 SUFFIX = ".medsynth-ledger"
 LOCK_SECONDS = 60.0  # how long a fit waits for others that write to the same file
 LARGEST_DELTA = 0.999
+DIGITS = 10  # of the count of records in a line, which is written over while the fit runs
+COUNT = b'"reached": "'  # what stands before it
 Line = dict[str, Any]
 
 
@@ -45,7 +48,8 @@ class Fit:
 
     `noise`: whether privacy noise was added. `model`: the model file's name, None until the fit is settled. `ended`:
     whether it ended in an error, so that `events` are what it was charged and not its whole plan. `stopped`: whether
-    no resume can go on with it. `attempt`: the id of the latest start or resume. `models`: all names that its model was
+    no resume can go on with it. `attempt`: the id of the latest start or resume; `reached`: how many records its
+    checkpoint had when the latest one was used. `models`: all names that its model was
     given, where a checkpoint that holds all of it was resumed.
     """
 
@@ -62,6 +66,7 @@ class Fit:
     stopped: bool = False
     models: tuple[str, ...] = ()
     attempt: str = ""
+    reached: int = 0
 
     @property
     def epsilon(self) -> float | None:
@@ -168,6 +173,7 @@ class Budget:
 
     def __init__(self, path: Path, table: str = "this table") -> None:
         self.path, self._table = path, table
+        self._place = 0  # of the count in the line that was added last
 
     @classmethod
     def of(cls, table: Path) -> Budget:
@@ -186,30 +192,50 @@ class Budget:
         ended in an error the whole plan is put on file again.
         """
         found = number or secrets.token_hex(8)
-        line = _reservation(found, found, plan, method, noise)
+        line = _reservation(found, found, 0, plan, method, noise)
         self._append(lambda fits: None if found in fits and not fits[found].ended else line)
         return found
 
-    def current(self, attempts: Sequence[str]) -> str | None:
-        """The number of the fit that a checkpoint with these `attempts` goes on with; None if it has none here."""
-        found = _current({fit.number: fit for fit in self._fits(self._read())}, attempts)
+    def reach(self, count: int) -> None:
+        """Note how many records the checkpoint of the fit that was reserved or resumed last here has.
+
+        The fit calls it for each record, before that is used: a copy with fewer records is not taken for the original.
+        The count survives the process. It is not forced to the disk, which the record itself is.
+        """
+        try:
+            with self.path.open("r+b") as file:
+                file.seek(self._place - len(COUNT))
+                if file.read(len(COUNT)) != COUNT:
+                    raise ArtifactError(f"{self.path} was altered while a fit was running. Restore it from a copy.")
+                file.write(f"{count:0{DIGITS}}".encode())
+        except OSError as error:
+            raise MedsynthError(f"{self.path} cannot be written ({error.strerror}).") from None
+
+    def current(self, attempts: Sequence[str], records: int) -> str | None:
+        """The number of the fit that a checkpoint with these `attempts` and so many `records` goes on with.
+
+        None if it has none here.
+        """
+        found = _current({fit.number: fit for fit in self._fits(self._read())}, attempts, records)
         return None if found is None else found.number
 
     def running(self, number: str) -> AbstractContextManager[object]:
         """Hold a fit's number while it runs. Raises MedsynthError if another process runs this fit."""
         return sole_writer(self.path.with_name(f"{self.path.name}.{number}"))
 
-    def resume(self, plan: Plan, *, method: str, noise: bool, attempts: Sequence[str], complete: bool) -> Resumed:
+    def resume(
+        self, plan: Plan, *, method: str, noise: bool, attempts: Sequence[str], records: int, complete: bool
+    ) -> Resumed:
         """Go on with the fit of a checkpoint, or put its whole plan on file under a new number.
 
         `attempts`: the ids in the checkpoint, this resume's last; they must be on disk there before this is called.
-        `complete`: whether all measurements of the plan are in the checkpoint, so that nothing is drawn. A fit is gone
-        on with if its latest attempt is among `attempts` and it has no model yet.
+        `complete`: whether all measurements of the plan are among its `records`, so that nothing is drawn. It goes on
+        with a fit whose latest attempt is among `attempts`, which has used no more records, and has no model yet.
         """
         made = list[Resumed]()
 
         def decide(fits: Mapping[str, Fit]) -> Line | None:
-            found, own = _current(fits, attempts), attempts[-1]
+            found, own = _current(fits, attempts, records), attempts[-1]
             anew = found is None or (found.model is not None and not complete)
             number = own if found is None or anew else found.number
             closed = found is not None and not anew and (found.stopped or found.model is not None)
@@ -217,8 +243,8 @@ class Budget:
             if closed:
                 return None
             if anew or (found is not None and found.ended):
-                return _reservation(number, own, plan, method, noise)
-            return {"fit": number, "state": "resumed", "attempt": own}
+                return _reservation(number, own, records, plan, method, noise)
+            return {"fit": number, "state": "resumed", "attempt": own, "reached": f"{records:0{DIGITS}}"}
 
         self._append(decide)
         return made[0]
@@ -266,6 +292,7 @@ class Budget:
                 if line is None:
                     return
                 added = json.dumps(line).encode() + b"\n"
+                self._place = len(content) + added.find(COUNT) + len(COUNT)
                 self._fits(content + added)  # a line that contradicts the file is refused before it is written
                 with os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
                     file.truncate(len(content))  # a line that a crash cut off reserved nothing: its fit never began
@@ -302,7 +329,8 @@ class Budget:
                 if state == "reserved" and (number not in fits or fits[number].ended):
                     fits[number] = _reserved(number, line)
                 elif state == "resumed" and number in fits and not fits[number].ended and fits[number].model is None:
-                    fits[number] = replace(fits[number], attempt=str(line["attempt"]))
+                    reached = int(line["reached"])
+                    fits[number] = replace(fits[number], attempt=str(line["attempt"]), reached=reached)
                 elif state == "ended" and number in fits and not fits[number].ended and fits[number].model is None:
                     stopped = line.get("stopped") is True
                     fits[number] = replace(fits[number], events=_part(fits[number], line), ended=True, stopped=stopped)
@@ -320,18 +348,22 @@ class Budget:
         return list(fits.values())
 
 
-def _current(fits: Mapping[str, Fit], attempts: Sequence[str]) -> Fit | None:
-    """The fit whose latest attempt is among `attempts`: of several, the one that was reserved or resumed last."""
-    by = {fit.attempt: fit for fit in fits.values()}
+def _current(fits: Mapping[str, Fit], attempts: Sequence[str], records: int) -> Fit | None:
+    """The fit whose latest attempt is among `attempts`, if it has used no more than `records`.
+
+    Of several, it is the one that was reserved or resumed last.
+    """
+    by = {fit.attempt: fit for fit in fits.values() if fit.reached <= records}
     return next((by[attempt] for attempt in reversed(attempts) if attempt in by), None)
 
 
-def _reservation(number: str, attempt: str, plan: Plan, method: str, noise: bool) -> Line:
+def _reservation(number: str, attempt: str, records: int, plan: Plan, method: str, noise: bool) -> Line:
     """The line that puts all that `plan` may release on file."""
     return {
         "fit": number,
         "state": "reserved",
         "attempt": attempt,
+        "reached": f"{records:0{DIGITS}}",
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "method": method,
         "max_rows": plan.max_rows,
@@ -370,6 +402,7 @@ def _reserved(number: str, line: dict[str, Any]) -> Fit:
     return Fit(
         number=number,
         attempt=str(line.get("attempt", number)),
+        reached=int(line.get("reached", 0)),
         started=str(line["started"]),
         method=str(line["method"]),
         max_rows=max_rows,

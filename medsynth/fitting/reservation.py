@@ -39,6 +39,7 @@ def reserved_budget(planned: PlannedFit, budget: Budget | None, out: WayOut) -> 
         return
     with ExitStack() as running:
         number = _reserved(planned, budget, out, running)
+        out.releases.reached = budget.reach
         notice(f"{budget.spent().sentence(number)} ({budget.path.name})")
         try:
             yield
@@ -70,13 +71,14 @@ def _reserved(planned: PlannedFit, budget: Budget, out: WayOut, running: ExitSta
         running.enter_context(budget.running(number))
         return number
     attempts = out.checkpoint.resume()  # on disk before the budget file, so that a crash in between costs nothing
-    found = budget.current(attempts)
+    records = out.checkpoint.count
+    found = budget.current(attempts, records)
     try:
         if found is not None:
             running.enter_context(budget.running(found))
     except MedsynthError:  # the fit that the checkpoint was copied from is running
         found, attempts = None, attempts[-1:]
-    fit = budget.resume(plan, method=name, noise=noise, attempts=attempts, complete=out.complete)
+    fit = budget.resume(plan, method=name, noise=noise, attempts=attempts, records=records, complete=out.complete)
     if fit.number != found:
         running.enter_context(budget.running(fit.number))
     out.releases.closed = fit.closed

@@ -54,6 +54,7 @@ class Checkpoint:
         self.seed = int.from_bytes(os.urandom(7))
         whole = self._read() if resume and path.exists() else 0
         self.resumed = whole > 0  # whether a fit that was killed has left anything here
+        self.count = len(self._records)  # records on file, replayed or not
         try:
             if whole:
                 os.truncate(path, whole)
@@ -108,6 +109,7 @@ class Checkpoint:
         if not self.path.exists():
             self._write({"facts": self._facts, "seed": str(self.seed)}, [])
         self._write({"label": label, "names": json.dumps(names)}, arrays)
+        self.count += 1
 
     def _write(self, metadata: dict[str, str], arrays: Arrays) -> None:
         from safetensors.numpy import save

@@ -49,13 +49,14 @@ class Releases:
     A checkpoint stores every release before it is used, and replays those of a fit that was killed.
     """
 
-    __slots__ = ("__checkpoint", "__ledger", "closed", "entropy", "replaying")
+    __slots__ = ("__checkpoint", "__ledger", "closed", "entropy", "reached", "replaying")
 
     def __init__(self, ledger: Ledger, entropy: Entropy, checkpoint: Checkpoint | None = None) -> None:
         self.__ledger, self.__checkpoint = ledger, checkpoint
         self.entropy = entropy
         self.replaying = False  # whether the latest outcome is from the checkpoint
         self.closed = False  # whether nothing may be drawn: the budget file has nothing reserved for it
+        self.reached: Callable[[int], None] = lambda count: None  # gets the number of records once one more is on file
 
     @property
     def max_rows(self) -> int | None:
@@ -97,6 +98,7 @@ class Releases:
         drawn = draw()
         named = dict(zip(drawn.of, drawn.arrays, strict=True)) if drawn.of else drawn.arrays
         self.__checkpoint.store(label, named, drawn.names)
+        self.reached(self.__checkpoint.count)
         return drawn
 
     def __repr__(self) -> str:

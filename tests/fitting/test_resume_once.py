@@ -160,7 +160,23 @@ def scenarios() -> Iterator[Callable[[World, int], None]]:
         world.fit(resume=True)
         world.fit("c", resume=True)
 
-    yield from (copies, killed_again, after_a_model, forced, without_the_file)
+    def copied_on_the_way(world: World, kill: int) -> None:
+        """Each copy is older than what the fit has used when it is killed; the original is resumed last."""
+        names: list[str] = []
+
+        def copy() -> None:
+            names.append(f"at{len(names)}")
+            world.copy(names[-1])
+
+        world.hook = copy
+        world.fit(kill=kill + 1)
+        world.fit(kill=kill + 3, resume=True)
+        world.hook = lambda: None
+        for name in (*names, "m"):
+            world.fit(name, kill=None if name != names[-1] else kill + 2, resume=True)
+            world.check()
+
+    yield from (copies, killed_again, after_a_model, forced, without_the_file, copied_on_the_way)
 
 
 @pytest.mark.nightly_for("between-1", *(f"{when}-{kill}" for when in ("before", "between") for kill in (0, 2, 3, 4, 5)))
