@@ -149,7 +149,7 @@ def _files(
         from medsynth.io.split import check_fraction
 
         check_fraction(holdout)
-        split = HoldOut.of(table, checkpoint)
+        split = HoldOut.of(table, model, checkpoint)
     kept = [table, beside(table, ".schema.yaml"), Budget.of(table).path, *(path for path in read if path)]
     moves = split.moves if split else ()
     outputs = (model, *(final for _, final in moves))

@@ -104,7 +104,7 @@ def report(
         step("reading")
         rows, spent = _model_and_rows(inputs, quiet), None if shareable else _spent(inputs)
         inputs = _without_seen_rows(inputs, rows.model)
-        notes = rows.notes + _budget_note(inputs, spent)
+        notes = rows.notes + ([f"{spent.sentence()} ({spent.path.name})"] if spent else [])
         made = page.build(
             synthetic=rows.table, real=_read(inputs.real, encoding), train=_read(inputs.train, encoding),
             model=rows.model, drawn_by_model=rows.drawn_by_model, disjoint=_is_split(inputs), target=target,
@@ -214,18 +214,11 @@ def _read(path: Path | None, encoding: str | None) -> Table | None:
 
 
 def _spent(inputs: Inputs) -> Spent | None:
-    """All fits on the table, where they are on file."""
-    from medsynth.budget import Budget
+    """All fits on the table that the model was fitted to, where they are on file."""
+    from medsynth.fitting.holdout import budget_of_model
 
-    budget = Budget.on_file(inputs.folder / f"{inputs.name}.csv")
+    budget = budget_of_model(inputs.model or inputs.folder / f"{inputs.name}.medsynth", inputs.real)
     return budget.spent() if budget else None
-
-
-def _budget_note(inputs: Inputs, spent: Spent | None) -> list[str]:
-    """The sum over all fits on the table."""
-    from medsynth.budget import SUFFIX
-
-    return [f"{spent.sentence()} ({inputs.name}{SUFFIX})"] if spent else []
 
 
 def command_line() -> list[str]:

@@ -1,9 +1,14 @@
 """What all fits on one table have spent together: a file beside the table, reserved before the first measurement.
 
 Each fit appends two lines: `reserved`, with all that its plan may release, before anything is measured; and `settled`,
-once its model stands. A fit that is killed in between stays on file in full; one that ends in an error is `ended`, with
-what it was charged until then. A resumed fit has the same number, so that it is counted once: it is reserved in full
-again. Epsilon is never stored: it is computed from the events. No cell of the table is in the file.
+once its model stands. A fit that is killed in between stays on file in full. One that ends in an error is `ended`, with
+what it was charged until then, if all of that is plain Gaussian.
+
+A resume appends `resumed` and keeps the number, so that the fit is counted once. Each start and each resume has an
+attempt id, in the checkpoint first and then here; its line also counts the checkpoint's records while the fit runs. A
+checkpoint goes on with the fit whose latest attempt it has, if no record is missing. Copies that do not are fits of
+their own (docs/decisions/0060). Epsilon is never stored: it is computed from the events. No cell of the table is in
+the file.
 """
 
 from __future__ import annotations
@@ -13,7 +18,8 @@ import math
 import os
 import secrets
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,14 +28,18 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from .errors import ArtifactError, BudgetError, MedsynthError
+from .io.atomic import sole_writer
 from .io.formats import beside
 from .privacy.accounting import accountant
 from .privacy.accounting.calibration import Plan
-from .privacy.accounting.events import Event, from_json, rows_of, to_json
+from .privacy.accounting.events import Event, Gaussian, from_json, rows_of, to_json
 
 SUFFIX = ".medsynth-ledger"
 LOCK_SECONDS = 60.0  # how long a fit waits for others that write to the same file
 LARGEST_DELTA = 0.999
+DIGITS = 10  # of the count of records in a line, which is written over while the fit runs
+COUNT = b'"reached": "'  # what stands before it
+Line = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,9 +47,11 @@ class Fit:
     """One fit on file. `max_rows`: rows of a patient where the patient is the privacy unit; None for single rows.
 
     `noise`: whether privacy noise was added. `model`: the model file's name, None until the fit is settled. `ended`:
-    whether it ended in an error, so that `events` are what it was charged and not its whole plan. `study`: the digest
-    of a federated study, of which this is the part at one site; `answers`: how many answers have left that site;
-    `process`: the one that may send more.
+    whether it ended in an error, so that `events` are what it was charged and not its whole plan. `stopped`: whether
+    no resume can go on with it. `attempt`: the id of the latest start or resume; `reached`: how many records its
+    checkpoint had when the latest one was used. `models`: all names that its model was given, if a checkpoint that
+    holds all of it was resumed. `study`: the digest of a federated study, of which this is the part at one site;
+    `answers`: how many answers have left that site; `process`: the one that may send more.
     """
 
     number: str
@@ -52,6 +64,10 @@ class Fit:
     events: tuple[tuple[Event, int], ...]
     model: str | None = None
     ended: bool = False
+    stopped: bool = False
+    models: tuple[str, ...] = ()
+    attempt: str = ""
+    reached: int = 0
     study: str | None = None
     answers: int = 0
     process: str | None = None
@@ -83,9 +99,10 @@ class Total:
 
 @dataclass(frozen=True, kw_only=True)
 class Spent:
-    """All fits on a table, in the order in which they were reserved."""
+    """All fits on a table, in the order in which they were reserved. `path`: of the file that lists them."""
 
     fits: tuple[Fit, ...]
+    path: Path = Path()
 
     @property
     def unprotected(self) -> int:
@@ -144,6 +161,18 @@ class Spent:
         return f"{text}. A person with several rows is protected less."
 
 
+@dataclass(frozen=True, kw_only=True)
+class Resumed:
+    """How a resume goes on: as the fit of that `number`, which is a new one if it is reserved `anew`.
+
+    `closed`: nothing is reserved for it, and it may draw nothing.
+    """
+
+    number: str
+    anew: bool
+    closed: bool
+
+
 class Budget:
     """The budget file of one table. Appends are locked and on disk before a method returns.
 
@@ -152,6 +181,7 @@ class Budget:
 
     def __init__(self, path: Path, table: str = "this table") -> None:
         self.path, self._table = path, table
+        self._place = 0  # of the count in the line that was added last
 
     @classmethod
     def of(cls, table: Path) -> Budget:
@@ -168,40 +198,89 @@ class Budget:
     ) -> str:
         """Put all that `plan` may release on file, before anything is measured. Returns the fit's number.
 
-        A resumed fit gives its `number`: a reservation that stands already is not made twice, but where the fit ended
-        in an error the whole plan is put on file again. A site gives the digest of its `study`.
+        A site that goes on gives its `number`: a reservation that stands already is not made twice, but where the fit
+        ended in an error the whole plan is put on file again. A site gives the digest of its `study`.
         """
         found = number or secrets.token_hex(8)
-        line = {
-            "fit": found,
-            "state": "reserved",
-            "started": datetime.now(UTC).isoformat(timespec="seconds"),
-            "method": method,
-            "max_rows": plan.max_rows,
-            "noise": noise,
-            "delta": plan.delta,
-            "accountant": plan.accountant,
-            "events": [[to_json(event), times] for event, times in plan.events.values()],
-            **({} if study is None else {"study": study}),
-        }
-        self._append(line, once=True)
+        line = _reservation(found, found, 0, plan, method, noise) | ({} if study is None else {"study": study})
+        self._append(lambda fits: None if found in fits and not fits[found].ended else line)
         return found
+
+    def reach(self, count: int) -> None:
+        """Note how many records the checkpoint of the fit that was reserved or resumed last here has.
+
+        The fit calls it for each record, before that is used: a copy with fewer records is not taken for the original.
+        The count survives the process. It is not forced to the disk, which the record itself is.
+        """
+        try:
+            with self.path.open("r+b") as file:
+                file.seek(self._place - len(COUNT))
+                if file.read(len(COUNT)) != COUNT:
+                    raise ArtifactError(f"{self.path} was altered while a fit was running. Restore it from a copy.")
+                file.write(f"{count:0{DIGITS}}".encode())
+        except OSError as error:
+            raise MedsynthError(f"{self.path} cannot be written ({error.strerror}).") from None
+
+    def current(self, attempts: Sequence[str], records: int) -> str | None:
+        """The number of the fit that a checkpoint with these `attempts` and so many `records` goes on with.
+
+        None if it has none here.
+        """
+        found = _current({fit.number: fit for fit in self._fits(self._read())}, attempts, records)
+        return None if found is None else found.number
+
+    def running(self, number: str) -> AbstractContextManager[object]:
+        """Hold a fit's number while it runs. Raises MedsynthError if another process runs this fit."""
+        return sole_writer(self.path.with_name(f"{self.path.name}.{number}"))
+
+    def resume(
+        self, plan: Plan, *, method: str, noise: bool, attempts: Sequence[str], records: int, complete: bool
+    ) -> Resumed:
+        """Go on with the fit of a checkpoint, or put its whole plan on file under a new number.
+
+        `attempts`: the ids in the checkpoint, this resume's last; they must be on disk there before this is called.
+        `complete`: whether all measurements of the plan are among its `records`, so that nothing is drawn. It goes on
+        with a fit whose latest attempt is among `attempts`, which has used no more records, and has no model yet.
+        """
+        made = list[Resumed]()
+
+        def decide(fits: Mapping[str, Fit]) -> Line | None:
+            found, own = _current(fits, attempts, records), attempts[-1]
+            anew = found is None or (found.model is not None and not complete)
+            number = own if found is None or anew else found.number
+            closed = found is not None and not anew and (found.stopped or found.model is not None)
+            made.append(Resumed(number=number, anew=anew, closed=closed))
+            if closed:
+                return None
+            if anew or (found is not None and found.ended):
+                return _reservation(number, own, records, plan, method, noise)
+            return {"fit": number, "state": "resumed", "attempt": own, "reached": f"{records:0{DIGITS}}"}
+
+        self._append(decide)
+        return made[0]
 
     def settle(self, number: str, model: str) -> None:
         """Name the model file of a reserved fit, once it stands."""
-        self._append({"fit": number, "state": "settled", "model": model})
+        line = {"fit": number, "state": "settled", "model": model}
+        self._append(lambda fits: line)
 
     def cancel(self, number: str) -> None:
         """Take a reservation back of which nothing was measured. Call it only while the fit's ledger is empty."""
-        self._append({"fit": number, "state": "cancelled"})
+        self._append(lambda fits: {"fit": number, "state": "cancelled"})
 
-    def end(self, number: str, charged: Sequence[tuple[Event, int]]) -> None:
+    def end(self, number: str, charged: Sequence[tuple[Event, int]], *, stopped: bool = False) -> None:
         """Count a reserved fit that ended in an error by what it was `charged`, and no longer by its whole plan.
 
         Call it only once the fit can measure nothing more, and where it has measured all that it ever has in this
-        process: charges come before draws, so that no less is on file than was released.
+        process: charges come before draws, so that no less is on file than was released. When a fit ends may depend on
+        what it measured. Gaussian measurements of all rows add up then too, by their squared mu; for others no such
+        sum is proven, and the whole plan stays on file. `stopped`: no resume can go on with the fit.
         """
-        self._append({"fit": number, "state": "ended", "events": [[to_json(event), times] for event, times in charged]})
+        if charged and not all(isinstance(event, Gaussian) for event, _ in charged):
+            return
+        events = [[to_json(event), times] for event, times in charged]
+        line = {"fit": number, "state": "ended", "events": events, "stopped": stopped}
+        self._append(lambda fits: line)
 
     def opened(self, number: str, process: str, answers: int) -> None:
         """Let one process send the answers of a reserved fit at a site, and no other from now on.
@@ -213,7 +292,8 @@ class Budget:
 
         Raises MedsynthError if more have left the site: the checkpoint is an old copy, and would draw some twice.
         """
-        self._append({"fit": number, "state": "opened", "process": process, "answers": answers})
+        line = {"fit": number, "state": "opened", "process": process, "answers": answers}
+        self._append(lambda fits: line)
 
     def answered(self, number: str, process: str, answers: int) -> None:
         """Count the answers that have left the site of a fit, with the one that leaves next.
@@ -221,24 +301,30 @@ class Budget:
         Call it once that answer is in the checkpoint, before it is sent. Raises MedsynthError if another process has
         opened the fit since: a copy of the checkpoint may have sent it.
         """
-        self._append({"fit": number, "state": "answered", "process": process, "answers": answers})
+        line = {"fit": number, "state": "answered", "process": process, "answers": answers}
+        self._append(lambda fits: line)
 
     def spent(self) -> Spent:
         """All fits on file. Raises MedsynthError where there is none."""
         if not self.path.exists():
             raise MedsynthError(f"There is no {self.path}: no fit on {self._table} is on file.")
-        return Spent(fits=tuple(self._fits(self._read())))
+        return Spent(fits=tuple(self._fits(self._read())), path=self.path)
 
-    def _append(self, line: dict[str, Any], *, once: bool = False) -> None:
-        """One line more, on disk when this returns; with `once`, unless the fit has a line already."""
+    def _append(self, decide: Callable[[Mapping[str, Fit]], Line | None]) -> None:
+        """One line more, on disk when this returns: what `decide` makes of all fits by number, while none else writes.
+
+        None adds nothing.
+        """
         if not self.path.parent.is_dir():
             raise MedsynthError(f"{self.path} cannot be written: there is no such folder.")
-        added = json.dumps(line).encode() + b"\n"
         try:
             with FileLock(self.path.with_name(self.path.name + ".lock"), timeout=LOCK_SECONDS, mode=0o600):
                 content = self._read()
-                if once and any(fit.number == line["fit"] and not fit.ended for fit in self._fits(content)):
+                line = decide({fit.number: fit for fit in self._fits(content)})
+                if line is None:
                     return
+                added = json.dumps(line).encode() + b"\n"
+                self._place = len(content) + added.find(COUNT) + len(COUNT)
                 self._fits(content + added)  # a line that contradicts the file is refused before it is written
                 with os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
                     file.truncate(len(content))  # a line that a crash cut off reserved nothing: its fit never began
@@ -276,10 +362,15 @@ class Budget:
                     fits[number] = replace(_reserved(number, line), answers=_answers(fits, number))
                 elif state in ("opened", "answered") and number in fits and not fits[number].ended:
                     fits[number] = self._at_a_site(fits[number], line)
+                elif state == "resumed" and number in fits and not fits[number].ended and fits[number].model is None:
+                    reached = int(line["reached"])
+                    fits[number] = replace(fits[number], attempt=str(line["attempt"]), reached=reached)
                 elif state == "ended" and number in fits and not fits[number].ended and fits[number].model is None:
-                    fits[number] = replace(fits[number], events=_part(fits[number], line), ended=True)
+                    stopped = line.get("stopped") is True
+                    fits[number] = replace(fits[number], events=_part(fits[number], line), ended=True, stopped=stopped)
                 elif state == "settled" and number in fits and not fits[number].ended:
-                    fits[number] = replace(fits[number], model=str(line["model"]))
+                    name, fit = str(line["model"]), fits[number]
+                    fits[number] = replace(fit, model=name, models=(*fit.models, name))
                 elif state == "cancelled" and number in fits and fits[number].model is None and not fits[number].ended:
                     del fits[number]
                 else:
@@ -302,6 +393,32 @@ class Budget:
                 "charges the whole plan again."
             )
         return replace(fit, answers=answers if line["state"] == "answered" else fit.answers, process=process)
+
+
+def _current(fits: Mapping[str, Fit], attempts: Sequence[str], records: int) -> Fit | None:
+    """The fit whose latest attempt is among `attempts`, if it has used no more than `records`.
+
+    Of several, it is the one that was reserved or resumed last.
+    """
+    by = {fit.attempt: fit for fit in fits.values() if fit.reached <= records}
+    return next((by[attempt] for attempt in reversed(attempts) if attempt in by), None)
+
+
+def _reservation(number: str, attempt: str, records: int, plan: Plan, method: str, noise: bool) -> Line:
+    """The line that puts all that `plan` may release on file."""
+    return {
+        "fit": number,
+        "state": "reserved",
+        "attempt": attempt,
+        "reached": f"{records:0{DIGITS}}",
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "method": method,
+        "max_rows": plan.max_rows,
+        "noise": noise,
+        "delta": plan.delta,
+        "accountant": plan.accountant,
+        "events": [[to_json(event), times] for event, times in plan.events.values()],
+    }
 
 
 def _events(line: dict[str, Any]) -> tuple[tuple[Event, int], ...]:
@@ -336,6 +453,8 @@ def _reserved(number: str, line: dict[str, Any]) -> Fit:
         raise ValueError
     return Fit(
         number=number,
+        attempt=str(line.get("attempt", number)),
+        reached=int(line.get("reached", 0)),
         started=str(line["started"]),
         method=str(line["method"]),
         max_rows=max_rows,

@@ -8,6 +8,7 @@ MedsynthError          1   anything that went wrong for a reason a user can mend
 |-- UsageError         2   an argument out of its range
 |-- BudgetError        3   a privacy budget too small for what is to be measured
 `-- SchemaError        4   a schema that is not valid, or a table that does not meet it
+    `-- TargetError    4   a target of which a charged measurement shows fewer than two classes
 
 A message says what is wrong, where, and the cure. It never contains a cell of a table, nor a count of rows.
 """
@@ -77,6 +78,10 @@ class SchemaError(MedsynthError):
     """A schema that is not valid, or a table that does not meet it."""
 
     exit_code = 4
+
+
+class TargetError(SchemaError):
+    """A target of which a charged measurement shows fewer than two classes: no resume of the fit changes that."""
 
 
 class MedsynthWarning(UserWarning):

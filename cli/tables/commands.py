@@ -130,7 +130,7 @@ def _outputs(source: Source, output: Path | None, holdout: float | None, *, forc
     model = output or Path(f"{source.name}.medsynth")
     check_outputs(model, inputs=source.files, force=force)
     checkpoint = model.with_name(f"{model.name.removesuffix('.medsynth')}.medsynth-checkpoint")
-    split = None if holdout is None else TablesHoldOut.of(source.name, checkpoint)
+    split = None if holdout is None else TablesHoldOut.of(str(model.with_name(model.stem)), checkpoint)
     if split:
         split.check(source.tables, force=force)
     if not (resume or force) and checkpoint.exists():
@@ -223,7 +223,7 @@ def report(
             notify(f"No claim can be made for {made_in}: {model} is not proven to have drawn it.")
         made = report_tables(
             fitted, sides, drawn_by_model=own, title=name, review=brought, thresholds=lines,
-            page_of=lambda table: _page(output, table), fits=None if shareable else _fits(folder / name),
+            page_of=lambda table: _page(output, table), fits=None if shareable else _fits(model, real),
             commands=command_line(), step=step,
         )  # fmt: skip
         step("writing")
@@ -243,11 +243,11 @@ def _page(output: Path, table: str) -> str:
     return f"{stem}.{table}.report.html"
 
 
-def _fits(stem: Path) -> int | None:
-    """How many fits of these tables are on file: in their folder, or beside the model."""
-    from medsynth.budget import Budget
+def _fits(model: Path, real: Path | None) -> int | None:
+    """How many fits of the model's tables are on file: in their folder, or beside the model."""
+    from medsynth.fitting.holdout import budget_of_model
 
-    budget = Budget.on_file(stem)
+    budget = budget_of_model(model, real or model.with_name(f"{model.stem}.heldout"))
     return len(budget.spent().fits) if budget else None
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import MedsynthError
 from ..privacy.accounting.ledger import Ledger
-from ..privacy.checkpoint import Checkpoint, Floats
+from ..privacy.checkpoint import Arrays, Checkpoint, Floats
 from ..privacy.release import SECRET
 from .masks import new_nonce
 
@@ -52,15 +52,16 @@ class Rounds(Checkpoint):
         self.nonces: dict[str, str] = {}  # of all sites that the run has named
         self.finished = False
         self.asked: Asked | None = None
-        self._secrets: dict[str, list[Floats]] = {}  # what was drawn once and is never released
+        self._secrets: dict[str, Arrays] = {}  # what was drawn once and is never released
         try:
             for label, arrays, names in self.rest():
                 self._again(label, arrays, names)
         except ValueError:
             raise MedsynthError(f"{path} was altered, or is of another version of medsynth.") from None
 
-    def _again(self, label: str, arrays: list[Floats], names: list[str]) -> None:
+    def _again(self, label: str, stored: Arrays, names: list[str]) -> None:
         """Take a record that is on file. Raises ValueError where it is none of a site's."""
+        arrays = [*(stored.values() if isinstance(stored, Mapping) else stored)]
         if label == RUN:
             self.run, *pairs = names
             self.nonces = dict(zip(pairs[::2], pairs[1::2], strict=True))
@@ -88,19 +89,19 @@ class Rounds(Checkpoint):
                 raise MedsynthError(f"{self.path} holds what the plan does not: it is of another version of medsynth.")
             ledger.charge(answered.label, planned[0], answered.sensitivity)
 
-    def replay(self, label: str) -> tuple[list[Floats], list[str]] | None:
+    def replay(self, label: str) -> tuple[Arrays, list[str]] | None:
         """What was drawn once. No answer: one that is on file is found in `answers`, before anything is charged."""
         found = self._secrets.get(label)
         return None if found is None else (found, [])
 
-    def store(self, label: str, arrays: list[Floats], names: list[str]) -> None:
+    def store(self, label: str, arrays: Arrays, names: list[str]) -> None:
         """Put the answer to the request in hand on disk, or what was drawn once."""
         if label.startswith(SECRET):
             super().store(label, arrays, names)
             self._secrets[label] = arrays
             return
         assert self.asked is not None
-        own = self.asked
+        own, arrays = self.asked, [*(arrays.values() if isinstance(arrays, Mapping) else arrays)]
         names = [str(own.number), own.digest, repr(own.sensitivity), str(len(arrays))]
         super().store(label, [*arrays, *own.kept], names)
         self.answers[own.number] = Answered(own.number, own.digest, own.sensitivity, own.kept, label, arrays)

@@ -20,7 +20,7 @@ from ..fitting.preparation import PlannedFit, choose_method
 from ..fitting.private_table import ROWS_PER_PATIENT_LABEL, Notice
 from ..fitting.training import rows_of_patients, seal, train
 from ..privacy.accounting.events import Event
-from ..privacy.checkpoint import Checkpoint
+from ..privacy.checkpoint import Checkpoint, sole_user
 from ..privacy.queries.measurements import QUERIES, Result, ShardedMeasurements
 from ..privacy.queries.noising import NoiseShare, Unnoised
 from ..privacy.queries.query import PrivateQuery, RowQuery, added
@@ -252,28 +252,37 @@ def federated_fit(
     `told` gets one line a measurement. Raises MedsynthError where too few sites answer, or one refuses.
     """
     options = _options(study, seed, checkpoint, resume, notice, progress, phase)
-    method = choose_method(options)
+    with sole_user(checkpoint):
+        return _fitted(study, transport, options, checkpoint, told)
+
+
+def _fitted(
+    study: Study, transport: Transport, options: FitOptions, checkpoint: Path, told: Told
+) -> tuple[Model, Callable[[], None]]:
+    """The phases of a fit over all sites, while no other fit uses the checkpoint."""
+    method, notice, seed = choose_method(options), options.notice, options.seed
     plan = study.plan()
     entropy = rng.system_entropy()
-    file = Checkpoint(checkpoint, {"study": study.digest, "seed": seed, "noise": entropy.source}, resume=resume)
+    facts = {"study": study.digest, "seed": seed, "noise": entropy.source}
+    file = Checkpoint(checkpoint, facts, resume=options.resume)
     if file.remaining:
         notice(f"Resuming: {file.remaining} records of the fit that was killed are used again.")
     sites = Sites(study, transport, f"{file.seed:014x}", notice)
     began = Releases(plan.ledger(entropy.source), entropy, file)
     began.draw_once("run", lambda: np.empty(0))  # its number is on file before a site has seen it
     ledger = plan.ledger(_source(study, sites.join(), entropy))
-    facts = study.facts(plan)
-    ledger.notes.extend(facts)
+    agreed = study.facts(plan)
+    ledger.notes.extend(agreed)
     ledger.notes.append(
         "Public by declaration: the study with its schema and number of rows, and that all tables meet the schema."
     )
-    for fact in facts:
+    for fact in agreed:
         notice(fact)
     planned = PlannedFit(
         options=options, method=method, plan=plan, ledger=ledger, entropy=entropy, stay=None, units=None
     )
     measurements = FederatedMeasurements(sites, Releases(ledger, entropy, file), told)
-    phase("measuring")
+    options.phase("measuring")
     rows, sizes = plan.rows, Arrays()
     if plan.max_rows is not None:
         rows, sizes = rows_of_patients(measurements.measure_rows_per_patient(ROWS_PER_PATIENT_LABEL), plan)

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from ..artifact import Model
 from ..budget import Budget
-from ..errors import MedsynthError
-from ..io.formats import is_parquet, name_of
+from ..errors import MedsynthError, UsageError
+from ..io.formats import SUFFIXES_TRIED, is_parquet, name_of
 from ..io.large import LargeTable
 from ..io.split import check_fraction, expecting, split, split_large
-from ..io.split_number import file_beside, noted, number_kept, number_of, number_split
+from ..io.split_number import file_beside, noted, number_kept, number_of, number_split, table_of
 from ..io.table import Table
 from ..schema import Schema
 from ..transforms.table_codec import encode
@@ -39,10 +39,10 @@ class HoldOut:
         return (self.waiting[0], self.train), (self.waiting[1], self.heldout), number
 
     @classmethod
-    def of(cls, table: Path, checkpoint: Path) -> HoldOut:
-        """The files of a split of `table` here, and in the checkpoint's folder while the fit runs."""
+    def of(cls, table: Path, model: Path, checkpoint: Path) -> HoldOut:
+        """The files of a split of `table`: beside the model and named after it, and after the checkpoint until then."""
         ending = ".parquet" if table.is_file() and is_parquet(table) else ".csv"
-        train, heldout = (Path(f"{name_of(table)}{part}{ending}") for part in (TRAIN, HELD_OUT))
+        train, heldout = (model.with_name(f"{model.stem}{part}{ending}") for part in (TRAIN, HELD_OUT))
         first, second = (checkpoint.with_name(f"{checkpoint.name}{part}{ending}") for part in (TRAIN, HELD_OUT))
         return cls(train=train, heldout=heldout, waiting=(first, second))
 
@@ -82,37 +82,66 @@ def hold_out(
         for piece in read.chunks():
             encode(piece, declared.core)  # of both parts, with the numbers of the rows as they stand in the file
     train, heldout = files.waiting
-    if resume and train.exists() and heldout.exists():
-        # A fit that is resumed keeps its split.
-        return expecting(read_rows(train), read, 1 - fraction), declared, number_kept(heldout)
+    if resume:  # a fit that is resumed keeps its split
+        if not (train.exists() and heldout.exists()):
+            raise UsageError(
+                f"The fit that is resumed was begun without `holdout`, or its rows, {train} and {heldout}, are gone. "
+                "Fit as it was begun, or start anew with `force` and without `resume`."
+            )
+        return expecting(read_rows(train), read, 1 - fraction), declared, number_kept(heldout, path)
     whose = declared.unit if declared else unit
     if isinstance(read, LargeTable):
         kept: Table | LargeTable = split_large(read, fraction, train, heldout, force=True, unit=whose)
     else:
         kept, _ = split(read, fraction, train, heldout, force=True, unit=whose)
-    return kept, declared, number_split(heldout)
+    return kept, declared, number_split(heldout, path)
 
 
 def was_fitted(model: Model | None, path: Path | None, real: Path) -> bool:
     """Whether `real`, a file or a folder, is known to hold rows that the model in the file `path` was fitted to.
 
-    It is the table that the model is named after, or the part of it that was trained on; or a table among whose fits
-    the model is on file; or rows that were held out of such a table by another split than the model notes. Of rows that
+    It is the table that the model is named after, or a table among whose fits the model is on file, or the part of such
+    a table that was trained on; or rows that were held out of it by another split than the model notes. Of rows that
     were copied elsewhere nothing is known.
     """
     if model is None or path is None:
         return False
-    name = name_of(real)
-    table = real.with_name(name.removesuffix(HELD_OUT).removesuffix(TRAIN))
-    own = table.name == path.stem and table.resolve().parent == path.resolve().parent
-    if not (own or _on_file(Budget.on_file(table), path)):
+    own = _whose(real) == path.stem and real.resolve().parent == path.resolve().parent
+    if not (own or any(_lists(budget, path) for budget in _budgets_of(real))):
         return False
-    if not name.endswith(HELD_OUT):
+    if not name_of(real).endswith(HELD_OUT):
         return True
     number = number_of(real)
     return number is not None and number != noted(model.ledger.notes)
 
 
-def _on_file(budget: Budget | None, path: Path) -> bool:
-    """Whether a table's budget file lists the model."""
-    return budget is not None and any(fit.model == path.name for fit in budget.spent().fits)
+def budget_of_model(path: Path, real: Path | None) -> Budget | None:
+    """The budget file that lists the model in the file `path`: of the table that `real` rows are of.
+
+    Else that of the table that the model is named after; None where there is none.
+    """
+    own = [budget for budget in (_budgets_of(real) if real else ()) if _lists(budget, path)]
+    return own[0] if own else Budget.on_file(path.with_name(path.stem))
+
+
+def _lists(budget: Budget, path: Path) -> bool:
+    """Whether a budget file lists the model in the file `path`."""
+    return any(path.name in fit.models for fit in budget.spent().fits)
+
+
+def _budgets_of(real: Path) -> list[Budget]:
+    """The budget files, of those that are there, of the table that `real` is or that it was split from.
+
+    That table is named by the file of the split. Where it has moved, a table of its name beside the rows is taken, or
+    one that the rows are named after.
+    """
+    heldout = [real, *(real.with_name(_whose(real) + HELD_OUT + ending) for ending in ("", *SUFFIXES_TRIED))]
+    split = [table for rows in heldout if (table := table_of(rows)) is not None]
+    tables = [*split, *(real.with_name(table.name) for table in split), real.with_name(_whose(real))]
+    found = [budget for table in tables if (budget := Budget.on_file(table)) is not None]
+    return [*{budget.path.resolve(): budget for budget in found}.values()]
+
+
+def _whose(real: Path) -> str:
+    """What a table's file or folder is named after: patients.heldout.csv after patients, a table or a model."""
+    return name_of(real).removesuffix(HELD_OUT).removesuffix(TRAIN)

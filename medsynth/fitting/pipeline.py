@@ -71,12 +71,13 @@ def fit(
     that no two rows share a person, where a column's name reads like a person's key.
     `public` is a table of the same columns whose rows you declare public: no claim covers them. dp-gan begins there.
 
-    A `checkpoint` stores every release before it is used; with `resume` those of a fit that was killed are used
-    again and none is drawn twice. It is private: remove it once the model is saved.
+    A `checkpoint` stores every release before it is used; with `resume` those of a fit that was killed are used again.
+    One fit at a time uses it, and other options are refused. It is private: remove it once the model is saved.
 
     All fits on a table are added up in a file beside it: before anything is measured, the whole plan is put on file.
     `budget_table` names the table whose file it is, where `table` is a frame or a part of another table; `model_name`
-    is how the file lists the model. `split_number`: of the split that kept rows out of `table`; the model notes it.
+    is how the file lists the model. A copy of a checkpoint that is resumed counts as another fit. `split_number`: of
+    the split that kept rows out of `table`; the model notes it.
 
     Raises UsageError, BudgetError, TableError or SchemaError; see medsynth.errors.
     """
@@ -117,8 +118,8 @@ def fit_by(options: FitOptions, table: Path | str | pd.DataFrame | Table | Large
         public_rows = open_public(options.public, private.declared, options.encoding)
     planned = plan_measurements(private, options, method)
     announce(private, planned, public_rows)
-    out = open_releases(private, planned, public_rows)
-    with reserved_budget(planned, budget_of(table, options.budget_table), out):
+    budget = budget_of(table, options.budget_table)
+    with open_releases(private, planned, public_rows, budget) as out, reserved_budget(planned, budget, out):
         options.phase("measuring")
         rows, sizes = rows_in_use(planned, out.releases)
         schema = declared_or_measured_schema(private, planned, out.releases, rows)

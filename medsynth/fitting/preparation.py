@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import rng
+from ..budget import Budget
 from ..io import split_number
 from ..longitudinal.successive_rows import changing
 from ..methods import registry
@@ -17,13 +19,16 @@ from ..methods.protocol import MethodModule
 from ..privacy.accounting.calibration import Plan, make_plan
 from ..privacy.accounting.events import rows_of
 from ..privacy.accounting.ledger import Ledger
-from ..privacy.checkpoint import Checkpoint
+from ..privacy.checkpoint import Checkpoint, sole_user
 from ..privacy.contribution import PrivacyUnits
-from ..privacy.release import Releases
+from ..privacy.release import SECRET, Releases
 from .environment import choose_device
 from .options import FitOptions, method_settings
 from .private_table import PrivateTable, PublicRows
 from .public_facts import check_enough_rows, public_facts
+
+# Options on which no record of a checkpoint depends. All others are facts of it, new ones too.
+FREE = ("checkpoint", "resume", "model_name", "notice", "progress", "phase")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +104,7 @@ def announce(private: PrivateTable, planned: PlannedFit, public_rows: PublicRows
     )
     announce_public(planned, facts)
     if private.declared is None:
+        notice(f"Target: {private.target!r}. `target` names another.")  # before anything is paid for
         note("Kinds of columns, levels and bounds were learned from noisy counts.")
         notice(
             "No schema: kinds, levels and bounds are learned privately, for part of the budget. A declared schema does "
@@ -160,45 +166,70 @@ def announce_method(planned: PlannedFit, rows: int, columns: int) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class WayOut:
-    """The one way out of the private side, the seed of public streams, and the fit's number where one is on file.
+    """The one way out of the private side, the seed of public streams, and the checkpoint where one is kept.
 
-    `resumed`: whether releases of a fit that was killed are on file: it has measured something already.
+    `resumed`: whether a fit that was killed has left a checkpoint: it may have measured something already.
+    `complete`: whether all measurements of the plan are among them, so that nothing more is drawn.
     """
 
     releases: Releases
     seed: int | None
-    number: str | None = None
+    checkpoint: Checkpoint | None = None
     resumed: bool = False
+    complete: bool = False
 
 
 class Identified(Protocol):
     """What a fit is made on: one table or several."""
 
     def facts(self) -> dict[str, object]:
-        """What identifies it: for the private checkpoint alone."""
+        """What identifies it, by the names of the options it came from: for the private checkpoint alone."""
 
 
-def open_releases(private: Identified, planned: PlannedFit, public_rows: PublicRows | None) -> WayOut:
-    """The way out, with the checkpoint where one is kept: a resumed fit takes its seed and its number from there."""
-    options, seed = planned.options, planned.options.seed
-    if options.checkpoint is None:
-        return WayOut(releases=Releases(planned.ledger, planned.entropy), seed=seed)
-    facts = {
+def facts_of(
+    private: Identified, planned: PlannedFit, public_rows: PublicRows | None, budget: Budget | None
+) -> dict[str, Any]:
+    """Everything on which the records of a fit's checkpoint depend: every option, as what it came to."""
+    options = planned.options
+    own = {field.name: getattr(options, field.name) for field in fields(options) if field.name not in FREE}
+    own = {name: value.item() if isinstance(value, np.generic) else value for name, value in own.items()}
+    return {
+        **own,
         "method": planned.method.name,
-        "preset": options.preset,
-        "config": planned.method.settings,
-        "seed": seed,
+        "settings": planned.method.settings,
+        "device": planned.method.device,
         "rows": planned.plan.rows,
-        "delta": planned.plan.delta,
+        "public": public_rows.digest if public_rows else None,
+        "budget_table": budget.path.name if budget else None,
         "noise": planned.entropy.source,
         "plan": planned.plan.to_json(),
         **private.facts(),
-        "public": public_rows.digest if public_rows else None,
     }
-    checkpoint = Checkpoint(options.checkpoint, facts, resume=options.resume)
-    resumed = checkpoint.remaining > 0
-    if resumed:
-        options.notice(f"Resuming: {checkpoint.remaining} records of the fit that was killed are used again.")
-    releases = Releases(planned.ledger, planned.entropy, checkpoint)
-    own = checkpoint.seed if seed is None else seed
-    return WayOut(releases=releases, seed=own, number=f"{checkpoint.seed:014x}", resumed=resumed)
+
+
+@contextmanager
+def open_releases(
+    private: Identified, planned: PlannedFit, public_rows: PublicRows | None, budget: Budget | None
+) -> Iterator[WayOut]:
+    """The way out, with the checkpoint where one is kept: no other fit uses it meanwhile, and its seed is repeated.
+
+    Raises UsageError, before anything is written or drawn, where the checkpoint is of a fit with other options.
+    """
+    options, seed = planned.options, planned.options.seed
+    if options.checkpoint is None:
+        yield WayOut(releases=Releases(planned.ledger, planned.entropy), seed=seed)
+        return
+    with sole_user(options.checkpoint):
+        facts = facts_of(private, planned, public_rows, budget)
+        checkpoint = Checkpoint(options.checkpoint, facts, resume=options.resume)
+        labels = checkpoint.labels
+        if labels:
+            options.notice(f"Resuming: {len(labels)} records of the fit that was killed are used again.")
+        measured = sum(not label.startswith(SECRET) for label in labels)
+        yield WayOut(
+            releases=Releases(planned.ledger, planned.entropy, checkpoint),
+            seed=checkpoint.seed if seed is None else seed,
+            checkpoint=checkpoint,
+            resumed=checkpoint.resumed,
+            complete=measured == sum(times for _, times in planned.plan.events.values()),
+        )

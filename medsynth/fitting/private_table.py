@@ -74,8 +74,9 @@ class PrivateTable:
         """What identifies this table and schema: for the private checkpoint alone."""
         declared = self.declared.to_dict() if self.declared else None
         return {
-            "table": self.data.digest, "schema": declared, "na_values": list(self.learning.na_values),
-            "unit": self.unit, "max_rows": self.max_rows,
+            "table": [list(self.data.header), self.data.digest], "schema": declared, "target": self.target,
+            "na_values": list(self.learning.na_values), "unit": self.unit, "max_rows": self.max_rows,
+            "holdout": [self.data.expected_rows, self.data.expected_std],
         }  # fmt: skip
 
     @property
@@ -194,6 +195,7 @@ def open_table(
         data = io_table.with_keys(data, table, whose)
     if declared is not None:
         declared = settle_target(declared, target, notice)
+        check_target(declared)
         if declared.unit and isinstance(data, io_table.Table):
             patients(data, declared.unit)  # a row without one is found before anything else is done
         if na_values:
@@ -277,7 +279,9 @@ def check_target(schema: Schema) -> None:
             f"The target {schema.target!r} is in a hierarchy of codes. Name its classes in `levels` instead."
         )
     if column.categorical and column.size < 2:
-        raise SchemaError(f"The target {schema.target!r} has one class: there is nothing to predict.")
+        raise SchemaError(
+            f"The target {schema.target!r} has one class: there is nothing to predict. Name another column as `target`."
+        )
     if len(schema.columns) < 2:
         raise SchemaError("The table has no column beside its target.")
 

@@ -19,7 +19,7 @@ from ..rng import numpy_stream, stream_seed
 from ..row_count import COUNTED_ROWS
 from ..sampling.patients import ROWS_PER_PATIENT, rows_of_a_patient
 from ..schema import Schema
-from ..schema.learned import LEARNED, LOST
+from ..schema.learned import LEARNED, LOST, lost_target
 from ..schema.linked.definition import LinkedTables
 from ..transforms.column import MAX_CODES
 from ..transforms.table_codec import encode, hierarchy_positions
@@ -31,7 +31,6 @@ from .private_table import (
     ROWS_PER_PATIENT_LABEL,
     PrivateTable,
     PublicRows,
-    check_target,
 )
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ FEWEST_SIMULATED = 500  # patients of several rows, on whom the model of later r
 def declared_or_measured_schema(private: PrivateTable, planned: PlannedFit, releases: Releases, rows: int) -> Schema:
     """The declared schema, or one learned from noisy measurements of the `rows` that stay.
 
-    Raises SchemaError for a target of one class.
+    Raises TargetError as soon as these show that the target has one class.
     """
     schema, notice = private.declared, planned.options.notice
     if schema is None:
@@ -58,13 +57,13 @@ def declared_or_measured_schema(private: PrivateTable, planned: PlannedFit, rele
         raw = RawTable(data, rows, releases, private.learning, units, _rows_std(planned))
         learned = raw.measure_schema("learned", private.target)
         schema = learned.schema
-        notice(f"Target: {private.target!r}. `target` names another.")
         notice(f"Learned from noisy counts:\n{schema.to_yaml()}")
         summary = learned.summary()
         planned.ledger.notes.extend(LEARNED + text for text in summary)
         for lost in (text for text in summary if text.startswith(LOST)):
             notice(lost)
-    check_target(schema)
+        if learned.schema.columns[private.target].size < 2:
+            raise lost_target(private.target)
     return schema
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 
 from .. import rng
 from ..artifact import Model
-from ..errors import MedsynthError, OutputExists, TableError
+from ..errors import MedsynthError, OutputExists, TableError, UsageError
 from ..io.atomic import atomic_write, refuse_existing
 from ..io.formats import is_parquet, named
 from ..io.split import check_fraction
@@ -141,7 +141,7 @@ class TablesHoldOut:
 
     @classmethod
     def of(cls, name: str, checkpoint: Path) -> TablesHoldOut:
-        """Those of tables called `name`: here, and in the checkpoint's folder while the fit runs."""
+        """Those that are called `name`, a path without an ending: and after the checkpoint while the fit runs."""
         first, second = (checkpoint.with_name(f"{checkpoint.name}.{part}") for part in ("train", "heldout"))
         return cls(train=Path(f"{name}.train"), heldout=Path(f"{name}.heldout"), waiting=(first, second))
 
@@ -185,10 +185,16 @@ def hold_out_tables(
     check_fraction(fraction)
     read = open_tables(source, encoding)
     expected = max(2, round(read.patients * (1 - fraction)))
-    if resume and all(folder.is_dir() for folder in files.waiting):
+    table = source.folder / source.name
+    if resume:  # a fit that is resumed keeps its split
+        if not all(folder.is_dir() for folder in files.waiting):
+            raise UsageError(
+                f"The fit that is resumed was begun without `holdout`, or its rows, {files.waiting[0]} and "
+                f"{files.waiting[1]}, are gone. Fit as it was begun, or start anew with `force` and without `resume`."
+            )
         kept = open_tables(Source(tables=unnamed(source.tables), folder=files.waiting[0], name=source.name))
         kept = replace(kept, tables=source.tables, expected_patients=expected)
-        return kept, number_kept(files.waiting[1])
+        return kept, number_kept(files.waiting[1], table)
     out = rng.coins(rng.system_entropy(), read.cells[source.tables.first].rows, fraction)
     if (~out).sum() < 2:
         raise TableError("What `holdout` leaves to train on are fewer than two patients. Leave more.")
@@ -200,7 +206,7 @@ def hold_out_tables(
             _write_private(folder / f"{name}{CSV}", own)
     kept_cells = {name: replace(read.cells[name], cells=own.reset_index(drop=True)) for name, own in parts[0].items()}
     kept = replace(private_tables(source.tables, kept_cells), expected_patients=expected)
-    return kept, number_split(files.waiting[1])
+    return kept, number_split(files.waiting[1], table)
 
 
 def unnamed(tables: LinkedTables) -> LinkedTables:

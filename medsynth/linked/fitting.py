@@ -74,8 +74,8 @@ def fit_tables(
     chosen = choose_method(options)
     planned = _planned(private, options, chosen)
     _announce(private, planned)
-    out = open_releases(private, planned, None)
-    with reserved_budget(planned, Budget.of(source.folder / source.name), out):
+    budget = Budget.of(source.folder / source.name)
+    with open_releases(private, planned, None, budget) as out, reserved_budget(planned, budget, out):
         phase("measuring")
         tensors = _trained(private, codes, planned, out)
         patients = planned.plan.rows

@@ -43,8 +43,8 @@ class PrivateTables:
 
     def facts(self) -> dict[str, object]:
         """What identifies these tables: for the private checkpoint alone."""
-        digests = {name: table.digest for name, table in self.cells.items()}
-        return {"table": digests, "schema": self.tables.to_dict()}
+        digests = {name: [list(table.header), table.digest] for name, table in self.cells.items()}
+        return {"table": digests, "schema": self.tables.to_dict(), "holdout": self.expected_patients}
 
 
 def open_tables(source: Source, encoding: str | None = None) -> PrivateTables:

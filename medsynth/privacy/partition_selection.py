@@ -22,7 +22,7 @@ from ..schema import Identifier, Schema, inference
 from ..schema.cells import CellKinds, is_code_of_a_number
 from ..schema.header import date_pairs, doubtful
 from ..schema.kinds import ColumnKind, clear_codes, column_kind, usual_levels
-from ..schema.learned import Learned, LearnedColumn
+from ..schema.learned import Learned, LearnedColumn, lost_target
 from ..transforms.column import Column
 from .accounting.calibration import Query
 from .accounting.events import Event, Thresholded
@@ -35,6 +35,7 @@ from .release import Release, Releases
 Counts = dict[str, float]
 KINDS, TARGET, LEVELS = "schema: kinds of columns", "schema: target levels", "schema: levels"
 FORMATS = "schema: number formats"
+HISTOGRAMS = ("magnitudes", "decimals", "years")  # of columns, which formats are read from
 KINDS_SHARE, LOSS_SHARE = 0.03, 0.075  # of the privacy loss: the kinds, and each other measurement
 
 
@@ -110,10 +111,15 @@ class RawTable:
     def measure_schema(self, name: str, target: str) -> Learned:
         """The table's schema by noisy measurements; every column has a value for each cell, every bound clips.
 
-        Raises BudgetError where the plan does not hold the measurements that `queries` lists.
+        Raises BudgetError where the plan does not hold the measurements that `queries` lists, and TargetError as soon
+        as these show that the target has no two classes: the rest is then not measured.
         """
         kinds = self._measure_kinds(target)
+        if kinds[target].cells == "text":
+            raise lost_target(target)
         levels = self._measure_levels(TARGET, [target], kinds)
+        if kinds[target].may_have_levels and (found := levels[target].column) is not None and found.size < 2:
+            raise lost_target(target)
         others = [n for n in self._names if n != target]
         # What is planned is measured: where no column may have levels, or formats, all are measured, for nothing.
         named = [n for n in others if kinds[n].may_have_levels or kinds[n].words] or others
@@ -139,14 +145,14 @@ class RawTable:
         def draw(event: Event) -> Release:
             std = event.multiplier * sensitivity
             exact = self.__added(lambda rows: [rows.kinds(name) for name in self._names])
-            return Release([noised(counts, std, self.__releases.entropy) for counts in exact])
+            return Release([noised(counts, std, self.__releases.entropy) for counts in exact], of=self._names)
 
-        counts = self.__releases.release(KINDS, sensitivity, draw).arrays
+        counts = self.__releases.release(KINDS, sensitivity, draw).by_name(self._names)
         std = self._std(KINDS, sensitivity)
-        self._count_rows([NoisyTotal.of(found, std) for found in counts])
+        self._count_rows([NoisyTotal.of(found, std) for found in counts.values()])
         return {
             name: column_kind(found, std, self._kinds, rows=self._rows, columns=len(counts), target=name == target)
-            for name, found in zip(self._names, counts, strict=True)
+            for name, found in counts.items()
         }
 
     def _count_rows(self, totals: list[NoisyTotal]) -> None:
@@ -170,6 +176,7 @@ class RawTable:
         """
         sensitivity = self._max_rows * math.sqrt(len(names))
         usual = () if label == TARGET else self._kinds.usual
+        of = tuple(f"{part} of {name}" for name in names for part in ("levels", "public levels"))
 
         def draw(event: Event) -> Release:
             std, threshold = self._threshold(event, sensitivity, len(names))
@@ -179,12 +186,13 @@ class RawTable:
                 passed = noisy > threshold
                 arrays += [noisy[passed], noised(public, std, self.__releases.entropy)]
                 words += [str(word) for word in exact.index[passed]]
-            return Release(arrays, words)
+            return Release(arrays, words, of)
 
         found = self.__releases.release(label, sensitivity, draw)
         std, threshold = self._threshold(self.__releases.event(label), sensitivity, len(names))
         words, kept, gaps, cells = iter(found.names), dict[str, Counts](), dict[str, Counts](), dict[str, Counts]()
-        for name, counts, public in zip(names, found.arrays[::2], found.arrays[1::2], strict=True):
+        arrays = [*found.by_name(of).values()]
+        for name, counts, public in zip(names, arrays[::2], arrays[1::2], strict=True):
             kept[name] = {next(words): float(count) for count in counts}
             cells[name] = dict(zip(usual, public.tolist(), strict=False))
             codes = self._gaps(kinds[name].codes, public[len(usual) :], std, len(names), target=label == TARGET)
@@ -241,6 +249,8 @@ class RawTable:
         parts = [(RawRows.magnitudes, numbers), (RawRows.decimals, decimal), (RawRows.years, dates)]
         pairs = date_pairs([name for name in dates if name != target and not doubtful(name)])
         sensitivity = self._max_rows * math.sqrt(sum(len(some) for _, some in parts) + len(pairs))
+        of = tuple(f"{what} of {name}" for what, (_, some) in zip(HISTOGRAMS, parts, strict=True) for name in some)
+        of += tuple(f"days from {a} to {b}" for a, b in pairs)
 
         def draw(event: Event) -> Release:
             std = event.multiplier * sensitivity
@@ -249,9 +259,9 @@ class RawTable:
                 own = [count(rows, name, kinds[name]) for count, some in parts for name in some]
                 return own + [rows.differences((a, kinds[a]), (b, kinds[b])) for a, b in pairs]
 
-            return Release([noised(counts, std, self.__releases.entropy) for counts in self.__added(count)])
+            return Release([noised(counts, std, self.__releases.entropy) for counts in self.__added(count)], of=of)
 
-        found = iter(self.__releases.release(FORMATS, sensitivity, draw).arrays)
+        found = iter(self.__releases.release(FORMATS, sensitivity, draw).by_name(of).values())
         magnitudes, decimals, years = ({name: next(found) for name in some} for _, some in parts)
         apart = {pair: next(found) for pair in pairs}
         std = self._std(FORMATS, sensitivity)

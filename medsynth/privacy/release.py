@@ -5,11 +5,11 @@ Vaults, shards and raw tables differ in what they measure; none of them charges 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from ..errors import BudgetError
+from ..errors import BudgetError, MedsynthError
 from ..rng import Entropy
 from .accounting.events import Event
 from .accounting.ledger import Ledger
@@ -19,10 +19,25 @@ from .noise import Floats
 
 @dataclass(frozen=True)
 class Release:
-    """The outcome of one measurement: noisy numbers and, from partition selection, the names that it releases."""
+    """The outcome of one measurement: noisy numbers and, from partition selection, the names that it releases.
+
+    `of`: what each array is of, under which it is stored; empty where arrays have no names.
+    """
 
     arrays: list[Floats]
     names: list[str] = field(default_factory=list)
+    of: tuple[str, ...] = ()
+
+    def by_name(self, names: Iterable[str]) -> dict[str, Floats]:
+        """The array of each of these `names`: by name, or by place where the arrays have no names.
+
+        Raises MedsynthError if they have other names.
+        """
+        names = list(names)
+        found = dict(zip(self.of or names, self.arrays, strict=True))
+        if set(found) != set(names):
+            raise MedsynthError("The checkpoint has measured other columns. Start anew without `resume`.")
+        return {name: found[name] for name in names}
 
 
 SECRET = "secret: "  # begins the label of a record that is never released
@@ -34,12 +49,14 @@ class Releases:
     A checkpoint stores every release before it is used, and replays those of a fit that was killed.
     """
 
-    __slots__ = ("__checkpoint", "__ledger", "entropy", "replaying")
+    __slots__ = ("__checkpoint", "__ledger", "closed", "entropy", "reached", "replaying")
 
     def __init__(self, ledger: Ledger, entropy: Entropy, checkpoint: Checkpoint | None = None) -> None:
         self.__ledger, self.__checkpoint = ledger, checkpoint
         self.entropy = entropy
         self.replaying = False  # whether the latest outcome is from the checkpoint
+        self.closed = False  # whether nothing may be drawn: the budget file has nothing reserved for it
+        self.reached: Callable[[int], None] = lambda count: None  # gets the number of records once one more is on file
 
     @property
     def max_rows(self) -> int | None:
@@ -72,9 +89,16 @@ class Releases:
         stored = self.__checkpoint.replay(label)
         self.replaying = stored is not None
         if stored is not None:
-            return Release(*stored)
+            arrays, names = stored
+            if isinstance(arrays, Mapping):
+                return Release([*arrays.values()], names, tuple(arrays))
+            return Release([*arrays], names)
+        if self.closed:
+            raise MedsynthError("This fit has ended, and nothing more is measured for it. Start anew without `resume`.")
         drawn = draw()
-        self.__checkpoint.store(label, drawn.arrays, drawn.names)
+        named = dict(zip(drawn.of, drawn.arrays, strict=True)) if drawn.of else drawn.arrays
+        self.__checkpoint.store(label, named, drawn.names)
+        self.reached(self.__checkpoint.count)
         return drawn
 
     def __repr__(self) -> str:

@@ -9,6 +9,8 @@ length, no iteration and no pickle.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from hashlib import sha256
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -44,7 +46,7 @@ class Vault(ShardedMeasurements):
     Raises BudgetError for units that are not those of the rows or of the ledger, and for more than 2^30 rows.
     """
 
-    __slots__ = ("__noising", "__parts", "__releases", "__units", "_max_rows")
+    __slots__ = ("__noising", "__of", "__parts", "__releases", "__units", "_max_rows")
 
     def __init__(
         self,
@@ -66,6 +68,7 @@ class Vault(ShardedMeasurements):
         self.__parts: tuple[Part, ...] = tuple(map(FaultlessPart, parts)) if foreign else tuple(parts)
         self.__units, self.__releases = units, releases
         self._max_rows = units.max_rows if units else None
+        self.__of = sha256("\x1f".join(names).encode()).hexdigest()[:16]  # of these columns, in this order
 
     @property
     def max_rows(self) -> int | None:
@@ -95,11 +98,16 @@ class Vault(ShardedMeasurements):
 
         def draw(event: Event) -> Release:
             exact = added(answers(query, self.__lots(query, rate), len(self.__parts)))
-            return Release(
-                self.__noising.released(query, exact, event.multiplier * sensitivity, self.__releases.entropy)
-            )
+            std, entropy = event.multiplier * sensitivity, self.__releases.entropy
+            arrays = self.__noising.released(query, exact, std, entropy)
+            return Release(arrays, of=self.__named(len(arrays)))
 
-        return self.__releases.release(label, sensitivity, draw)
+        found = self.__releases.release(label, sensitivity, draw)
+        return replace(found, arrays=[*found.by_name(self.__named(len(found.arrays))).values()])
+
+    def __named(self, count: int) -> tuple[str, ...]:
+        """The names of so many arrays of an answer: which columns the vault has, and each array's number."""
+        return tuple(f"{self.__of} {k}" for k in range(count))
 
     def split_into_shards(self, count: int, features: Features, classes: int, config: CriticConfig) -> Shards:
         """The rows in `count` shards, each with a critic, behind a boundary of their own.

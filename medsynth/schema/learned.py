@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ..errors import TargetError
 from ..transforms.categorical import level_text
 from ..transforms.column import Column
 from .header import doubtful
@@ -18,6 +19,15 @@ LEARNED = "Learned: "  # how notes begin in a ledger that say what was learned, 
 LOST = "LOST: "  # how the note begins that names columns of which nothing was learned
 NAMES_IN_SENTENCE, LARGE_NUMBER = 12, 1_000_000
 FEW_VALUES = 20  # whole numbers between a column's bounds: so few are no key, whatever its name
+
+
+def lost_target(name: str) -> TargetError:
+    """The error of a target of which a charged measurement shows fewer than two classes, with its cure."""
+    return TargetError(
+        f"The target {name!r} has one class, as far as the noisy counts show: there is nothing to predict. The fit "
+        "stopped here, and what it has measured counts. Begin anew with `force` and name another column as `target`. "
+        "Or draft a schema and declare the classes there. `resume` only repeats this message."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import re
+import shutil
 import stat
 import struct
 from pathlib import Path
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 
 from medsynth.errors import MedsynthError, UsageError
-from medsynth.privacy.checkpoint import RECORD_HEAD, Checkpoint
+from medsynth.privacy.checkpoint import RECORD_HEAD, Checkpoint, sole_user
 
 FACTS = {"plan": {"h": [1.5, 2]}, "table": "abc"}
 
@@ -100,6 +102,60 @@ def test_another_fits_records_are_refused(tmp_path: Path) -> None:
     checkpoint.store("h", [np.zeros(2)], [])
     with pytest.raises(MedsynthError, match="plan"):
         Checkpoint(tmp_path / "x", FACTS, resume=True).replay("g")
+
+
+def test_a_refusal_names_what_differs_and_no_value(tmp_path: Path) -> None:
+    facts = {"target": "secret word", "schema": {"a": 1, "b": 2}, "rows": 5, "plan": [1], "split_number": None}
+    Checkpoint(tmp_path / "x", facts, resume=False).store("h", [], [])
+    swapped = {"b": 2, "a": 1}  # the order of columns counts
+    for change, named in (
+        ({"target": "other"}, "`target` differs."),
+        ({"schema": swapped}, "`schema` differs."),
+        ({"rows": 6, "plan": [2]}, "`rows` differs."),
+        ({"split_number": "1"}, "`holdout` differs."),
+        ({"rows": 6, "target": "other"}, "`target` and `rows` differ."),
+        ({"new": 1}, "`new` differs."),
+        ({"plan": [2]}, "the version of medsynth differs."),
+    ):
+        content = (tmp_path / "x").read_bytes()
+        with pytest.raises(UsageError, match=f"another fit: {re.escape(named)}") as refused:
+            Checkpoint(tmp_path / "x", {**facts, **change}, resume=True)
+        assert "secret" not in str(refused.value) and (tmp_path / "x").read_bytes() == content
+
+
+def test_attempts_are_told_apart_and_are_no_records(tmp_path: Path) -> None:
+    """Copies share the attempts from before they were made, and none after."""
+    path, other = tmp_path / "x", tmp_path / "y"
+    first = Checkpoint(path, FACTS, resume=False)
+    assert not first.resumed and len(first.attempts) == 1
+    first.store("h", [np.zeros(2)], [])
+    shutil.copy(path, other)
+    ids = {name: Checkpoint(name, FACTS, resume=True).resume() for name in (path, other)}
+    for name, attempts in ids.items():
+        again = Checkpoint(name, FACTS, resume=True)
+        assert again.resumed and again.remaining == 1 and again.labels == ["h"] and again.attempts == attempts
+    assert ids[path][0] == ids[other][0] == first.attempts[0] and ids[path][1] != ids[other][1]
+
+
+def test_arrays_are_stored_by_name_where_they_have_one(tmp_path: Path) -> None:
+    first = Checkpoint(tmp_path / "x", FACTS, resume=False)
+    first.store("h", {"b": np.ones(2), "a": np.zeros(3), "0": np.full(1, 7.0)}, [])
+    record = Checkpoint(tmp_path / "x", FACTS, resume=True).replay("h")
+    assert record is not None and isinstance(record[0], dict)
+    assert {name: array.tolist() for name, array in record[0].items()} == {"a": [0] * 3, "b": [1] * 2, "0": [7]}
+
+
+def test_one_user_at_a_time(tmp_path: Path) -> None:
+    with sole_user(tmp_path / "x"):
+        with pytest.raises(MedsynthError, match="still running"), sole_user(tmp_path / "x"):
+            pytest.fail("two users")
+        with sole_user(tmp_path / "y"):
+            pass
+    with sole_user(tmp_path / "x"):
+        pass
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(MedsynthError, match="cannot be written"), sole_user(tmp_path / "none" / "x"):
+        pytest.fail("no such folder")
 
 
 def test_a_file_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:

@@ -22,7 +22,10 @@ from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.privacy.checkpoint import Checkpoint
 from medsynth.privacy.partition_selection import RawTable
 from medsynth.privacy.release import Release, Releases
+from medsynth.privacy.vault import Vault
 from medsynth.rng import SeededEntropy, SystemEntropy
+from medsynth.transforms.categorical import Binary
+from medsynth.transforms.grid import grid
 
 EVENT = Gaussian(multiplier=2.0)
 SOURCES = Path(__file__).parents[2] / "medsynth"
@@ -163,6 +166,55 @@ def test_a_secret_draw_is_kept_on_file_and_is_no_release(tmp_path: Path) -> None
             "h", 1.0, lambda event: pytest.fail("drawn")
         )
     assert (Releases(new_ledger(), SystemEntropy()).draw_once("x", lambda: np.ones(2)) == 1).all()
+
+
+def test_a_release_is_replayed_by_name(tmp_path: Path) -> None:
+    """Whatever the order in which the arrays are asked for; those of other columns are refused."""
+    path = tmp_path / "c"
+    first = Releases(new_ledger(), SystemEntropy(), Checkpoint(path, {}, resume=False))
+    first.release("h", 1.0, lambda event: Release([np.array([1.0]), np.array([2.0])], of=("age", "sex")))
+    for asked, found in ((("sex", "age"), {"sex": 2.0, "age": 1.0}), (("age", "ward"), None), (("age",), None)):
+        again = Releases(new_ledger(), SystemEntropy(), Checkpoint(path, {}, resume=True))
+        release = again.release("h", 1.0, lambda event: pytest.fail("drawn twice"))
+        if found is None:
+            with pytest.raises(MedsynthError, match="other columns"):
+                release.by_name(asked)
+        else:
+            assert {name: float(array[0]) for name, array in release.by_name(asked).items()} == found
+
+
+def test_a_vault_of_other_columns_refuses_what_is_on_file(tmp_path: Path) -> None:
+    """As many codes and as many rows: the places would fit. And a raw table reads kinds under its columns' names."""
+    path, codes = tmp_path / "c", np.zeros((9, 2), np.int32)
+
+    def histograms(names: tuple[str, ...], resume: bool) -> Any:
+        releases = Releases(new_ledger(), SystemEntropy(), Checkpoint(path, {}, resume=resume))
+        maps = {name: grid(Binary(levels=("no", "yes")), 2) for name in names}
+        return Vault(codes, names, releases).measure_histograms("h", maps)
+
+    drawn = histograms(("a", "b"), False)
+    assert all((drawn[name] == found).all() for name, found in histograms(("a", "b"), True).items())
+    for names in (("b", "a"), ("a", "c")):
+        with pytest.raises(MedsynthError, match="other columns"):
+            histograms(names, True)
+
+
+def test_kinds_of_columns_are_replayed_under_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint without facts, and the columns in another order: each has the kind that was measured of it."""
+    frame = pd.DataFrame({"a": [f"{k}.5" for k in range(900)], "b": ["no", "yes"] * 450, "c": ["x", "y", "z"] * 300})
+    plan, path = make_plan(selection.queries(), epsilon=9.0, delta=1e-5, rows=900), tmp_path / "c"
+    kinds: list[dict[str, Any]] = []
+
+    def levels(self: Any, label: Any, names: Any, found: Any) -> Any:
+        kinds.append(found)
+        raise Killed
+
+    monkeypatch.setattr(RawTable, "_measure_levels", levels)
+    for order in (["a", "b", "c"], ["c", "a", "b"]):
+        releases = Releases(plan.ledger("t"), SystemEntropy(), Checkpoint(path, {}, resume=bool(kinds)))
+        with pytest.raises(Killed):
+            RawTable(from_frame(frame[order]), 900, releases).measure_schema("t", "b")
+    assert kinds[0] == kinds[1] and kinds[0]["a"].cells == "decimal" and kinds[0]["b"].cells != "decimal"
 
 
 def test_nothing_else_is_offered() -> None:
