@@ -154,13 +154,11 @@ def test_odd_columns_in_every_table_are_reported_on() -> None:
     assert '<td>empty</td><td class="n"><span class="none">not estimable</span></td>' in text
 
 
-def test_a_column_is_odd_in_one_table_alone() -> None:
-    """Words and numbers by turns in the other tables."""
-    for where, others in ((("real",), numbers), (("train",), words), (("synthetic",), numbers)):
-        made = checked(**sides(ODD, where, others))
-        # Real and training rows together have values where one of both has.
-        assert "one_inf" not in not_estimable(made)
-        assert ("empty" in not_estimable(made)) is False
+def test_columns_that_are_odd_in_the_held_out_rows_alone() -> None:
+    """The training rows have values, and both together are what a regression is computed on."""
+    some = ("empty", "one_word", "all_inf", "one_beyond_floats", "keys")
+    made = checked(**sides({name: ODD[name] for name in some}, ("real",)))
+    assert not {"empty", "one_beyond_floats"} & not_estimable(made)
 
 
 @pytest.mark.nightly
@@ -180,15 +178,15 @@ def test_targets_without_two_classes_or_with_missing_values() -> None:
         tables = {s: people(n, k) for k, (s, n) in enumerate(SIDES.items())}
         for side, kind in zip(SIDES, kinds, strict=True):
             known = tables[side]["sick"]
-            tables[side]["sick"] = {"one": "yes", "both": known, "missing": known.mask(known.index % 3 == 0, "")}[kind]
+            made_of = {"one": known.where(known == "yes", "yes"), "missing": known.mask(known.index % 3 == 0, "")}
+            tables[side]["sick"] = made_of.get(kind, known)
         made = checked(**tables)
         assert any("Rows without the target 'sick' are left out" in n for n in made.notes) is ("missing" in kinds)
 
 
 def test_tables_of_few_rows_repeated_rows_and_few_columns() -> None:
     few = {"real": 5, "train": 2, "synthetic": 2}
-    checked(**{side: with_columns(rows, k, ODD) for k, (side, rows) in enumerate(few.items())})
-    checked(**{side: with_columns(rows, k, EMPTY) for k, (side, rows) in enumerate(few.items()) if side != "train"})
+    checked(**{side: with_columns(rows, k, EMPTY) for k, (side, rows) in enumerate(few.items())})
     checked(**{side: pd.concat([people(4, 1)] * 15, ignore_index=True) for side in SIDES})
     checked(**{side: people(50, k)[["sick"]].assign(empty="") for k, side in enumerate(SIDES)})
     numeric = {side: with_columns(rows, k, {"empty": ODD["empty"]}) for k, (side, rows) in enumerate(SIDES.items())}
@@ -226,7 +224,7 @@ def over_time(frame: pd.DataFrame, seed: int, patients: int = 25) -> pd.DataFram
     return frame.assign(pid=[f"{seed}-{k}" for k in pid], day=[f"2020-03-{k:02}" for k in day])
 
 
-def reports_with_a_schema(kinds: dict[str, str], order: bool) -> None:
+def reports_with_a_schema(kinds: dict[str, str], order: bool, every_set: bool = True) -> None:
     """Fit to ordinary rows of these kinds; compare with odd held-out rows, odd training rows, and both."""
 
     def clean(rows: int, seed: int) -> pd.DataFrame:
@@ -248,6 +246,8 @@ def reports_with_a_schema(kinds: dict[str, str], order: bool) -> None:
     drawn = medsynth.sample(model, 90, seed=1).astype(object)
     own: dict[str, Any] = {"model": model, "drawn_by_model": True, "synthetic": drawn.where(drawn.notna(), "")}
     checked(**own, real=odd(60, 2), train=odd(70, 3))
+    if not every_set:
+        return
     checked(**own, real=clean(60, 2), train=odd(70, 3))
     checked(**own, real=odd(60, 2))
     if order:
@@ -258,7 +258,8 @@ def reports_with_a_schema(kinds: dict[str, str], order: bool) -> None:
 
 def test_odd_columns_with_a_declared_schema() -> None:
     """Each odd column with a kind in turn."""
-    reports_with_a_schema(dict(zip(ODD, itertools.cycle(DECLARED))), order=False)
+    some = ("one_inf", "empty", "one_number", "one_beyond_floats", "one_word", "one_day")
+    reports_with_a_schema(dict(zip(some, DECLARED, strict=True)), order=False, every_set=False)
 
 
 @pytest.mark.nightly

@@ -77,7 +77,12 @@ class Probed(Record):
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[Context]:
     """The contexts that sections are given, of reports whose only section keeps them. No classifier is trained."""
     contexts: list[Context] = []
-    probe = Section(id="probe", title="A probe", compute=lambda c: contexts.append(c) or Probed(), fragment="")
+
+    def kept(context: Context) -> Probed:
+        contexts.append(context)
+        return Probed()
+
+    probe = Section(id="probe", title="A probe", compute=kept, fragment="")
     monkeypatch.setattr(TaskPredictions, "begin", lambda self, pool: None)
     for name in list(SECTIONS):
         monkeypatch.delitem(registry.SECTIONS, name)
@@ -119,7 +124,9 @@ def test_no_combination_of_arguments_gives_a_shareable_page_a_real_row(
     for own, real, train, linked, fitted in itertools.product(
         (model, unordered, None), (False, True), (False, True), (None, None, float(MARK)), (False, True)
     ):
-        rows = {name: given[name] if wanted else None for name, wanted in (("real", real), ("train", train))}
+        rows: dict[str, Any] = {
+            name: given[name] if wanted else None for name, wanted in (("real", real), ("train", train))
+        }
         made = build(synthetic=synthetic, model=own, drawn_by_model=True, linked=facts(linked), fitted_rows=fitted,
                      disjoint=True, target="y", **rows)  # fmt: skip
         any_real = real or train or linked is not None
