@@ -57,9 +57,9 @@ def test_classes_have_one_text_whether_or_not_another_row_lacks_its_target() -> 
 
     for gaps in ((False, True, False), (True, False, False), (False, False, True), (True, True, True)):
         tables = gathered(*(rows(gap) for gap in gaps))
-        assert {t for f in (tables.real, tables.synthetic, tables.train) if f is not None for t in f["sick"].astype(str)} in (
-            {"0", "1"}, {"0.0", "1.0"},
-        )  # fmt: skip
+        found = [frame["sick"] for frame in (tables.real, tables.synthetic, tables.train) if frame is not None]
+        assert set(pd.concat(found, ignore_index=False).astype(str)) in ({"0", "1"}, {"0.0", "1.0"})
+        assert len({frame.dtype for frame in found}) == 1
 
 
 def test_patients_of_both_tables_leave_the_training_rows_though_they_have_no_target_there() -> None:
