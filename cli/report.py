@@ -113,9 +113,9 @@ def report(
         )  # fmt: skip
         step("writing")
         page.save(made, output, force=force)
-    if not shareable:
+    if not made.shareable:
         notify(f"INTERNAL: {output} holds exact statistics of real patients. --shareable leaves them out.", quiet=quiet)
-    _print(made, output, shareable, as_json, failed := failing(made.verdicts, wanted))
+    _print(made, output, as_json, failed := failing(made.verdicts, wanted))
     if failed:
         raise typer.Exit(FAILED)
 
@@ -226,13 +226,13 @@ def command_line() -> list[str]:
     return [shlex.join(["medsynth", *sys.argv[1:]])] if len(sys.argv) > 1 else []
 
 
-def _print(made: Report, output: Path, shareable: bool, as_json: bool, failed: Sequence[Verdict]) -> None:
+def _print(made: Report, output: Path, as_json: bool, failed: Sequence[Verdict]) -> None:
     verdicts, twin = made.verdicts, output.with_suffix(".json")
     lines = [line_of(verdict) for verdict in verdicts]
     facts = {
         "report": str(output),
         "json_twin": str(twin),
-        "shareable": shareable,
+        "shareable": made.shareable,
         "verdicts": [v.model_dump() for v in verdicts],
         "failed": [v.key for v in failed],
     }

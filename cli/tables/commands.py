@@ -229,6 +229,7 @@ def report(
         step("writing")
         for page in made:
             save(page.report, pages[page.table], force=force)
+    shareable = all(page.report.shareable for page in made)
     if not shareable:
         notify(f"INTERNAL: {', '.join(map(str, pages.values()))} hold exact statistics of real patients.", quiet=quiet)
     failed = [one for page in made for one in failing(page.report.verdicts, wanted)]

@@ -15,7 +15,7 @@ from ..errors import TableError
 from ..io.formats import named
 from ..io.table import Table
 from ..report.build import build
-from ..report.data.records import Record
+from ..report.data.linked_facts import LinkedFacts
 from ..report.data.review import Review, Thresholds
 from ..report.data.tables import read
 from ..report.document import Report
@@ -92,7 +92,7 @@ def report_tables(
 
     def page(
         table: str, schema: Schema, rows: Callable[[Cells, str], Table], *,
-        linked: Record | None = None, notes: list[str] | None = None,
+        linked: LinkedFacts | None = None, notes: list[str] | None = None,
     ) -> Page:  # fmt: skip
         step(table or "patients")
         report = build(

@@ -21,6 +21,7 @@ from ..rng import numpy_stream
 from .data import tables as inputs
 from .data.columns import cells_of
 from .data.context import Context
+from .data.linked_facts import LinkedFacts
 from .data.over_time.sequences import sequences
 from .data.predictions import TaskPredictions
 from .data.records import Record
@@ -63,10 +64,10 @@ def build(
     title: str = "synthetic table",
     commands: list[str] | None = None,
     notes: list[str] | None = None,
-    linked: Record | None = None,
+    linked: LinkedFacts | None = None,
     step: Callable[[str], None] = lambda name: None,
 ) -> Report:
-    """The report on `synthetic`. Without `real` it is the shareable variant, which no private row can have entered.
+    """The report on `synthetic`. It is shareable if no real row is given: no `real`, no `train`, none in `linked`.
 
     `drawn_by_model`: whether it was proven, by drawing them again, that `model` draws exactly these synthetic rows
     (`medsynth.sampling.provenance.drawn_by`). Only then is the model's claim shown.

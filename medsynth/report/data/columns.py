@@ -12,7 +12,7 @@ from ...io import table as io_table
 from ...schema import Column, Schema
 from ...transforms.categorical import level_text
 from ...transforms.column import Codes, Mask, Values
-from .missing_codes import missing_codes
+from .missing_codes import LARGEST, missing_codes, numbers_of
 
 
 class Coded(NamedTuple):
@@ -128,7 +128,8 @@ def _undeclared(cells: pd.Series, number: bool) -> tuple[pd.Series, list[str]]:
     """The numbers or words of a column that no schema declares, and what is wrong with cells that are neither."""
     known = cells.mask(cells.isin(list(io_table.MISSING_TOKENS)), None)
     if number:
-        numbers = pd.to_numeric(known, errors="coerce")
-        return numbers, ["not a number"] if (numbers.isna() & known.notna()).any() else []
+        written = pd.to_numeric(known, errors="coerce")
+        faults = {"not a number": written.isna() & known.notna(), f"beyond {LARGEST:g}": written.abs() > LARGEST}
+        return numbers_of(known), [what for what, found in faults.items() if found.any()]
     truth = set(known.dropna().str.lower()) <= {"true", "false"}
     return (known.str.lower() if truth and known.notna().any() else known), []

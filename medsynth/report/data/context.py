@@ -11,6 +11,7 @@ import pandas as pd
 from ...artifact import Model
 from ...rng import Stream, numpy_stream
 from ...schema import Schema
+from .linked_facts import LinkedFacts
 from .over_time.sequences import Sequences
 from .predictions import TaskPredictions
 from .records import Record
@@ -31,6 +32,8 @@ class Context:
     `disjoint`: whether the real tables are known to hold different rows. `fitted_rows`: whether the model was fitted to
     the rows of `real`, so that nothing is held out. `fits`: those on the table that are on file.
     `linked`: what is known of several tables, where this report is on their patients.
+
+    A report is shareable if no field of its context holds a real row, or a figure of real rows: see `shareable`.
     """
 
     title: str
@@ -46,7 +49,7 @@ class Context:
     disjoint: bool = False
     fitted_rows: bool = False
     fits: int | None = None
-    linked: Record | None = None
+    linked: LinkedFacts | None = None
     review: Review = field(default_factory=Review)
     thresholds: Thresholds = field(default_factory=Thresholds)
     groups: tuple[str, ...] = ()
@@ -66,8 +69,11 @@ class Context:
 
     @property
     def shareable(self) -> bool:
-        """Whether the report is the variant that reads no real row."""
-        return self.real is None
+        """Whether no section can reach a real row: the one place that decides between both variants."""
+        tables = self.real, self.train, self.tables, self.predictions
+        ordered = self.sequences.get("real"), self.sequences.get("train")
+        figures = self.linked is not None and self.linked.of_real_rows
+        return all(rows is None for rows in (*tables, *ordered)) and not figures
 
     def record(self, kind: type[Kind]) -> Kind | None:
         """The record of this kind that an earlier section made, if one did."""

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ...schema import Column, Schema
-from .missing_codes import is_number, missing_codes
+from .missing_codes import is_number, missing_codes, numbers_of
 
 MOST_WORDS = 60  # of a column, the most frequent ones; the others are one word
 RARE = "(rare)"
@@ -40,14 +40,14 @@ def plain(
 def _read(cells: pd.Series) -> pd.Series:
     """The numbers or words of a column that nobody declared."""
     known = cells.mask(cells.isin(list(missing_codes(cells))), None)
-    return pd.to_numeric(known, errors="coerce") if is_number(known.dropna()) else _common(known)
+    return numbers_of(known) if is_number(known.dropna()) else _common(known)
 
 
 def _declared(cells: pd.Series, column: Column) -> pd.Series:
     """The numbers of a declared column, its declared codes of missing values aside."""
     place, texts = pd.factorize(cells, use_na_sentinel=False)
     gaps, undeclared = column.missing_in(np.asarray(texts, dtype=object))
-    return pd.to_numeric(cells.mask(((gaps >= 0) | undeclared)[place], None), errors="coerce")
+    return numbers_of(cells.mask(((gaps >= 0) | undeclared)[place], None))
 
 
 def _common(words: pd.Series) -> pd.Series:

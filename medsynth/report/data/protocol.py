@@ -62,6 +62,7 @@ def features(train: pd.DataFrame, test: pd.DataFrame, target: str) -> tuple[Floa
     words = [c for c in both if not pd.api.types.is_numeric_dtype(both[c])]
     hot = pd.get_dummies(both, columns=words, dtype=float).astype(float)
     hot = hot.fillna(hot.median(numeric_only=True)).fillna(0.0)
+    hot = hot if hot.shape[1] else hot.assign(nothing=0.0)  # no column has a value to learn from
     return hot.loc["a"].to_numpy(), hot.loc["b"].to_numpy()
 
 

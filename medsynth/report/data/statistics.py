@@ -55,6 +55,27 @@ def folds(truth: NDArray[Any], count: int, patients: Patients | None = None) -> 
     return list(GroupKFold(count, shuffle=True, random_state=0).split(truth, truth, patients))
 
 
+def out_of_fold(model: Any, x: Floats, y: Flags, cut: list[tuple[Whole, Whole]]) -> Floats:
+    """Return for each row the chance of True by `model`, fitted to the rows of the other folds: (rows,).
+
+    Args:
+        model: A scikit-learn classifier.
+        x: (rows, columns); NaN where a value is missing.
+        y: (rows,); which class each row has.
+        cut: Folds as (rows to learn from, rows to predict). Rows of one class alone teach 0.5.
+    """
+    score = np.full(len(y), 0.5)
+    for inside, outside in cut:
+        if len(np.unique(y[inside])) > 1:
+            score[outside] = model.fit(learnable(x[inside]), y[inside]).predict_proba(x[outside])[:, 1]
+    return score
+
+
+def learnable(x: Floats) -> Floats:
+    """Return (rows, columns) with zeros in a column without any value: boosted trees find no bins in it."""
+    return np.where(np.isnan(x).all(0), 0.0, x)
+
+
 def auroc(truth: Flags, score: Floats, weights: Floats | None = None) -> Floats:
     """Area under the ROC curve, ties counted half, one value a row of `weights` (draws, rows). NaN for one class.
 
@@ -150,8 +171,11 @@ def overlap(one: Estimate, other: Estimate) -> float | None:
 
 
 def halves(rows: int, rng: Stream, patients: Patients | None = None) -> tuple[Whole, Whole]:
-    """The places of two random halves of the rows; with `patients`, (rows,), of those of two halves of the patients."""
-    if patients is None:
+    """The places of two random halves of the rows; with `patients`, (rows,), of those of two halves of the patients.
+
+    The rows of a single patient are divided one by one, so that both halves have some.
+    """
+    if patients is None or len(np.unique(patients)) < 2:
         order = rng.permutation(rows)
         return order[::2], order[1::2]
     place = np.unique(patients, return_inverse=True)[1]

@@ -94,22 +94,17 @@ def gather(
     real, synthetic, train, numbers = _compared(real, synthetic, train, target, schema, notes)
     compared = [real] if train is None else [real, train]
     plains = plain(cells, compared, target, schema, learned=learned)
-    kept = [real[target].notna().to_numpy().nonzero()[0]]
-    if len(kept[0]) < 5:
-        raise TableError("`real` has too few rows with a target to measure anything. Hold out more rows.")
+    *kept, rows = _with_target([*compared, synthetic], target, notes)
     if train is not None:
-        kept.append(np.arange(len(train)) if disjoint else _without(train, real.iloc[kept[0]], notes))
+        kept[1] = kept[1] if disjoint else kept[1][_without(train.iloc[kept[1]], real.iloc[kept[0]], notes)]
         if patients:
-            kept[1] = _of_others(kept[1], patients[1], patients[0][kept[0]], notes)
+            kept[1] = _of_others(kept[1], patients[1], patients[0], notes)
     kept = [_capped(rows, where, rng, notes) for rows, where in zip(kept, ("real", "train"), strict=False)]
-    rows = _capped(np.arange(len(synthetic)), "synthetic", rng, notes)
+    rows = _capped(rows, "synthetic", rng, notes)
     synthetic = synthetic.iloc[rows].reset_index(drop=True)
-    if synthetic[target].isna().all():
-        raise TableError(f"The synthetic table has no value in the target {target!r}: nothing can be predicted.")
     frames = [*compared, *plains]
     frames = [frame.iloc[rows].reset_index(drop=True) for frame, rows in zip(frames, kept * 2, strict=True)]
-    if target not in numbers:  # classes are texts: a number's text would depend on whether another row has none
-        frames, synthetic = [_classed(frame, target) for frame in frames], _classed(synthetic, target)
+    *frames, synthetic = _alike([*frames, synthetic], target, number=target in numbers)
     own = dict(zip(("real", "train"), (p[k] for p, k in zip(patients, kept, strict=False)), strict=False))
     own |= {"synthetic": patients[-1][rows]} if patients else {}
     held, fitted = frames[:: len(kept)], frames[1::2] if train is not None else [None, None]
@@ -154,7 +149,8 @@ def _compared(
     tables = [real, synthetic] if train is None else [real, synthetic, train]
     codes = undeclared_codes(tables[::2], schema)
     real, synthetic, *rest = (without_codes(table, codes) for table in tables)
-    numbers = number_columns(real, schema)
+    # Of all real rows: a column that is empty in one table is read as the other one has it.
+    numbers = number_columns(pd.concat([real, *rest], ignore_index=True)[list(real.columns)].fillna(""), schema)
     real = comparable(real, schema, numbers, "real", notes)
     synthetic = comparable(synthetic, schema, numbers, "synthetic", notes)
     synthetic = _columns(real, synthetic, target, notes)
@@ -168,8 +164,33 @@ def _compared(
     return real, synthetic, train, numbers & frozenset(real.columns)
 
 
-def _classed(frame: pd.DataFrame, target: str) -> pd.DataFrame:
-    return frame.assign(**{target: words(frame[target])})
+def _with_target(frames: Sequence[pd.DataFrame], target: str, notes: list[str]) -> list[Whole]:
+    """Return the places of the rows with a target in each table: real, training (if given) and synthetic rows.
+
+    All comparisons use these rows of every table. A model that draws missing targets, and an attack that sees them on
+    one side alone, would differ by them and by nothing else. Raises TableError if a table has too few.
+    """
+    known = [frame[target].notna().to_numpy() for frame in frames]
+    if known[0].sum() < 5:
+        raise TableError("`real` has too few rows with a target to measure anything. Hold out more rows.")
+    for rows, where in zip(known[1:], ["training", "synthetic"][-len(known[1:]) :], strict=True):
+        if not rows.any():
+            raise TableError(f"The {where} table has no value in the target {target!r}: nothing can be predicted.")
+    if not all(rows.all() for rows in known):
+        names = ("real", "training", "synthetic") if len(known) == 3 else ("real", "synthetic")
+        shares = [f"{1 - rows.mean():.1%} of the {name} table" for name, rows in zip(names, known, strict=True)]
+        notes.append(f"Rows without the target {target!r} are left out of every comparison: {', '.join(shares)}.")
+    return [rows.nonzero()[0] for rows in known]
+
+
+def _alike(frames: Sequence[pd.DataFrame], target: str, *, number: bool) -> list[pd.DataFrame]:
+    """Return tables whose targets have the same text for the same class, whatever other rows hold."""
+    if not number:
+        return [frame.assign(**{target: words(frame[target])}) for frame in frames]
+    if len({frame[target].dtype for frame in frames}) == 1:
+        return list(frames)
+    whole = all(((frame[target] % 1 == 0) & (frame[target].abs() < io_table.LARGEST_WHOLE)).all() for frame in frames)
+    return [frame.astype({target: np.int64 if whole else np.float64}) for frame in frames]
 
 
 def _columns(real: pd.DataFrame, synthetic: pd.DataFrame, target: str, notes: list[str]) -> pd.DataFrame:
@@ -197,7 +218,7 @@ def _without(train: pd.DataFrame, real: pd.DataFrame, notes: list[str]) -> NDArr
             "that the two hold different patients. The two files that a fit with a hold-out writes are known to."
         )
     left = (copy >= held).to_numpy().nonzero()[0]
-    if len(left) < 5:
+    if overlap and len(left) < 5:
         raise TableError("`train` and `real` have the same rows. Give rows that the model was not fitted to as `real`.")
     return left
 

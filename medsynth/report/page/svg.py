@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -72,8 +73,8 @@ class Scale:
 def ticks(low: float, high: float, count: int = 5) -> list[float]:
     """Round numbers that divide [low, high] into about `count` steps."""
     span = (high - low) or 1.0
-    steps = [m * 10.0**e for e in range(-6, 7) for m in (1, 2, 5)]
-    step = next(s for s in steps if span / s <= count)
+    power = max(math.floor(math.log10(span / count)), -6)
+    step = next(s for s in (m * 10.0**e for e in (power, power + 1) for m in (1, 2, 5)) if span / s <= count)
     first = -(-low // step)
     return [round((first + k) * step, 10) for k in range(int((high - first * step) / step + 1e-9) + 1)]
 

@@ -18,6 +18,7 @@ from ...sampling.pipeline import REPLICATE
 from ...sampling.replicates import why_not
 from ...schema import Schema
 from ..data.context import Context
+from ..data.missing_codes import LARGEST
 from ..data.records import Estimate, Record
 from .inference import fit
 from .registry import Section
@@ -114,6 +115,8 @@ def _declared(
     linear = schema.columns[regression.outcome].ordered
     sides = [_design(table, regression, schema) for table in (real, synthetic, *drawn)]
     labels = list(sides[0][0])
+    if not labels:  # one level alone in every predictor
+        return Declared(formula=str(regression), model=_kind(regression, schema), terms=[])
     fits = [fit(np.stack([x[label] for label in labels], 1), y, linear) for x, y in sides]
     terms = []
     for k, label in enumerate(labels):
@@ -164,6 +167,7 @@ def _design(table: pd.DataFrame, regression: Regression, schema: Schema) -> tupl
 def _numbers(table: pd.DataFrame, name: str, schema: Schema) -> Floats:
     column = schema.columns[name]
     values = np.asarray(column.cell_values(table[name]), np.float64)
+    values = np.where(np.abs(values) <= LARGEST, values, np.nan)
     return np.log(np.maximum(values, 0.5 * 10.0**-column.places)) if column.scale == "log" else values
 
 

@@ -17,6 +17,7 @@ from ..data.cells import matrices
 from ..data.context import Context
 from ..data.protocol import Floats, classifiers, regressors
 from ..data.records import Record
+from ..data.statistics import learnable
 from ..data.tables import Tables
 from .registry import Section
 
@@ -36,7 +37,7 @@ def importance(tables: Tables) -> Importance | None:
     if tables.train is None:
         return None
     names, test = tables.features, tables.real.head(ROWS)
-    frames = [frame[frame[tables.target].notna()] for frame in (tables.train, tables.synthetic)]
+    frames = [tables.train, tables.synthetic]
     *trained, x = matrices(names, tables.numbers, [*frames, test])
     truth = _target(test[tables.target], tables)
     found = [
@@ -59,8 +60,7 @@ def _importances(x: Floats, y: NDArray[Any], test: Floats, truth: NDArray[Any], 
     """Mean rise of the squared error on the rows `test` as each column is permuted: (columns,)."""
     if not numeric and len(np.unique(y)) < 2:
         return np.zeros(x.shape[1])
-    x = np.where(np.isnan(x).all(0), 0.0, x)  # the trees find no bins in a column without a value
-    model = (regressors() if numeric else classifiers(y))["hgb"].fit(x, y)
+    model = (regressors() if numeric else classifiers(y))["hgb"].fit(learnable(x), y)
     scoring = "neg_mean_squared_error" if numeric else _negative_brier
     found = permutation_importance(model, test, truth, scoring=scoring, n_repeats=REPEATS, random_state=0)
     return np.asarray(found.importances_mean)

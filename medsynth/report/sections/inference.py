@@ -21,6 +21,7 @@ from .registry import Section
 
 Floats = NDArray[np.float64]
 MOST = 12  # predictors; a table of more is no declared regression
+MOST_LEVELS = 6  # of a column of words among the predictors
 LARGEST_STD_ERROR = 30.0  # of a log odds ratio per standard deviation: beyond, the rows are separated
 
 
@@ -60,31 +61,44 @@ class Fit(NamedTuple):
 
 
 def inference(tables: Tables, declared: Regression | None, ranked: Sequence[str]) -> Inference | None:
-    """The regression that the review declares, else of the target on the columns that lead `ranked` and vary.
+    """Fit the regression that the review declares, else that of the target on the columns that lead `ranked`.
 
-    Classes: logistic, of not being of the most frequent class. A numeric target: least squares. None where the
-    outcome does not vary. Raises UsageError where the declared columns are not in the tables.
+    Classes: logistic, of not being of the most frequent class. A numeric target: least squares. Rows without the
+    outcome are left out. A column with fewer than two values, and a declared one that yields no predictor, is named as
+    not estimable.
+
+    Args:
+        tables: The compared tables.
+        declared: The regression of the review, if it has one.
+        ranked: Columns by importance, the leading one first; if empty, the table's order is used.
+
+    Returns:
+        The coefficients in both tables; None if there is no column to name.
+
+    Raises:
+        UsageError: The declared columns are not in the tables.
     """
     declared = declared or Regression()
     outcome, wanted = declared.outcome or tables.target, declared.predictors
     if unknown := [n for n in [outcome, *(wanted or [])] if n not in tables.names]:
         raise UsageError(f"review: the regression names no column: {', '.join(unknown)}.")
     base = tables.real if tables.train is None else pd.concat([tables.train, tables.real], ignore_index=True)
+    base, made = (frame[frame[outcome].notna()] for frame in (base, tables.synthetic))
     names = [n for n in (wanted or ranked or tables.names) if n != outcome]
     linear = outcome in tables.numbers and base[outcome].nunique() > 2
-    designs = [_design(frame, base, names, tables) for frame in (base, tables.synthetic)]
-    labels = [n for n, column in designs[0].items() if column.std() > 1e-9][:MOST]
-    outcomes = [_outcome(frame, base, outcome, linear) for frame in (base, tables.synthetic)]
-    if not labels or any(np.nanstd(y) < 1e-9 for y in outcomes):
+    designs = {n: [_design(frame, base, n, tables) for frame in (base, made)] for n in names}
+    lacking = [n for n in names if not designs[n][0] and (wanted or base[n].nunique() < 2)]
+    predictors = [(n, label) for n in names for label in designs[n][0]][:MOST]
+    if not predictors and not lacking:
         return None
-    fits = [fit(np.stack([d[n] for n in labels], 1), y, linear) for d, y in zip(designs, outcomes, strict=True)]
-    sides = [[each.estimate(k) for each in fits] for k in range(len(labels))]
-    found = [
-        Coefficient(predictor=label, real=real, synthetic=made, overlap=overlap(real, made))
-        for label, (real, made) in zip(labels, sides, strict=True)
-    ]
+    fits = []
+    for side, frame in enumerate((base, made)):
+        x = [designs[n][side][label] for n, label in predictors]
+        fits.append(fit(np.array(x).reshape(len(x), len(frame)).T, _outcome(frame, base, outcome, linear), linear))
+    found = [_coefficient(label, *(each.estimate(k) for each in fits)) for k, (_, label) in enumerate(predictors)]
+    found += [_coefficient(n, Estimate(value=None), Estimate(value=None)) for n in lacking]
     known = [c.overlap for c in found if c.overlap is not None]
-    common = "" if linear else f" (against its most frequent class, {base[outcome].astype(str).mode()[0]!r})"
+    common = "" if linear else f" (against its most frequent class, {words(base[outcome]).mode().get(0, '')!r})"
     return Inference(
         outcome=f"{outcome}{common}",
         model="least squares" if linear else "logistic",
@@ -94,15 +108,21 @@ def inference(tables: Tables, declared: Regression | None, ranked: Sequence[str]
     )
 
 
+def _coefficient(predictor: str, real: Estimate, made: Estimate) -> Coefficient:
+    return Coefficient(predictor=predictor, real=real, synthetic=made, overlap=overlap(real, made))
+
+
 def fit(x: Floats, y: Floats, linear: bool) -> Fit:
     """Least squares or logistic regression of `y` (rows,) on `x` (rows, predictors) and an intercept, by statsmodels.
 
     A predictor that does not vary, or that earlier ones determine, takes no part and is not estimable; nor is one
-    whose log odds run away since it separates the outcomes.
+    whose log odds run away since it separates the outcomes. Nothing is estimable if the outcome does not vary.
     """
     import statsmodels.api as sm
 
     found = Fit(*(np.full(x.shape[1], np.nan) for _ in range(3)))
+    if not x.size or y.std() < 1e-9:
+        return found
     kept = _independent(x)
     design = np.column_stack([np.ones(len(x)), x[:, kept]])
     if len(x) <= design.shape[1]:
@@ -130,27 +150,26 @@ def _independent(x: Floats) -> list[int]:
     return kept
 
 
-def _design(frame: pd.DataFrame, base: pd.DataFrame, names: Sequence[str], tables: Tables) -> dict[str, Floats]:
-    columns: dict[str, Floats] = {}
-    for name in names:
-        if name in tables.numbers:
-            known = base[name].dropna().to_numpy(np.float64)
-            spread = float(known.std()) if len(known) else 0.0
-            if spread > 0:
-                filled = frame[name].fillna(float(np.median(known))).to_numpy(np.float64)
-                columns[f"{name} (per standard deviation)"] = (filled - known.mean()) / spread
-            continue
-        levels = words(base[name]).value_counts().index
-        if 1 < len(levels) <= 6:
-            for level in levels[1:]:
-                columns[f"{name} = {level}"] = (words(frame[name]) == level).to_numpy(np.float64)
-    return columns
+def _design(frame: pd.DataFrame, base: pd.DataFrame, name: str, tables: Tables) -> dict[str, Floats]:
+    """Return the predictors that a column of `frame` yields, (rows,) by label, on the scale of the real rows `base`."""
+    if name in tables.numbers:
+        known = base[name].dropna().to_numpy(np.float64)
+        spread = float(known.std()) if len(known) else 0.0
+        if spread == 0:
+            return {}
+        filled = frame[name].fillna(float(np.median(known))).to_numpy(np.float64)
+        return {f"{name} (per standard deviation)": (filled - known.mean()) / spread}
+    levels = words(base[name]).value_counts().index
+    if len(levels) > MOST_LEVELS:
+        return {}
+    return {f"{name} = {level}": (words(frame[name]) == level).to_numpy(np.float64) for level in levels[1:]}
 
 
 def _outcome(frame: pd.DataFrame, base: pd.DataFrame, outcome: str, linear: bool) -> Floats:
+    """Return the outcome of each row, (rows,): the number, or whether it is not the real rows' most frequent class."""
     if linear:
-        return frame[outcome].fillna(float(base[outcome].median())).to_numpy(np.float64)
-    return np.asarray(frame[outcome].astype(str) != base[outcome].astype(str).mode()[0], np.float64)
+        return frame[outcome].to_numpy(np.float64)
+    return np.asarray(words(frame[outcome]) != words(base[outcome]).mode().get(0), np.float64)
 
 
 def _compute(context: Context) -> Inference | None:
@@ -161,4 +180,7 @@ def _compute(context: Context) -> Inference | None:
     return inference(context.tables, context.review.regression, ranked)
 
 
-SECTION = Section(id="inference", title="Utility: inference", compute=_compute, record=Inference, needs=("real rows",))
+# It waits, as importance does, which comes before it: the columns that lead there are its predictors.
+SECTION = Section(
+    id="inference", title="Utility: inference", compute=_compute, record=Inference, needs=("real rows",), waits=True
+)

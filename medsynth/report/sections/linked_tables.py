@@ -5,41 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..data.context import Context
-from ..data.records import Estimate, Record
+from ..data.linked_facts import LinkedFacts
+from ..data.records import Estimate
 from ..data.review import Thresholds
 from ..data.verdict import Verdict, decide
 from .registry import Section
 
 
-class TableFacts(Record):
-    """One table. Rows a patient are means; shares are of its rows, or of patients where it says so.
-
-    `without`: patients without a row. `orphans`: rows whose key no patient has, and keys of rows of other tables that
-    are no such row's, or another patient's. `too_early`: rows before the row of another table that they belong to.
-    `beyond`: rows beyond the most that a patient may have.
-    """
-
-    table: str
-    page: str | None
-    rows: int
-    rows_a_patient: float
-    real_rows_a_patient: float | None
-    without: float
-    real_without: float | None
-    orphans: int
-    too_early: int
-    beyond: int
-
-
-class LinkedFacts(Record):
-    """Several tables under one claim for one patient in all of them. `broken`: orphans, early rows and rows beyond."""
-
-    patients: int
-    tables: list[TableFacts]
-    broken: int
-
-
-def _compute(context: Context) -> Record | None:
+def _compute(context: Context) -> LinkedFacts | None:
     return context.linked
 
 

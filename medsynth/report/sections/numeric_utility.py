@@ -94,9 +94,8 @@ def _after_real(tables: Tables) -> dict[str, Floats]:
 
 
 def _predict(train: pd.DataFrame, test: pd.DataFrame, target: str) -> dict[str, Floats]:
-    known = train[train[target].notna()]
-    x, x_test = features(known, test, target)
+    x, x_test = features(train, test, target)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        y = known[target].to_numpy(np.float64)
+        y = train[target].to_numpy(np.float64)
         return {name: model.fit(x, y).predict(x_test) for name, model in regressors().items()}

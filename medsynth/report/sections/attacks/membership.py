@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.model_selection import cross_val_predict
 
 from ....rng import Stream
 from ...data.records import Estimate, Record
-from ...data.statistics import Areas, Patients, folds, interval, resampled, simultaneous
+from ...data.statistics import Areas, Patients, folds, interval, out_of_fold, resampled, simultaneous
 from .registry import MembershipAttack, Points
 
 Flags = NDArray[np.bool_]
@@ -59,8 +58,7 @@ def blind_baseline(candidates: Points, member: Flags, rng: Stream, patients: Pat
     Folds hold whole patients: another row of the same patient would tell which side a row is on.
     """
     model = HistGradientBoostingClassifier(random_state=0, max_iter=60)
-    cut = folds(member, 3, patients)
-    score = cross_val_predict(model, candidates, member, cv=cut, method="predict_proba")[:, 1]
+    score = out_of_fold(model, candidates, member, folds(member, 3, patients))
     areas = Areas(member[None], score[None])
     return interval(areas.value[0], resampled(len(member), rng, areas, patients)[:, 0])
 

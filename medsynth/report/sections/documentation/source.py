@@ -46,7 +46,7 @@ def _compute(context: Context) -> Source:
         rows_declared=bool(model and model.rows_declared),
         synthetic_rows=len(context.synthetic),
         real_rows=None if real is None else len(real),
-        train_rows=None if train is None or real is None else len(train),
+        train_rows=None if train is None else len(train),
         digest=_digest(real),
     )
 

@@ -42,6 +42,8 @@ def number_bars(real: pd.Series, made: pd.Series) -> Bars:
 def level_bars(real: pd.Series, made: pd.Series) -> Bars:
     """Shares of the most frequent levels of the real rows, and of up to four levels that only `made` has."""
     counts = [words(column).value_counts(normalize=True) for column in (real, made)]
+    if not len(counts[0]):  # no value, as in a column of numbers: no share can be computed
+        return [], [np.zeros(0), np.zeros(0)]
     shown = list(counts[0].index[:WIDTH]) + [x for x in counts[1].index if x not in counts[0].index][:4]
     shown = sorted(shown) if len(shown) <= 8 else shown
     return [str(x) for x in shown], [np.asarray(c.reindex(shown).fillna(0), np.float64) for c in counts]

@@ -12,7 +12,6 @@ import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -20,7 +19,7 @@ from ....rng import Stream
 from ...data.cells import matrices
 from ...data.protocol import features
 from ...data.records import Estimate
-from ...data.statistics import Areas, Patients, folds, interval, resampled
+from ...data.statistics import Areas, Patients, folds, interval, learnable, out_of_fold, resampled
 from ...data.tables import Tables
 
 ROWS = 10_000  # of each table
@@ -48,11 +47,12 @@ def propensity_auroc(
     y = np.repeat([False, True], size)
     cut = folds(y, 3, own)
     model = HistGradientBoostingClassifier(random_state=0)
-    score = cross_val_predict(model, x, y, cv=cut, method="predict_proba")[:, 1]
-    areas = Areas(y[None], score[None])
+    areas = Areas(y[None], out_of_fold(model, x, y, cut)[None])
     value = interval(areas.value[0], resampled(2 * size, rng, areas, own)[:, 0])
     inside, outside = cut[0]
-    model.fit(x[inside], y[inside])
+    if len(np.unique(y[inside])) < 2 or len(np.unique(y[outside])) < 2:  # few patients: a fold has rows of one table
+        return value, []
+    model.fit(learnable(x[inside]), y[inside])
     found = permutation_importance(model, x[outside], y[outside], scoring="roc_auc", n_repeats=REPEATS, random_state=0)
     lost = [(name, round(float(v), 4)) for name, v in zip(tables.names, found.importances_mean, strict=True)]
     return value, sorted(lost, key=lambda item: -item[1])[:MOST_COLUMNS]

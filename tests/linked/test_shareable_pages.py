@@ -1,0 +1,62 @@
+"""Pages on several tables: shareable without any real row, and written whatever a real column holds."""
+
+from __future__ import annotations
+
+import itertools
+
+import pandas as pd
+import pytest
+
+import medsynth
+from medsynth.errors import SchemaError
+from medsynth.linked.report import Sides, report_tables
+from medsynth.report.build import INTERNAL
+from medsynth.report.data.predictions import TaskPredictions
+from medsynth.report.sections.registry import SECTIONS
+
+from .conftest import simulated
+
+Frames = dict[str, pd.DataFrame]
+
+
+def texts(frames: Frames) -> Frames:
+    """The cells of tables as texts, in no index's order."""
+    gone = {"NaT": "", "nan": "", "None": ""}
+    return {name: frame.astype(str).replace(gone).reset_index(drop=True) for name, frame in frames.items()}
+
+
+def real_rows(letter: str, seed: int) -> Frames:
+    """Tables of other patients."""
+    return texts({n: f.replace({f"K{k}": f"{letter}{k}" for k in range(300)}) for n, f in simulated(150, seed).items()})
+
+
+def test_pages_are_internal_with_any_real_rows(
+    model: medsynth.Model, drawn: Frames, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Held-out rows or training rows, each by itself or both: all pages of a folder are of one kind."""
+    monkeypatch.setattr(TaskPredictions, "begin", lambda self, pool: None)
+    for name in set(SECTIONS) - {"tables", "source"}:
+        monkeypatch.delitem(SECTIONS, name)
+    synthetic = texts({name: frame.head(400) for name, frame in drawn.items()})
+    for real, train in itertools.product((None, real_rows("H", 9)), (None, real_rows("T", 8))):
+        pages = report_tables(model, Sides(synthetic=synthetic, real=real, train=train), drawn_by_model=True)
+        any_real = real is not None or train is not None
+        assert len(pages) == 3
+        assert all(page.report.shareable is not any_real for page in pages)
+        assert all((page.report.banner == INTERNAL) is any_real for page in pages)
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+@pytest.mark.usefixtures("few_trees")
+def test_odd_columns_of_several_tables(model: medsynth.Model, drawn: Frames) -> None:
+    """Columns without a value. An infinity is refused as a fit refuses it: the error names the row, and the cure."""
+    synthetic = texts({name: frame.head(400) for name, frame in drawn.items()})
+    held, train = real_rows("H", 9), real_rows("T", 8)
+    held["patients"]["height"] = ""
+    train["tests"]["done"] = ""
+    pages = report_tables(model, Sides(synthetic=synthetic, real=held, train=train), drawn_by_model=True)
+    assert [page.table for page in pages] == ["", "stays", "tests"]
+    held["tests"].loc[3, "value"] = "inf"
+    with pytest.raises(SchemaError, match="column 'value', row 4: not a number. Mend the cell"):
+        report_tables(model, Sides(synthetic=synthetic, real=held), drawn_by_model=True)
