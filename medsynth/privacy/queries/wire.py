@@ -1,8 +1,8 @@
 """Queries as bytes and back, for those who answer them elsewhere: safetensors and JSON, no pickle.
 
 What is read may come from somebody who is not trusted. It is made of registered kinds alone, its fields have the types
-that these declare, its numbers are finite, and it is tried on public rows before it is believed: so that it can fail on
-no private row, and no failure tells of one. What it then may cost is for the plan to say.
+that these declare, its numbers are finite, and each value checks its content as it does here (docs/decisions/0059).
+Then it is tried on public rows, so that shapes which do not fit one another are refused. The plan says what it may cost.
 """
 
 from __future__ import annotations
