@@ -3,7 +3,7 @@
 MedsynthError          1   anything that went wrong for a reason a user can mend
 |-- TableError         1   a table file that cannot be read as a table
 |-- ArtifactError      1   a .medsynth file that is missing, foreign, truncated or tampered with
-|-- QueryError          1   bytes that are no query of a table's rows, or one that they could not answer
+|-- QueryError          1   a query whose content breaks the rules of its kind, or bytes that hold no query
 |-- OutputExists       1   a file that would be overwritten unless `force` is given
 |-- UsageError         2   an argument out of its range
 |-- BudgetError        3   a privacy budget too small for what is to be measured
@@ -55,7 +55,7 @@ class ArtifactError(MedsynthError):
 
 
 class QueryError(MedsynthError):
-    """Bytes that are no query of a table's rows, or one that such rows could not answer."""
+    """A query whose content breaks the rules of its kind, or bytes that hold no query."""
 
 
 class OutputExists(MedsynthError):

@@ -31,6 +31,7 @@ MOST_ROWS = 1 << (62 - PRODUCT_BITS)  # and so many in 64 bits
 SUM_BITS = 34  # of a clipped gradient in the units of the sum that is released
 MOST_PARAMETERS = 1 << 26  # beyond it, rounding the sum could use up the margin of `factors`
 CHUNK_NUMBERS = 1 << 20  # in the gradients of groups that are in memory at once
+BOUNDS = (2.0**-64, 2.0**64)  # least and largest clipping norm, so that no unit of whole numbers underflows
 
 
 @dataclass(frozen=True)
@@ -185,8 +186,8 @@ def clipped_gradient_sum(critic: Mlp, loss: Loss, rows: Tensor, bound: float) ->
     """The sum of per-row gradients of `loss(critic(rows))`, each clipped to `bound`, in whole numbers.
 
     rows: (rows, features), cut at 128. Returns one tensor a parameter, in the order of `critic.parameters()`.
-    Sensitivity: `bound` per row. Raises BudgetError unless `bound` is a positive number, and for more rows or
-    parameters than 64 bits hold.
+    Sensitivity: `bound` per row. Raises BudgetError unless `bound` is a positive number from 2^-64 to 2^64, and for
+    more rows or parameters than 64 bits hold.
     """
     _check_sizes(critic, bound, len(rows))
     recorded, unit = _record(critic, loss, rows), units(bound)[0]
@@ -195,8 +196,8 @@ def clipped_gradient_sum(critic: Mlp, loss: Loss, rows: Tensor, bound: float) ->
 
 
 def _check_sizes(critic: Mlp, bound: float, rows: int) -> None:
-    if not 0 < bound < math.inf:
-        raise BudgetError("The clipping norm must be a positive number.")
+    if not BOUNDS[0] <= bound <= BOUNDS[1]:
+        raise BudgetError("The clipping norm must be a positive number, from 2^-64 to 2^64.")
     if rows > MOST_ROWS or sum(p.numel() for p in critic.parameters()) > MOST_PARAMETERS:
         raise BudgetError("The critic or its lot is too large for exact sums of gradients.")
 
@@ -205,9 +206,10 @@ def gradients_of_groups(critic: Mlp, loss: Loss, rows: Tensor, groups: Tensor, c
     """The summed gradients of each group's rows, not clipped: (count, parameters), in whole multiples of a public grid.
 
     They add up, as the groups' sizes do, over parts of the rows. `clipped_means` clips. Raises BudgetError for more
-    rows or parameters than `clipped_gradient_sum` takes.
+    groups or parameters than `clipped_gradient_sum` takes rows and parameters. Rows may be as many as they are: a
+    refusal would depend on the size of a secret lot.
     """
-    _check_sizes(critic, 1.0, max(len(rows), count))
+    _check_sizes(critic, 1.0, count)
     recorded = _record(critic, loss, rows)
     wide = sum(d.shape[1] * (a.shape[1] + recorded.bias) for a, d in zip(recorded.inputs, recorded.grads, strict=True))
     step = max(1, CHUNK_NUMBERS // wide)

@@ -40,17 +40,16 @@ class NodeCells:
 
     def cell_of(self, codes: Codes) -> NDArray[np.int64]:
         """The node of each place."""
-        starts, stops = (np.array([getattr(node, end) for node in self.nodes], np.int64) for end in ("start", "stop"))
-        if not self.nodes:
-            return np.zeros(len(codes), np.int64)
-        at = np.searchsorted(starts, codes, side="right") - 1
-        return np.where((at >= 0) & (codes < stops[at]), at, len(self.nodes))
+        return self.plain().cell_of(codes)
 
     def plain(self) -> Regrouped:
         """The same map without the nodes' names."""
         ends = [end for node in self.nodes for end in (node.start, node.stop)]
         edges = np.unique([0, *ends, np.iinfo(np.int32).max]).astype(np.int64)
-        return Regrouped(Grid(edges, 0), self.cell_of(edges[:-1].astype(np.int32)), self.cells)
+        place = np.full(len(edges) - 1, len(self.nodes))
+        for k, node in enumerate(self.nodes):
+            place[(edges[:-1] >= node.start) & (edges[:-1] < node.stop)] = k
+        return Regrouped(Grid(edges, 0), place, self.cells)
 
 
 Measure = Callable[[str, Mapping[str, NodeCells]], Mapping[str, NDArray[np.float64]]]  # Vault.measure_histograms

@@ -24,8 +24,8 @@ from torch import Tensor
 from torch.func import grad, vmap
 
 from ..errors import BudgetError
-from .clipping import factors
-from .exact.sums import norms, product
+from .clipping import BOUNDS, factors
+from .exact.sums import WEIGHT_MOST, norms, product
 from .networks import Mlp
 
 RowCritic = Callable[[Tensor], Tensor]  # the critic as a function of one row, (features,), to a number
@@ -37,21 +37,24 @@ GRID_BITS, SUM_BITS = 22, 32  # of a group's bound: in the units of a pair's gra
 MOST_PAIRS = 1 << 30  # so many can be added in 64 bits
 EXACT_PAIRS = 1 << (53 - SUM_BITS)  # and so many in 53
 MOST_STEPS = 64  # of local training
+MOST_RATE = 1024.0  # of local training
 
 
 @dataclass(frozen=True)
 class LocalTraining:
     """So many steps of gradient descent at `rate` that a pair trains the critic for, from the shared weights on.
 
-    Raises BudgetError unless there is a step, not more than 64, and the rate is a positive number.
+    Raises BudgetError unless there is a step, not more than 64, and the rate is a positive number, at most 1,024.
     """
 
     steps: int = 1
     rate: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.steps <= MOST_STEPS or not 0 < self.rate < math.inf:
-            raise BudgetError(f"Local training takes 1 to {MOST_STEPS} steps at a positive rate.")
+        if not 1 <= self.steps <= MOST_STEPS or not 0 < self.rate <= MOST_RATE:
+            raise BudgetError(
+                f"Local training takes 1 to {MOST_STEPS} steps at a positive rate, at most {MOST_RATE:g}."
+            )
 
 
 ONE_GRADIENT = LocalTraining()
@@ -61,16 +64,17 @@ ONE_GRADIENT = LocalTraining()
 class Groups:
     """The group of each of a critic's parameters, (parameters,) numbers from zero, and the groups' clipping norms.
 
-    Raises BudgetError unless every bound is a positive number and every parameter has one.
+    Raises BudgetError unless every bound is a positive number from 2^-64 to 2^64 and every parameter has one.
     """
 
     of: Tensor
     bounds: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if not self.bounds or not all(0 < bound < math.inf for bound in self.bounds):
-            raise BudgetError("The clipping norms must be positive numbers.")
-        if self.of.min() < 0 or self.of.max() >= len(self.bounds):
+        if not self.bounds or not all(BOUNDS[0] <= bound <= BOUNDS[1] for bound in self.bounds):
+            raise BudgetError("The clipping norms must be positive numbers, from 2^-64 to 2^64.")
+        known = self.of.dtype == torch.int64 and self.of.dim() == 1 and self.of.numel() > 0
+        if not known or self.of.min() < 0 or self.of.max() >= len(self.bounds):
             raise BudgetError("Every parameter needs a group with a clipping norm.")
 
     @property
@@ -130,7 +134,8 @@ def pair_gradients(
     along them: what the pair would change the weights by, over minus the rate. A pair whose gradient is not finite
     counts as zero.
     """
-    weights = {name: p.detach().double() for name, p in critic.named_parameters()}
+    # Weights are bounded, so that their sizes are added exactly: by each pair's own weights, too, in local training.
+    weights = {name: _bounded(p.detach().double()) for name, p in critic.named_parameters()}
     if not len(real):
         return real.new_zeros(0, sum(p.numel() for p in weights.values()), dtype=torch.float64)
 
@@ -140,14 +145,18 @@ def pair_gradients(
     def added(weights: dict[str, Tensor], *pair: Tensor) -> dict[str, Tensor]:
         total: dict[str, Tensor] = grad(one)(weights, *pair)
         for _ in range(local.steps - 1):
-            slopes = grad(one)({name: w - local.rate * total[name] for name, w in weights.items()}, *pair)
+            slopes = grad(one)({name: _bounded(w - local.rate * total[name]) for name, w in weights.items()}, *pair)
             total = {name: own + slopes[name] for name, own in total.items()}
         return total
 
     found = vmap(added, in_dims=(None, 0, 0, 0))(weights, real.double(), fake.double(), mix.double())
     flat = torch.cat([found[name].flatten(1) for name in weights], 1)
-    finite = torch.isfinite(flat.sum(1, keepdim=True))
-    return flat if bool(finite.all()) else torch.where(finite, flat, 0.0)
+    finite = torch.isfinite(flat.abs().amax(1, keepdim=True))  # a sum of finite numbers could overflow by their order
+    return torch.where(finite, flat, 0.0)
+
+
+def _bounded(weights: Tensor) -> Tensor:
+    return weights.nan_to_num(0.0).clamp(-WEIGHT_MOST, WEIGHT_MOST)
 
 
 def clipped_pair_sum(

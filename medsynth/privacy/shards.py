@@ -38,7 +38,7 @@ from torch.nn import functional
 from ..errors import BudgetError
 from ..rng import torch_secret
 from .accounting.events import Event, Gaussian, PublicOrderGaussian
-from .clipping import factors
+from .clipping import BOUNDS, factors
 from .exact.sums import norms
 from .noise import noised
 from .queries.noising import Noising, WholeNoise
@@ -56,7 +56,8 @@ class UpstreamSum(PrivateQuery[Tensor]):
 
     fakes: (rows, width), public, of which the last `classes` columns indicate the class. The result is (rows, width -
     classes): of minus the critics' outputs. Each row of a shard's gradient is clipped, or all together with `joint`.
-    Raises BudgetError for a bound that is not positive.
+    Raises BudgetError for a bound that is not a positive number from 2^-64 to 2^64, and for generated rows that are not
+    finite, or without a row, a class or a column that a generator sets.
     """
 
     fakes: Tensor
@@ -65,8 +66,10 @@ class UpstreamSum(PrivateQuery[Tensor]):
     joint: bool = False
 
     def __post_init__(self) -> None:
-        if not self.bound > 0:
-            raise BudgetError("The clipping norm must be positive.")
+        _check_bound(self.bound)
+        shaped = self.fakes.dim() == 2 and len(self.fakes) > 0 and 1 <= self.classes < self.fakes.shape[1]
+        if not shaped or not self.fakes.is_floating_point() or not bool(torch.isfinite(self.fakes).all()):
+            raise BudgetError("Critics are asked at generated rows of finite numbers, with classes and columns.")
 
     def sensitivity(self, max_rows: int | None) -> float:
         """2 bound sqrt(rows), or 2 bound with `joint`: one unit, of however many rows, changes one shard's gradient."""
@@ -150,8 +153,7 @@ class Shards:
         sensitivity, 2 bound sqrt(rows), or 2 bound with `joint`, whatever their rows.
         Raises BudgetError if the plan does not hold the measurement, or for a bound that is not positive.
         """
-        if not bound > 0:
-            raise BudgetError("The clipping norm must be positive.")
+        _check_bound(bound)
         sensitivity = 2 * bound * (1.0 if joint else math.sqrt(len(fakes)))
         in_order, self._steps = self._steps % self._count, self._steps + 1
 
@@ -213,8 +215,7 @@ class Shards:
         changes one shard, whose vote moves from one bin to another for each row and direction: L2 sensitivity
         sqrt(2 rows directions). Raises BudgetError if the plan lacks it, or for a bound that is not positive.
         """
-        if not bound > 0:
-            raise BudgetError("The clipping norm must be positive.")
+        _check_bound(bound)
         sensitivity = self.__of_all(label, math.sqrt(2 * len(fakes) * projection.shape[1]))
 
         def draw(event: Event) -> Release:
@@ -279,6 +280,12 @@ class Shards:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("Shards cannot be pickled or copied.")
+
+
+def _check_bound(bound: float) -> None:
+    """Raises BudgetError unless the clipping norm is a positive number whose unit does not underflow."""
+    if not BOUNDS[0] <= bound <= BOUNDS[1]:
+        raise BudgetError("The clipping norm must be positive, from 2^-64 to 2^64.")
 
 
 def unit_of(bound: float) -> float:

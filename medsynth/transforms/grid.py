@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import QueryError
 from .column import Column
+
+MOST_CODES = 1 << 31  # of a column: codes are stored in 32 bits
+MOST_GAPS = 1 << 16  # kinds of missing values of a column
+TABLE_CODES = 1 << 16  # grids of at most this many codes keep a table of them, which is faster than a search
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Cell i has the codes edges[i] to edges[i+1] - 1; then comes a cell for each kind of missing value."""
+    """Cell i has the codes edges[i] to edges[i+1] - 1; then comes a cell for each kind of missing value.
+
+    Raises QueryError unless the edges are whole numbers that ascend strictly from zero, within the range of codes.
+    """
 
     edges: NDArray[np.int64]
     gaps: int
+
+    def __post_init__(self) -> None:
+        edges = self.edges
+        if edges.dtype != np.int64 or edges.ndim != 1 or len(edges) < 2 or edges[0] != 0:
+            raise QueryError("A grid needs two edges or more, whole numbers of 64 bits, of which the first is zero.")
+        # Edges are compared and not subtracted: a difference of 64-bit numbers can overflow.
+        if not (edges[1:] > edges[:-1]).all() or edges[-1] > MOST_CODES or not 0 <= self.gaps <= MOST_GAPS:
+            raise QueryError("The edges of a grid must ascend strictly, within the range of codes.")
 
     @property
     def cells(self) -> int:
@@ -28,12 +45,21 @@ class Grid:
         return np.append(self.edges, self.edges[-1] + 1 + np.arange(self.gaps))
 
     def cell_of(self, codes: NDArray[np.int32]) -> NDArray[np.int64]:
-        """The cell of each code; codes past all values are missing."""
-        ends = self.ends
-        if ends[0] == 0 and len(codes) > ends[-1]:  # a table of all codes is quicker than a search for each row
-            # Places of 64 bits are looked up ten times as fast as narrower ones.
-            return np.repeat(np.arange(self.cells), np.diff(ends)).take(codes.astype(np.int64), mode="clip")
-        return np.searchsorted(ends[:-1], codes, side="right") - 1
+        """Return the cell of each code. Codes past all values are missing; past those they have the last cell.
+
+        Which way finds the cells depends on the grid alone, never on the number of rows.
+        """
+        if self._table is None:
+            return self._search(codes)
+        return self._table.take(codes.astype(np.int64), mode="clip")  # places of 64 bits are looked up fastest
+
+    def _search(self, codes: NDArray[np.integer]) -> NDArray[np.int64]:
+        return np.searchsorted(self.ends[1:-1], codes, side="right")
+
+    @cached_property
+    def _table(self) -> NDArray[np.int64] | None:
+        """The cell of every code, if there are few: the same search, made once for all rows."""
+        return self._search(np.arange(self.ends[-1])) if self.ends[-1] <= TABLE_CODES else None
 
 
 def grid(column: Column, cells: int) -> Grid:

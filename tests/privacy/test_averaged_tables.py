@@ -61,7 +61,10 @@ def test_a_patient_changes_a_table_by_one_at_most(patients: list[list[tuple[int,
 
 @pytest.mark.parametrize("rows", [1, 3, CAP])
 def test_the_noise_is_that_of_one_row_whatever_the_cap(rows: int) -> None:
-    for query in (Marginals(TABLES, averaged=True), Distances(TABLES, {"a": np.ones(3)}, averaged=True)):
+    for query in (
+        Marginals(TABLES, averaged=True),
+        Distances(TABLES, {"a": np.ones(3), "ab": np.ones((3, 3))}, averaged=True),
+    ):
         assert query.sensitivity(rows) == pytest.approx(math.sqrt(2))
     assert Marginals(TABLES, {"a": 3.0, "ab": 1.0}, averaged=True).sensitivity(rows) == pytest.approx(math.sqrt(10))
 

@@ -9,14 +9,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...privacy.queries.content import MOST_WIDTH, check_numbers, check_size, require
 from ...privacy.queries.kinds import kind
 from ...privacy.queries.rows import Codes
 from ...rng import Stream
 from ...schema import Schema
-from ...transforms.grid import Grid, grid
+from ...transforms.grid import MOST_CODES, Grid, grid
 from ..shared.marginals import GRID_CELLS, Condition, Marginal, normal_scores
 from .layout import Layout
 
+SPAN_KINDS = ("number", "binary", "levels")
 LARGEST_SCORE = 3.0  # normal scores stay within about three standard deviations
 
 
@@ -26,6 +28,7 @@ class SpanEncoding:
     """A column's slice of the encoded row, as `Span` says. size: how many codes are values and not missing.
 
     edges, cdf: (cells + 1,), the distribution by which a number's normal score is found, empty for other columns.
+    Raises QueryError unless the edges ascend strictly from zero to `size` and the distribution from zero to one.
     """
 
     index: int
@@ -36,14 +39,39 @@ class SpanEncoding:
     edges: NDArray[np.int64]
     cdf: NDArray[np.float64]
 
+    def __post_init__(self) -> None:
+        require(self.kind in SPAN_KINDS, "A column is encoded as another kind than there are.")
+        require(min(self.index, self.start, self.flag or 0) >= 0, "A column is encoded before the first place.")
+        check_size(self.size, MOST_CODES, what="The values of a column")
+        if self.kind != "number":
+            require(not len(self.edges) and not len(self.cdf), "A column of levels has no distribution of numbers.")
+            return
+        require(Grid(self.edges, 0).edges[-1] == self.size, "The edges of a number must end where its codes end.")
+        check_numbers(self.cdf, self.edges.shape, np.float64, 1.0, what="A distribution of numbers")
+        rises = self.cdf[0] == 0 and self.cdf[-1] == 1 and (self.cdf[1:] >= self.cdf[:-1]).all()
+        require(bool(rises), "A distribution must rise from zero to one.")
+
+    @property
+    def stop(self) -> int:
+        """The place after the last that the column fills."""
+        last = self.start + (self.size if self.kind == "levels" else 1)
+        return last if self.flag is None else max(last, self.flag + 1)
+
 
 @kind("encoded rows")
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """(rows, columns) codes to (rows, width), indicators not yet centred, each row by itself."""
+    """(rows, columns) codes to (rows, width), indicators not yet centred, each row by itself.
+
+    Raises QueryError unless every column's places lie within the width.
+    """
 
     spans: tuple[SpanEncoding, ...]
     width: int
+
+    def __post_init__(self) -> None:
+        check_size(self.width, MOST_WIDTH, what="The width of an encoded row")
+        require(all(span.stop <= self.width for span in self.spans), "A column is encoded outside the row.")
 
     def __call__(self, codes: Codes) -> Tensor:
         """(rows, width)."""

@@ -10,11 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...privacy.queries.content import MOST_WIDTH, check_numbers, check_size, require
 from ...privacy.queries.kinds import LOCAL, kind
-from ...privacy.queries.rows import CellMap, Codes
+from ...privacy.queries.rows import CellMap, Codes, cells_of
 from .encoded_rows import EncodedRows, Encoding
 
 TURN = 1 << 16  # cosines and sines of real rows come from a table of so many parts of a turn
+MOST_TURNS = 2.0**39  # of a frequency's parts of a turn in all: times 3 and 2^12, of a row's numbers, below 2^53
 ROW_BITS, FREQUENCY_BITS = 12, 20  # grids of a real row's numbers and of frequencies, on which their products are exact
 
 
@@ -25,7 +27,8 @@ class FourierFeatures:
 
     encoding: of rows; index, classes: the target's column and its classes; turns: (width, frequencies), whole parts of
     a turn; centre: (frequencies,), the phase of the mean row. No row's features depend on the rows beside it: products
-    of whole numbers are exact while a row's numbers, 3 at most, and frequencies stay below 2^53 in all.
+    of whole numbers are exact while a row's numbers, 3 at most, and frequencies stay below 2^53 in all. Raises
+    QueryError for other frequencies, and for shapes that do not fit one another.
     """
 
     encoding: Encoding
@@ -35,9 +38,19 @@ class FourierFeatures:
     centre: Tensor
     device: str = field(default="cpu", metadata=LOCAL)
 
+    def __post_init__(self) -> None:
+        require(self.index >= 0 and self.turns.dim() == 2, "Random features need a target and a table of frequencies.")
+        count = self.turns.shape[1]
+        check_size(count * 2 * self.classes.cells, MOST_WIDTH, what="The width of random features")
+        check_numbers(self.turns, (self.encoding.width, count), np.float64, MOST_TURNS, what="Frequencies")
+        check_numbers(self.centre, (count,), np.int64, MOST_TURNS, what="Phases of the mean row")
+        whole = bool((self.turns == self.turns.round()).all())
+        require(whole, "Frequencies must be whole parts of a turn.")
+        require(bool((self.turns.abs().sum(0) <= MOST_TURNS).all()), "Frequencies are too large for exact products.")
+
     def __call__(self, codes: Codes) -> Tensor:
         """(rows, classes * 2 * frequencies)."""
-        labels = torch.from_numpy(np.asarray(self.classes.cell_of(codes[:, self.index]), np.int64)).to(self.device)
+        labels = torch.from_numpy(cells_of(self.classes, codes[:, self.index])).to(self.device)
         whole = (self.encoding(codes).to(self.device).double() * 2.0**ROW_BITS).round() @ self.turns
         place = (whole * (TURN * 2.0 ** -(ROW_BITS + FREQUENCY_BITS))).round().long() - self.centre
         features = torch.cat(list(_circle(len(self.centre), self.device)[:, place & (TURN - 1)]), 1)

@@ -22,13 +22,14 @@ from ...errors import SchemaError
 from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.clipping import clipped_gradient_sum
 from ...privacy.networks import Mlp
+from ...privacy.queries.content import MOST_WIDTH, check_numbers, check_size, require
 from ...privacy.queries.kinds import LOCAL, kind
 from ...privacy.queries.measurements import Measurements
 from ...privacy.queries.rows import Codes
 from ...rng import numpy_stream, torch_stream
 from ...schema import Schema
 from ...transforms.column import Column
-from ...transforms.grid import grid
+from ...transforms.grid import MOST_CODES, grid
 from ..protocol import Arrays, Progress
 from ..settings import Count, MethodConfig, Positive, Rate
 from ..shared.adversarial.networks import generated_loss, real_loss
@@ -75,7 +76,8 @@ class ScaledRows:
     """(rows, columns) codes to (rows, features + classes): a number a column, and the class as one-hot.
 
     indices: the columns; numbers: that of each code of a column, computed once for all rows, so that no row's depends
-    on the rows beside it; target: the target's column, of so many `classes`.
+    on the rows beside it; target: the target's column, of so many `classes`. A code beyond them is the last. Raises
+    QueryError unless each column has a table of finite numbers.
     """
 
     indices: tuple[int, ...]
@@ -84,10 +86,18 @@ class ScaledRows:
     classes: int
     device: str = field(default="cpu", metadata=LOCAL)
 
+    def __post_init__(self) -> None:
+        known = len(self.indices) == len(self.numbers) > 0 and min(*self.indices, self.target, 0) == 0
+        require(known, "Each column that is scaled needs its place and a table of its numbers.")
+        check_size(self.classes, MOST_WIDTH, what="The classes of the target")
+        for own in self.numbers:
+            check_size(own.size, MOST_CODES, what="The numbers of a column")
+            check_numbers(own, (own.size,), np.float64, what="The numbers of a column")
+
     def __call__(self, codes: Codes) -> Tensor:
         """(rows, features + classes)."""
-        x = np.stack([own[codes[:, index]] for index, own in zip(self.indices, self.numbers, strict=True)], 1)
-        hot = np.eye(self.classes)[codes[:, self.target]]
+        x = np.stack([own.take(codes[:, k], mode="clip") for k, own in zip(self.indices, self.numbers, strict=True)], 1)
+        hot = np.minimum(codes[:, self.target, None], self.classes - 1) == np.arange(self.classes)
         return torch.tensor(np.concatenate([x, hot], 1), dtype=torch.float32).to(self.device)
 
 

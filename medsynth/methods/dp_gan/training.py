@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ...privacy.exact.sums import exact_sum
 from ...privacy.networks import Mlp
 from ...privacy.pair_clipping import ONE_GRADIENT, LocalTraining, pair_gradients
+from ...privacy.queries.content import MOST_WIDTH, check_numbers, check_size, require
 from ...privacy.queries.kinds import kind
 from ...rng import torch_stream
 from ..shared.adversarial.networks import AveragedWeights
@@ -31,24 +33,33 @@ class DpGanSize:
     rarest: float = 0.01  # share below which a class weighs no more
 
 
+LARGEST_WEIGHT = 2.0**20  # of a class, and of the penalty
+
+
 @kind("loss of pairs")
 @dataclass(frozen=True, eq=False)
 class PenalisedPairLoss:
     """A pair's Wasserstein loss with its own penalty, at its own point between its two rows.
 
     weights: (classes,), of rows by their class. The penalty is one-sided (Petzka, Fischer, Lukovnicov 2018): a critic
-    of noise alone need not have a slope of one.
+    of noise alone need not have a slope of one. Raises QueryError for weights and a penalty that are not small numbers.
     """
 
     weights: Tensor
     penalty: float
 
+    def __post_init__(self) -> None:
+        check_size(self.weights.numel(), MOST_WIDTH, what="The classes of pairs")
+        check_numbers(self.weights, (self.weights.numel(),), np.float32, LARGEST_WEIGHT, what="Weights of classes")
+        require(0 <= self.penalty <= LARGEST_WEIGHT, "The penalty of a pair must be a small number, not below zero.")
+
     def __call__(self, critic: Callable[[Tensor], Tensor], real: Tensor, fake: Tensor, mix: Tensor) -> Tensor:
         """`fake`: a generated row of every class, (classes * features,), of which the real row's own class is taken.
 
-        The sums over classes have one term that is not zero, so that they are exact too.
+        The sums over classes have one term that is not zero, whatever the row's numbers, so that they are exact too.
         """
-        own = real[-(classes := len(self.weights)) :]
+        of_class = real[-(classes := len(self.weights)) :]
+        own = (torch.arange(classes, device=real.device) == of_class.argmax()).to(real)
         fake = own @ fake.reshape(classes, -1)
 
         def placed(row: Tensor) -> Tensor:

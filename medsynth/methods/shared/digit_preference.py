@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ...privacy.queries.content import require
 from ...privacy.queries.kinds import kind
 from ...rng import Stream
 from ...schema import Schema
@@ -21,6 +22,7 @@ Codes = NDArray[np.int32]
 Whole = NDArray[np.int64]
 DECIMAL_PLACES = 4  # decimal places, from the last, in which preferred digits are looked for
 NONZERO_DIGITS = 9
+MOST_UNITS = 1 << 53  # size of a whole number of units
 FITTING_ROUNDS = 50  # of iterative proportional fitting
 # Kinds of whole numbers: by the place of the last digit that is not zero and by that digit; then all multiples of
 # 10^DECIMAL_PLACES. Each kind is a residue class, so the numbers of a kind in a range are counted and drawn exactly.
@@ -34,10 +36,16 @@ PREFERENCE_STDS = (0.05, 2.0)
 @kind("digits")
 @dataclass(frozen=True)
 class DigitKinds:
-    """A map from codes to the kind of each whole number of units: its last digit that is not zero, and its place."""
+    """A map from codes to the kind of each whole number of units: its last digit that is not zero, and its place.
+
+    Raises QueryError for numbers of units beyond 2^53.
+    """
 
     low: int
     top: int
+
+    def __post_init__(self) -> None:
+        require(max(abs(self.low), abs(self.top)) <= MOST_UNITS, "The numbers of a column are too large.")
 
     @property
     def cells(self) -> int:

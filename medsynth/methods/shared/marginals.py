@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from ...privacy.queries.cells import ALL_CODES
+from ...privacy.queries.cells import ALL_CODES, Regrouped
 from ...schema import Column, Schema
 from ...transforms.grid import Grid, grid
 
@@ -36,8 +36,12 @@ def cleaned(counts: Floats, total: float) -> Floats:
 
 
 def normal_scores(codes: Codes, edges: NDArray[np.int64], cdf: Floats) -> Floats:
-    """Normal scores of codes by the distribution `cdf` at `edges`, (cells + 1,) both."""
-    rank = np.interp(codes + 0.5, edges, cdf)
+    """Normal scores of codes by the distribution `cdf` at `edges`, (cells + 1,) both.
+
+    The line through the code's cell is read number by number: `np.interp` searches a row's cell from the row before.
+    """
+    cell = Grid(edges, 0).cell_of(codes)
+    rank = np.diff(cdf)[cell] / np.diff(edges)[cell] * (codes + 0.5 - edges[cell]) + cdf[cell]
     return np.asarray(ndtri(np.clip(rank, TAIL_PROBABILITY, 1 - TAIL_PROBABILITY)))
 
 
@@ -125,14 +129,18 @@ class Condition:
         found = np.where(gap >= 0, len(self.cuts) + 1 + gap, np.searchsorted(self.cuts, codes, side="right"))
         return found.astype(np.int32)
 
-    def plain(self) -> Grid:
+    def plain(self) -> Grid | Regrouped:
         """The same map without what else is known of the column."""
         if self.marginal is None:
             return ALL_CODES
         if self.marginal.column.categorical:
             return self.marginal.grid
-        inner = [0, *self.cuts.astype(np.int64).tolist(), self.marginal.grid.edges[-1]]
-        return Grid(np.array(inner), self.marginal.column.gaps)
+        gaps = self.marginal.column.gaps
+        edges = np.array([0, *self.cuts.astype(np.int64).tolist(), self.marginal.grid.edges[-1]])
+        if edges[-2] < edges[-1]:
+            return Grid(edges, gaps)
+        # The last value holds more than the last quantile: its cut leaves a class without a code.
+        return Regrouped(Grid(edges[:-1], gaps), np.delete(np.arange(self.classes), len(self.cuts)), self.classes)
 
     def allowed(self, first: int, last: int) -> Floats:
         """The share of each class whose target code lies from `first` to `last`: (classes,)."""

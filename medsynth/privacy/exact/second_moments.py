@@ -21,10 +21,9 @@ Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 STEPS = 1 << 13  # in one: the unit of a row's vector
 UNIT = 1.0 / STEPS**2  # of a product of two of its numbers
-MOST_ROWS = 1 << 26  # whose products, of at most 2^26 units each, add up to less than 2^53
 ROOT_TWO = 2**0.5  # by which numbers above the diagonal are multiplied, and divided again once they are noised
 SPARE = 1e-9  # by which a vector is made too short, so that no rounding lifts it over one
-CHUNK_NUMBERS = 1 << 22  # of rows' vectors that are in memory at once
+CHUNK_NUMBERS = 1 << 22  # of rows' vectors in memory at once; a chunk's products, of 2^26 units, stay below 2^53
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,21 +50,20 @@ def second_moments(
 ) -> SecondMoments:  # fmt: skip
     """The sums over all rows, some at a time: their `vectors`, (some, width), and `labels`, (rows,), below `classes`.
 
-    Products are made in float64, and exact, because each sum of whole numbers stays below 2^53.
-    Raises BudgetError for more rows than that holds for, or vectors that are not `width` wide.
+    Products are made in float64, and exact, because the sum over each chunk of rows stays below 2^53. Chunks are added
+    in 64 bits, which hold 2^36 rows. A row of another label adds nothing.
+    Raises BudgetError for vectors that are not `width` wide.
     """
-    if len(codes) > MOST_ROWS:
-        raise BudgetError(f"Second moments are summed over {MOST_ROWS:,} rows at most.")
-    total, size = np.zeros((classes, width, width)), max(1, CHUNK_NUMBERS // width)
+    total, size = np.zeros((classes, width, width), np.int64), max(1, CHUNK_NUMBERS // width)
     for k in range(0, len(codes), size):
         whole, label = clipped_rows(vectors(codes[k : k + size])), labels[k : k + size]
         if whole.shape != (len(label), width):
             raise BudgetError("A row's vector has not the width that was declared.")
-        for one in np.unique(label).tolist():
+        for one in range(classes):
             own = whole[label == one]
-            total[one] += own.T @ own
-    sums, places = total.astype(np.int64), np.triu_indices(width, 1)
-    return SecondMoments(np.ascontiguousarray(np.diagonal(sums, axis1=1, axis2=2)), sums[:, places[0], places[1]])
+            total[one] += (own.T @ own).astype(np.int64)
+    places = np.triu_indices(width, 1)
+    return SecondMoments(np.ascontiguousarray(np.diagonal(total, axis1=1, axis2=2)), total[:, places[0], places[1]])
 
 
 def symmetric(diagonal: Floats, above: Floats) -> Floats:

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...schema.definitions import Definition
-from ...transforms.grid import Grid
+from ...transforms.grid import MOST_CODES, Grid
+from .content import MOST_NUMBERS, check_places, check_size, require
 from .kinds import kind
-from .rows import CellMap, Codes, Whole
+from .rows import CellMap, Codes, Whole, cells_of
 
 kind("grid")(Grid)
 ALL_CODES = Grid(np.array([0, np.iinfo(np.int32).max]), 0)  # one cell: of a map that counts rows
@@ -22,11 +23,18 @@ ALL_CODES = Grid(np.array([0, np.iinfo(np.int32).max]), 0)  # one cell: of a map
 @kind("regrouped")
 @dataclass(frozen=True, eq=False)
 class Regrouped:
-    """The cells of a grid put together: `place`, (cells of the grid,), is the cell of each, below `cells`."""
+    """The cells of a grid put together: `place`, (cells of the grid,), is the cell of each, below `cells`.
+
+    Raises QueryError unless every cell of the grid has a place below `cells`.
+    """
 
     grid: Grid
     place: Whole
     cells: int
+
+    def __post_init__(self) -> None:
+        check_size(self.cells, MOST_NUMBERS, what="The cells of a map")
+        check_places(self.place, (self.grid.cells,), self.cells, what="The places of a grid's cells")
 
     def cell_of(self, codes: Codes) -> Whole:
         """The cell of each code."""
@@ -36,9 +44,12 @@ class Regrouped:
 @kind("every code")
 @dataclass(frozen=True)
 class EveryCode:
-    """Each of so many codes in a cell of its own."""
+    """Each of this number of codes in a cell of its own. Raises QueryError unless there is a code, and not too many."""
 
     cells: int
+
+    def __post_init__(self) -> None:
+        check_size(self.cells, MOST_CODES, what="The codes of a map")
 
     def cell_of(self, codes: Codes) -> Whole:
         """The code itself."""
@@ -48,10 +59,16 @@ class EveryCode:
 @kind("computed column")
 @dataclass(frozen=True)
 class Computed:
-    """The cells of a column that the schema computes from others, by the codes of these: (rows, inputs)."""
+    """The cells of a column that the schema computes from others, by the codes of these: (rows, inputs).
+
+    Raises QueryError for a `map` that reads several columns.
+    """
 
     definition: Definition
     map: CellMap
+
+    def __post_init__(self) -> None:
+        _check_reads_one_column(self.map)
 
     @property
     def cells(self) -> int:
@@ -60,7 +77,7 @@ class Computed:
 
     def cell_of(self, codes: Codes) -> NDArray[np.integer]:
         """The cell of each row."""
-        return self.map.cell_of(self.definition.codes(codes))
+        return cells_of(self.map, self.definition.codes(codes))
 
 
 @kind("beside the last")
@@ -69,6 +86,7 @@ class Beside:
     """The cells of a column's codes in this row and in the last, (rows, 2), by a public table of both's cells.
 
     `table`: (cells of `map` in the last row, in this one) and `equal`: (cells of `map`), where both codes are equal.
+    Raises QueryError unless both are complete, with places below `cells`, and for a `map` that reads several columns.
     """
 
     map: CellMap
@@ -76,9 +94,20 @@ class Beside:
     equal: Whole
     cells: int
 
+    def __post_init__(self) -> None:
+        _check_reads_one_column(self.map)
+        size = self.map.cells
+        check_size(self.cells, MOST_NUMBERS, what="The cells of a map")
+        check_places(self.table, (size, size), self.cells, what="The cells of two rows")
+        check_places(self.equal, (size,), self.cells, what="The cells of equal codes")
+
     def cell_of(self, codes: Codes) -> Whole:
         """The cell of each row."""
-        now, last = codes.T
-        before = self.map.cell_of(last)
-        found: Whole = np.where(now == last, self.equal[before], self.table[before, self.map.cell_of(now)])
+        now, last = codes[:, 0], codes[:, 1]
+        before = cells_of(self.map, last)
+        found: Whole = np.where(now == last, self.equal[before], self.table[before, cells_of(self.map, now)])
         return found
+
+
+def _check_reads_one_column(cells: CellMap) -> None:
+    require(not isinstance(cells, Computed | Beside), "A map inside another one reads one column.")

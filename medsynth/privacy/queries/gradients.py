@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,6 +12,8 @@ from torch import Tensor
 from ...cores import in_order
 from ...errors import BudgetError
 from ..clipping import (
+    BOUNDS,
+    MOST_ROWS,
     PRODUCT_BITS,
     SUM_BITS,
     ClippedSum,
@@ -25,6 +26,7 @@ from ..clipping import (
 from ..exact.sums import LongSum
 from ..networks import Mlp
 from ..pair_clipping import ONE_GRADIENT, Groups, LocalTraining, PairLoss, clipped_pair_sum, halves_below
+from .content import MOST_NUMBERS
 from .kinds import kind
 from .query import RowQuery, Scale
 from .rows import CodedRows, Codes, Features, Floats, Whole
@@ -55,8 +57,8 @@ class GradientSum(RowQuery[tuple[Tensor, ...]]):
     as many groups by a draw of its own and group means are clipped: their gradients and sizes are added up over parts.
     With a `share` below one, each row is read with that chance, by a draw of its own: of a table of very many rows that
     saves time, and is charged as if all were read. Sensitivity: `bound`, or twice that with microbatches, times the
-    most rows of a patient. Raises BudgetError unless the bound and the number of microbatches are positive and the
-    share, of one without microbatches alone, lies in (0, 1].
+    most rows of a patient. Raises BudgetError unless the bound and the number of microbatches are positive, and not too
+    large for whole numbers, and the share, of one without microbatches alone, lies in (0, 1].
     """
 
     critic: Mlp
@@ -69,8 +71,10 @@ class GradientSum(RowQuery[tuple[Tensor, ...]]):
     def __post_init__(self) -> None:
         if not 0 < self.share <= 1 or (self.share < 1 and self.microbatches is not None):
             raise BudgetError("The share of rows that are read lies in (0, 1], and is one with microbatches.")
-        if not 0 < self.bound < math.inf or (self.microbatches is not None and self.microbatches < 1):
-            raise BudgetError("The clipping norm and the number of microbatches must be positive.")
+        groups = 1 if self.microbatches is None else self.microbatches
+        most = MOST_NUMBERS // max(1, sum(p.numel() for p in self.critic.parameters()))
+        if not BOUNDS[0] <= self.bound <= BOUNDS[1] or not 1 <= groups <= max(1, min(MOST_ROWS, most)):
+            raise BudgetError("The clipping norm and the number of microbatches must be positive, and not too large.")
 
     @property
     def adds_up(self) -> bool:
@@ -105,6 +109,7 @@ class GradientSum(RowQuery[tuple[Tensor, ...]]):
     def _chunks(self, codes: Codes) -> list[Codes]:
         """The rows, some at a time, so that memory is bounded; no rows are one chunk."""
         size = max(1, CHUNK_NUMBERS // sum(parameter.shape[-1] for parameter in self.critic.parameters()))
+        size = min(size, MOST_ROWS)
         return [codes[k : k + size] for k in range(0, max(len(codes), 1), size)]
 
     def _groups(self, rows: CodedRows, count: int) -> list[Whole]:
@@ -138,7 +143,8 @@ class _OfPairs:
 
     Rows are each paired with a row of the public `pool`, (pool, features), and a coefficient in [0, 1), both by the
     row's own draws, in secret: no public stream advances by the size of a lot. With several steps of `local` training
-    a pair's gradients along them are added up before they are clipped. Raises BudgetError for a pool without a row.
+    a pair's gradients along them are added up before they are clipped. Raises BudgetError for a pool without a row, and
+    for groups that are not those of the critic's parameters.
     """
 
     critic: Mlp
@@ -149,8 +155,10 @@ class _OfPairs:
     local: LocalTraining = ONE_GRADIENT
 
     def __post_init__(self) -> None:
-        if not len(self.pool):
+        if self.pool.dim() != 2 or not self.pool.numel():
             raise BudgetError("The pool of rows that a lot is paired with is empty.")
+        if len(self.groups.of) != sum(p.numel() for p in self.critic.parameters()):
+            raise BudgetError("Every parameter of the critic needs a group with a clipping norm, and no other has one.")
 
     @property
     def draws(self) -> int:

@@ -106,7 +106,7 @@ class Measurements(ABC):
 
         Raises BudgetError where the row is the unit.
         """
-        return self.measure(label, RowsPerPatient(self.max_rows or 0))
+        return self.measure(label, RowsPerPatient(self.max_rows or 1))
 
 
 class ShardedMeasurements(Measurements):

@@ -12,8 +12,8 @@ from typing import Any, NoReturn, Protocol
 from torch import Tensor
 
 from ...cores import in_order
-from .query import RowQuery
-from .rows import CodedRows, Codes, Features, Lot, Whole
+from .query import RowQuery, answered
+from .rows import CodedRows, Codes, Features, Lot, Whole, encoded
 
 
 class Part(Protocol):
@@ -45,11 +45,11 @@ class RowsInMemory:
 
     def exact(self, query: RowQuery[Any], lot: Lot) -> list[Whole]:
         """The exact answer over those of the rows that take part in the lot."""
-        return query.exact(CodedRows.of(self.__codes, self.__names, lot))
+        return answered(query, CodedRows.of(self.__codes, self.__names, lot))
 
     def encoded(self, features: Features) -> Tensor:
         """The features of all rows, (rows, width)."""
-        return features(self.__codes)
+        return encoded(features, self.__codes)
 
     def __repr__(self) -> str:
         return "RowsInMemory(private rows)"

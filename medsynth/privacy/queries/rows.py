@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import QueryError
 from ..contribution import PrivacyUnits
 
 if TYPE_CHECKING:  # a plan and a refusal do without PyTorch
@@ -32,8 +34,35 @@ class CellMap(Protocol):
         """The cell of each row."""
 
 
+def encoded(features: Features, codes: Codes) -> Tensor:
+    """Return the features of all rows, (rows, width), zero for a row on which the map fails.
+
+    Checked content fails on no row: this is the second line, as `query.answered` is. Raises what the map raises on a
+    public row, of the code 0 in each column.
+    """
+    with suppress(Exception):
+        return features(codes)
+    blank, half = features(np.zeros((1, codes.shape[1]), np.int32)), len(codes) // 2
+    found = blank.new_zeros(len(codes), blank.shape[1])
+    if half:
+        found[:half], found[half:] = encoded(features, codes[:half]), encoded(features, codes[half:])
+    return found
+
+
 # The axes of a contingency table: a column, or several, and the map from their codes to cells; "" is any column.
 Axes = Sequence[tuple[str | tuple[str, ...], CellMap]]
+
+
+def cells_of(cells: CellMap, codes: Codes) -> Whole:
+    """Return the cell of each row, (rows,), from 0 to cells - 1: this is the only place that asks a map of codes.
+
+    A number outside this range becomes the nearest cell, so that no place of a row lies outside a table.
+    Raises QueryError if the map returns another shape: that depends on the map alone, not on what the codes are.
+    """
+    found = np.asarray(cells.cell_of(codes), np.int64)
+    if found.shape != codes.shape[:1]:
+        raise QueryError("A map of a query reads another number of columns than it is given.")
+    return np.clip(found, 0, cells.cells - 1)
 
 
 def column_of(codes: Codes, names: tuple[str, ...], name: str | tuple[str, ...]) -> Codes:
@@ -79,9 +108,20 @@ class CodedRows:
         """Those of the rows that take part in a lot."""
         return cls(codes if lot.joined is None else codes[lot.joined], names, lot.draws, lot.units_that_joined)
 
-    def cells(self, name: str | tuple[str, ...], cells: CellMap) -> NDArray[np.integer]:
+    def cells(self, name: str | tuple[str, ...], cells: CellMap) -> Whole:
         """The cell of each row on one axis: (rows,)."""
-        return cells.cell_of(column_of(self.codes, self.names, name))
+        return cells_of(cells, column_of(self.codes, self.names, name))
+
+    def some(self, which: NDArray[np.bool_]) -> CodedRows:
+        """Return some of the rows, with their draws and patients."""
+        units = self.units.of_rows(which) if self.units is not None else None
+        return CodedRows(self.codes[which], self.names, self.draws[which], units)
+
+    def public_row(self) -> CodedRows:
+        """Return one row that is not private: each column has the code 0, which every column has."""
+        units = PrivacyUnits(np.zeros(1, np.int64), 1) if self.units is not None else None
+        codes, draws = np.zeros((1, self.codes.shape[1]), np.int32), np.zeros((1, self.draws.shape[1]), np.uint64)
+        return CodedRows(codes, self.names, draws, units)
 
     def blocks(self, size: int) -> Iterator[CodedRows]:
         """The rows, so many at a time, without draws and patients."""

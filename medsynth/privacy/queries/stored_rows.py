@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import MedsynthError
-from .query import RowQuery
-from .rows import CodedRows, Codes, Features, Lot, Whole
+from .query import RowQuery, answered
+from .rows import CodedRows, Codes, Features, Lot, Whole, encoded
 
 if TYPE_CHECKING:  # a table is read and refused without PyTorch
     from torch import Tensor
@@ -93,11 +93,12 @@ class StoredRows:
 
     def exact(self, query: RowQuery[Any], lot: Lot) -> list[Whole]:
         """The exact answer over those of the rows that take part in the lot."""
-        return query.exact(CodedRows(self.__read(lot.joined), self.__names, lot.draws, lot.units_that_joined))
+        rows = CodedRows(self.__read(lot.joined), self.__names, lot.draws, lot.units_that_joined)
+        return answered(query, rows)
 
     def encoded(self, features: Features) -> Tensor:
         """The features of all rows, (rows, width)."""
-        return features(self.__read(None))
+        return encoded(features, self.__read(None))
 
     def __read(self, joined: Mask | None) -> Codes:
         some = self.__kept

@@ -10,12 +10,15 @@ import numpy as np
 
 from ...errors import BudgetError
 from ..contribution import PrivacyUnits
+from .content import check_answer, check_numbers, check_size, require
 from .query import Result, RowQuery, Scale
 from .rows import Axes, CodedRows, Floats, Whole
 
 DISTANCE_UNIT = 2.0**-20  # guesses of tables are rounded to it, so that distances are whole multiples of it
-LARGEST_GUESS = 2.0**40  # of rows in a table
-
+LARGEST_GUESS = 2.0**32  # of rows in a table: a vault has 2^30 at most
+LARGEST_WEIGHT = 2.0**20  # of a table; the smallest is one over it
+MOST_ROWS_OF_A_PATIENT = 1 << 20
+MOST_CENTRED = 1 << 12  # cells along the last axis of a centred, averaged table: its counts stay below 2^62
 
 BLOCK_ROWS = 1 << 16  # whose cells are kept while all tables count them
 WHOLE_PATIENT = 1 << 20  # what the rows of a patient add up to, at most, where tables are averaged
@@ -45,18 +48,11 @@ def counts(tables: Collection[Axes], rows: CodedRows, *, averaged: bool = False)
             for name, cells in axes:
                 key = name, id(cells)
                 if key not in known:
-                    known[key] = _checked(np.asarray(block.cells(name, cells), np.int64), cells.cells)
+                    known[key] = block.cells(name, cells)
                 place = place * cells.cells + known[key]
             # Sums of whole numbers below 2^53, which doubles hold exactly.
             total += np.bincount(place, own, minlength=len(total)).astype(np.int64, copy=False)
     return [total.reshape(shape) for total, shape in zip(found, shapes, strict=True)]
-
-
-def _checked(places: Whole, cells: int) -> Whole:
-    """Cells of rows. Raises ValueError where a map gives one that it does not have: a row would count elsewhere."""
-    if len(places) and not 0 <= places.min() <= places.max() < cells:
-        raise ValueError("A map gives a cell that it does not have.")
-    return places
 
 
 def _most_rows(max_rows: int | None, *, averaged: bool) -> int:
@@ -71,6 +67,11 @@ class _Tables(RowQuery[Result]):
 
     tables: Mapping[str, Axes]
     averaged: bool
+
+    def __post_init__(self) -> None:
+        require(bool(self.tables), "A query of tables has no table.")
+        require(all(len(axes) for axes in self.tables.values()), "A table of a query has no axis.")
+        check_answer(*(tuple(cells.cells for _, cells in axes) for axes in self.tables.values()))
 
     @property
     def whole_patients(self) -> bool:
@@ -97,7 +98,8 @@ class Marginals(_Tables[dict[str, Floats]]):
     however many there are. `centred`: the tables of which is told how far counts are from their mean along the last
     axis, and not that mean: in them a row adds a vector of norm `centred_norm`, less than one.
 
-    Raises ValueError for a weight of zero or less, and for a centred table whose last axis has fewer than two cells.
+    Raises QueryError for tables that are empty or too large, for weights that are not those of the tables or lie beyond
+    2^-20 to 2^20, and for a centred table whose last axis has fewer than two cells, or too many for 64 bits.
     """
 
     tables: Mapping[str, Axes]
@@ -106,10 +108,16 @@ class Marginals(_Tables[dict[str, Floats]]):
     centred: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if min((self.weights or {}).values(), default=1.0) <= 0:
-            raise ValueError("The weights of tables must be above zero.")
-        if min(map(self._last, self.centred), default=2) < 2:
-            raise ValueError("A table that is centred must have two cells or more along its last axis.")
+        super().__post_init__()
+        weights = dict.fromkeys(self.tables, 1.0) if self.weights is None else self.weights
+        require(weights.keys() == self.tables.keys(), "Weights must be given for each table, and for no other.")
+        allowed = all(1 / LARGEST_WEIGHT <= weight <= LARGEST_WEIGHT for weight in weights.values())
+        require(allowed, "The weights of tables must be above zero, from 2^-20 to 2^20.")
+        require(set(self.centred) <= self.tables.keys(), "A table that is centred is not among the tables.")
+        least = min(map(self._last, self.centred), default=2)
+        require(least > 1, "A table that is centred must have two cells or more along its last axis.")
+        most = max(map(self._last, self.centred), default=2)
+        require(not self.averaged or most <= MOST_CENTRED, "A table that is centred and averaged has too many cells.")
 
     def _weight(self, name: str) -> float:
         return 1.0 if self.weights is None else self.weights[name]
@@ -156,8 +164,8 @@ class Distances(_Tables[dict[str, float]]):
 
     A row changes one cell of each of the k tables by one, so each distance by at most one: L2 sensitivity sqrt(k),
     times the most rows of a patient. `averaged`: a patient's rows add one together, and sqrt(k) it is. The tables are
-    added up over parts; the distance is that of the sums. Guesses are rounded to 2^-20. Raises BudgetError for a guess
-    that is no table of rows.
+    added up over parts; the distance is that of the sums. Guesses are rounded to 2^-20. Raises QueryError for tables
+    that are empty or too large, and for guesses that are not tables of rows of the same shapes.
     """
 
     tables: Mapping[str, Axes]
@@ -170,8 +178,13 @@ class Distances(_Tables[dict[str, float]]):
         return False
 
     def __post_init__(self) -> None:
-        if not all(np.abs(guess).sum() < LARGEST_GUESS for guess in self.guesses.values()):
-            raise BudgetError("A guess of a contingency table must hold numbers of rows.")
+        super().__post_init__()
+        require(self.guesses.keys() == self.tables.keys(), "Guesses must be given for each table, and for no other.")
+        for name, axes in self.tables.items():
+            shape, guess = tuple(cells.cells for _, cells in axes), self.guesses[name]
+            check_numbers(guess, shape, np.float64, LARGEST_GUESS, what="A guess of a contingency table")
+            held = np.abs(guess).sum() < LARGEST_GUESS
+            require(bool(held), "A guess of a contingency table must hold numbers of rows.")
 
     def sensitivity(self, max_rows: int | None) -> float:
         """sqrt(k) for k tables, times the most rows of a patient unless they are averaged.
@@ -201,9 +214,15 @@ class Distances(_Tables[dict[str, float]]):
 
 @dataclass(frozen=True, eq=False)
 class RowsPerPatient(RowQuery[Floats]):
-    """How many patients have one, two, ... `most` rows. A patient adds one to one cell: sensitivity 1."""
+    """How many patients have one, two, ... `most` rows. A patient adds one to one cell: sensitivity 1.
+
+    Raises QueryError unless `most` is a number of rows.
+    """
 
     most: int
+
+    def __post_init__(self) -> None:
+        check_size(self.most, MOST_ROWS_OF_A_PATIENT, what="The most rows of a patient")
 
     @property
     def of_patients(self) -> bool:

@@ -18,9 +18,10 @@ from torch.nn import functional
 
 from ....privacy.accounting.calibration import Plan, Query
 from ....privacy.networks import Mlp
+from ....privacy.queries.content import MOST_WIDTH, check_size
 from ....privacy.queries.kinds import LOCAL, kind
 from ....privacy.queries.measurements import Measurements
-from ....privacy.queries.rows import Axes, CellMap, Codes, column_of
+from ....privacy.queries.rows import Axes, CellMap, Codes, cells_of, column_of
 from ....rng import torch_stream
 from ....row_count import COUNTED_ROWS, NoisyTotal, likely_rows
 from ....schema import Schema
@@ -58,7 +59,8 @@ class Indicators:
     """(rows, columns) codes to indicators of bins, column beside column, and of the class, each row by itself.
 
     order: the names of the codes' columns; cells: the columns to read; given: the target's name and the map from its
-    codes to classes; placed: whether a row stands in the place of its own class.
+    codes to classes; placed: whether a row stands in the place of its own class. Raises QueryError for more indicators
+    than a row may have.
     """
 
     order: tuple[str, ...]
@@ -67,15 +69,21 @@ class Indicators:
     placed: bool = False
     device: str = field(default="cpu", metadata=LOCAL)
 
+    def __post_init__(self) -> None:
+        classes = self.given[1].cells
+        width = sum(cells.cells for cells in self.cells.values()) + classes
+        check_size(classes, MOST_WIDTH, what="The classes of the target")
+        check_size(width * classes if self.placed else width, MOST_WIDTH, what="The indicators of a row")
+
     def __call__(self, codes: Codes) -> Tensor:
         """(rows, width), or with `placed` (rows, classes * width)."""
         sizes = [cells.cells for cells in self.cells.values()]
         x, rows = torch.zeros(len(codes), sum(sizes) + self.given[1].cells), torch.arange(len(codes))
         for (name, cells), start in zip(self.cells.items(), np.cumsum([0, *sizes]).tolist(), strict=False):
-            place = cells.cell_of(codes[:, self.order.index(name)])
-            x[rows, torch.from_numpy(np.asarray(place, np.int64)) + start] = 1.0
-        label = self.given[1].cell_of(column_of(codes, self.order, self.given[0]))
-        x[rows, torch.from_numpy(np.asarray(label, np.int64)) + sum(sizes)] = 1.0
+            place = cells_of(cells, codes[:, self.order.index(name)])
+            x[rows, torch.from_numpy(place) + start] = 1.0
+        label = cells_of(self.given[1], column_of(codes, self.order, self.given[0]))
+        x[rows, torch.from_numpy(label) + sum(sizes)] = 1.0
         x = x.to(self.device)
         return by_class(x, self.given[1].cells) if self.placed else x
 

@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ....privacy.queries.content import MOST_WIDTH, check_numbers, check_size, require
 from ....privacy.queries.kinds import kind
 from ....privacy.queries.measurements import Measurements
-from ....privacy.queries.rows import CellMap, Codes, column_of
+from ....privacy.queries.rows import CellMap, Codes, cells_of, column_of
 from ...shared.bins import Bins
 from ...shared.copula import normal_cuts
 from ..budget_rule import MOST_ENTRIES
@@ -48,7 +49,8 @@ def normal_scores(shares: Floats, ordered: int) -> Floats:
 class Scores:
     """A number for each column of a row, by `tables`, (classes, bins) a column, of its class and bin.
 
-    `given`: the target and its classes; `order`: the names of the codes' columns.
+    `given`: the target and its classes; `order`: the names of the codes' columns. Raises QueryError unless each column
+    has a number for each class and bin.
     """
 
     cells: Mapping[str, CellMap]
@@ -56,13 +58,19 @@ class Scores:
     given: tuple[str, CellMap]
     tables: Mapping[str, Floats]
 
+    def __post_init__(self) -> None:
+        require(self.tables.keys() <= self.cells.keys(), "A column with scores has no bins.")
+        check_size(len(self.tables), MOST_WIDTH, what="The columns with scores")
+        for name, table in self.tables.items():
+            check_numbers(table, (self.given[1].cells, self.cells[name].cells), np.float64, what="Scores of a column")
+
     def __call__(self, codes: Codes) -> Floats:
         """(rows, columns): by tables; no row's depend on the rows beside it."""
         target, classes = self.given
-        labels = np.asarray(classes.cell_of(column_of(codes, self.order, target)), np.int64)
+        labels = cells_of(classes, column_of(codes, self.order, target))
         found = np.empty((len(codes), len(self.tables)))
         for k, (name, table) in enumerate(self.tables.items()):
-            found[:, k] = table[labels, self.cells[name].cell_of(codes[:, self.order.index(name)])]
+            found[:, k] = table[labels, cells_of(self.cells[name], codes[:, self.order.index(name)])]
         return found
 
 

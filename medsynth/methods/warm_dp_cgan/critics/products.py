@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ....privacy.queries.content import MOST_WIDTH, check_numbers, check_places, check_size, require
 from ....privacy.queries.kinds import kind
-from ....privacy.queries.rows import CellMap, Codes, column_of
+from ....privacy.queries.rows import CellMap, Codes, cells_of, column_of
 from ...shared.bins import Bins
 from ..generator import Generator
 
@@ -22,7 +23,7 @@ class Products:
 
     `tables`: each column's features by bin, (bins, features), which stand beside one another; `factors`, (factors,
     products): the places of those that are multiplied, two or more. `bins` and `order`: of the columns, and the names
-    of the codes' columns.
+    of the codes' columns. Raises QueryError unless each bin has features, and each factor and product its place.
     """
 
     bins: Mapping[str, CellMap]
@@ -31,6 +32,19 @@ class Products:
     factors: Tensor
     scales: Tensor
 
+    def __post_init__(self) -> None:
+        require(self.tables.keys() <= self.bins.keys(), "A column whose features are multiplied has no bins.")
+        features = 0
+        for name, table in self.tables.items():
+            require(table.dim() == 2, "Features of a column must be a table.")
+            check_numbers(table, (self.bins[name].cells, table.shape[1]), np.float32, what="Features of a column")
+            features += table.shape[1]
+        require(self.factors.dim() == 2 and len(self.factors) > 0, "Products need factors.")
+        check_size(self.width, MOST_WIDTH, what="The products of a row")
+        check_places(self.factors, (len(self.factors), self.width), features, what="The factors of products")
+        scales = (self.width,) if self.scales.numel() != 1 else tuple(self.scales.shape)
+        check_numbers(self.scales, scales, np.float32, what="The scales of products")
+
     @property
     def width(self) -> int:
         """How many products a row has."""
@@ -38,7 +52,7 @@ class Products:
 
     def __call__(self, codes: Codes) -> Tensor:
         """(rows, products): by tables and multiplications; no row's depend on the rows beside it."""
-        places = {name: np.asarray(self.bins[name].cell_of(codes[:, self.order.index(name)])) for name in self.tables}
+        places = {name: cells_of(self.bins[name], codes[:, self.order.index(name)]) for name in self.tables}
         each = torch.cat([self.tables[name][torch.from_numpy(place)] for name, place in places.items()], 1)
         return _multiplied(each, self.factors) * self.scales
 
@@ -63,15 +77,21 @@ class Products:
 @kind("products by class")
 @dataclass(frozen=True, eq=False)
 class ProductsByClass:
-    """Products of features of a row in the place of the row's class. `given`: the target and its classes."""
+    """Products of features of a row in the place of the row's class. `given`: the target and its classes.
+
+    Raises QueryError for more products than a row may have.
+    """
 
     products: Products
     given: tuple[str, CellMap]
 
+    def __post_init__(self) -> None:
+        check_size(self.given[1].cells * self.products.width, MOST_WIDTH, what="The products of a row, by class")
+
     def __call__(self, codes: Codes) -> Tensor:
         """(rows, classes * products): those of the row's own class, zero elsewhere."""
         target, cells = self.given
-        labels = torch.from_numpy(np.asarray(cells.cell_of(column_of(codes, self.products.order, target)), np.int64))
+        labels = torch.from_numpy(cells_of(cells, column_of(codes, self.products.order, target)))
         found = torch.zeros(len(codes), cells.cells, self.products.width)
         found[torch.arange(len(codes)), labels] = self.products(codes)
         return found.flatten(1)

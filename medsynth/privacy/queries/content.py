@@ -1,0 +1,58 @@
+"""Checks of what a query holds: they run when it is made, here or from bytes (docs/decisions/0059)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import QueryError
+
+if TYPE_CHECKING:  # a plan and a refusal do without PyTorch
+    from torch import Tensor
+
+MOST_NUMBERS = 1 << 27  # in the exact answer to a query
+MOST_WIDTH = 1 << 20  # numbers that a map makes of one row
+LARGEST = 2.0**64  # size of a number in a query, where no smaller bound is stated
+
+
+def require(holds: bool, rule: str) -> None:
+    """Raise QueryError with the rule unless it holds."""
+    if not holds:
+        raise QueryError(rule)
+
+
+def check_numbers(
+    array: NDArray[Any] | Tensor, shape: tuple[int, ...], kind: type[np.generic], most: float = LARGEST, *, what: str
+) -> None:
+    """Check that an array has this shape and type, and that its numbers are finite and at most `most` in size.
+
+    Args: `what` names the array in the message. Raises QueryError.
+    """
+    own = _plain(array)
+    require(own.dtype == kind and own.shape == shape, f"{what}: expected {np.dtype(kind)} of shape {shape}.")
+    require(bool(((own >= -most) & (own <= most)).all()), f"{what}: a number is not finite, or larger than {most:.3g}.")
+
+
+def check_places(array: NDArray[Any] | Tensor, shape: tuple[int, ...], cells: int, *, what: str) -> None:
+    """Check that an array has this shape and holds 64-bit whole numbers from 0 to cells - 1. Raises QueryError."""
+    own = _plain(array)
+    require(own.dtype == np.int64 and own.shape == shape, f"{what}: expected int64 of shape {shape}.")
+    require(bool(((own >= 0) & (own < cells)).all()), f"{what}: a place lies outside its table.")
+
+
+def check_size(count: int, most: int, *, what: str) -> None:
+    """Check that a number of things lies between 1 and `most`. Raises QueryError."""
+    require(1 <= count <= most, f"{what}: expected 1 to {most:,}.")
+
+
+def check_answer(*shapes: tuple[int, ...]) -> None:
+    """Check that the tables of an exact answer are not empty, nor too large together. Raises QueryError."""
+    require(all(count > 0 for shape in shapes for count in shape), "A table of a query has no cells.")
+    require(sum(map(math.prod, shapes)) <= MOST_NUMBERS, "The answer to the query has too many numbers.")
+
+
+def _plain(array: NDArray[Any] | Tensor) -> NDArray[Any]:
+    return array if isinstance(array, np.ndarray) else array.detach().cpu().numpy()

@@ -1,0 +1,232 @@
+"""Queries that together contain every registered kind, and hostile versions of what they hold, as bytes."""
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.numpy import load, save
+
+from medsynth.federated import server as server  # whatever registers kinds is imported
+from medsynth.methods.dp_cgan.encoded_rows import Encoding, SpanEncoding
+from medsynth.methods.dp_cgan.random_features import FourierFeatures
+from medsynth.methods.dp_cgan.thyroid_study import ScaledRows
+from medsynth.methods.dp_gan.training import PenalisedPairLoss
+from medsynth.methods.registry import METHODS
+from medsynth.methods.shared.adversarial.networks import real_loss
+from medsynth.methods.shared.adversarial.training_setup import Indicators
+from medsynth.methods.shared.digit_preference import DigitKinds
+from medsynth.methods.warm_dp_cgan.critics.matrix import Scores
+from medsynth.methods.warm_dp_cgan.critics.products import Products, ProductsByClass
+from medsynth.privacy.networks import Mlp
+from medsynth.privacy.pair_clipping import Groups, LocalTraining
+from medsynth.privacy.queries.cells import ALL_CODES, Beside, Computed, EveryCode, Regrouped
+from medsynth.privacy.queries.gradients import GradientSum, NormsBelow, PairGradientSum, minus_output
+from medsynth.privacy.queries.moments import SecondMoments
+from medsynth.privacy.queries.tables import Distances, Marginals, RowsPerPatient
+from medsynth.privacy.queries.wire import Columns, write
+from medsynth.schema import Schema
+from medsynth.transforms.grid import Grid
+
+for _method in METHODS.values():
+    _method.load(None)
+
+SCHEMA = Schema.from_dict(
+    {
+        "name": "t",
+        "columns": {
+            "a": {"kind": "count", "bounds": [0, 6]},
+            "b": {"kind": "count", "bounds": [0, 6]},
+            "n": {"kind": "count", "bounds": [0, 39], "missing": True},
+            "t": {"kind": "categorical", "levels": ["x", "y", "z"]},
+            "d": {"kind": "count", "bounds": [0, 50], "missing": True},
+        },
+        "rules": ["d = a + n"],
+    }
+)
+COLUMNS = Columns.of(SCHEMA.core)
+SIZES = tuple(COLUMNS.sizes.values())
+NAMES = tuple(COLUMNS.sizes)
+
+SEVEN = Grid(np.array([0, 2, 3, 7]), 0)
+FORTY = Grid(np.array([0, 3, 10, 11, 25, 40]), 1)
+HALVES = Regrouped(FORTY, np.array([0, 1, 1, 0, 2, 3]), 4)
+LEVELS = EveryCode(3)
+PAIR = Beside(SEVEN, np.array([[0, 1, 2], [3, 4, 0], [1, 2, 3]]), np.array([4, 0, 2]), 5)
+SUMS = Computed(COLUMNS.definitions["d"], Grid(np.array([0, 5, 20, 51]), 1))
+TABLES: dict[str, Any] = {
+    "n": [("n", HALVES), ("t", LEVELS)],
+    "pair": [(("a", "b"), PAIR)],
+    "sum": [(("a", "n"), SUMS), ("a", SEVEN)],
+    "digits": [("n", DigitKinds(-5, 40))],
+    "rows": [("", ALL_CODES)],
+}
+WEIGHTS = {"n": 2.0, "pair": 1.0, "sum": 0.5, "digits": 1.0, "rows": 3.0}
+GUESSES = {name: np.full([cells.cells for _, cells in axes], 1.25) for name, axes in TABLES.items()}
+
+EDGES = np.array([0, 3, 10, 11, 25, 40])
+ENCODING = Encoding(
+    (
+        SpanEncoding(2, "number", 0, 1, 40, EDGES, np.array([0, 0.1, 0.4, 0.5, 0.9, 1.0])),
+        SpanEncoding(3, "levels", 2, None, 3, EDGES[:0], np.empty(0)),
+        SpanEncoding(0, "binary", 5, None, 7, EDGES[:0], np.empty(0)),
+    ),
+    6,
+)
+
+
+def _stream(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+TURNS = (torch.randn(6, 2, generator=_stream(1)) * 2**18).double().round()
+FOURIER = FourierFeatures(ENCODING, 3, LEVELS, TURNS, torch.tensor([5, -7]))
+INDICATORS = Indicators(NAMES, {"a": SEVEN, "n": HALVES}, ("t", LEVELS))
+PLACED = Indicators(NAMES, {"a": SEVEN}, ("t", LEVELS), True)
+SCALED = ScaledRows((0, 2), (np.linspace(-1, 1, 7), np.linspace(-1, 1, 41)), 3, 3)
+FEATURES = {"a": torch.randn(3, 2, generator=_stream(2)), "n": torch.randn(4, 2, generator=_stream(3))}
+PRODUCTS = Products({"a": SEVEN, "n": HALVES}, NAMES, FEATURES, torch.tensor([[0, 1, 0], [2, 3, 3]]), torch.ones(3))
+SCORES = Scores({"a": SEVEN, "n": HALVES}, NAMES, ("t", LEVELS), {
+    "a": np.linspace(-0.9, 0.8, 9).reshape(3, 3), "n": np.linspace(-0.5, 0.7, 12).reshape(3, 4),
+})  # fmt: skip
+PAIR_LOSS = PenalisedPairLoss(torch.tensor([1.0, 0.5, 0.7]), 10.0)
+
+
+def critic(inputs: int, activation: str = "leaky_relu", seed: int = 4) -> Mlp:
+    """A critic of a row's numbers, with a hidden layer."""
+    return Mlp([inputs, 3, 1], activation, _stream(seed))
+
+
+def _pairs(kind: Any, local: LocalTraining) -> Any:
+    net, width = critic(3 * 10), 10
+    groups = Groups(torch.arange(sum(p.numel() for p in net.parameters())) % 2, (0.3, 2.0))
+    pool = torch.rand(4, 3 * width, generator=_stream(5))
+    return kind(net, PAIR_LOSS, INDICATORS, pool, groups, local)
+
+
+CASES: dict[str, Any] = {
+    "marginals": Marginals(TABLES, WEIGHTS, centred=("n",)),
+    "averaged marginals": Marginals(TABLES, averaged=True, centred=("pair",)),
+    "distances": Distances(TABLES, GUESSES),
+    "averaged distances": Distances(TABLES, GUESSES, averaged=True),
+    "rows per patient": RowsPerPatient(3),
+    "second moments": SecondMoments(SCORES, ("t", LEVELS), 2),
+    "random features": GradientSum(critic(12, "tanh"), real_loss, FOURIER, 0.4),
+    "products by class": GradientSum(critic(9), minus_output, ProductsByClass(PRODUCTS, ("t", LEVELS)), 0.4),
+    "products": GradientSum(critic(3), minus_output, PRODUCTS, 0.4, None, 0.5),
+    "scaled rows": GradientSum(critic(5, "tanh"), real_loss, SCALED, 0.4, 3),
+    "placed indicators": GradientSum(critic(18, "relu"), real_loss, PLACED, 0.4),
+    "pair gradients": _pairs(PairGradientSum, LocalTraining(2, 0.25)),
+    "norms below": _pairs(NormsBelow, LocalTraining()),
+}
+
+
+def tree(query: Any) -> tuple[Any, dict[str, Any]]:
+    """A query's JSON and arrays, as they are written."""
+    content = write(query, COLUMNS)
+    size = int.from_bytes(content[:8], "little")
+    return json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["content"]), load(content)
+
+
+def packed(plain: Any, arrays: Any) -> bytes:
+    """The bytes of such a tree."""
+    return save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, {"content": json.dumps(plain)})
+
+
+def kinds_in(plain: Any) -> set[str]:
+    """The names of all kinds in a tree."""
+    if isinstance(plain, dict):
+        own = {plain["function"]} if "function" in plain else {plain["kind"]} if "fields" in plain else set()
+        return own.union(*map(kinds_in, plain.values()))
+    return set().union(*map(kinds_in, plain)) if isinstance(plain, list) else set()
+
+
+def _set(at: int, value: Any) -> Callable[[Any], Any]:
+    def changed(array: Any) -> Any:
+        found = array.copy()
+        if found.size:
+            whole = found.dtype.kind != "f"
+            found.flat[at % found.size] = min(max(int(value), -(2**63)), 2**63 - 1) if whole else value
+        return found
+
+    return changed
+
+
+def _swapped(array: Any) -> Any:
+    found = array.copy()
+    if found.size > 2:
+        found.flat[1], found.flat[found.size - 2] = array.flat[found.size - 2], array.flat[1]
+    return found
+
+
+def _repeated(array: Any) -> Any:
+    found = array.copy()
+    if found.size > 2:
+        found.flat[found.size - 2] = found.flat[found.size - 1]
+    return found
+
+
+# Of an array: order, repeats, places beyond a table, numbers that overflow, shapes, types.
+ARRAY_CHANGES: dict[str, Callable[[Any], Any]] = {
+    "reversed": lambda array: array[::-1],
+    "swapped": _swapped,
+    "repeated": _repeated,
+    "below zero": _set(1, -1),
+    "beyond": _set(1, 121),
+    "beyond at the end": _set(-1, 121),
+    "far beyond": _set(-2, 2.0**31),
+    "largest": _set(-1, 2.0**63),
+    "smallest": _set(1, -(2.0**63)),
+    "overflowing": _set(0, 1e300),
+    "a fraction more": lambda array: array + (0.25 if array.dtype.kind == "f" else 1),
+    "times a million": lambda array: array * np.array(10**6, array.dtype),
+    "shorter": lambda array: array[:-1],
+    "longer": lambda array: np.concatenate([array, array[-1:]]) if array.size else np.zeros(2, array.dtype),
+    "empty": lambda array: array[:0],
+    "flat": lambda array: array.reshape(-1)[None],
+    "a type": lambda array: array.astype(np.float32 if array.dtype == np.float64 else np.int32),
+    "not a number": lambda array: array * np.nan if array.dtype.kind == "f" else array,
+}
+LEAVES: tuple[Any, ...] = (
+    -1, 0, 1, 2, 7, 41, 2**20, 2**31, 2**62, 2**70, -0.5, 0.0, 1e-300, 1e300, 1e18, "", "a", "number", True, None,
+    {"function": "minus output"}, {"kind": "every code", "fields": {"cells": 2**30}}, {"list": []},
+)  # fmt: skip
+
+
+def _paths(plain: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where a tree has a number, a word, a map or a list that can be replaced."""
+    yield path
+    if isinstance(plain, dict):
+        for key in plain.keys() - {"array", "tensor", "kind", "format"}:
+            yield from _paths(plain[key], (*path, key))
+    elif isinstance(plain, list):
+        for k, each in enumerate(plain):
+            yield from _paths(each, (*path, k))
+
+
+def changed_arrays(query: Any, *, critic: bool) -> Iterator[tuple[str, bytes]]:
+    """A query's bytes with each array changed in each way, those of a critic's weights included or not."""
+    plain, arrays = tree(query)
+    weights = [each["tensor"] for each in plain["query"]["fields"].get("critic", {}).get("weights", ())]
+    for name, array in arrays.items():
+        if name in weights and not critic:
+            continue
+        for change, make in ARRAY_CHANGES.items():
+            with np.errstate(all="ignore"):
+                yield f"{change}, array {name}", packed(plain, {**arrays, name: make(array)})
+
+
+def changed_leaves(query: Any, count: int, rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
+    """A query's bytes with some of its numbers, words and lists replaced, each by itself."""
+    plain, arrays = tree(query)
+    paths = sorted((path for path in _paths(plain) if len(path) > 1), key=str)
+    for _ in range(count):
+        path, value = paths[rng.integers(len(paths))], LEAVES[rng.integers(len(LEAVES))]
+        spoilt = copy.deepcopy(plain)
+        inner = spoilt
+        for step in path[:-1]:
+            inner = inner[step]
+        inner[path[-1]] = value
+        yield f"{value!r} at {path}", packed(spoilt, arrays)
