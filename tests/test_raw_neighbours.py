@@ -16,7 +16,7 @@ import datetime
 import functools
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from held import FixedReleases as FixedReleases
 from medsynth_cli.app import app
 from typer.testing import CliRunner
 
@@ -34,7 +35,6 @@ from medsynth.fitting import plan_fit
 from medsynth.io import table as tables
 from medsynth.io.split import split
 from medsynth.methods import registry
-from medsynth.privacy.release import Release, Releases
 from medsynth.schema import Binary, Categorical, Schema, inference
 from medsynth.schema import schema as schemas
 from medsynth.schema.kinds import ColumnKind
@@ -92,33 +92,6 @@ RAW: dict[str, bytes] = {
     "a byte of Latin-1 alone": b"\x81", "an escape": b"\x1b[2K8", "a quoted empty text": b'""',
 }  # fmt: skip
 NUL = b"8\x009"
-
-
-class FixedReleases:
-    """Every measurement is drawn; its outcome is that of the first fit. Charges are as ever."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.known: list[tuple[str, Release]] = []
-        self.recording, self.at = True, 0
-        true = Releases.release
-
-        def release(releases: Releases, label: str, sensitivity: float, draw: Callable[[Any], Release]) -> Release:
-            return true(releases, label, sensitivity, lambda event: self._fixed(label, draw(event)))
-
-        monkeypatch.setattr(Releases, "release", release)
-
-    def _fixed(self, label: str, drawn: Release) -> Release:
-        if self.recording:
-            self.known.append((label, drawn))
-            return drawn
-        found, kept = self.known[self.at]
-        self.at += 1
-        assert found == label
-        return Release([array.copy() for array in kept.arrays], list(kept.names))
-
-    def again(self) -> None:
-        """From here on outcomes are those on record."""
-        self.recording, self.at = False, 0
 
 
 @pytest.fixture(scope="module", autouse=True)
