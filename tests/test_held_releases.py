@@ -207,7 +207,10 @@ def distances(one: list[Answer], two: list[Answer], records: int, odd: list[int]
     return found
 
 
-QUICK = ("gs-wgan", "gs-wgan public-order", "gs-wgan all-critics", "pate-gan", "g-pate", "dp-gan weight-bias")
+QUICK = (
+    "gs-wgan", "gs-wgan joint", "gs-wgan public-order", "gs-wgan all-critics", "pate-gan", "g-pate",
+    "dp-gan weight-bias", "dp-cgan microbatches", "dp-merf",
+)  # fmt: skip
 
 
 @pytest.mark.nightly_for(*(name for name in CASES if name not in QUICK))
