@@ -92,9 +92,9 @@ CASES = {
     "pate-gan": Case("pate-gan"),
     "g-pate": Case("g-pate"),
     "dp-gan": Case("dp-gan"),
-    "dp-gan weight-bias": Case("dp-gan", settings={"groups": "weight-bias"}),
+    "dp-gan weight-bias": Case("dp-gan", settings={"groups": "weight-bias", "rate": 1.0}),
     "dp-gan clustered fixed": Case("dp-gan", settings={"groups": "clustered", "bounds": "fixed"}),
-    "dp-gan public": Case("dp-gan", settings={"groups": "clustered"}, public=True),
+    "dp-gan public": Case("dp-gan", settings={"groups": "clustered", "rate": 1.0}, public=True),
     "dp-gan federated-averaging": Case("dp-gan", "federated-averaging", {"groups": "weight-bias"}),
     "dp-cgan": Case("dp-cgan"),
     "dp-cgan microbatches": Case("dp-cgan", more={"microbatches": 4}),
@@ -208,8 +208,8 @@ def distances(one: list[Answer], two: list[Answer], records: int, odd: list[int]
 
 
 QUICK = (
-    "gs-wgan", "gs-wgan joint", "gs-wgan public-order", "gs-wgan all-critics", "pate-gan", "g-pate",
-    "dp-gan weight-bias", "dp-cgan microbatches", "dp-merf",
+    "gs-wgan joint", "gs-wgan public-order", "gs-wgan all-critics", "pate-gan", "g-pate", "dp-gan weight-bias",
+    "dp-gan public", "dp-cgan microbatches", "dp-merf",
 )  # fmt: skip
 
 
