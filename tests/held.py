@@ -102,6 +102,6 @@ class ExactAnswers:
 def critics_of(held: shards.Shards) -> list[torch.Tensor]:
     """All that the critics of shards are: weights, and the moments of their optimiser; critic by critic."""
     critics: Any = held._Shards__critics  # type: ignore[attr-defined]
-    state = critics._adam.state
-    moments = [state[p][name] for p in critics.parameters for name in ("exp_avg", "exp_avg_sq")]
-    return [p.detach().clone() for p in [*critics.parameters, *moments]]
+    state, weights = critics._adam.state, critics.parameters
+    moments = [state[p].get(name, torch.zeros_like(p)) for p in weights for name in ("exp_avg", "exp_avg_sq")]
+    return [p.detach().clone() for p in [*weights, *moments]]

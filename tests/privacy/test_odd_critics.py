@@ -68,7 +68,9 @@ def rows_of(shards: int, width: int, kind: str | None) -> tuple[torch.Tensor, An
     return rows, place
 
 
-def fit(exact: ExactAnswers, shape: Any, kind: str | None, loss: Any) -> tuple[list[torch.Tensor], list[Answer]]:
+def fit(
+    exact: ExactAnswers, shape: Any, kind: str | None, loss: Any, device: str
+) -> tuple[list[torch.Tensor], list[Answer]]:
     """Critics after some steps, and all kinds of answers; the critics train on in between."""
     count, width, size = shape
     config = CriticConfig(width=size.width, batch=size.batch, rate=0.05, loss=loss)
@@ -77,10 +79,11 @@ def fit(exact: ExactAnswers, shape: Any, kind: str | None, loss: Any) -> tuple[l
     events |= {label: (Gaussian(multiplier=1.0), 2) for label in ("sum", "joint sum", "votes", "slopes")}
     ledger = Ledger(delta=1e-5, accountant="prv", random_source="t", allowance=events)
     rows, place = rows_of(count, width, kind)
-    shards = Shards(rows, place, count, CLASSES, config, Releases(ledger, SeededEntropy(3)))
+    shards = Shards(rows.to(device), place, count, CLASSES, config, Releases(ledger, SeededEntropy(3)))
     draw, along = torch.Generator().manual_seed(5), torch.randn(width, 3, generator=torch.Generator().manual_seed(6))
     pool = torch.rand(CLASSES, 8, width + CLASSES, generator=draw)
     pool[..., width:] = torch.eye(CLASSES)[:, None]
+    pool, along = pool.to(device), along.to(device)
     exact.next()
     for _ in range(2):
         for _ in range(5):
@@ -96,12 +99,12 @@ def fit(exact: ExactAnswers, shape: Any, kind: str | None, loss: Any) -> tuple[l
     return critics_of(shards), exact.answers
 
 
-def check(exact: ExactAnswers, shape: Any, loss: Any, kinds: Any = KINDS) -> None:
-    critics, answers = fit(exact, shape, None, loss)
-    others = torch.arange(shape[0] * CLASSES) // CLASSES != ODD
+def check(exact: ExactAnswers, shape: Any, loss: Any, kinds: Any = KINDS, device: str = "cpu") -> None:
+    critics, answers = fit(exact, shape, None, loss, device)
+    others = torch.arange(shape[0] * CLASSES, device=device) // CLASSES != ODD
     moved = 0.0
     for kind in kinds:
-        found, odd = fit(exact, shape, kind, loss)
+        found, odd = fit(exact, shape, kind, loss, device)
         for one, two in zip(critics, found, strict=True):
             assert torch.equal(one[others], two[others]), (kind, "another critic")
         turns = dict.fromkeys(("row by row", "joint"), 0)
@@ -143,3 +146,13 @@ def test_whatever_the_size_of_products(shape: Any, loss: Any, exact: ExactAnswer
 def test_whatever_the_number_of_threads(two_threads: None, exact: ExactAnswers) -> None:
     """A fit computes on one thread. On two the critics are equal too."""
     check(exact, SHAPES[0], "wasserstein", OF_OTHER_SIZES)
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+@pytest.mark.parametrize("loss", ["wasserstein", "cross-entropy"])
+@pytest.mark.parametrize(
+    "shape", [SMALL, *SHAPES], ids=[f"{count} shards of {width}" for count, width, _ in [SMALL, *SHAPES]]
+)
+def test_on_a_gpu(shape: Any, loss: Any, exact: ExactAnswers) -> None:
+    check(exact, shape, loss, device="cuda")
