@@ -116,6 +116,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, other_defaults: Callable[..., None]) 
     from medsynth.methods.dp_cgan import thyroid_study
     from medsynth.methods.dp_gan import federated_averaging
     from medsynth.methods.dp_gan import method as dp_gan
+    from medsynth.methods.dp_gan import training as dp_gan_training
     from medsynth.methods.dp_merf import method as dp_merf
     from medsynth.methods.g_pate import method as g_pate
     from medsynth.methods.gs_wgan import all_critics, public_order
@@ -145,6 +146,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, other_defaults: Callable[..., None]) 
         other_defaults(module, lots=5, rate=0.5)
     other_defaults(federated_averaging, lots=3, rate=0.5, local_steps=2)
     monkeypatch.setattr(dp_cgan, "DpCganSize", functools.partial(dp_cgan.DpCganSize, steps=10))
+    monkeypatch.setattr(dp_gan_training, "DpGanSize", functools.partial(dp_gan_training.DpGanSize, warm=4))
     monkeypatch.setattr(gs_wgan, "GsWganSize", functools.partial(gs_wgan.GsWganSize, warm=2))
     monkeypatch.setattr(pate_gan, "PateGanSize", functools.partial(pate_gan.PateGanSize, warm=2, student_steps=2))
     monkeypatch.setattr(g_pate, "GPateSize", functools.partial(g_pate.GPateSize, warm=2))

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from held_releases import FixedReleases, measure_alone, released
+from held import FixedReleases, measure_alone, released
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from held_releases import EPSILON, FixedReleases, measure_alone, released
+from held import EPSILON, FixedReleases, measure_alone, released
 from medsynth_cli.app import app
 from typer.testing import CliRunner
 

@@ -25,6 +25,7 @@ sound in both cases: given earlier releases, a critic stays a function of its ow
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
@@ -37,7 +38,7 @@ from torch.nn import functional
 
 from ..errors import BudgetError
 from ..rng import torch_secret
-from .accounting.events import Event, Gaussian, PublicOrderGaussian
+from .accounting.events import Event, Gaussian, PublicOrderGaussian, ShardSampledGaussian
 from .clipping import BOUNDS, factors
 from .exact.sums import norms
 from .noise import noised
@@ -118,7 +119,7 @@ class Shards:
     ) -> None:
         self.__noising = noising or WholeNoise()
         self._count, self._classes, self.__releases = count, classes, releases
-        self._steps = 0  # measurements so far
+        self._steps = Counter[str]()  # measurements so far, by label: each has an order of its own
         self.__stream = torch_secret(releases.entropy, str(rows.device))
         self.__critics = Critics(count * classes, rows.shape[1] - classes, config, self.__stream)
         group = torch.from_numpy(place).to(rows.device) * classes + rows[:, -classes:].argmax(1)
@@ -151,11 +152,13 @@ class Shards:
         row of it is clipped to `bound`, or all together with `joint`; where the sampled shard has no row of
         a generated row's class it is zero before the noise. Any two shards' gradients differ by at most the
         sensitivity, 2 bound sqrt(rows), or 2 bound with `joint`, whatever their rows.
-        Raises BudgetError if the plan does not hold the measurement, or for a bound that is not positive.
+        Raises BudgetError if the plan does not hold the measurement as one of these shards, or for a bound that is not
+        positive.
         """
         _check_bound(bound)
-        sensitivity = 2 * bound * (1.0 if joint else math.sqrt(len(fakes)))
-        in_order, self._steps = self._steps % self._count, self._steps + 1
+        sensitivity = self.__of_one(label, 2 * bound * (1.0 if joint else math.sqrt(len(fakes))))
+        in_order = self._steps[label] % self._count
+        self._steps[label] += 1
 
         def draw(event: Event) -> Release:
             shard = in_order if isinstance(event, PublicOrderGaussian) else self.__sample_shard()
@@ -247,6 +250,16 @@ class Shards:
             raise BudgetError(
                 f"{label!r} reads every shard: it is planned as a plain Gaussian measurement or not at all."
             )
+        return sensitivity
+
+    def __of_one(self, label: str, sensitivity: float) -> float:
+        """The `sensitivity` of a measurement of one shard. Raises BudgetError if it is planned otherwise.
+
+        A plan with more shards than there are would charge too little.
+        """
+        event = self.__releases.event(label)
+        if not isinstance(event, ShardSampledGaussian | PublicOrderGaussian) or event.shards != self._count:
+            raise BudgetError(f"{label!r} reads one of {self._count} shards: it is planned so or not at all.")
         return sensitivity
 
     def __halves(self, fake: Tensor) -> Tensor:

@@ -46,7 +46,7 @@ class Vault(ShardedMeasurements):
     Raises BudgetError for units that are not those of the rows or of the ledger, and for more than 2^30 rows.
     """
 
-    __slots__ = ("__noising", "__of", "__parts", "__releases", "__units", "_max_rows")
+    __slots__ = ("__noising", "__of", "__parts", "__releases", "__split", "__units", "_max_rows")
 
     def __init__(
         self,
@@ -69,6 +69,7 @@ class Vault(ShardedMeasurements):
         self.__units, self.__releases = units, releases
         self._max_rows = units.max_rows if units else None
         self.__of = sha256("\x1f".join(names).encode()).hexdigest()[:16]  # of these columns, in this order
+        self.__split = False
 
     @property
     def max_rows(self) -> int | None:
@@ -115,7 +116,12 @@ class Vault(ShardedMeasurements):
         Rows, or patients with all of their rows, join shards by independent draws, which are kept in the checkpoint:
         `Shards` says why. `features` is a public, row-by-row map from codes to indicators, those of `classes` classes
         last. Nothing is measured yet; each measurement of the shards is a release of this vault's fit.
+
+        Raises BudgetError for a second split: in a public order a unit is charged for one shard's measurements.
         """
+        if self.__split:
+            raise BudgetError("The rows of a vault are split into shards once.")
+        self.__split = True
         units, entropy = self.__units, self.__releases.entropy
         rows = sum(part.count for part in self.__parts)
 

@@ -29,6 +29,7 @@ def test_records_come_back_bit_for_bit_and_in_order(tmp_path: Path) -> None:
     first_record, second_record = again.replay("h"), again.replay("g")
     assert first_record and second_record
     found, _ = first_record
+    assert isinstance(found, list) and isinstance(second_record[0], list)
     assert all((a == b).all() and a.shape == b.shape for a, b in zip(found, arrays, strict=True))
     (none,), names = second_record
     assert none.shape == (0,) and names == ["ward", 'é, "x"']

@@ -119,7 +119,7 @@ def test_a_release_is_charged_then_drawn_then_stored(tmp_path: Path) -> None:
     record = again.replay("h")
     assert record is not None
     arrays, names = record
-    assert (arrays[0] == found.arrays[0]).all() and names == found.names == ["a", "b"]
+    assert isinstance(arrays, list) and (arrays[0] == found.arrays[0]).all() and names == found.names == ["a", "b"]
     assert ledger.entries[0].sensitivity == 3.0
 
 

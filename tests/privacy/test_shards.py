@@ -16,6 +16,13 @@ from torch.nn import functional
 from medsynth.errors import BudgetError
 from medsynth.privacy import shards as shards_module
 from medsynth.privacy.accounting.calibration import Plan, Query, make_plan
+from medsynth.privacy.accounting.events import (
+    Gaussian,
+    PublicOrderGaussian,
+    ShardSampledGaussian,
+    SubsampledGaussian,
+)
+from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.privacy.contribution import PrivacyUnits
 from medsynth.privacy.release import Releases
 from medsynth.privacy.shard_critics import CriticConfig, Critics, scores
@@ -25,6 +32,7 @@ from medsynth.rng import NoNoise, SeededEntropy, SystemEntropy
 
 K, FREE, CLASSES, WIDTH = 5, 6, 3, 9
 SMALL = CriticConfig(width=8, batch=4)
+ONE_SHARD = (ShardSampledGaussian, PublicOrderGaussian)
 
 
 def features(codes: Any) -> Any:
@@ -339,6 +347,54 @@ def test_what_the_plan_lacks_is_refused_before_anything_is_drawn() -> None:
     with pytest.raises(BudgetError, match="clipping"):
         shards.measure_upstream_gradient("u", fakes(), 0.0)
     assert str(entropy._generator.bit_generator.state) == str(state) and len(ledger.entries) == 1
+
+
+def test_one_shard_is_charged_as_one_of_these_shards() -> None:
+    """A plan of more shards, of a Poisson lot or of all rows is another claim: it is refused, and nothing is drawn."""
+    other = [SubsampledGaussian(multiplier=1.0, rate=0.01), Gaussian(multiplier=1.0)]
+    other += [kind(multiplier=1.0, shards=count) for kind in ONE_SHARD for count in (K - 1, K + 1, 1000)]
+    for event in other:
+        shards, ledger = planned_by({"u": (event, 5)})
+        with pytest.raises(BudgetError, match=f"one of {K} shards"):
+            shards.measure_upstream_gradient("u", fakes(), 1.0)
+        assert not ledger.entries
+    for kind in ONE_SHARD:
+        shards, ledger = planned_by({"u": (kind(multiplier=1.0, shards=K), 5)})
+        shards.measure_upstream_gradient("u", fakes(), 1.0)
+        assert len(ledger.entries) == 1
+
+
+def test_each_label_has_a_public_order_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A label's measurements are charged by the largest number of one shard: those of another label do not shift it."""
+    seen: list[int] = []
+
+    def watched(self: Critics, which: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        seen.append(int(which[0]) // CLASSES)
+        return 0 * rows
+
+    monkeypatch.setattr(Critics, "generator_gradient", watched)
+    event = PublicOrderGaussian(multiplier=1.0, shards=K)
+    shards, _ = planned_by({"u": (event, K), "v": (event, K)})
+    for _ in range(K):
+        for label in ("u", "v"):
+            shards.measure_upstream_gradient(label, fakes(1), 1.0)
+    assert seen == [shard for shard in range(K) for _ in "uv"]
+
+
+def test_the_rows_of_a_vault_are_split_once() -> None:
+    """In a second placement a unit could be measured again, where it is charged for one shard of the first."""
+    ledger = planned(K, 5, None).ledger("t")
+    vault = Vault(some(), ("a", "b", "c"), Releases(ledger, SeededEntropy(0)))
+    vault.split_into_shards(K, features, CLASSES, SMALL)
+    with pytest.raises(BudgetError, match="once"):
+        vault.split_into_shards(K, features, CLASSES, SMALL)
+
+
+def planned_by(events: dict[str, tuple[Any, int]]) -> tuple[Any, Ledger]:
+    """Shards by a plan of these events."""
+    ledger = Ledger(delta=1e-5, accountant="prv", random_source="t", allowance=events)
+    vault = Vault(some(), ("a", "b", "c"), Releases(ledger, SeededEntropy(0)))
+    return vault.split_into_shards(K, features, CLASSES, SMALL), ledger
 
 
 def test_nothing_else_is_offered() -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ...errors import SchemaError, TableError
 from ...io import table as io_table
+from ...io.cell_text import LARGEST_WHOLE
 from ...rng import Stream
 from ...schema import Schema
 from .columns import comparable, number_columns, undeclared_codes, without_codes
@@ -189,7 +190,7 @@ def _alike(frames: Sequence[pd.DataFrame], target: str, *, number: bool) -> list
         return [frame.assign(**{target: words(frame[target])}) for frame in frames]
     if len({frame[target].dtype for frame in frames}) == 1:
         return list(frames)
-    whole = all(((frame[target] % 1 == 0) & (frame[target].abs() < io_table.LARGEST_WHOLE)).all() for frame in frames)
+    whole = all(((frame[target] % 1 == 0) & (frame[target].abs() < LARGEST_WHOLE)).all() for frame in frames)
     return [frame.astype({target: np.int64 if whole else np.float64}) for frame in frames]
 
 

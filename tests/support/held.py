@@ -1,23 +1,34 @@
-"""What tests of neighbouring tables share: fits whose releases are held, and all that such a fit gives away."""
+"""Releases that are held: fits on neighbouring tables draw every release, and continue with those of the first table.
+
+Whatever such fits still release differently is read from the rows outside a charged measurement: it is a leak.
+"""
+
+from __future__ import annotations
 
 import functools
 import json
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from numpy.typing import NDArray
 
 import medsynth
 from medsynth.fitting import plan_fit
 from medsynth.methods import registry
+from medsynth.privacy import noise, partition_selection, shards
+from medsynth.privacy.accounting.events import Event
+from medsynth.privacy.queries import query
 from medsynth.privacy.release import Release, Releases
 from medsynth.schema import schema as schemas
 from medsynth.transforms.grid import grid
 
-EPSILON = 600.0  # a budget under which few rows have kinds and levels
+EPSILON = 600.0  # A budget at which few rows have kinds and levels.
 
 
 class FixedReleases:
@@ -52,6 +63,65 @@ class FixedReleases:
     def again(self) -> None:
         """From here on outcomes are those on record."""
         self.recording, self.at = False, 0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one release is about to noise: exact arrays of whole numbers, each with the deviation of its noise."""
+
+    label: str
+    event: Event
+    arrays: list[tuple[NDArray[np.int64], float]] = field(default_factory=list)
+
+    def distance(self, other: Answer) -> float:
+        """The L2 distance of two exact answers, in multiples of the sensitivity that is charged."""
+        assert (self.label, self.event) == (other.label, other.event) and len(self.arrays) == len(other.arrays)
+        total = 0.0
+        for (one, std), (two, same) in zip(self.arrays, other.arrays, strict=True):
+            assert std == same and one.shape == two.shape
+            total += float((((one - two) / std) ** 2).sum())
+        return math.sqrt(total) * self.event.multiplier
+
+
+class ExactAnswers:
+    """The exact answers of all releases of a fit, in order, and its shards, with the shard of each row."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.answers: list[Answer] = []
+        self.shards: list[tuple[shards.Shards, NDArray[np.int64]]] = []
+        true, built = Releases.release, shards.Shards
+
+        def release(releases: Releases, label: str, sensitivity: float, draw: Callable[[Event], Release]) -> Release:
+            def watched(event: Event) -> Release:
+                self.answers.append(Answer(label, event))
+                return draw(event)
+
+            return true(releases, label, sensitivity, watched)
+
+        def noised(values: NDArray[np.int64], std: float, entropy: Any) -> NDArray[np.float64]:
+            self.answers[-1].arrays.append((values.copy(), std))
+            return noise.noised(values, std, entropy)
+
+        def split(rows: torch.Tensor, place: NDArray[np.int64], *more: Any) -> shards.Shards:
+            self.shards.append((built(rows, place, *more), place))
+            return self.shards[-1][0]
+
+        monkeypatch.setattr(Releases, "release", release)
+        monkeypatch.setattr("medsynth.privacy.vault.Shards", split)
+        for module in (query, shards, partition_selection):
+            monkeypatch.setattr(module, "noised", noised)
+
+    def next(self) -> None:
+        """Forget the last fit."""
+        self.answers, self.shards = [], []
+
+
+def critics_of(held: shards.Shards) -> list[torch.Tensor]:
+    """All that the critics of shards are: weights, and the moments of their optimiser; critic by critic."""
+    critics: Any = held._Shards__critics  # type: ignore[attr-defined]
+    state, weights = critics._adam.state, critics.parameters
+    moments = [state[p].get(name, torch.zeros_like(p)) for p in weights for name in ("exp_avg", "exp_avg_sq")]
+    return [p.detach().clone() for p in [*weights, *moments]]
 
 
 def measure_alone(patch: pytest.MonkeyPatch) -> None:
