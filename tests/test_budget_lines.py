@@ -83,6 +83,51 @@ def test_an_ended_fit_counts_by_its_charges_until_it_is_resumed(budget: Budget) 
     assert [fit.model for fit in budget.spent().fits] == ["m"]
 
 
+def test_which_checkpoint_goes_on_with_a_fit(budget: Budget) -> None:
+    """One with the latest attempt that lacks no record, and whose fit has no model unless nothing is to be drawn."""
+    budget.reserve(planned(), method="independent", noise=True, number="a")
+
+    def resumed(*attempts: str, records: int = 2, complete: bool = False) -> tuple[str, bool, bool]:
+        assert budget.current(attempts, records) in (None, *(fit.number for fit in budget.spent().fits))
+        found = budget.resume(
+            planned(), method="independent", noise=True, attempts=attempts, records=records, complete=complete
+        )
+        return found.number, found.anew, found.closed
+
+    assert resumed("a", "b") == ("a", False, False)
+    assert resumed("a", "c") == ("c", True, False)  # a copy from before that resume, with as many records
+    assert resumed("a", "b", "d", "e") == ("a", False, False)  # `d` was cut off before the budget file had it
+    budget.reach(3)
+    assert [fit.reached for fit in budget.spent().fits] == [3, 2] and budget.spent().fits[0].attempt == "e"
+    assert resumed("a", "b", "d", "e", "f") == ("f", True, False)  # a copy from before the third record
+    assert resumed("a", "b", "d", "e", "g", records=3) == ("a", False, False)
+    assert resumed("a", "c", "h") == ("c", False, False)
+    budget.settle("a", "m")
+    for complete, expected in ((True, ("a", False, True)), (False, ("i", True, False))):
+        assert resumed("a", "b", "d", "e", "g", "i", records=3, complete=complete) == expected
+    assert resumed("x", "y") == ("y", True, False)  # of another file, or of one that was lost
+    ((event, _),) = planned().events.values()
+    budget.end("c", [(event, 1)], stopped=True)
+    lines = budget.path.read_bytes()
+    assert resumed("a", "c", "h", "j") == ("c", False, True) and budget.path.read_bytes() == lines
+    assert [fit.number for fit in budget.spent().fits] == ["a", "c", "f", "i", "y"]
+    with pytest.raises(ArtifactError, match="altered"):
+        budget.path.write_bytes(lines[1:] + lines[:1])
+        budget.reach(4)
+
+
+def test_a_fit_that_ends_counts_by_its_charges_only_if_all_are_plain_gaussian(budget: Budget) -> None:
+    queries = [Query(label="m", weight=1.0), Query(label="names", weight=1.0, thresholded=True)]
+    plan = make_plan(queries, epsilon=1.0, delta=1e-5, rows=1000)
+    plain, names = (event for event, _ in plan.events.values())
+    whole = sum(times for _, times in plan.events.values())
+    for charged, left in (([(plain, 1)], 1), ([(plain, 1), (names, 1)], whole), ([(names, 1)], whole)):
+        number = budget.reserve(plan, method="independent", noise=True)
+        budget.end(number, charged)
+        assert sum(times for _, times in budget.spent().fits[-1].events) == left
+        assert budget.spent().fits[-1].ended == (left == 1)
+
+
 def test_totals_add_up_and_many_fits_compose_more_tightly(budget: Budget) -> None:
     for _ in range(12):
         budget.settle(budget.reserve(planned(0.5), method="independent", noise=True), "m")
