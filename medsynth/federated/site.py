@@ -5,7 +5,7 @@ once; the same request again gets the same bytes. All else is refused, and leave
 
 A site decides by public facts alone whether it answers: the study, its plan, the request, and what it was asked before.
 After that it reads rows, and one kind of reply is left: numbers of a fixed form, with their noise. A row on which a
-query fails adds nothing to them (`privacy/faultless.py`).
+query fails adds nothing to them (`privacy/queries/query.py`).
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Site:
         noising: dict[str, Noising] = {"none": WholeNoise(), "server": Unnoised()}
         self._vault = vault_of(
             codes, core.names, stay, Releases(self._ledger, entropy, self._rounds), units,
-            noising.get(study.trust) or NoiseShare(study.honest), foreign=True,
+            noising.get(study.trust) or NoiseShare(study.honest),
         )  # fmt: skip
         self._critics = SiteCritics(study, self._vault, self._columns, self._rounds)
         path = table if isinstance(table, Path) else Path(table.where)

@@ -99,12 +99,10 @@ def vault_of(
     releases: Releases,
     units: PrivacyUnits | None,
     noising: Noising | None = None,
-    *,
-    foreign: bool = False,
 ) -> Vault:
-    """Return the vault of all rows or, by their positions, of those that `stay`; `foreign` as `Vault` has it."""
+    """Return the vault of all rows or, by their positions, of those that `stay`."""
     from ..privacy.vault import Vault
 
     if isinstance(codes, StoredCodes):
-        return Vault(list(codes.parts(names, stay)), names, releases, units, noising, foreign=foreign)
-    return Vault(codes if stay is None else codes[stay], names, releases, units, noising, foreign=foreign)
+        return Vault(list(codes.parts(names, stay)), names, releases, units, noising)
+    return Vault(codes if stay is None else codes[stay], names, releases, units, noising)

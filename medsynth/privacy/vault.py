@@ -21,7 +21,6 @@ from ..errors import BudgetError
 from ..rng import coins
 from .accounting.events import Event, Gaussian, SubsampledGaussian
 from .contribution import PrivacyUnits, check_units
-from .faultless import FaultlessPart
 from .pair_clipping import MOST_PAIRS
 from .queries.measurements import QUERIES, ShardedMeasurements
 from .queries.noising import NOISINGS, Noising, WholeNoise
@@ -42,7 +41,6 @@ class Vault(ShardedMeasurements):
     patient is the unit of privacy: sensitivities are those of all of a patient's rows, and patients join lots whole, in
     whichever parts their rows lie. Over parts every release is that over the same rows in one part, number by number.
     Where the answers of several vaults are added up, `noising` says what leaves this one; else noised answers do.
-    With `foreign`, queries come from somebody else: a row on which one fails adds nothing, and no error tells of it.
     Raises BudgetError for units that are not those of the rows or of the ledger, and for more than 2^30 rows.
     """
 
@@ -55,8 +53,6 @@ class Vault(ShardedMeasurements):
         releases: Releases,
         units: PrivacyUnits | None = None,
         noising: Noising | None = None,
-        *,
-        foreign: bool = False,
     ) -> None:
         self.__noising = noising or WholeNoise()
         if type(self.__noising) not in NOISINGS:
@@ -65,8 +61,7 @@ class Vault(ShardedMeasurements):
         check_units(units, rows_in_all := sum(part.count for part in parts), releases.max_rows)
         if rows_in_all > MOST_PAIRS:
             raise BudgetError(f"A vault holds {MOST_PAIRS:,} rows at most, whose exact sums fit in 64 bits.")
-        self.__parts: tuple[Part, ...] = tuple(map(FaultlessPart, parts)) if foreign else tuple(parts)
-        self.__units, self.__releases = units, releases
+        self.__parts, self.__units, self.__releases = tuple(parts), units, releases
         self._max_rows = units.max_rows if units else None
         self.__of = sha256("\x1f".join(names).encode()).hexdigest()[:16]  # of these columns, in this order
         self.__split = False
