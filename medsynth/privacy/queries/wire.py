@@ -2,7 +2,7 @@
 
 What is read may come from somebody who is not trusted. It is made of registered kinds alone, its fields have the types
 that these declare, its numbers are finite, and each value checks its content as it does here (docs/decisions/0059).
-Then it is tried on public rows, so that shapes which do not fit one another are refused. The plan says what it may cost.
+Then it is tried on public rows, so that shapes which do not fit one another are refused. The plan states its cost.
 """
 
 from __future__ import annotations
