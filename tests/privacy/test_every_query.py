@@ -18,6 +18,7 @@ from medsynth.methods.dp_cgan.encoded_rows import Encoding
 from medsynth.privacy.accounting.events import Gaussian
 from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.privacy.contribution import PrivacyUnits
+from medsynth.privacy.queries.cells import EveryCode
 from medsynth.privacy.queries.gradients import GradientSum, NormsBelow, PairGradientSum
 from medsynth.privacy.queries.kinds import KINDS
 from medsynth.privacy.queries.parts import RowsInMemory
@@ -230,7 +231,7 @@ NEVER: list[tuple[Any, dict[str, Any], str]] = [
     (fuzzed.PRODUCTS, {"tables": {**fuzzed.FEATURES, "n": torch.full((4, 2), torch.inf)}}, "finite"),
     (fuzzed.PRODUCTS, {"scales": torch.ones(2)}, "shape"),
     (fuzzed.SCORES, {"tables": {"a": np.zeros((3, 3)), "n": np.zeros((3, 3))}}, "shape"),
-    (fuzzed.INDICATORS, {"cells": {"a": Grid(np.array([0, 2**30]), 0), "n": fuzzed.EveryCode(2**30)}}, "indicators"),
+    (fuzzed.INDICATORS, {"cells": {"a": Grid(np.array([0, 2**30]), 0), "n": EveryCode(2**30)}}, "indicators"),
     (fuzzed.PAIR_LOSS, {"penalty": 1e300}, "penalty"),
     (fuzzed.PAIR_LOSS, {"weights": torch.tensor([1e30])}, "larger than"),
     (fuzzed.TABLES["digits"][0][1], {"low": 2**62}, "too large"),
@@ -239,7 +240,7 @@ NEVER: list[tuple[Any, dict[str, Any], str]] = [
     (CASES["marginals"], {"tables": {}}, "no table"),
     (CASES["marginals"], {"tables": {**fuzzed.TABLES, "n": []}}, "no axis"),
     (CASES["averaged marginals"], {
-        "tables": {"n": [("n", fuzzed.EveryCode(2**13))]}, "centred": ("n",),
+        "tables": {"n": [("n", EveryCode(2**13))]}, "centred": ("n",),
     }, "too many cells"),
     (CASES["distances"], {"guesses": {**fuzzed.GUESSES, "rows": np.array([2.0**33])}}, "guess"),
 ]  # fmt: skip
