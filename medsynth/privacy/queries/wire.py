@@ -31,7 +31,8 @@ from .gradients import GradientSum, NormsBelow, PairGradientSum
 from .kinds import KINDS, kind, name_of, written_fields
 from .measurements import QUERIES
 from .query import RowQuery
-from .rows import CodedRows, Codes, Features
+from .rows import CodedRows, Codes, Features, column_of
+from .tables import Distances, Marginals
 
 FORMAT = 1
 TRIED_CODES = 1 << 16  # of a column: all of them where there are no more, else so many with both ends
@@ -232,6 +233,11 @@ def _fits(value: Any, hint: Any) -> bool:
 def _try(query: RowQuery[Any], columns: Columns) -> None:
     """Answer the query of public rows without noise: its maps take all codes, and its arrays fit one another."""
     codes = public_rows(columns)
+    for axes in query.tables.values() if isinstance(query, Marginals | Distances) else ():
+        for name, cells in axes:
+            found = cells.cell_of(column_of(codes, tuple(columns.sizes), name))
+            if len(found) and not 0 <= found.min() <= found.max() < cells.cells:
+                raise QueryError("These bytes hold no query of these columns: a code has no cell.")
     if isinstance(query, GradientSum | PairGradientSum | NormsBelow):
         # Its map takes all codes; what a critic makes of the map's numbers fails on no row, and takes longer.
         query.features(codes)
