@@ -234,9 +234,9 @@ def _try(query: RowQuery[Any], columns: Columns) -> None:
     """Answer the query of public rows without noise: its maps take all codes, and its arrays fit one another."""
     codes = public_rows(columns)
     for axes in query.tables.values() if isinstance(query, Marginals | Distances) else ():
-        for name, cells in axes:
-            found = cells.cell_of(column_of(codes, tuple(columns.sizes), name))
-            if len(found) and not 0 <= found.min() <= found.max() < cells.cells:
+        for name, one in axes:
+            found = one.cell_of(column_of(codes, tuple(columns.sizes), name))
+            if len(found) and not 0 <= found.min() <= found.max() < one.cells:
                 raise QueryError("These bytes hold no query of these columns: a code has no cell.")
     if isinstance(query, GradientSum | PairGradientSum | NormsBelow):
         # Its map takes all codes; what a critic makes of the map's numbers fails on no row, and takes longer.
