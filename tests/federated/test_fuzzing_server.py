@@ -132,7 +132,7 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, requests: int, seed: int,
 def test_a_fuzzing_server_sees_charged_numbers_alone(
     lifted: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trust: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    made = run(tmp_path, monkeypatch, 170, 1, trust, SMALL)
+    made = run(tmp_path, monkeypatch, 200, 3, trust, SMALL)
     assert made.answered > 15 and made.refused > 60 and made.furthest > 0
     assert capfd.readouterr() == ("", "")
 

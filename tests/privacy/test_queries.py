@@ -181,15 +181,16 @@ def test_a_share_of_the_rows_is_read_by_their_own_draws() -> None:
 
 def test_a_cell_that_a_map_does_not_have_is_its_nearest_one() -> None:
     """A row would count in another table's cell, and an error would depend on the row."""
-    rows = CodedRows(np.array([[2, 2], [1, 0]], np.int32), NAMES, np.empty((2, 0), np.uint64))
+    rows = RowsInMemory(np.array([[2, 2], [1, 0]], np.int32), NAMES)
 
     class Beyond:
         cells = 2
 
         def cell_of(self, codes: Any) -> Any:
-            return np.where(codes == 2, 10**9, -5)
+            return np.array([0, -5, 9])[codes]
 
-    (found,) = Marginals({"a": [("a", Beyond()), ("b", LEVELS)]}).exact(rows)
+    query = Marginals({"a": [("a", Beyond()), ("b", LEVELS)]})
+    (found,) = rows.exact(query, Lot(None, np.empty((2, 0), np.uint64)))
     assert found.tolist() == [[1, 0, 0], [0, 0, 1]]
 
 

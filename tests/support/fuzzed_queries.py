@@ -89,7 +89,7 @@ SCALED = ScaledRows((0, 2), (np.linspace(-1, 1, 7), np.linspace(-1, 1, 41)), 3, 
 FEATURES = {"a": torch.randn(3, 2, generator=_stream(2)), "n": torch.randn(4, 2, generator=_stream(3))}
 PRODUCTS = Products({"a": SEVEN, "n": HALVES}, NAMES, FEATURES, torch.tensor([[0, 1, 0], [2, 3, 3]]), torch.ones(3))
 SCORES = Scores({"a": SEVEN, "n": HALVES}, NAMES, ("t", LEVELS), {
-    "a": np.linspace(-0.9, 0.8, 9).reshape(3, 3), "n": np.linspace(-0.5, 0.7, 12).reshape(3, 4),
+    "a": np.linspace(-1.9, 1.8, 9).reshape(3, 3), "n": np.linspace(-1.5, 1.7, 12).reshape(3, 4),
 })  # fmt: skip
 PAIR_LOSS = PenalisedPairLoss(torch.tensor([1.0, 0.5, 0.7]), 10.0)
 

@@ -243,11 +243,11 @@ class Server:
         most = max(self.columns.sizes["dose"], self.columns.sizes["age"])
         beside = np.zeros((most, most), np.int64)
         made = Beside(EveryCode(most), beside, np.zeros(most, np.int64), 1)
-        beside[3, 117] = self.one(0, 7)  # now and then, where the patient is, a cell that there is not
         found: tuple[Any, Any] = self.one(
-            (name, EveryCode(size)), (name, grid), (name, Regrouped(grid, place, 2)), (name, EveryCode(2)),
-            (("age", "dose"), made),
+            (name, EveryCode(size)), (name, grid), (name, Regrouped(grid, place, 2)), (("age", "dose"), made),
         )  # fmt: skip
+        if self.rng.random() < 0.2:  # hostile: codes without a cell; a cell that there is not, where the patient is
+            beside[3, 117], found = 7, self.one(found, (name, EveryCode(2)))
         return found
 
     def seen(self, message: bytes, head: dict[str, Any]) -> None:

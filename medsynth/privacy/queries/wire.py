@@ -2,8 +2,7 @@
 
 What is read may come from somebody who is not trusted. It is made of registered kinds alone, its fields have the types
 that these declare, its numbers are finite, and each value checks its content as it does here (docs/decisions/0059).
-Then it is tried on public rows, so that shapes which do not fit one another are refused. The plan says what it may
-cost.
+Then it is tried on public rows, so that shapes which do not fit one another are refused. The plan states its cost.
 """
 
 from __future__ import annotations
@@ -32,7 +31,8 @@ from .gradients import GradientSum, NormsBelow, PairGradientSum
 from .kinds import KINDS, kind, name_of, written_fields
 from .measurements import QUERIES
 from .query import RowQuery
-from .rows import CodedRows, Codes, Features
+from .rows import CodedRows, Codes, Features, column_of
+from .tables import Distances, Marginals
 
 FORMAT = 1
 TRIED_CODES = 1 << 16  # of a column: all of them where there are no more, else so many with both ends
@@ -233,6 +233,11 @@ def _fits(value: Any, hint: Any) -> bool:
 def _try(query: RowQuery[Any], columns: Columns) -> None:
     """Answer the query of public rows without noise: its maps take all codes, and its arrays fit one another."""
     codes = public_rows(columns)
+    for axes in query.tables.values() if isinstance(query, Marginals | Distances) else ():
+        for name, one in axes:
+            found = one.cell_of(column_of(codes, tuple(columns.sizes), name))
+            if len(found) and not 0 <= found.min() <= found.max() < one.cells:
+                raise QueryError("These bytes hold no query of these columns: a code has no cell.")
     if isinstance(query, GradientSum | PairGradientSum | NormsBelow):
         # Its map takes all codes; what a critic makes of the map's numbers fails on no row, and takes longer.
         query.features(codes)
