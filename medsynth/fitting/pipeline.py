@@ -50,9 +50,7 @@ def fit(
     """Fit a generator to `table` under (epsilon, delta)-differential privacy for one of its rows or patients.
 
     Exactly one of `epsilon` and `no_dp` is given. The latter adds no noise: an upper bound of what a method can do, a
-    model that makes no claim.
-
-    `delta` is 1e-5 if not given, less where more than 10,000 `rows` are declared.
+    model that makes no claim. `delta` is 1e-5 if not given, less where more than 10,000 `rows` are declared.
 
     `rows` declares the public row count (else the table's own is taken as public and a notice says so). `seed`
     repeats initial weights and latent draws only: noise and lots come from the operating system. Messages for

@@ -83,6 +83,10 @@ def test_an_interrupted_fit_goes_on_with_its_own_rows(
 def test_another_table_is_not_resumed(patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stopped(monkeypatch, KeyboardInterrupt(), 1, *FIT)
     refused = run(*HELD, "--resume")
+    assert refused.exit_code == 2 and "without --holdout" in refused.stderr
+    lines = Path("patients.csv").read_text().splitlines(keepends=True)
+    Path("patients.csv").write_text("".join([*lines, lines[-1]]))
+    refused = run(*FIT, "--resume")
     assert refused.exit_code == 2 and "another fit" in refused.stderr and Path("patients.medsynth-checkpoint").exists()
 
 

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 import medsynth
-from medsynth.errors import BudgetError
+from medsynth.errors import BudgetError, TargetError
 from medsynth.fitting import plan_fit
 from medsynth.io.table import from_frame
 from medsynth.privacy import partition_selection as selection
@@ -33,7 +33,7 @@ def learn(frame: pd.DataFrame, *, epsilon: float = 3.7, delta: float = 1e-5, see
     ledger = plan.ledger(entropy.source)
     schema = (
         RawTable(table, rows or len(frame), Releases(ledger, entropy))
-        .measure_schema("learned", table.header[-1])
+        .measure_schema("learned", "sex" if "sex" in table.header else table.header[-1])
         .schema
     )
     assert ledger.complete
@@ -155,9 +155,16 @@ def test_neighbours_charge_the_same(frame: pd.DataFrame) -> None:
     assert ledgers[0]["events"][0]["sensitivity"] == pytest.approx(np.sqrt(len(frame.columns)))
 
 
-@pytest.mark.parametrize("rows", [2, 5, 40])
-def test_tiny_tables_still_have_a_schema(frame: pd.DataFrame, rows: int) -> None:
-    learn(frame.head(rows))
+@pytest.mark.parametrize(("rows", "epsilon"), [(5, 50.0), (40, 3.7)])
+def test_tiny_tables_still_have_a_schema(frame: pd.DataFrame, rows: int, epsilon: float) -> None:
+    schema, _ = learn(frame.head(rows), epsilon=epsilon)
+    assert list(schema.columns) == list(frame.columns)
+
+
+def test_a_target_that_noise_hides_is_one_error(frame: pd.DataFrame) -> None:
+    """Two rows cannot show two classes: the fit stops before the rest is measured, and names the cure."""
+    with pytest.raises(TargetError, match="'sex'.*`target`"):
+        learn(frame.head(2))
 
 
 def test_a_raw_table_shows_nothing_and_is_measured_once(frame: pd.DataFrame) -> None:
@@ -170,9 +177,9 @@ def test_a_raw_table_shows_nothing_and_is_measured_once(frame: pd.DataFrame) -> 
             attempt(raw)
     assert {name for name in dir(raw) if not name.startswith("_")} == {"measure_schema"}
     assert repr(raw) == "RawTable(private rows)"
-    raw.measure_schema("t", table.header[-1])
+    raw.measure_schema("t", "sex")
     with pytest.raises(BudgetError):
-        raw.measure_schema("t", table.header[-1])
+        raw.measure_schema("t", "sex")
 
 
 @pytest.mark.parametrize("value", [-1e9, -3.0, -0.01, 0.0, 0.01, 1.0, 36.6, 5e8])

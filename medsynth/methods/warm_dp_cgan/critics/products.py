@@ -40,7 +40,8 @@ class Products:
             check_numbers(table, (self.bins[name].cells, table.shape[1]), np.float32, what="Features of a column")
             features += table.shape[1]
         require(self.factors.dim() == 2 and len(self.factors) > 0, "Products need factors.")
-        check_size(self.width, MOST_WIDTH, what="The products of a row")
+        # One column has no products: nothing is asked of them then.
+        require(self.width <= MOST_WIDTH, f"The products of a row: expected at most {MOST_WIDTH:,}.")
         check_places(self.factors, (len(self.factors), self.width), features, what="The factors of products")
         scales = (self.width,) if self.scales.numel() != 1 else tuple(self.scales.shape)
         check_numbers(self.scales, scales, np.float32, what="The scales of products")
