@@ -243,3 +243,19 @@ def thyroid() -> tuple[pd.DataFrame, pd.DataFrame]:
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def some_sections() -> Iterator[Callable[..., None]]:
+    """Takes the names of sections that stay. All are there afterwards, in their order, which is that of the page."""
+    from medsynth.report.sections.registry import SECTIONS
+
+    before = dict(SECTIONS)
+
+    def only(*names: str) -> None:
+        for name in SECTIONS.keys() - set(names):
+            del SECTIONS[name]
+
+    yield only
+    SECTIONS.clear()
+    SECTIONS.update(before)

@@ -48,6 +48,7 @@ def test_fits_add_up_and_never_below_the_largest(patients: Path) -> None:
     assert Budget.of(patients).path.stat().st_mode & 0o077 == 0  # the owner's alone
 
 
+@pytest.mark.nightly
 def test_many_fits_are_composed_more_tightly_than_by_sums(patients: Path) -> None:
     for _ in range(6):
         run("fit", "patients.csv", "--epsilon", "0.5", "--force", "--method", "independent")
@@ -211,6 +212,7 @@ def test_no_fit_and_mixed_options(patients: Path) -> None:
     assert run("ledger", "--table", "patients.csv", "--verify").exit_code == 2
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("few_trees")
 def test_the_report_names_the_total(patients: Path) -> None:
     run("fit", "patients.csv", "--epsilon", "1", "--holdout", "0.3")

@@ -76,6 +76,7 @@ def test_units_do_not_matter(values: list[float], factor: float, shift: float) -
     assert other.std_error == pytest.approx(factor * one.std_error, rel=1e-6, abs=1e-7 * size)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("rule, independent", [("between", True), ("between", False), ("fully", True)])
 def test_intervals_cover_in_the_setting_of_the_rule(rule: Any, independent: bool) -> None:
     """Data of known mean, replicates from its posterior, rows drawn independently or in strata: at least 93 % cover.

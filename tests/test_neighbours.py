@@ -74,6 +74,7 @@ def released(frame: Any, schema: Any, method: Any, target: Any = None) -> Any:
     return json.dumps(facts), tensors, texts, sample_csv(model, Draw(rows=50, seed=2))
 
 
+@pytest.mark.matrix
 @pytest.mark.nightly_for("learned-dp-gan", "schema-dp-gan", "learned-dp-cgan", "learned-gs-wgan")
 @pytest.mark.parametrize("method", CLAIMING)
 @pytest.mark.parametrize("declared", [True, False], ids=["schema", "learned"])
@@ -100,6 +101,7 @@ def patients_over_time() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     return table, other, table[~whose].reset_index(drop=True)
 
 
+@pytest.mark.nightly
 @pytest.mark.nightly_for("warm-dp-cgan")
 @pytest.mark.parametrize("method", ["warm-dp-cgan", "independent"])
 def test_blinded_measurements_of_patients_over_time_leave_no_difference(method: Any, blind: Any) -> None:
@@ -108,6 +110,7 @@ def test_blinded_measurements_of_patients_over_time_leave_no_difference(method: 
         assert other == one
 
 
+@pytest.mark.matrix
 @pytest.mark.nightly_for("dp-gan", "dp-cgan", "pate-gan", "g-pate", "dp-merf")
 @pytest.mark.parametrize("method", CLAIMING)
 def test_measurements_that_are_not_blinded_do_differ(

@@ -205,6 +205,7 @@ def low_threshold_of_names(patch: Patch) -> None:
     patch.setattr(partition_selection, "rarely_exceeded", lambda std, chance: 0.0)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("fault", [low_threshold_of_names, no_root_of_columns])
 def test_names_that_are_released_too_often_are_convicted(fault: Callable[[Patch], None], monkeypatch: Patch) -> None:
     fault(monkeypatch)

@@ -41,6 +41,7 @@ def command(*words: str) -> Any:
     return CliRunner().invoke(app, ["audit", *words])
 
 
+@pytest.mark.nightly
 def test_whole_fits_prove_most_of_the_claim_and_never_more() -> None:
     """The seed is fixed; the chance that the bound lies above the truth is 1e-3 by the confidence. Of 60 fits most
     seeds prove 0.37 to 0.49 of the claim, of 120 more than half.

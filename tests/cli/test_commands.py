@@ -146,6 +146,7 @@ def until_the_checkpoint_grows(process: subprocess.Popen[str], path: Path) -> No
         time.sleep(0.005)
 
 
+@pytest.mark.matrix
 @pytest.mark.nightly_for("training")
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_real_interrupt_leaves_what_was_there(

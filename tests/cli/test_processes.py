@@ -193,6 +193,7 @@ UMLAUT = "import sys; from medsynth_cli.console import open_streams, notify, res
     (">&-", 0, ""),
     ("| head -c 1 >&2", 0, "t"),
 ])  # fmt: skip
+@pytest.mark.matrix
 def test_streams_that_are_full_or_closed(redirection: str, code: int, said: str) -> None:
     line = f"{' '.join(MEDSYNTH)} schema list {redirection}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)

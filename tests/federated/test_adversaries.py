@@ -130,6 +130,7 @@ def of_real(critic: Any, real: torch.Tensor, fake: torch.Tensor, mix: torch.Tens
     return critic(real)
 
 
+@pytest.mark.nightly
 def test_local_training_is_what_the_study_says(federation: Make, quick: None) -> None:
     """More steps would cost no privacy: what is clipped is their sum. They would cost the site its time."""
     made = federation(trust="none", method="dp-gan", preset="federated-averaging")

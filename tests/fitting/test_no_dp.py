@@ -20,6 +20,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 STAMP = "NOT DIFFERENTIALLY PRIVATE"
 
 
+@pytest.mark.matrix
 @pytest.mark.nightly_for("dp-gan")
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_has_an_upper_bound_without_a_claim(
@@ -44,6 +45,7 @@ def test_exactly_one_of_the_two(both: Any, cohort: pd.DataFrame, clinic: Schema)
         medsynth.fit(cohort, schema=clinic, **both)
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("few_trees")
 @pytest.mark.slow
 def test_every_command_marks_it(patients: Path) -> None:

@@ -23,6 +23,7 @@ class Killed(BaseException):
     """Stands for the end of the process."""
 
 
+@pytest.mark.matrix
 @pytest.mark.nightly_for("schema-dp-gan", *(f"learned-{name}" for name in CLAIMING if name != "independent"))
 @pytest.mark.parametrize("method", CLAIMING)
 @pytest.mark.parametrize("declared", [True, False], ids=["schema", "learned"])

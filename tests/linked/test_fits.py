@@ -185,6 +185,7 @@ def released(frames: Frames, folder: Path, method: str) -> Any:
     return json.dumps(model.describe()), {name: t.tobytes() for name, t in model.tensors.items()}, told, rows
 
 
+@pytest.mark.nightly
 @pytest.mark.nightly_for("blinded-independent", "seen-independent", "seen-warm-dp-cgan")
 @pytest.mark.parametrize("method", ["independent", "warm-dp-cgan"])
 @pytest.mark.parametrize("blinded", [True, False], ids=["blinded", "seen"])

@@ -12,7 +12,6 @@ from medsynth.errors import SchemaError
 from medsynth.linked.report import Sides, report_tables
 from medsynth.report.build import INTERNAL
 from medsynth.report.data.predictions import TaskPredictions
-from medsynth.report.sections.registry import SECTIONS
 
 from .conftest import simulated
 
@@ -31,12 +30,11 @@ def real_rows(letter: str, seed: int) -> Frames:
 
 
 def test_pages_are_internal_with_any_real_rows(
-    model: medsynth.Model, drawn: Frames, monkeypatch: pytest.MonkeyPatch
+    model: medsynth.Model, drawn: Frames, monkeypatch: pytest.MonkeyPatch, some_sections: Callable[..., None]
 ) -> None:
     """Held-out rows or training rows, each by itself or both: all pages of a folder are of one kind."""
     monkeypatch.setattr(TaskPredictions, "begin", lambda self, pool: None)
-    for name in set(SECTIONS) - {"tables", "source"}:
-        monkeypatch.delitem(SECTIONS, name)
+    some_sections("tables", "source")
     synthetic = texts({name: frame.head(400) for name, frame in drawn.items()})
     for real, train in itertools.product((None, real_rows("H", 9)), (None, real_rows("T", 8))):
         pages = report_tables(model, Sides(synthetic=synthetic, real=real, train=train), drawn_by_model=True)

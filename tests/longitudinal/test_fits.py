@@ -119,6 +119,7 @@ def test_no_key_comes_twice_in_chunks(model: medsynth.Model, monkeypatch: pytest
     assert len(found) == 450 and (found[UNIT] != found[UNIT].shift()).sum() == found[UNIT].nunique()
 
 
+@pytest.mark.matrix
 @pytest.mark.nightly_for("dp-cgan", "dp-gan", "gs-wgan", "pate-gan", "g-pate")
 @pytest.mark.parametrize("method", CLAIMING)
 def test_any_method_draws_the_first_rows(method: str, quick: None, table: pd.DataFrame) -> None:

@@ -109,6 +109,7 @@ def test_a_preset_belongs_to_its_method(preset: str) -> None:
         fit(PLAIN, preset=preset, method="independent")
 
 
+@pytest.mark.matrix
 @pytest.mark.nightly_for(*(f"{target}-{name}" for target in ("age", "dose", "sick", "site") for name in SLOW))
 @pytest.mark.parametrize("method", CLAIMING)
 @pytest.mark.parametrize("target", ["age", "dose", "sick", "site"])

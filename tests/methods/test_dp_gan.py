@@ -34,6 +34,7 @@ def run(cohort: pd.DataFrame, clinic: Schema, **options: Any) -> Any:
     return medsynth.fit(cohort, **{"epsilon": 3.7, "schema": clinic, "rows": 300, "method": "dp-gan", **options})
 
 
+@pytest.mark.nightly
 @pytest.mark.nightly_for("fixed")
 @pytest.mark.parametrize("bounds", ["fixed", "quantile"])
 def test_the_plan_agrees_with_an_independent_accountant(bounds: str) -> None:
@@ -43,6 +44,7 @@ def test_the_plan_agrees_with_an_independent_accountant(bounds: str) -> None:
     assert other <= plan.epsilon + 0.02 and plan.epsilon <= 1.02 * other + 0.01
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("groups", grouping.GROUP_COUNTS)
 @pytest.mark.parametrize("bounds", ["fixed", "quantile"])
 def test_every_grouping_keeps_its_plan(
@@ -121,6 +123,7 @@ def game(clinic: Schema, cohort: pd.DataFrame) -> Any:
     return training.Training(setup, 0), setup.encode(codes)
 
 
+@pytest.mark.nightly
 def test_a_row_meets_a_generated_row_of_its_own_class(clinic: Schema, cohort: pd.DataFrame) -> None:
     made, rows = game(clinic, cohort)
     pool, classes = made.pool(), made.setup.classes

@@ -110,6 +110,7 @@ def test_levels_and_numbers_follow_the_counts_too(patients: pd.DataFrame, monkey
     assert np.abs(first - second).sum() / 2 < 0.05
 
 
+@pytest.mark.matrix
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("rows", [ROWS, round(1.02 * ROWS), None])
 def test_a_number_that_is_nearly_right_is_not_told_of(

@@ -157,6 +157,7 @@ def test_a_wide_table_keeps_its_correlations(wide: Any) -> None:
     assert MATRIX in {entry.label for entry in model.ledger.entries}
 
 
+@pytest.mark.nightly
 def test_conditions_on_a_wide_model_are_met(wide: Any) -> None:
     _, model, _ = wide
     high = medsynth.sample(model, 300, seed=2, where={"v0": (120, 200), "y": "B"})

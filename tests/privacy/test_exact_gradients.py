@@ -213,6 +213,7 @@ def loss_of_pairs(score: Any, real: Tensor, fake: Tensor, mix: Tensor) -> Tensor
     return found
 
 
+@pytest.mark.matrix
 @pytest.mark.nightly_for(*(f"local training-bounds{k}-{name}" for k in (0, 1) for name in list(ACTIVATIONS)[k:]))
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("bounds", [(0.4,), (0.3, 2.0)])

@@ -61,6 +61,7 @@ def test_even_moments_are_closed_forms() -> None:
     assert without_replacement._even_moments(1e5)[1] == pytest.approx(math.log(3) - 4 * math.log(1e5), abs=1e-4)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "multiplier, parties, times", [(0.98, 100, 1000), (0.5, 1000, 500), (3.0, 10, 200), (5, 2, 10)]
 )

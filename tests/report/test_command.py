@@ -169,6 +169,7 @@ def test_the_ledger_says_how_rows_were_drawn(quick: None, patients: Path, words:
         assert (way in page) == (way == way_taken)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("ending", [".xlsx", ".tsv"])
 def test_the_fitted_table_is_found_in_its_own_form(
     ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

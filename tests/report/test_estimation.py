@@ -48,6 +48,7 @@ def section(model: Model, real: pd.DataFrame | None, **options: Any) -> tuple[Es
     return found, made
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_declared_regressions_stand_beside_the_real_ones(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fit_for, "REPLICATES", 4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from medsynth.report.document import Report
 from medsynth.report.page.render import page
 from medsynth.report.sections.importance import Importance
 from medsynth.report.sections.inference import MOST, Inference, inference
-from medsynth.report.sections.registry import SECTIONS
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 
@@ -32,11 +32,10 @@ def people(rows: int, seed: int) -> pd.DataFrame:
 
 
 @pytest.fixture
-def two_sections(monkeypatch: pytest.MonkeyPatch) -> None:
+def two_sections(monkeypatch: pytest.MonkeyPatch, some_sections: Callable[..., None]) -> None:
     """Reports of the two sections that matter here, with no classifier trained for another."""
     monkeypatch.setattr(TaskPredictions, "begin", lambda self, pool: None)
-    for name in set(SECTIONS) - {"importance", "inference"}:
-        monkeypatch.delitem(SECTIONS, name)
+    some_sections("importance", "inference")
 
 
 def record(train: pd.DataFrame | None, **inputs: Any) -> tuple[Inference, Report]:

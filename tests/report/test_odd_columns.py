@@ -184,6 +184,7 @@ def test_targets_without_two_classes_or_with_missing_values() -> None:
         assert any("Rows without the target 'sick' are left out" in n for n in made.notes) is ("missing" in kinds)
 
 
+@pytest.mark.nightly
 def test_tables_of_few_rows_repeated_rows_and_few_columns() -> None:
     few = {"real": 5, "train": 2, "synthetic": 2}
     checked(**{side: with_columns(rows, k, EMPTY) for k, (side, rows) in enumerate(few.items())})

@@ -265,6 +265,7 @@ def degenerate(synthetic: Any) -> Iterator[Any]:
     yield "other types", synthetic.assign(age_years=synthetic["age_years"].astype(str) + "y", is_pregnant=True)
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 @pytest.mark.nightly_for("2", "5", "6", "7")
 @pytest.mark.parametrize("case", range(8))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from medsynth.report.data.linked_facts import LinkedFacts, TableFacts
 from medsynth.report.data.predictions import TaskPredictions
 from medsynth.report.data.records import Record
 from medsynth.report.page.render import page
-from medsynth.report.sections import registry
 from medsynth.report.sections.registry import SECTIONS, Section
 from medsynth.schema import Schema
 
@@ -74,7 +73,7 @@ class Probed(Record):
 
 
 @pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> list[Context]:
+def seen(monkeypatch: pytest.MonkeyPatch, some_sections: Callable[..., None]) -> list[Context]:
     """The contexts that sections are given, of reports whose only section keeps them. No classifier is trained."""
     contexts: list[Context] = []
 
@@ -84,9 +83,8 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Context]:
 
     probe = Section(id="probe", title="A probe", compute=kept, fragment="")
     monkeypatch.setattr(TaskPredictions, "begin", lambda self, pool: None)
-    for name in list(SECTIONS):
-        monkeypatch.delitem(registry.SECTIONS, name)
-    monkeypatch.setitem(registry.SECTIONS, "probe", probe)
+    some_sections()
+    SECTIONS["probe"] = probe
     return contexts
 
 

@@ -125,6 +125,7 @@ def test_an_unknown_word_is_refused_with_the_list() -> None:
         check_failures(["nonsense"], list(Thresholds.model_fields))
 
 
+@pytest.mark.nightly
 def test_the_default_delta_follows_declared_rows_and_never_the_tables_own(quick: None) -> None:
     """However many rows a table has: only what somebody declares moves delta, by whole powers of ten."""
     from medsynth.fitting.planning import plan_fit

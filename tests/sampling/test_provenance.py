@@ -102,6 +102,7 @@ def run(*words: str) -> Any:
     return CliRunner().invoke(app, list(words))
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("few_trees")
 @pytest.mark.slow
 def test_rows_without_privacy_get_no_claim_from_another_model(patients: Path, quick: None) -> None:

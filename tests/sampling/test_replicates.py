@@ -78,6 +78,7 @@ def test_a_plain_sample_imports_no_torch(saved: Path) -> None:
     subprocess.run([sys.executable, "-c", code], cwd=saved.parent, check=True)
 
 
+@pytest.mark.nightly
 def test_a_seed_repeats_them_and_they_differ_from_one_another(model: Model) -> None:
     one, again = ("".join(csv_chunks(model, Draw(rows=40, seed=3, replicates=2))) for _ in range(2))
     assert one == again and one != "".join(csv_chunks(model, Draw(rows=40, seed=4, replicates=2)))
