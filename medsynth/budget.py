@@ -222,7 +222,7 @@ class Budget:
             raise MedsynthError(f"{self.path} cannot be written ({error.strerror}).") from None
 
     def current(self, attempts: Sequence[str], records: int) -> str | None:
-        """The number of the fit that a checkpoint with these `attempts` and so many `records` goes on with.
+        """Return the number of the fit that a checkpoint with these `attempts` and `records` goes on with.
 
         None if it has none here.
         """

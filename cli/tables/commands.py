@@ -245,7 +245,7 @@ def _page(output: Path, table: str) -> str:
 
 
 def _fits(model: Path, real: Path | None) -> int | None:
-    """How many fits of the model's tables are on file: in their folder, or beside the model."""
+    """How many fits of the model's tables are on file: in their folder, or next to the model."""
     from medsynth.fitting.holdout import budget_of_model
 
     budget = budget_of_model(model, real or model.with_name(f"{model.stem}.heldout"))

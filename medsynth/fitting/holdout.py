@@ -40,7 +40,7 @@ class HoldOut:
 
     @classmethod
     def of(cls, table: Path, model: Path, checkpoint: Path) -> HoldOut:
-        """The files of a split of `table`: beside the model and named after it, and after the checkpoint until then."""
+        """Return the files of a split: next to the model and named after it, and after the checkpoint until then."""
         ending = ".parquet" if table.is_file() and is_parquet(table) else ".csv"
         train, heldout = (model.with_name(f"{model.stem}{part}{ending}") for part in (TRAIN, HELD_OUT))
         first, second = (checkpoint.with_name(f"{checkpoint.name}{part}{ending}") for part in (TRAIN, HELD_OUT))
@@ -132,7 +132,7 @@ def _lists(budget: Budget, path: Path) -> bool:
 def _budgets_of(real: Path) -> list[Budget]:
     """The budget files, of those that are there, of the table that `real` is or that it was split from.
 
-    That table is named by the file of the split. Where it has moved, a table of its name beside the rows is taken, or
+    That table is named by the file of the split. Where it has moved, a table of its name next to the rows is taken, or
     one that the rows are named after.
     """
     heldout = [real, *(real.with_name(_whose(real) + HELD_OUT + ending) for ending in ("", *SUFFIXES_TRIED))]

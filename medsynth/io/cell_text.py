@@ -244,7 +244,7 @@ def _arrow_values(values: pyarrow.Array) -> Iterable[str]:
         return _arrow_times(values)
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         raw = values.cast(pyarrow.large_binary())
-        # A byte that is no text is escaped in its own cell, as in a text file.
+        # A byte that is not text is escaped in its own cell, as in a text file.
         words = (None if cell is None else cell.decode("utf-8", "backslashreplace") for cell in raw.to_pylist())
         return ["" if word is None else word.strip() for word in words]
     return map(_known_text, values.to_pylist())

@@ -48,7 +48,7 @@ class OpenParquet:
         return tuple(name for name, _ in self._columns)
 
     def rows(self, most: int | None = None) -> Iterator[Rows]:
-        """The rows, at most so many at a time, all at once where no number is given."""
+        """Yield the rows, at most `most` at a time, all at once if no number is given."""
         import pyarrow
 
         batches = [self.file.read()] if most is None else map(_one_batch, self.file.iter_batches(most))

@@ -1,4 +1,4 @@
-"""The number of a split and the table that was split, in a file beside its held-out rows.
+"""The number of a split and the table that was split, in a file next to its held-out rows.
 
 A model notes the split whose rows it has not seen. So rows that another fit held out, or an earlier one of the same
 name, are not taken for unseen ones. The number is drawn by the system: it says nothing of the rows. Both parts of a
@@ -31,7 +31,7 @@ def file_beside(rows: Path) -> Path:
 
 
 def number_split(rows: Path, table: Path) -> str:
-    """Give the split of `table` whose held-out rows are at `rows` a new number, on file beside them."""
+    """Give the split of `table` whose held-out rows are at `rows` a new number, in a file next to them."""
     number = secrets.token_hex(8)
     content = f"{number}\n".encode() + os.fsencode(table.absolute()) + b"\n"
     atomic_write(file_beside(rows), lambda file: file.write(content), force=True, private=True)

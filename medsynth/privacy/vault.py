@@ -102,7 +102,7 @@ class Vault(ShardedMeasurements):
         return replace(found, arrays=[*found.by_name(self.__named(len(found.arrays))).values()])
 
     def __named(self, count: int) -> tuple[str, ...]:
-        """The names of so many arrays of an answer: which columns the vault has, and each array's number."""
+        """Return the names of an answer's arrays, `count` of them: the vault's columns, and each array's number."""
         return tuple(f"{self.__of} {k}" for k in range(count))
 
     def split_into_shards(self, count: int, features: Features, classes: int, config: CriticConfig) -> Shards:

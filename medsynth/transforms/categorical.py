@@ -84,7 +84,7 @@ class Levels(Column):
 
     @property
     def _rounded(self) -> dict[str, str]:
-        """Levels of so many digits that a frame rounds them, by their text there; not where that is of several."""
+        """Return levels that a frame rounds, by their rounded text, unless several have that text."""
         long = [str(level) for level in self.levels if LONG.fullmatch(str(level))]
         texts = [frame_value_text(int(level)) for level in long]
         return {text: level for text, level in zip(texts, long, strict=True) if texts.count(text) == 1}

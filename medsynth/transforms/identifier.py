@@ -120,7 +120,7 @@ class Identifier(Column):
         """Return numbers by which keys ascend, (rows,): their places among the sorted keys of these cells.
 
         Only comparisons of two ranks have a meaning: each is the comparison of two sort keys. A rank by itself depends
-        on all cells, and is no value of its row.
+        on all cells, and is not a value of its row.
         """
         place, texts = pd.factorize(cells, use_na_sentinel=False)
         ascending = sorted(range(len(texts)), key=lambda k: sort_key(str(texts[k])))

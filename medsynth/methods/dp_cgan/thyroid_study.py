@@ -76,7 +76,7 @@ class ScaledRows:
     """(rows, columns) codes to (rows, features + classes): a number a column, and the class as one-hot.
 
     indices: the columns; numbers: that of each code of a column, computed once for all rows, so that no row's depends
-    on the rows beside it; target: the target's column, of so many `classes`. A code beyond them is the last. Raises
+    on other rows; target: the target's column, of this number of `classes`. A code beyond them is the last. Raises
     QueryError unless each column has a table of finite numbers.
     """
 

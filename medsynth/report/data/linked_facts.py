@@ -9,7 +9,7 @@ class TableFacts(Record):
     """One table. Rows a patient are means; shares are of its rows, or of patients where it says so.
 
     `without`: patients without a row. `orphans`: rows whose key no patient has, and keys of rows of other tables that
-    are no such row's, or another patient's. `too_early`: rows before the row of another table that they belong to.
+    point to no row, or to another patient's row. `too_early`: rows before the row of another table that they belong to.
     `beyond`: rows beyond the most that a patient may have.
     """
 

@@ -51,7 +51,7 @@ def is_number(cells: pd.Series) -> bool:
 
 
 def numbers_of(cells: pd.Series) -> pd.Series:
-    """Return the number in each cell; NaN for a text that is none, an infinity, or a number beyond LARGEST."""
+    """Return the number in each cell; NaN for a text that is not a number, an infinity, or a number beyond LARGEST."""
     numbers = pd.to_numeric(cells, errors="coerce")
     return numbers.where(numbers.abs() <= LARGEST, np.nan) if (numbers.abs() > LARGEST).any() else numbers
 
