@@ -80,7 +80,7 @@ def _of_table(table: Path, as_json: bool) -> None:
     from medsynth.budget import Budget
     from medsynth.privacy.accounting.accountant import rounded_up
 
-    spent = Budget.of(table).spent()
+    spent = (Budget.on_file(table) or Budget.of(table)).spent()
     fits, row, patient = [fit.describe() for fit in spent.fits], spent.row(), spent.patient()
     pairs = zip(fits, spent.fits, strict=True)
     line = "{started}  {method:<14} epsilon {shown:<8} for one {unit:<24} {model}"

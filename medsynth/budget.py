@@ -13,6 +13,7 @@ the file.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import os
@@ -181,7 +182,7 @@ class Budget:
 
     def __init__(self, path: Path, table: str = "this table") -> None:
         self.path, self._table = path, table
-        self._place = 0  # of the count in the line that was added last
+        self._place, self._number, self._attempt = 0, "", ""  # of the fit that was reserved or resumed last here
 
     @classmethod
     def of(cls, table: Path) -> Budget:
@@ -211,15 +212,32 @@ class Budget:
 
         The fit calls it for each record, before that is used: a copy with fewer records is not taken for the original.
         The count survives the process. It is not forced to the disk, which the record itself is.
+
+        Raises MedsynthError if the fit was resumed from a copy since: that one has the number now.
         """
         try:
             with self.path.open("r+b") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)  # Of the file itself, by whatever name it was opened.
                 file.seek(self._place - len(COUNT))
                 if file.read(len(COUNT)) != COUNT:
                     raise ArtifactError(f"{self.path} was altered while a fit was running. Restore it from a copy.")
+                _, *later = file.read().splitlines()
+                if any(json.loads(line)["fit"] == self._number for line in later):
+                    raise MedsynthError(self._taken_over())
+                file.seek(self._place)
                 file.write(f"{count:0{DIGITS}}".encode())
         except OSError as error:
             raise MedsynthError(f"{self.path} cannot be written ({error.strerror}).") from None
+
+    def _taken_over(self) -> str:
+        return (
+            f"A copy of this fit's checkpoint was resumed meanwhile, by {self.path.name}: that fit has the charge now. "
+            "This one is stopped, and what it measured since is not used."
+        )
+
+    def _own(self, fits: Mapping[str, Fit], number: str) -> bool:
+        """Whether the latest attempt of a fit is still the one that was reserved or resumed here."""
+        return number != self._number or (number in fits and fits[number].attempt == self._attempt)
 
     def current(self, attempts: Sequence[str], records: int) -> str | None:
         """Return the number of the fit that a checkpoint with these `attempts` and `records` goes on with.
@@ -260,13 +278,18 @@ class Budget:
         return made[0]
 
     def settle(self, number: str, model: str) -> None:
-        """Name the model file of a reserved fit, once it stands."""
-        line = {"fit": number, "state": "settled", "model": model}
-        self._append(lambda fits: line)
+        """Name the model file of a reserved fit, once it stands. Raises MedsynthError if a copy was resumed since."""
+
+        def decide(fits: Mapping[str, Fit]) -> Line:
+            if not self._own(fits, number):
+                raise MedsynthError(self._taken_over())
+            return {"fit": number, "state": "settled", "model": model}
+
+        self._append(decide)
 
     def cancel(self, number: str) -> None:
         """Take a reservation back of which nothing was measured. Call it only while the fit's ledger is empty."""
-        self._append(lambda fits: {"fit": number, "state": "cancelled"})
+        self._append(lambda fits: {"fit": number, "state": "cancelled"} if self._own(fits, number) else None)
 
     def end(self, number: str, charged: Sequence[tuple[Event, int]], *, stopped: bool = False) -> None:
         """Count a reserved fit that ended in an error by what it was `charged`, and no longer by its whole plan.
@@ -280,7 +303,7 @@ class Budget:
             return
         events = [[to_json(event), times] for event, times in charged]
         line = {"fit": number, "state": "ended", "events": events, "stopped": stopped}
-        self._append(lambda fits: line)
+        self._append(lambda fits: line if self._own(fits, number) else None)
 
     def opened(self, number: str, process: str, answers: int) -> None:
         """Let one process send the answers of a reserved fit at a site, and no other from now on.
@@ -318,20 +341,23 @@ class Budget:
         if not self.path.parent.is_dir():
             raise MedsynthError(f"{self.path} cannot be written: there is no such folder.")
         try:
-            with FileLock(self.path.with_name(self.path.name + ".lock"), timeout=LOCK_SECONDS, mode=0o600):
+            lock = FileLock(self.path.with_name(self.path.name + ".lock"), timeout=LOCK_SECONDS, mode=0o600)
+            with lock, os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)  # The file may have other names, and other locks beside them.
                 content = self._read()
                 line = decide({fit.number: fit for fit in self._fits(content)})
                 if line is None:
                     return
                 added = json.dumps(line).encode() + b"\n"
-                self._place = len(content) + added.find(COUNT) + len(COUNT)
                 self._fits(content + added)  # a line that contradicts the file is refused before it is written
-                with os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
-                    file.truncate(len(content))  # a line that a crash cut off reserved nothing: its fit never began
-                    file.seek(0, os.SEEK_END)
-                    file.write(added)
-                    file.flush()
-                    os.fsync(file.fileno())
+                if COUNT in added:
+                    self._place = len(content) + added.find(COUNT) + len(COUNT)
+                    self._number, self._attempt = str(line["fit"]), str(line["attempt"])
+                file.truncate(len(content))  # a line that a crash cut off reserved nothing: its fit never began
+                file.seek(0, os.SEEK_END)
+                file.write(added)
+                file.flush()
+                os.fsync(file.fileno())
         except Timeout:
             raise MedsynthError(f"{self.path} is locked by another fit. Try again once that has ended.") from None
         except OSError as error:

@@ -285,3 +285,39 @@ def test_at_a_site_the_latest_process_alone_answers(budget: Budget) -> None:
         with pytest.raises(ArtifactError):
             budget.spent()
         budget.path.write_text(before)
+
+
+def test_a_fit_whose_copy_was_resumed_stops_by_whatever_name_its_file_was_opened(budget: Budget) -> None:
+    """A fit that was suspended meanwhile, and a copy of its checkpoint in a folder with links to table and budget."""
+    for link in (Path.symlink_to, Path.hardlink_to):
+        number = budget.reserve(planned(), method="independent", noise=True)
+        budget.reach(1)
+        other = budget.path.parent / link.__name__
+        other.mkdir()
+        link(other / budget.path.name, budget.path)
+        copy = Budget(other / budget.path.name)
+        attempts = (number, f"copy {link.__name__}")
+        found = copy.resume(planned(), method="independent", noise=True, attempts=attempts, records=1, complete=False)
+        assert found.number == number and not found.anew
+        with pytest.raises(MedsynthError, match="has the charge now"):
+            budget.reach(2)
+        with pytest.raises(MedsynthError, match="has the charge now"):
+            budget.settle(number, "first.medsynth")
+        before = budget.path.read_bytes()
+        budget.cancel(number)
+        budget.end(number, [(event, times) for event, times in planned().events.values()])
+        assert budget.path.read_bytes() == before  # the copy's fit is still charged in full
+        copy.reach(2)
+        copy.settle(number, "second.medsynth")
+        assert budget.spent().fits[-1].models == ("second.medsynth",)
+
+
+def test_the_ledger_of_a_folder_of_tables_is_found(tmp_path: Path) -> None:
+    from medsynth_cli.app import app
+    from typer.testing import CliRunner
+
+    folder = tmp_path / "hosp"
+    folder.mkdir()
+    Budget.of(folder / "hosp").reserve(planned(), method="independent", noise=True)
+    done = CliRunner().invoke(app, ["ledger", "--table", str(folder)])
+    assert done.exit_code == 0 and "so far: 1" in done.stdout

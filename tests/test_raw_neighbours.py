@@ -214,6 +214,15 @@ def test_parquet(name: str, fixed: FixedReleases, tmp_path: Path) -> None:
     assert is_the_same(fixed, "parquet", "bare", tmp_path, changed(cell, (column,)))
 
 
+@pytest.mark.parametrize("form", ["frame", "parquet"])
+@pytest.mark.parametrize("schema", ["bare", "open"])
+def test_a_text_that_pandas_takes_for_another(form: str, schema: str, fixed: FixedReleases, tmp_path: Path) -> None:
+    """What stands behind a NUL is not seen by pandas, nor is a lone surrogate, which Parquet cannot hold."""
+    cells = ["north\0Jane Doe", "north\0", *(["north\udcfc", "\udcfc"] if form == "frame" else [])]
+    for cell in cells:
+        assert is_the_same(fixed, form, schema, tmp_path, changed(cell, ("ward", "fever")))
+
+
 def test_numbers_with_a_hole_in_parquet(fixed: FixedReleases, tmp_path: Path) -> None:
     assert is_the_same(fixed, "parquet", "bare", tmp_path, changed(None, ("age", "dose", "smokes")))
 

@@ -46,6 +46,8 @@ def reserved_budget(planned: PlannedFit, budget: Budget | None, out: WayOut) -> 
         except BaseException as error:
             if not (planned.ledger.entries or out.resumed):
                 budget.cancel(number)
+                if out.checkpoint is not None:
+                    out.checkpoint.path.unlink(missing_ok=True)
             elif isinstance(error, Exception) and not out.resumed:
                 budget.end(number, planned.ledger.composition(), stopped=isinstance(error, TargetError))
             # An array of another shape provokes a TypeError where it is used, and nowhere later.
@@ -68,6 +70,8 @@ def _reserved(planned: PlannedFit, budget: Budget, out: WayOut, running: ExitSta
     if out.checkpoint is None or not out.resumed:
         first = out.checkpoint.attempts[0] if out.checkpoint else None
         number = budget.reserve(plan, method=name, noise=noise, number=first)
+        if out.checkpoint is not None:
+            out.checkpoint.begin()
         running.enter_context(budget.running(number))
         return number
     attempts = out.checkpoint.resume()  # on disk before the budget file, so that a crash in between costs nothing

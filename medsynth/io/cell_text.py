@@ -8,6 +8,7 @@ float, whether its column is of int64, float64 or objects. Nullable (`Int64`) an
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,20 @@ LARGEST_WHOLE = 2.0**53  # Whole floats below it are exact and are written as wh
 SECOND, DAY = 10**9, 86_400 * 10**9  # In nanoseconds.
 NANOSECONDS = {"s": SECOND, "ms": 10**6, "us": 1000, "ns": 1}  # Per unit of time.
 MARK = np.iinfo(np.int64).min  # Of a missing moment or span.
+# pandas groups texts as C strings: one that holds a NUL would be taken for another, and so would a lone surrogate.
+_NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 # The years whose moments have a date of Python in every zone, in days since 1970.
 FIRST_DAY, LAST_DAY = ((datetime.date(year, 1, 1) - datetime.date(1970, 1, 1)).days for year in (2, 9999))
+
+
+def plain_text(word: str) -> str:
+    r"""Return a word without the blanks around it, its NULs and lone surrogates escaped, as a text file's bytes are.
+
+    >>> plain_text(" icu\0x ")
+    'icu\\x00x'
+    """
+    word = word.strip()
+    return _NOT_TEXT.sub(lambda found: ascii(found[0])[1:-1], word) if _NOT_TEXT.search(word) else word
 
 
 def value_text(value: object) -> str:
@@ -41,7 +54,7 @@ def value_text(value: object) -> str:
     if isinstance(value, pd.Interval):
         left, right = "[" if value.closed_left else "(", "]" if value.closed_right else ")"
         return f"{left}{frame_value_text(value.left)}, {frame_value_text(value.right)}{right}"
-    return str(value).strip()
+    return plain_text(str(value))
 
 
 def frame_value_text(value: object) -> str:
@@ -135,14 +148,19 @@ def frame_texts(column: pd.Series, *, exact: bool = False) -> Texts:
     `exact`: whole numbers keep all of their digits, whatever the column's type. Equal values of a typed column have
     one text, so that each distinct value becomes text once.
     """
-    kind = column.dtype
+    kind: Any = column.dtype
     if isinstance(kind, pd.ArrowDtype):
         return arrow_texts(column.array.__arrow_array__())
     if isinstance(kind, pd.CategoricalDtype):
         place = np.asarray(column.cat.codes, np.int64)
         return placed(frame_texts(pd.Series(kind.categories), exact=exact), place)
     if isinstance(kind, pd.SparseDtype):
-        return frame_texts(pd.Series(np.asarray(column.array)), exact=exact)
+        # The values that are stored, and those that are not, by themselves: together they may have another type.
+        sparse: Any = column.array
+        rest = np.array([sparse.fill_value], dtype=sparse.dtype.subtype if pd.notna(sparse.fill_value) else object)
+        texts = np.repeat(frame_texts(pd.Series(rest), exact=exact), len(column))
+        texts[sparse.sp_index.indices] = frame_texts(pd.Series(sparse.sp_values), exact=exact)
+        return texts
     if isinstance(kind, pd.StringDtype) or (isinstance(kind, np.dtype) and kind.kind == "O"):
         return _object_texts(column.to_numpy(object), value_text if exact else frame_value_text)
     place, distinct = pd.factorize(column)
@@ -177,10 +195,10 @@ def _object_texts(values: Texts, text: Callable[[object], str]) -> Texts:
 
 
 class _Stripped(dict[str, str]):
-    """Words without the blanks around them: each distinct one once in memory."""
+    """Words as `plain_text` has them: each distinct one once in memory."""
 
     def __missing__(self, word: str) -> str:
-        self[word] = word.strip()
+        self[word] = plain_text(word)
         return self[word]
 
 
@@ -246,7 +264,7 @@ def _arrow_values(values: pyarrow.Array) -> Iterable[str]:
         raw = values.cast(pyarrow.large_binary())
         # A byte that is not text is escaped in its own cell, as in a text file.
         words = (None if cell is None else cell.decode("utf-8", "backslashreplace") for cell in raw.to_pylist())
-        return ["" if word is None else word.strip() for word in words]
+        return ["" if word is None else plain_text(word) for word in words]
     return map(_known_text, values.to_pylist())
 
 

@@ -19,6 +19,8 @@ from typing import BinaryIO, TextIO, cast
 
 from ..errors import TableError, UsageError
 
+# Encodings with states, escapes or a decoding of the whole text: what one cell holds changes others.
+WITH_STATES = ("hz", "iso2022", "utf-7", "punycode", "idna", "unicode-escape", "raw-unicode-escape")
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 SUFFIXES = (".xlsx", ".csv", ".tsv", ".txt", ".parquet", ".pq", ".gz", ".bz2", ".xz", ".zip")  # of tables
 # Under which a table is looked for by its name.
@@ -117,11 +119,16 @@ def _only_member(file: BinaryIO, path: Path) -> BinaryIO:
 
 
 def check_encoding(encoding: str | None) -> None:
-    """Raises UsageError for an encoding that Python does not know."""
+    """Raise UsageError for an encoding that Python does not know, or in which a character changes later ones."""
+    known = "`encoding` must be one that Python knows, such as utf-8, cp1252 or latin-1"
     try:
-        "x".encode("utf-8" if encoding is None else encoding)
+        "x".encode(name := "utf-8" if encoding is None else encoding)
     except (LookupError, ValueError):
-        raise UsageError("`encoding` must be one that Python knows, such as utf-8, cp1252 or latin-1.") from None
+        raise UsageError(f"{known}.") from None
+    if codecs.lookup(name).name.replace("_", "-").startswith(WITH_STATES):
+        raise UsageError(
+            f"{known}. In this one a single cell can change how all later ones are read. Save it as UTF-8."
+        )
 
 
 def encoding_of(path: Path, declared: str | None) -> str:

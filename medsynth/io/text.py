@@ -6,7 +6,7 @@ import csv
 import itertools
 import re
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +33,7 @@ class OpenText:
     first: tuple[str, ...]
     form: formats.Form
     reader: Any = field(repr=False)
+    lines: _Lines = field(repr=False)
 
     @property
     def description(self) -> str:
@@ -61,6 +62,7 @@ class OpenText:
         """The records that are left, each with as many fields as the header, all of them text."""
         fields = len(self.header)
         for row, record in enumerate(filter(None, self.reader), 1):
+            self.lines.check_quotes(self.where, self.reader.line_num)
             if "\0" in "".join(record):
                 _check_text(record, self.where, self.reader.line_num)
             if len(record) != fields:
@@ -105,6 +107,34 @@ class _Column:
         return pd.Series(np.array(texts, dtype=object)[np.frombuffer(self.codes, np.intc)], dtype=object)
 
 
+class _Lines:
+    """A text's lines, of which those with quotes are kept until the record that they are of is checked.
+
+    Quotes may enclose a field and nothing else. Then a cell that is a lone quote makes an odd number of them, and the
+    file is refused: it cannot take the rows between it and another quote for its own.
+    """
+
+    def __init__(self, lines: Iterable[str], delimiter: str) -> None:
+        self._lines, self._quoted = iter(lines), list[str]()
+        one = rf'(?:"[^"]*(?:""[^"]*)*"|[^"{re.escape(delimiter)}\r\n]*)'
+        self._record = re.compile(rf"{one}(?:{re.escape(delimiter)}{one})*[\r\n]*")
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._lines:
+            if '"' in line or self._quoted:
+                self._quoted.append(line)
+            yield line
+
+    def check_quotes(self, where: str, line: int) -> None:
+        """Raise TableError if a field of the latest record has a quote in it and is not in quotes."""
+        if self._quoted and not self._record.fullmatch("".join(self._quoted)):
+            raise TableError(
+                f"{where}, line {line}: a field has a quote in it and is not in quotes. Write the field in "
+                'quotes, and the quote twice: "5\'11""".'
+            )
+        self._quoted.clear()
+
+
 @contextmanager
 def opened(path: Path, encoding: str | None) -> Iterator[OpenText]:
     """The text table at `path`, UTF-8 or of the `encoding` given, its header read. Raises TableError for none."""
@@ -123,15 +153,17 @@ def _begun(file: TextIO, encoding: str, where: str) -> OpenText:
         if line.strip():
             break
     delimiter = formats.delimiter_of(start[-1] if start else "")
-    reader = csv.reader(itertools.chain(start, file), strict=True, delimiter=delimiter)
+    lines = _Lines(itertools.chain(start, file), delimiter)
+    reader = csv.reader(lines, strict=True, delimiter=delimiter)
     first = next((record for record in reader if record), None)
     if first is None:
         raise TableError(f"{where} is empty. Export the table again, with a header line.")
+    lines.check_quotes(where, reader.line_num)
     _check_text(first, where, reader.line_num)
     if any(formats.ESCAPED.search(name) for name in first):
         raise TableError(f"{where}: the header is no text in {encoding}. Give the file's `encoding`, such as cp1252.")
     header = check_header(tuple(name.strip() for name in first), where)
-    return OpenText(where, header, tuple(first), formats.Form(encoding, delimiter), reader)
+    return OpenText(where, header, tuple(first), formats.Form(encoding, delimiter), reader, lines)
 
 
 def _check_text(record: list[str], where: str, line: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 from datetime import datetime, time
 from pathlib import Path
@@ -34,9 +35,11 @@ def cells_of(path: Path) -> list[list[str]]:
     except ImportError:
         raise TableError(f"{path} is a workbook. {CURE} Or: pip install 'medsynth[excel]'.") from None
     try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-        sheets = [list(sheet.iter_rows(values_only=True)) for sheet in book.worksheets]
-        book.close()
+        with warnings.catch_warnings():  # they quote cells
+            warnings.simplefilter("ignore")
+            book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+            sheets = [list(sheet.iter_rows(values_only=True)) for sheet in book.worksheets]
+            book.close()
     except Exception:  # whatever a damaged archive provokes in a parser of a foreign format
         raise TableError(f"{path} is a workbook that cannot be read. {CURE}") from None
     found = [trimmed for rows in sheets if (trimmed := _trimmed([[_text(cell) for cell in row] for row in rows]))]

@@ -41,7 +41,10 @@ class WrittenText:
 
     def _lines(self, records: Iterable[Sequence[str]]) -> bytes:
         text = io.StringIO()
-        csv.writer(text, delimiter=self.delimiter, lineterminator="\n").writerows(records)
+        usual = csv.writer(text, delimiter=self.delimiter, lineterminator="\n")
+        quoted = csv.writer(text, delimiter=self.delimiter, lineterminator="\n", quoting=csv.QUOTE_ALL)
+        for record in records:  # the writer does not quote a lone carriage return, which a reader takes for a line end
+            (quoted if any("\r" in one for one in record) else usual).writerow(record)
         return text.getvalue().encode()
 
 

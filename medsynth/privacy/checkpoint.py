@@ -78,6 +78,11 @@ class Checkpoint:
         """The ids of the start and of all resumes, in order. Copies share the ids from before they were made."""
         return (f"{self.seed:014x}", *self._resumes)
 
+    def begin(self) -> None:
+        """Put the facts on disk, so that a fit that is killed at its first measurement goes on with its charge."""
+        if not self.path.exists():
+            self._write({"facts": self._facts, "seed": str(self.seed)}, [])
+
     def resume(self) -> tuple[str, ...]:
         """Give this resume an attempt id, on disk when this returns. Returns the ids of all attempts so far."""
         self._resumes.append(secrets.token_hex(7))
@@ -106,8 +111,7 @@ class Checkpoint:
 
         `arrays` that have names are stored under these, others by their place.
         """
-        if not self.path.exists():
-            self._write({"facts": self._facts, "seed": str(self.seed)}, [])
+        self.begin()
         self._write({"label": label, "names": json.dumps(names)}, arrays)
         self.count += 1
 

@@ -5,6 +5,7 @@ Vaults, shards and raw tables differ in what they measure; none of them charges 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
@@ -49,10 +50,10 @@ class Releases:
     A checkpoint stores every release before it is used, and replays those of a fit that was killed.
     """
 
-    __slots__ = ("__checkpoint", "__ledger", "closed", "entropy", "reached", "replaying")
+    __slots__ = ("__checkpoint", "__ledger", "__process", "closed", "entropy", "reached", "replaying")
 
     def __init__(self, ledger: Ledger, entropy: Entropy, checkpoint: Checkpoint | None = None) -> None:
-        self.__ledger, self.__checkpoint = ledger, checkpoint
+        self.__ledger, self.__checkpoint, self.__process = ledger, checkpoint, os.getpid()
         self.entropy = entropy
         self.replaying = False  # whether the latest outcome is from the checkpoint
         self.closed = False  # whether nothing may be drawn: the budget file has nothing reserved for it
@@ -84,6 +85,8 @@ class Releases:
         return self._on_file(f"{SECRET}{label}", lambda: Release([draw()])).arrays[0]
 
     def _on_file(self, label: str, draw: Callable[[], Release]) -> Release:
+        if os.getpid() != self.__process:  # a fork would draw as much again, for one charge
+            raise MedsynthError("A fit goes on in the process that began it. Fit in the other process from the start.")
         if self.__checkpoint is None:
             return draw()
         stored = self.__checkpoint.replay(label)

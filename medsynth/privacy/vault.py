@@ -41,7 +41,7 @@ class Vault(ShardedMeasurements):
     patient is the unit of privacy: sensitivities are those of all of a patient's rows, and patients join lots whole, in
     whichever parts their rows lie. Over parts every release is that over the same rows in one part, number by number.
     Where the answers of several vaults are added up, `noising` says what leaves this one; else noised answers do.
-    Raises BudgetError for units that are not those of the rows or of the ledger, and for more than 2^30 rows.
+    Raises BudgetError for units that are not those of the rows or of the ledger, and for more than 2^29 rows.
     """
 
     __slots__ = ("__noising", "__of", "__parts", "__releases", "__split", "__units", "_max_rows")

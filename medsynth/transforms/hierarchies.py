@@ -105,7 +105,7 @@ _TWO_DIGITS = tuple(f"{k:02}" for k in range(100))
 _CATEGORY = tuple(a + b for a in string.digits for b in _LETTERS_AND_DIGITS)
 # What follows the first character after the dot, a fifth character or a mark, is left out: a coarsening in public.
 _ICD = re.compile(r"([A-Z])(?:([0-9][0-9A-Z])(?:\.?([0-9A-Z])[0-9A-Z]{0,4})?[*+!#]?)?$")
-_ATC = re.compile(r"([A-Z])(?:(\d\d)(?:([A-Z])(?:([A-Z])(\d\d)?)?)?)?$")
+_ATC = re.compile(r"([A-Z])(?:([0-9]{2})(?:([A-Z])(?:([A-Z])([0-9]{2})?)?)?)?$")
 SYSTEMS: dict[str, CodePattern] = {
     "icd10": CodePattern(_ICD, (_LETTERS, _CATEGORY, _LETTERS_AND_DIGITS), "."),
     "icd10-plain": CodePattern(_ICD, (_LETTERS, _CATEGORY, _LETTERS_AND_DIGITS)),

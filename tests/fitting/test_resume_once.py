@@ -226,6 +226,20 @@ def test_a_crash_between_the_checkpoint_and_the_budget_file_costs_nothing(
     assert world.fits == ["m.m", "c.m"]
 
 
+def test_a_fit_that_is_killed_at_its_first_measurement_is_charged_once(world: World) -> None:
+    """On a large table that measurement takes long: the checkpoint has begun before it."""
+    world.fit(kill=0, when="between")
+    assert (world.folder / "m").exists() and world.fits == [None]
+    notices: list[str] = []
+    assert world.fit(resume=True, notice=notices.append) is not None
+    assert world.fits == ["m.m"] and not any("reserved in full" in text for text in notices)
+
+
+def test_a_fit_that_ends_before_it_measures_leaves_no_checkpoint(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.fit(kill=0)
+    assert not (world.folder / "m").exists() and world.fits == []
+
+
 def test_one_fit_at_a_time_uses_a_checkpoint_and_a_copy_of_it_counts_anew(world: World) -> None:
     """While a fit is between two measurements: the same checkpoint is refused, and a copy is another fit."""
     inside, go_on = threading.Event(), threading.Event()

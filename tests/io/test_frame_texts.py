@@ -2,6 +2,7 @@
 
 import datetime
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -87,3 +88,35 @@ def test_spans_and_moments_have_the_texts_of_pandas() -> None:
         for kind in (f"m8[{unit}]", f"M8[{unit}]"):
             column = exact.astype(pd.api.types.pandas_dtype(kind))
             assert list(frame_texts(column)) == list(map(str, column)) == list(frame_texts(column.astype(object)))
+
+
+def test_texts_that_pandas_takes_for_one_another_are_apart() -> None:
+    """pandas groups texts as C strings: by what stands before a NUL, and lone surrogates by anything at all."""
+    words = ["icu", "icu\0Jane Doe", "icu\0", "\0", "K\udcf6ln", "M\udcfcnchen", "K\udcf6ln", "ward"]
+    found = {
+        "objects": frame_texts(pd.Series(words, dtype=object)),
+        "text": frame_texts(pd.Series(words, dtype=pd.StringDtype("python"))),
+        "categories": frame_texts(pd.Series(pd.Categorical.from_codes([0, 1], pd.Index(["icu", "icu\0Jane Doe"])))),
+        "arrow": arrow_texts(pa.chunked_array([pa.array(words[:4])])),
+    }
+    for texts in found.values():
+        assert not any("\0" in text or any("\ud800" <= c <= "\udfff" for c in text) for text in texts)
+        place, distinct = pd.factorize(texts)
+        assert [distinct[k] for k in place] == texts.tolist()
+    assert found["objects"].tolist()[:3] == ["icu", "icu\\x00Jane Doe", "icu\\x00"]
+    assert found["objects"][4] == "K\\udcf6ln" == found["objects"][6] != found["objects"][5]
+
+
+def test_a_missing_cell_of_a_sparse_column_is_one_cell() -> None:
+    columns: dict[str, Any] = {
+        "booleans": ([True, False, True, True], pd.SparseDtype(bool, np.nan)),
+        "numbers": ([1.0, 2.5, 1.0, 0.0], pd.SparseDtype(np.float64, np.nan)),
+        "zeros": ([1.0, 2.5, 1.0, 0.0], pd.SparseDtype(np.float64, 0.0)),
+        "whole numbers": ([1, 0, 2, 3], pd.SparseDtype(np.int64, 0)),
+        "spans": ([pd.Timedelta(k, "D") for k in range(1, 5)], pd.SparseDtype("timedelta64[ns]")),
+    }
+    for name, (values, kind) in columns.items():
+        whole = frame_texts(pd.Series(values).astype(kind))
+        assert "" not in whole, name
+        if name != "whole numbers":  # zero-filled ones cannot hold a missing cell
+            assert frame_texts(pd.Series([None, *values[1:]]).astype(kind))[1:].tolist() == whole[1:].tolist(), name

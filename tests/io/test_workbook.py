@@ -63,3 +63,16 @@ def test_without_the_package_the_cure_is_named(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(TableError, match=r"workbook.*CSV UTF-8.*medsynth\[excel\]"):
         read(path)
+
+
+def test_no_warning_shows_a_cell(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    """openpyxl quotes a number that is too large for the date that its format makes of it."""
+    book = openpyxl.Workbook()
+    sheet = book.active
+    for row in [["seen", "y"], *([45000, "a"] for _ in range(4))]:
+        sheet.append(row)
+    for k in range(2, 6):
+        sheet.cell(k, 1).number_format = "yyyy-mm-dd"
+    sheet.cell(3, 1).value = 987654321
+    book.save(tmp_path / "t.xlsx")
+    assert read(tmp_path / "t.xlsx").rows == 4 and not recwarn.list

@@ -283,3 +283,11 @@ def test_names_are_released_by_partition_selection_alone() -> None:
     raw = RawTable(table, 2, Releases(ledger, SystemEntropy()))
     with pytest.raises(BudgetError, match="partition selection"):
         raw.measure_schema("t", "b")
+
+
+def test_a_fork_of_a_fit_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both processes would draw as much for one charge."""
+    releases = Releases(new_ledger(), SystemEntropy())
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    with pytest.raises(MedsynthError, match="the process that began it"):
+        releases.release("h", 1.0, lambda event: pytest.fail("drawn"))

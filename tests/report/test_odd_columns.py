@@ -23,6 +23,8 @@ from medsynth.report.data.missing_codes import LARGEST, numbers_of
 from medsynth.report.document import Report
 from medsynth.report.page.render import page
 from medsynth.report.page.svg import ticks
+from medsynth.report.sections.fidelity.bars import number_bars
+from medsynth.report.sections.fidelity.similarity import association
 from medsynth.report.sections.inference import Inference
 
 Cells = Callable[[int, np.random.Generator], list[str]]  # the cells of a column of so many rows
@@ -308,3 +310,11 @@ def test_axes_have_ticks_whatever_they_span() -> None:
     for span in (1e-9, 1e-3, 1.0, 7.0, 1e6, 1e9, 1e30):
         found = ticks(0.0, span)
         assert 1 <= len(found) <= 6 and max(found) <= span * (1 + 1e-9)
+
+
+def test_codes_of_eighteen_digits_have_bars_and_one_row_has_no_association() -> None:
+    """Beyond 2^53 floats have no halves, and nothing varies together in one row."""
+    codes = pd.Series([900000000000207008.0] * 30)
+    labels, shares = number_bars(codes, codes)
+    assert len(labels) == len(shares[0]) and all(share.sum() == pytest.approx(1) for share in shares)
+    assert association(np.zeros((1, 3), np.int64), [2, 2, 2]).tolist() == np.eye(3).tolist()

@@ -174,3 +174,10 @@ def test_the_memory_of_many_levels_is_estimated_before_it_is_taken(quick: None) 
     small, large = (Schema(name="t", target="y", columns={"x": many, "y": column}) for column in (
         schema().columns["y"], Categorical(levels=tuple(f"c{k}" for k in range(200)))))  # fmt: skip
     assert environment.fit_memory_gib(small) < environment.MUCH_MEMORY_GIB < environment.fit_memory_gib(large)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_digits_of_another_alphabet_are_in_no_code(name: str) -> None:
+    for text in ("C０３CA01", "E１1.9", "A٠٣", "C03CA０1"):
+        assert SYSTEMS[name].chain(text) in ((), SYSTEMS[name].chain(text.upper()))
+    assert SYSTEMS["atc"].chain("C０３CA01") == ()

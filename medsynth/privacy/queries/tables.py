@@ -15,7 +15,7 @@ from .query import Result, RowQuery, Scale
 from .rows import Axes, CodedRows, Floats, Whole
 
 DISTANCE_UNIT = 2.0**-20  # guesses of tables are rounded to it, so that distances are whole multiples of it
-LARGEST_GUESS = 2.0**32  # of rows in a table: a vault has 2^30 at most
+LARGEST_GUESS = 2.0**32  # of rows in a table: a vault has 2^29 at most
 LARGEST_WEIGHT = 2.0**20  # of a table; the smallest is one over it
 MOST_ROWS_OF_A_PATIENT = 1 << 20
 MOST_CENTRED = 1 << 12  # cells along the last axis of a centred, averaged table: its counts stay below 2^62

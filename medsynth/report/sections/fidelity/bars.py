@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ....io.cell_text import LARGEST_WHOLE
 from ...data.tables import words
 
 Bars = tuple[list[str], list[NDArray[np.float64]]]
@@ -29,6 +30,7 @@ def number_bars(real: pd.Series, made: pd.Series) -> Bars:
     else:
         whole = bool((known == np.round(known)).all()) and high - low < WIDTH  # then each number has its own bar
         low, high = (np.floor(low), np.ceil(high)) if whole else (low, high)
+        whole = whole and max(abs(low), abs(high)) < LARGEST_WHOLE  # beyond it floats have no halves
         edges = np.arange(low - 0.5, high + 1) if whole else np.linspace(low, high + 1e-9 * (1 + abs(high)), WIDTH + 1)
     shares: list[NDArray[np.float64]] = []
     for values in (known, made.dropna().to_numpy(np.float64)):

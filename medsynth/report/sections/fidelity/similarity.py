@@ -31,6 +31,8 @@ def association(coded: Codes, cells: list[int]) -> NDArray[np.float64]:
     """Cramer's V of every pair of columns, corrected for the bias of small samples (Bergsma 2013)."""
     n, k = coded.shape
     found = np.eye(k)
+    if n < 2:  # nothing varies together
+        return found
     for i, j in itertools.combinations(range(k), 2):
         counts = np.bincount(coded[:, i] * cells[j] + coded[:, j], minlength=cells[i] * cells[j])
         table = counts.reshape(cells[i], cells[j]).astype(np.float64)
