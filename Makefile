@@ -16,7 +16,7 @@ demo: $(VENV)/.installed
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --num-workers auto
+	$(BIN)/mypy --num-workers auto medsynth cli
 
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not nightly' -n auto --dist worksteal --durations=15

@@ -18,6 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PARTS = {  # in this order: each is one or more commands, run until one fails
+    "types of tests": ["python -m mypy --num-workers auto"],
     "faults": ["python tests/faults/run.py --processes {cores}"],
     "tests": ["python -m pytest -n auto --dist worksteal --durations=30 --cov --cov-report="],
     "coverage": [

@@ -45,6 +45,7 @@ def stopped(monkeypatch: pytest.MonkeyPatch, error: BaseException, after: int, *
         return run(*words)
 
 
+@pytest.mark.nightly
 def test_a_split_is_replaced_once_the_model_stands(patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither an error before the first measurement nor one after it touches model or split; a fit replaces both."""
     first = run(*HELD)

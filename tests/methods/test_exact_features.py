@@ -20,6 +20,7 @@ COLUMNS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.nightly_for("dp-cgan-thyroid-study")
 @pytest.mark.parametrize(
     "options",

@@ -164,6 +164,7 @@ def test_conditions_on_a_wide_model_are_met(wide: Any) -> None:
     assert (high["v0"] >= 120).all() and (high["y"] == "B").all()
 
 
+@pytest.mark.nightly
 def test_the_model_keeps_no_shares_by_point(wide: Any) -> None:
     _, model, _ = wide
     assert max(tensor.size for tensor in model.tensors.values()) < 1 << 16

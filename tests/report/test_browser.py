@@ -34,7 +34,10 @@ addEventListener("load", () => document.body.dataset.found = JSON.stringify(
 
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed to render the page in")
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed to render the page in"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +64,6 @@ def measured(html: str, folder: Path, *words: str) -> list[dict[str, Any]]:
     return list(json.loads(found[1].replace("&quot;", '"')))
 
 
-@pytest.mark.nightly
 def test_no_script_error_and_tables_sort(html: str, tmp_path: Path) -> None:
     probe = (
         "<script>window.addEventListener('error', (e) => document.body.dataset.failed = e.message);"
@@ -89,7 +91,6 @@ def brightness(colour: str) -> float:
     return sum(parts) / 3
 
 
-@pytest.mark.nightly
 def test_it_is_dark_where_the_reader_wants_it_dark(html: str, tmp_path: Path) -> None:
     for scheme, dark in ((0, True), (1, False)):
         (tmp_path / str(scheme)).mkdir()

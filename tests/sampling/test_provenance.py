@@ -44,6 +44,7 @@ def test_conditions_are_drawn_again(fitted: Fitted, tmp_path: Path) -> None:
     assert provenance.drawn_by(fitted[0], sampled(fitted, tmp_path / "rows.csv", where=("sex_at_birth=F",)))
 
 
+@pytest.mark.nightly
 def test_rows_of_another_model_are_not(fitted: Fitted, tmp_path: Path, cohort: pd.DataFrame, clinic: Schema) -> None:
     """The attack of the red team: rows of a fit without noise beside a model that makes a claim."""
     bare = medsynth.fit(cohort, schema=clinic, no_dp=True, rows=300, method="independent")

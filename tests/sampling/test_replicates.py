@@ -127,6 +127,7 @@ def test_the_provenance_of_replicates_is_proven_and_one_table_is_marked(
     assert not provenance.drawn_by(model, several)
 
 
+@pytest.mark.nightly
 @pytest.mark.nightly_for("parquet")
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_each_may_have_a_file_of_its_own(model: Model, saved: Path, tmp_path: Path, suffix: str) -> None:

@@ -107,6 +107,7 @@ def cut(rows: pd.DataFrame) -> pd.Series:
     return rows.groupby("who", sort=False)["closed"].last() != "yes"
 
 
+@pytest.mark.matrix
 @BOTH
 @pytest.mark.parametrize("count", [1, 70, 333])
 def test_so_many_whole_patients(name: str, count: int, models: dict[str, Model], small_chunks: None) -> None:
