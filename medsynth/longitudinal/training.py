@@ -216,7 +216,9 @@ class Training:
         for k in chosen:
             name, context = keys[int(k)]
             variable = contexts.variables[name]
-            groups = DIRECTIONS - 1 if moving(context) else variable.ordered(variable.coarse)
+            # By noise all changes may count as about the same, or as down: then there are fewer directions.
+            known = min(DIRECTIONS - 1, axes[k][1][1].cells)
+            groups = known if moving(context) else variable.ordered(variable.coarse)
             counts = denoised(noisy[k], std, (contexts.ordered(context), groups), self.patients, expected[k])
             if moving(context):  # what little they would be shrunk by adds up over a patient's rows
                 counts = np.maximum(noisy[k], LEAST) if k in always else counts
