@@ -8,7 +8,6 @@ On the code of before, keys were padded to the longest key of the table, and num
 way if one cell of the column was no whole number: both reordered other patients' rows.
 """
 
-import importlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial, reduce
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from held import FixedReleases
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -44,7 +44,6 @@ from medsynth.transforms.identifier import Identifier, sort_key
 from medsynth.transforms.number import Continuous, Count
 from medsynth.transforms.table_codec import encode
 
-FixedReleases: Any = importlib.import_module("test_raw_neighbours").FixedReleases  # of the file beside this one
 Frames = dict[str, pd.DataFrame]
 Cells = Iterator[tuple[str, pd.DataFrame]]
 
