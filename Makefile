@@ -19,7 +19,7 @@ lint: $(VENV)/.installed
 	$(BIN)/mypy --num-workers auto medsynth cli
 
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not nightly' -n auto --dist worksteal --durations=15
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -m 'not nightly' -n auto --dist worksteal --durations=15
 
 # Plants each fault of tests/faults into a copy of the sources, and ends in an error if its guard does not fail: nightly.
 faults: $(VENV)/.installed
