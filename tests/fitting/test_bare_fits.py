@@ -156,6 +156,7 @@ def test_a_target_of_one_class_has_another_for_the_rest(tmp_path: Path) -> None:
     assert learn(written(frame, tmp_path), "label").schema.columns["label"].levels == ("0", "other")
 
 
+@pytest.mark.filterwarnings("ignore::medsynth.errors.MedsynthWarning")
 def test_a_table_too_small_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
     frame = pd.DataFrame({"a": range(10), "b": [0, 1] * 5})
     frame.to_csv(tmp_path / "t.csv", index=False)

@@ -131,6 +131,15 @@ def test_arrays_are_of_their_type_and_finite() -> None:
     assert "first is zero" in refused(packed(plain, {**arrays, "0": np.array([1, 2, 4])}))  # code 0 has no cell
 
 
+def test_pools_and_networks_hold_finite_numbers() -> None:
+    """No class checks these when it is made: they are tensors of a training that made them."""
+    plain, arrays = tree(NormsBelow(CRITIC, pair_loss, two_columns, torch.zeros(3, 2), GROUPS))
+    numbers = [key for key, array in arrays.items() if array.dtype.kind == "f"]
+    assert len(numbers) > 2
+    for key in numbers:
+        assert "finite" in refused(packed(plain, {**arrays, key: np.full_like(arrays[key], np.nan)}))
+
+
 def test_answers_of_too_many_numbers_are_refused_before_they_are_made() -> None:
     wide: Any = {"a": [("a", EveryCode(2**20)), ("b", EveryCode(2**20))]}
     vectors: Any = two_columns
