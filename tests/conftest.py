@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import quick_methods
 from hypothesis import HealthCheck, settings
 from medsynth_sample_data import simulate
-from pydantic import create_model
 
 from medsynth import rng as randomness
 from medsynth.privacy.accounting import accountant
@@ -97,59 +97,16 @@ def clinic() -> Schema:
 
 @pytest.fixture
 def other_defaults(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Gives the settings of a method's module other defaults: its `Config` is replaced by one derived from it."""
-
-    def change(module: Any, **defaults: Any) -> None:
-        fields = module.Config.model_fields
-        changed: dict[str, Any] = {name: (fields[name].rebuild_annotation(), value) for name, value in defaults.items()}
-        monkeypatch.setattr(module, "Config", create_model("Config", __base__=module.Config, **changed))
-
-    return change
+    """Gives a method, or its preset, other defaults: the registry offers it with a `Config` derived from its own."""
+    return functools.partial(quick_methods.offer, monkeypatch)
 
 
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch, other_defaults: Callable[..., None]) -> None:
-    """Make fits quick: few lots, steps, two-way marginals and shards."""
-    from medsynth.longitudinal import training as later_rows
-    from medsynth.methods import registry
-    from medsynth.methods.dp_cgan import method as dp_cgan
-    from medsynth.methods.dp_cgan import thyroid_study
-    from medsynth.methods.dp_gan import federated_averaging
-    from medsynth.methods.dp_gan import method as dp_gan
-    from medsynth.methods.dp_gan import training as dp_gan_training
-    from medsynth.methods.dp_merf import method as dp_merf
-    from medsynth.methods.g_pate import method as g_pate
-    from medsynth.methods.gs_wgan import all_critics, public_order
-    from medsynth.methods.gs_wgan import method as gs_wgan
-    from medsynth.methods.loss_noise import method as loss_noise
-    from medsynth.methods.pate_gan import method as pate_gan
-    from medsynth.methods.warm_dp_cgan import budget_rule
-    from medsynth.methods.warm_dp_cgan import method as warm_dp_cgan
-
-    for name in registry.METHODS:  # a method that derives from another must not derive from the changed one for good
-        registry.module(name, None)
-    monkeypatch.setattr(budget_rule, "STEPS_PER_ROUND", 5)
-    monkeypatch.setattr(later_rows, "SIMULATED", 1000)
-    some = budget_rule.Allocation(count=3, steps=10, critic_share=0.1, moments_share=0.05, latent_points=128)
-    none = budget_rule.Allocation(count=0, latent_points=128)
-    monkeypatch.setattr(warm_dp_cgan, "allocate", lambda rows, columns, epsilon, matrix: some if columns > 3 else none)
-    other_defaults(warm_dp_cgan, candidates=6)
-    other_defaults(dp_cgan, lots=5, features=16)
-    other_defaults(dp_merf, features=16, steps=10)
-    other_defaults(thyroid_study, steps=40)
-    for module in (gs_wgan, public_order):
-        other_defaults(module, shards=4, steps=3, gradients=2)
-    other_defaults(all_critics, shards=4, steps=3)
-    other_defaults(pate_gan, shards=4, rounds=3, votes=4)
-    other_defaults(g_pate, shards=4, steps=3, directions=2)
-    for module in (dp_gan, loss_noise):
-        other_defaults(module, lots=5, rate=0.5)
-    other_defaults(federated_averaging, lots=3, rate=0.5, local_steps=2)
-    monkeypatch.setattr(dp_cgan, "DpCganSize", functools.partial(dp_cgan.DpCganSize, steps=10))
-    monkeypatch.setattr(dp_gan_training, "DpGanSize", functools.partial(dp_gan_training.DpGanSize, warm=4))
-    monkeypatch.setattr(gs_wgan, "GsWganSize", functools.partial(gs_wgan.GsWganSize, warm=2))
-    monkeypatch.setattr(pate_gan, "PateGanSize", functools.partial(pate_gan.PateGanSize, warm=2, student_steps=2))
-    monkeypatch.setattr(g_pate, "GPateSize", functools.partial(g_pate.GPateSize, warm=2))
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make fits quick: few lots, steps, two-way marginals, shards, and simulated rows of patients over time."""
+    quick_methods.offer_quick(monkeypatch)
+    # This constant belongs to no method, and no setting of a fit reaches it.
+    monkeypatch.setattr("medsynth.longitudinal.training.SIMULATED", 1000)
 
 
 @pytest.fixture(scope="session")
