@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import os
+import shutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import quick_methods
+from filelock import FileLock
 from hypothesis import HealthCheck, settings
 from medsynth_sample_data import simulate
 
@@ -53,21 +55,54 @@ def collected(pytestconfig: pytest.Config) -> dict[str, bool]:
     return pytestconfig.stash[COLLECTED]
 
 
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of this session, the same one for all workers."""
+    folder = tmp_path_factory.getbasetemp()
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
+@pytest.fixture(scope="session")
+def once(shared_folder: Path) -> Iterator[Callable[[str, Callable[[Path], object]], Path]]:
+    """Makes a folder of a name once in a session, for all tests and workers. Whoever would write there copies it.
+
+    That nobody wrote there is checked when the session ends.
+    """
+    before = dict[Path, dict[Path, tuple[int, int]]]()
+
+    def files(folder: Path) -> dict[Path, tuple[int, int]]:
+        found = {path: path.stat() for path in folder.rglob("*")}
+        return {path: (facts.st_mtime_ns, facts.st_size) for path, facts in found.items() if path.is_file()}
+
+    def made(name: str, make: Callable[[Path], object]) -> Path:
+        folder = shared_folder / name
+        with FileLock(f"{folder}.lock"):
+            if not folder.exists():
+                part = Path(f"{folder}.part")  # what a fit that failed left here is made anew
+                shutil.rmtree(part, ignore_errors=True)
+                part.mkdir()
+                make(part)
+                part.rename(folder)
+        before[folder] = files(folder)
+        return folder
+
+    yield made
+    assert all(files(folder) == known for folder, known in before.items()), "a test wrote into a shared folder"
+
+
 @pytest.fixture(autouse=True, scope="session")
-def composed_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def composed_once(shared_folder: Path) -> Iterator[None]:
     """Compose the same events once in a session, for all tests and workers: plans of dp-gan take some ten seconds.
 
     The accountant itself is cached, by all its arguments, so a test that replaces it replaces the cache as well.
     """
-    folder = tmp_path_factory.getbasetemp()
-    folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
 
     def cached(name: str, true: Callable[..., float]) -> Callable[..., float]:
         @functools.wraps(true)
         def run(*args: Any, **kwargs: Any) -> float:
             args = tuple(list(arg) if isinstance(arg, Iterable) else arg for arg in args)
             key = hashlib.sha256(repr((name, args, kwargs)).encode()).hexdigest()
-            path = folder / f"epsilon-{key}"
+            path = shared_folder / f"epsilon-{key}"
             if path.exists():
                 return float(path.read_text())
             value = true(*args, **kwargs)
@@ -174,8 +209,38 @@ def fixed_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
 def patients(tmp_path: Path, cohort: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> Path:
     """patients.csv and its schema in an empty folder, which becomes the current one."""
     monkeypatch.chdir(tmp_path)
-    cohort.to_csv("patients.csv", index=False)
-    (tmp_path / "patients.schema.yaml").write_text((ROOT / "sample_data" / "clinic.schema.yaml").read_text())
+    return write_patients(tmp_path, cohort)
+
+
+def write_patients(folder: Path, cohort: pd.DataFrame) -> Path:
+    shutil.copy(ROOT / "sample_data" / "clinic.schema.yaml", folder / "patients.schema.yaml")
+    cohort.to_csv(folder / "patients.csv", index=False)
+    return folder / "patients.csv"
+
+
+@pytest.fixture(scope="session")
+def fitted_clinic(once: Callable[[str, Callable[[Path], object]], Path], cohort: pd.DataFrame) -> Path:
+    """The folder of patients.csv, its schema and patients.medsynth: a quick fit by the command. Read-only."""
+
+    def make(folder: Path) -> None:
+        from medsynth_cli.app import app
+        from typer.testing import CliRunner
+
+        path = write_patients(folder, cohort)
+        with pytest.MonkeyPatch.context() as patch:
+            quick_methods.offer_quick(patch)
+            patch.chdir(folder)
+            done = CliRunner().invoke(app, ["fit", path.name, "--epsilon", "3.7", "--rows", "300"])
+        assert done.exit_code == 0, done.stderr
+
+    return once("fitted_clinic", make)
+
+
+@pytest.fixture
+def fitted_patients(fitted_clinic: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of what `fitted_clinic` holds, in the current folder: the path of patients.csv."""
+    shutil.copytree(fitted_clinic, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
     return tmp_path / "patients.csv"
 
 
