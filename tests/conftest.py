@@ -83,7 +83,7 @@ def once(shared_folder: Path) -> Iterator[Callable[[str, Callable[[Path], object
                 part.mkdir()
                 make(part)
                 part.rename(folder)
-        before[folder] = files(folder)
+        before.setdefault(folder, files(folder))
         return folder
 
     yield made
