@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import os
+import shutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -11,9 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import quick_methods
+from filelock import FileLock
 from hypothesis import HealthCheck, settings
 from medsynth_sample_data import simulate
-from pydantic import create_model
 
 from medsynth import rng as randomness
 from medsynth.privacy.accounting import accountant
@@ -53,21 +55,54 @@ def collected(pytestconfig: pytest.Config) -> dict[str, bool]:
     return pytestconfig.stash[COLLECTED]
 
 
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of this session, the same one for all workers."""
+    folder = tmp_path_factory.getbasetemp()
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
+@pytest.fixture(scope="session")
+def once(shared_folder: Path) -> Iterator[Callable[[str, Callable[[Path], object]], Path]]:
+    """Makes a folder of a name once in a session, for all tests and workers. Whoever would write there copies it.
+
+    That nobody wrote there is checked when the session ends.
+    """
+    before = dict[Path, dict[Path, tuple[int, int]]]()
+
+    def files(folder: Path) -> dict[Path, tuple[int, int]]:
+        found = {path: path.stat() for path in folder.rglob("*")}
+        return {path: (facts.st_mtime_ns, facts.st_size) for path, facts in found.items() if path.is_file()}
+
+    def made(name: str, make: Callable[[Path], object]) -> Path:
+        folder = shared_folder / name
+        with FileLock(f"{folder}.lock"):
+            if not folder.exists():
+                part = Path(f"{folder}.part")  # what a fit that failed left here is made anew
+                shutil.rmtree(part, ignore_errors=True)
+                part.mkdir()
+                make(part)
+                part.rename(folder)
+        before.setdefault(folder, files(folder))
+        return folder
+
+    yield made
+    assert all(files(folder) == known for folder, known in before.items()), "a test wrote into a shared folder"
+
+
 @pytest.fixture(autouse=True, scope="session")
-def composed_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def composed_once(shared_folder: Path) -> Iterator[None]:
     """Compose the same events once in a session, for all tests and workers: plans of dp-gan take some ten seconds.
 
     The accountant itself is cached, by all its arguments, so a test that replaces it replaces the cache as well.
     """
-    folder = tmp_path_factory.getbasetemp()
-    folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
 
     def cached(name: str, true: Callable[..., float]) -> Callable[..., float]:
         @functools.wraps(true)
         def run(*args: Any, **kwargs: Any) -> float:
             args = tuple(list(arg) if isinstance(arg, Iterable) else arg for arg in args)
             key = hashlib.sha256(repr((name, args, kwargs)).encode()).hexdigest()
-            path = folder / f"epsilon-{key}"
+            path = shared_folder / f"epsilon-{key}"
             if path.exists():
                 return float(path.read_text())
             value = true(*args, **kwargs)
@@ -97,59 +132,16 @@ def clinic() -> Schema:
 
 @pytest.fixture
 def other_defaults(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Gives the settings of a method's module other defaults: its `Config` is replaced by one derived from it."""
-
-    def change(module: Any, **defaults: Any) -> None:
-        fields = module.Config.model_fields
-        changed: dict[str, Any] = {name: (fields[name].rebuild_annotation(), value) for name, value in defaults.items()}
-        monkeypatch.setattr(module, "Config", create_model("Config", __base__=module.Config, **changed))
-
-    return change
+    """Gives a method, or its preset, other defaults: the registry offers it with a `Config` derived from its own."""
+    return functools.partial(quick_methods.offer, monkeypatch)
 
 
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch, other_defaults: Callable[..., None]) -> None:
-    """Make fits quick: few lots, steps, two-way marginals and shards."""
-    from medsynth.longitudinal import training as later_rows
-    from medsynth.methods import registry
-    from medsynth.methods.dp_cgan import method as dp_cgan
-    from medsynth.methods.dp_cgan import thyroid_study
-    from medsynth.methods.dp_gan import federated_averaging
-    from medsynth.methods.dp_gan import method as dp_gan
-    from medsynth.methods.dp_gan import training as dp_gan_training
-    from medsynth.methods.dp_merf import method as dp_merf
-    from medsynth.methods.g_pate import method as g_pate
-    from medsynth.methods.gs_wgan import all_critics, public_order
-    from medsynth.methods.gs_wgan import method as gs_wgan
-    from medsynth.methods.loss_noise import method as loss_noise
-    from medsynth.methods.pate_gan import method as pate_gan
-    from medsynth.methods.warm_dp_cgan import budget_rule
-    from medsynth.methods.warm_dp_cgan import method as warm_dp_cgan
-
-    for name in registry.METHODS:  # a method that derives from another must not derive from the changed one for good
-        registry.module(name, None)
-    monkeypatch.setattr(budget_rule, "STEPS_PER_ROUND", 5)
-    monkeypatch.setattr(later_rows, "SIMULATED", 1000)
-    some = budget_rule.Allocation(count=3, steps=10, critic_share=0.1, moments_share=0.05, latent_points=128)
-    none = budget_rule.Allocation(count=0, latent_points=128)
-    monkeypatch.setattr(warm_dp_cgan, "allocate", lambda rows, columns, epsilon, matrix: some if columns > 3 else none)
-    other_defaults(warm_dp_cgan, candidates=6)
-    other_defaults(dp_cgan, lots=5, features=16)
-    other_defaults(dp_merf, features=16, steps=10)
-    other_defaults(thyroid_study, steps=40)
-    for module in (gs_wgan, public_order):
-        other_defaults(module, shards=4, steps=3, gradients=2)
-    other_defaults(all_critics, shards=4, steps=3)
-    other_defaults(pate_gan, shards=4, rounds=3, votes=4)
-    other_defaults(g_pate, shards=4, steps=3, directions=2)
-    for module in (dp_gan, loss_noise):
-        other_defaults(module, lots=5, rate=0.5)
-    other_defaults(federated_averaging, lots=3, rate=0.5, local_steps=2)
-    monkeypatch.setattr(dp_cgan, "DpCganSize", functools.partial(dp_cgan.DpCganSize, steps=10))
-    monkeypatch.setattr(dp_gan_training, "DpGanSize", functools.partial(dp_gan_training.DpGanSize, warm=4))
-    monkeypatch.setattr(gs_wgan, "GsWganSize", functools.partial(gs_wgan.GsWganSize, warm=2))
-    monkeypatch.setattr(pate_gan, "PateGanSize", functools.partial(pate_gan.PateGanSize, warm=2, student_steps=2))
-    monkeypatch.setattr(g_pate, "GPateSize", functools.partial(g_pate.GPateSize, warm=2))
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make fits quick: few lots, steps, two-way marginals, shards, and simulated rows of patients over time."""
+    quick_methods.offer_quick(monkeypatch)
+    # This constant belongs to no method, and no setting of a fit reaches it.
+    monkeypatch.setattr("medsynth.longitudinal.training.SIMULATED", 1000)
 
 
 @pytest.fixture(scope="session")
@@ -217,8 +209,38 @@ def fixed_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
 def patients(tmp_path: Path, cohort: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> Path:
     """patients.csv and its schema in an empty folder, which becomes the current one."""
     monkeypatch.chdir(tmp_path)
-    cohort.to_csv("patients.csv", index=False)
-    (tmp_path / "patients.schema.yaml").write_text((ROOT / "sample_data" / "clinic.schema.yaml").read_text())
+    return write_patients(tmp_path, cohort)
+
+
+def write_patients(folder: Path, cohort: pd.DataFrame) -> Path:
+    shutil.copy(ROOT / "sample_data" / "clinic.schema.yaml", folder / "patients.schema.yaml")
+    cohort.to_csv(folder / "patients.csv", index=False)
+    return folder / "patients.csv"
+
+
+@pytest.fixture(scope="session")
+def fitted_clinic(once: Callable[[str, Callable[[Path], object]], Path], cohort: pd.DataFrame) -> Path:
+    """The folder of patients.csv, its schema and patients.medsynth: a quick fit by the command. Read-only."""
+
+    def make(folder: Path) -> None:
+        from medsynth_cli.app import app
+        from typer.testing import CliRunner
+
+        path = write_patients(folder, cohort)
+        with pytest.MonkeyPatch.context() as patch:
+            quick_methods.offer_quick(patch)
+            patch.chdir(folder)
+            done = CliRunner().invoke(app, ["fit", path.name, "--epsilon", "3.7", "--rows", "300"])
+        assert done.exit_code == 0, done.stderr
+
+    return once("fitted_clinic", make)
+
+
+@pytest.fixture
+def fitted_patients(fitted_clinic: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of what `fitted_clinic` holds, in the current folder: the path of patients.csv."""
+    shutil.copytree(fitted_clinic, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
     return tmp_path / "patients.csv"
 
 

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import QueryError
-from ..methods.gs_wgan import method as gs_wgan
 from ..methods.shared.adversarial.training_setup import Indicators
 from ..privacy.queries.rows import Floats
 from ..privacy.queries.wire import Columns, read_features
@@ -90,7 +89,8 @@ class SiteCritics:
 
         Clipping norm and the like are the site's own: no request holds them.
         """
-        arrays, config, size = arrays_of(body), self._study.config(), gs_wgan.GsWganSize()
+        arrays, config = arrays_of(body), self._study.config()
+        size = config.size
         first = not self._rounds.steps
         if len(arrays) != (3 if first else 2):
             raise QueryError("A step holds two arrays of generated rows and, the first alone, a map to their columns.")
@@ -116,9 +116,10 @@ class SiteCritics:
     def _opened(self, written: NDArray[Any]) -> Shards:
         """The shards of this site, their critics as far as the steps on file bring them."""
         features = self._map = self._features(written)
-        count = self._study.config().shards // len(self._study.sites)
+        config = self._study.config()
+        count = config.shards // len(self._study.sites)
         classes = features.given[1].cells
-        shards = self._vault.split_into_shards(count, features, classes, gs_wgan.GsWganSize().critic)
+        shards = self._vault.split_into_shards(count, features, classes, config.size.critic)
         for pools, *_ in self._rounds.steps:
             for pool in indicators(pools, _width(features)):
                 shards.train(pool)

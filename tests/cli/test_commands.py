@@ -55,11 +55,10 @@ def test_fit_json_is_one_object_alone(patients: Path) -> None:
     assert 0.9 * 3.7 < facts["epsilon"] <= 3.7 and facts["rows"] == 300 and result.stderr == ""
 
 
-def test_sampled_rows_obey_the_schema(patients: Path, clinic: Schema) -> None:
+def test_sampled_rows_obey_the_schema(fitted_patients: Path, clinic: Schema) -> None:
     from medsynth.io.table import read
     from medsynth.transforms.table_codec import encode
 
-    good(*FIT)
     good("sample", "--seed", "1")
     strict = {name: c.model_copy(update={"out_of_range": "error"}) for name, c in clinic.columns.items()}
     table = read("patients.synthetic.csv")
@@ -67,19 +66,17 @@ def test_sampled_rows_obey_the_schema(patients: Path, clinic: Schema) -> None:
     assert len(table.cells) == 300
 
 
-def test_nothing_is_overwritten_without_force(patients: Path) -> None:
-    good(*FIT)
-    before = (patients.parent / "patients.medsynth").read_bytes()
+def test_nothing_is_overwritten_without_force(fitted_patients: Path) -> None:
+    before = fitted_patients.with_name("patients.medsynth").read_bytes()
     result = run(*FIT)
     assert result.exit_code == 1 and "--force" in result.stderr
-    assert (patients.parent / "patients.medsynth").read_bytes() == before
+    assert (fitted_patients.parent / "patients.medsynth").read_bytes() == before
     good(*FIT, "--force")
     good("sample", "-n", "5")
     assert run("sample", "-n", "5").exit_code == 1
 
 
-def test_sample_to_standard_output_repeats_with_a_seed(patients: Path) -> None:
-    good(*FIT)
+def test_sample_to_standard_output_repeats_with_a_seed(fitted_patients: Path) -> None:
     one, two = (good("sample", "-n", "7", "--output", "-", "--seed", "3").stdout for _ in range(2))
     assert one == two and len(one.splitlines()) == 8
     assert one != good("sample", "-n", "7", "--output", "-", "--seed", "4").stdout
@@ -236,8 +233,7 @@ def test_microbatches_and_presets_are_charged(patients: Path) -> None:
     assert [row["sensitivity"] for row in rows if row["label"] == "critic gradient sum"] == [2.0]
 
 
-def test_verify_refuses_a_claim_that_is_too_small(patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    good(*FIT)
+def test_verify_refuses_a_claim_that_is_too_small(fitted_patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from medsynth.privacy.accounting import accountant
 
     monkeypatch.setattr(accountant, "cross_check", lambda events, delta: 3.9)

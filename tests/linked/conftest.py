@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -115,11 +114,11 @@ def ward(frames: dict[str, pd.DataFrame], tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def model(frames: dict[str, pd.DataFrame], tmp_path_factory: pytest.TempPathFactory) -> Iterator[medsynth.Model]:
+def model(frames: dict[str, pd.DataFrame], tmp_path_factory: pytest.TempPathFactory) -> medsynth.Model:
     folder = write(frames, tmp_path_factory.mktemp("linked") / "ward")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training, "SIMULATED", 2000)
-        yield medsynth.fit_tables(folder, epsilon=50, method="independent", seed=0, rows=300)
+        return medsynth.fit_tables(folder, epsilon=50, method="independent", seed=0, rows=300)
 
 
 @pytest.fixture(scope="session")

@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from medsynth_sample_data import simulate
+from quick_methods import offer
 
 import medsynth
 from medsynth import rng
 from medsynth.errors import UsageError
-from medsynth.methods.warm_dp_cgan import method as warm_dp_cgan
 from medsynth.methods.warm_dp_cgan.budget_rule import allocate
 from medsynth.schema import Schema
 from medsynth.transforms.conditions import parse
@@ -21,7 +21,7 @@ from medsynth.transforms.conditions import parse
 def model() -> Any:
     schema = Schema.from_yaml(simulate.schema_text())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(warm_dp_cgan, "allocate", lambda *facts, matrix: replace(allocate(*facts), steps=150))
+        offer(patch, "warm-dp-cgan", by_rule=lambda config, *facts: replace(allocate(*facts), steps=150))
         patch.setattr(rng, "system_entropy", lambda: rng.SeededEntropy(0))
         return medsynth.fit(simulate.cohort(3000, 7), epsilon=20, schema=schema, rows=3000, seed=1)
 

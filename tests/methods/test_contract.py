@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 import medsynth
-from medsynth.methods.dp_cgan import method as dp_cgan
-from medsynth.methods.registry import CLAIMING, module, presets
+from medsynth.methods.registry import CLAIMING, presets
 from medsynth.methods.shared.marginals import cleaned
 from medsynth.sampling import Draw, sample_codes
 from medsynth.schema import Schema
@@ -93,7 +92,7 @@ def test_a_model_holds_no_network_that_was_not_trained(method: str) -> None:
 
 @pytest.mark.nightly
 def test_the_preset_of_the_study(other_defaults: Any) -> None:
-    other_defaults(module("dp-cgan", "thyroid-study"), steps=20)
+    other_defaults("dp-cgan", "thyroid-study", steps=20)
     for microbatches in (None, 8):
         check(fit(PLAIN, preset="thyroid-study", microbatches=microbatches))
     with pytest.raises(medsynth.MedsynthError, match="thyroid-study"):
@@ -152,7 +151,7 @@ def test_the_classes_are_learned(
     The seed is fixed: it cannot fail by chance.
     """
     monkeypatch.undo()
-    other_defaults(dp_cgan, lots=40)
+    other_defaults("dp-cgan", lots=40)
     rng = np.random.default_rng(1)
     y = rng.integers(0, 2, 4000)
     frame = pd.DataFrame({"x": np.clip(np.rint(50 + 15 * (2 * y - 1) + 5 * rng.standard_normal(4000)), 0, 100), "y": y})

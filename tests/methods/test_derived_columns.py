@@ -1,5 +1,7 @@
 """Columns that a rule computes: measured by class, expected exactly, and their inputs learned together."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +11,6 @@ import medsynth
 from medsynth.methods.shared.bins import Bins
 from medsynth.methods.shared.cuts import fine_grid
 from medsynth.methods.warm_dp_cgan import beginning
-from medsynth.methods.warm_dp_cgan import method as warm_dp_cgan
 from medsynth.methods.warm_dp_cgan.budget_rule import Allocation
 from medsynth.methods.warm_dp_cgan.rules.derived_columns import ExpectedDerived, derived_columns
 from medsynth.schema import Schema
@@ -87,7 +88,9 @@ def narrow(rows: int) -> pd.DataFrame:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("factors", [True, False], ids=["as it stands", "planted fault: no factors"])
-def test_inputs_of_a_rule_are_learned_together(factors: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inputs_of_a_rule_are_learned_together(
+    factors: bool, other_defaults: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Independent columns would make the index several times as wide. No two-way marginal is measured: the index's own
     marginal is all that tells. Without factors of the inputs' table it stays about twice as wide.
     The seed is fixed.
@@ -95,7 +98,7 @@ def test_inputs_of_a_rule_are_learned_together(factors: bool, monkeypatch: pytes
     table = narrow(4000)
     schema = Schema.from_dict({**SCHEMA.to_dict(), "rules": list(SCHEMA.rules)})
     few = Allocation(count=0, steps=250)
-    monkeypatch.setattr(warm_dp_cgan, "allocate", lambda rows, columns, epsilon, matrix: few)
+    other_defaults("warm-dp-cgan", by_rule=lambda config, *facts: few)
     if not factors:
         monkeypatch.setattr(beginning, "pair_factors", lambda *known: [])
     model = medsynth.fit(table, no_dp=True, schema=schema, rows=4000, seed=0)

@@ -2,7 +2,6 @@
 
 import hashlib
 import math
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,10 @@ pytestmark = pytest.mark.usefixtures("quick")
 LABELS = {"one-way marginals", "class marginal", "critic gradient sum"}
 
 
+def config_of(**settings: Any) -> Any:
+    return configured("dp-gan", module("dp-gan"), settings)
+
+
 def run(cohort: pd.DataFrame, clinic: Schema, **options: Any) -> Any:
     return medsynth.fit(cohort, **{"epsilon": 3.7, "schema": clinic, "rows": 300, "method": "dp-gan", **options})
 
@@ -38,7 +41,7 @@ def run(cohort: pd.DataFrame, clinic: Schema, **options: Any) -> Any:
 @pytest.mark.nightly_for("fixed")
 @pytest.mark.parametrize("bounds", ["fixed", "quantile"])
 def test_the_plan_agrees_with_an_independent_accountant(bounds: str) -> None:
-    queries = dp_gan.queries(dp_gan.Config(bounds=bounds), 4000, 20, 3.7)
+    queries = dp_gan.queries(config_of(bounds=bounds), 4000, 20, 3.7)
     plan = make_plan(queries, epsilon=3.7, delta=1e-5, rows=4000)
     other = accountant.cross_check(plan.events.values(), 1e-5)
     assert other <= plan.epsilon + 0.02 and plan.epsilon <= 1.02 * other + 0.01
@@ -50,7 +53,7 @@ def test_the_plan_agrees_with_an_independent_accountant(bounds: str) -> None:
 def test_every_grouping_keeps_its_plan(
     groups: Any, bounds: str, cohort: pd.DataFrame, clinic: Schema, other_defaults: Any
 ) -> None:
-    other_defaults(dp_gan, groups=groups, bounds=bounds)
+    other_defaults("dp-gan", groups=groups, bounds=bounds)
     model = run(cohort, clinic)
     entries = {entry.label: entry for entry in model.ledger.entries}
     k = grouping.GROUP_COUNTS[groups]
@@ -66,7 +69,7 @@ def test_every_grouping_keeps_its_plan(
 
 def test_grouping_does_not_cheapen_the_noise() -> None:
     """The plan's multiplier is of the whole measurement: each group's own noise is sqrt(k) times it, over its bound."""
-    planned = {groups: dp_gan.queries(dp_gan.Config(groups=groups), 4000, 20, 3.7) for groups in grouping.GROUP_COUNTS}
+    planned = {groups: dp_gan.queries(config_of(groups=groups), 4000, 20, 3.7) for groups in grouping.GROUP_COUNTS}
     assert all(queries == planned["global"] for queries in planned.values())
 
 
@@ -116,11 +119,11 @@ def game(clinic: Schema, cohort: pd.DataFrame) -> Any:
     from medsynth.io.table import from_frame
     from medsynth.transforms.table_codec import encode
 
-    plan = make_plan(dp_gan.queries(dp_gan.Config(), 300, 9, 50.0), epsilon=50.0, delta=1e-5, rows=300)
+    plan = make_plan(dp_gan.queries(config_of(), 300, 9, 50.0), epsilon=50.0, delta=1e-5, rows=300)
     codes = encode(from_frame(cohort), clinic.core)
     vault = Vault(codes, clinic.core.names, Releases(plan.ledger("x"), rng.SeededEntropy(0)))
     setup = TrainingSetup.measure(clinic.core, vault, plan, "cpu")
-    return training.Training(setup, 0), setup.encode(codes)
+    return training.Training(setup, training.DpGanSize(), 0), setup.encode(codes)
 
 
 @pytest.mark.nightly
@@ -174,8 +177,8 @@ def test_a_noised_quantile_finds_the_median() -> None:
 
 
 @pytest.fixture
-def public(tmp_path: Path, cohort: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(training, "DpGanSize", partial(training.DpGanSize, warm=3))
+def public(tmp_path: Path, cohort: pd.DataFrame, other_defaults: Any) -> Any:
+    other_defaults("dp-gan", size={"warm": 3})
     path = tmp_path / "public.csv"
     cohort.iloc[:40].to_csv(path, index=False)
     return path
@@ -184,7 +187,7 @@ def public(tmp_path: Path, cohort: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 def test_public_rows_stand_in_the_ledger_and_cost_nothing(
     public: Any, cohort: pd.DataFrame, clinic: Schema, other_defaults: Any, tmp_path: Path
 ) -> None:
-    other_defaults(dp_gan, bounds="quantile", groups="weight-bias")
+    other_defaults("dp-gan", bounds="quantile", groups="weight-bias")
     model = run(cohort, clinic, public=public)
     digest = hashlib.sha256(public.read_bytes()).hexdigest()
     kept = medsynth.load(model.save(tmp_path / "m.medsynth"))

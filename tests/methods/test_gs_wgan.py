@@ -1,6 +1,6 @@
 """GS-WGAN whole: the warm start moves critics alone, all critics train at every step, both epsilons are noted."""
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -70,7 +70,7 @@ def test_both_epsilons_are_noted() -> None:
     notices: list[str] = []
     fit(notice=notices.append)
     assert any("federation" in line and "epsilon" in line for line in notices)
-    config = gs_wgan.Config()
+    config = cast(gs_wgan.Config, module("gs-wgan").Config())
     plan = make_plan(gs_wgan.queries(config, 90, 3, 3.7), epsilon=3.7, delta=1e-5, rows=90)
     assert accountant.epsilon(plan.events.values(), 1e-5) == plan.epsilon
     pytest.importorskip("dp_accounting")

@@ -42,7 +42,7 @@ def test_a_released_model_is_the_same_with_and_without_the_noise(
 ) -> None:
     models = []
     for multiplier in (0.0, 1.0, 1e3):
-        other_defaults(loss_noise, multiplier=multiplier)
+        other_defaults("loss-noise", multiplier=multiplier)
         models.append(medsynth.fit(cohort, no_dp=True, schema=clinic, rows=300, method="loss-noise", seed=1))
     for model in models[1:]:
         assert all(np.array_equal(model.tensors[name], tensor) for name, tensor in models[0].tensors.items())

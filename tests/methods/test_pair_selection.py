@@ -9,7 +9,6 @@ import pytest
 
 import medsynth
 from medsynth.methods.shared.labels import SELECTION, TWO_WAY
-from medsynth.methods.warm_dp_cgan import method as warm_dp_cgan
 from medsynth.methods.warm_dp_cgan.budget_rule import Allocation, allocate
 from medsynth.methods.warm_dp_cgan.two_way_marginals import expected_tables
 from medsynth.privacy.vault import Vault
@@ -32,12 +31,12 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 @pytest.mark.statistical
 def test_the_pair_that_is_fitted_worst_is_measured(
-    seeded_entropy: None, measured: list[Any], monkeypatch: pytest.MonkeyPatch
+    seeded_entropy: None, measured: list[Any], other_defaults: Any
 ) -> None:
     """Of four columns two are equal and the others independent: without noise and without a critic these two are the
     first pair. The seed is fixed: it cannot fail by chance.
     """
-    monkeypatch.setattr(warm_dp_cgan, "allocate", lambda *facts, matrix: Allocation(count=3, steps=10))
+    other_defaults("warm-dp-cgan", by_rule=lambda config, *facts: Allocation(count=3, steps=10))
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({name: rng.choice(["u", "v", "w"], 600) for name in ("a", "b", "c", "d")})
     frame["d"] = frame["b"]
@@ -50,7 +49,7 @@ def test_the_pair_that_is_fitted_worst_is_measured(
 
 
 def test_a_critic_of_pairs_selects_and_nothing_is_paid_for_selection(
-    seeded_entropy: None, measured: list[Any], monkeypatch: pytest.MonkeyPatch
+    seeded_entropy: None, measured: list[Any], other_defaults: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of eight columns two are equal and two more nearly so: these are the first of the pairs that are measured.
 
@@ -66,7 +65,7 @@ def test_a_critic_of_pairs_selects_and_nothing_is_paid_for_selection(
         "y": {"kind": "binary", "levels": ["no", "yes"]}}})  # fmt: skip
     found = allocate(4000, 9, 3.7)
     few = replace(found, count=2, steps=400, latent_points=16)
-    monkeypatch.setattr(warm_dp_cgan, "allocate", lambda *facts, matrix: few)
+    other_defaults("warm-dp-cgan", by_rule=lambda config, *facts: few)
     expected = list[dict[str, Any]]()
 
     def watched(*facts: Any) -> Any:
@@ -84,14 +83,13 @@ def test_a_critic_of_pairs_selects_and_nothing_is_paid_for_selection(
 
 
 def test_a_larger_two_way_marginal_has_less_noise_and_is_trusted_by_it(
-    measured: list[Any], monkeypatch: pytest.MonkeyPatch
+    measured: list[Any], other_defaults: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The generator is fitted by the noise that each table was given, whose cells count by their third root."""
     fitted = list[Any]()
     monkeypatch.setattr("medsynth.methods.warm_dp_cgan.training.fit", lambda *facts: fitted.append(facts[2]))
-    monkeypatch.setattr(
-        warm_dp_cgan, "allocate", lambda *facts, matrix: Allocation(count=3, all_pairs=True, steps=1, column_bins=8)
-    )
+    rule = Allocation(count=3, all_pairs=True, steps=1, column_bins=8)
+    other_defaults("warm-dp-cgan", by_rule=lambda config, *facts: rule)
     frame = pd.DataFrame({"a": ["u", "v"] * 60, "b": list("uvwxyz") * 20, "c": list("uvw") * 40, "y": ["n", "m"] * 60})
     columns = {name: {"kind": "categorical", "levels": sorted(set(frame[name]))} for name in "abcy"}
     schema = Schema.from_dict({"name": "t", "target": "y", "columns": columns})

@@ -11,7 +11,6 @@ from medsynth_sample_data import hospital
 import medsynth
 from medsynth.methods.shared.bins import Bins
 from medsynth.methods.shared.cuts import fine_grid
-from medsynth.methods.warm_dp_cgan import method as warm_dp_cgan
 from medsynth.methods.warm_dp_cgan.budget_rule import Allocation
 from medsynth.methods.warm_dp_cgan.rules.constraints import MOST_CELLS, BrokenRules, chance_of_breaking
 from medsynth.sampling.rejection import broken, complete
@@ -102,9 +101,7 @@ def test_a_cell_of_the_rules_table_counts_its_own_rows(rng: np.random.Generator)
     assert 0 < found[2, 1] < 0.6  # two of ten ages
 
 
-def test_a_level_keeps_its_share_where_the_relation_was_not_measured(
-    seeded_entropy: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_level_keeps_its_share_where_the_relation_was_not_measured(seeded_entropy: None, other_defaults: Any) -> None:
     """A tenth of the rows are of children, whose ward no two-way marginal or critic saw beside their age: drawing again
     alone would leave about a fiftieth. The seed is fixed.
     """
@@ -116,7 +113,7 @@ def test_a_level_keeps_its_share_where_the_relation_was_not_measured(
         "y": rng.choice(["no", "yes"], 4000),
     })  # fmt: skip
     unmeasured = Allocation(count=0, critic_share=0.0, steps=400)
-    monkeypatch.setattr(warm_dp_cgan, "allocate", lambda *facts, matrix: unmeasured)
+    other_defaults("warm-dp-cgan", by_rule=lambda config, *facts: unmeasured)
     model = medsynth.fit(frame, epsilon=10, schema=SCHEMA, rows=4000, seed=0)
     drawn = medsynth.sample(model, 4000, seed=0)
     children = drawn["ward"] == "paediatrics"

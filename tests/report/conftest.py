@@ -1,12 +1,15 @@
 """One report for many tests: simulated patients, a model fitted to half of them, its synthetic rows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from medsynth_cli.app import app
 from medsynth_sample_data import simulate
 from threadpoolctl import threadpool_limits
+from typer.testing import CliRunner
 
 import medsynth
 from medsynth.report.build import build
@@ -32,11 +35,15 @@ def halves() -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 @pytest.fixture(scope="session")
-def model(halves: Any) -> Any:
+def model(halves: Any, once: Callable[..., Path]) -> Any:
     declared = Schema.from_yaml(
         simulate.schema_text().replace("bounds: [18, 110]", "bounds: [18, 110], cut_points: [40, 65]")
     )
-    return medsynth.fit(halves[0], epsilon=3.7, schema=declared, rows=1000)
+
+    def make(folder: Path) -> None:
+        medsynth.fit(halves[0], epsilon=3.7, schema=declared, rows=1000).save(folder / "clinic.medsynth")
+
+    return medsynth.load(once("model_of_half_a_clinic", make) / "clinic.medsynth")
 
 
 @pytest.fixture(scope="session")
@@ -47,3 +54,19 @@ def synthetic(model: Any) -> pd.DataFrame:
 @pytest.fixture(scope="session")
 def report(model: Any, halves: Any, synthetic: Any) -> Any:
     return build(synthetic=synthetic, real=halves[1], train=halves[0], drawn_by_model=True, model=model, title="clinic")
+
+
+@pytest.fixture(scope="session")
+def clinic_with_heldout(once: Callable[..., Path]) -> Path:
+    """The folder of clinic.csv, its schema, held-out rows, model and synthetic rows, by the commands. Read-only."""
+
+    def make(folder: Path) -> None:
+        simulate.cohort(500, 3).to_csv(folder / "clinic.csv", index=False)
+        (folder / "clinic.schema.yaml").write_text(simulate.schema_text())
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            for words in ("fit clinic.csv --epsilon 3.7 --holdout 0.4 -q", "sample -n 400"):
+                outcome = CliRunner().invoke(app, words.split())
+                assert outcome.exit_code == 0, outcome.stderr
+
+    return once("clinic_with_heldout", make)

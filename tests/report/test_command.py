@@ -1,7 +1,7 @@
 """`medsynth report` as a person types it."""
 
 import json
-import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,17 +20,13 @@ def run(*words: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A clinic fitted with held-out rows and sampled, with the real commands."""
-    path, before = tmp_path_factory.mktemp("clinic"), os.getcwd()
-    os.chdir(path)
-    simulate.cohort(500, 3).to_csv("clinic.csv", index=False)
-    (path / "clinic.schema.yaml").write_text(simulate.schema_text())
-    for words in ("fit clinic.csv --epsilon 3.7 --holdout 0.4 -q", "sample -n 400"):
-        outcome = run(*words.split())
-        assert outcome.exit_code == 0, outcome.stderr
-    yield path
-    os.chdir(before)
+def folder(tmp_path_factory: pytest.TempPathFactory, clinic_with_heldout: Path) -> Iterator[Any]:
+    """A copy of the fitted clinic, which these tests add to."""
+    path = tmp_path_factory.mktemp("clinic")
+    shutil.copytree(clinic_with_heldout, path, dirs_exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(path)
+        yield path
 
 
 def test_bare_report(folder: Any) -> None:

@@ -1,6 +1,7 @@
 """Figures of the report against tables whose figures are known: signs, sides, and who has seen which rows."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -239,19 +240,17 @@ def test_no_shareable_report_of_a_model_without_a_claim(quick: None, clinic: Sch
             build(synthetic=medsynth.sample(model, 50), real=None, model=model, drawn_by_model=proven)
 
 
-def test_a_shareable_report_opens_no_file_of_real_rows(patients: Path, quick: None) -> None:
+def test_a_shareable_report_opens_no_file_of_real_rows(
+    clinic_with_heldout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where they are no tables at all, and where they are gone, it is the same report to the last number."""
-    run = CliRunner().invoke
-    assert (
-        run(app, ["fit", "patients.csv", "--epsilon", "1", "--method", "independent", "--holdout", "0.3"]).exit_code
-        == 0
-    )
-    assert run(app, ["sample", "-n", "150"]).exit_code == 0
+    shutil.copytree(clinic_with_heldout, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
     twins = []
     for there in (True, False):
-        for name in ("patients.csv", "patients.train.csv", "patients.heldout.csv"):
+        for name in ("clinic.csv", "clinic.train.csv", "clinic.heldout.csv"):
             Path(name).write_bytes(b"\0 no table") if there else Path(name).unlink()
-        done = run(app, ["report", "--shareable", "--force"])
+        done = CliRunner().invoke(app, ["report", "--shareable", "--force"])
         assert done.exit_code == 0, done.stderr
-        twins.append(json.loads(Path("patients.report.json").read_text()))
+        twins.append(json.loads(Path("clinic.report.json").read_text()))
     assert twins[0] == twins[1] and twins[0]["shareable"] is True

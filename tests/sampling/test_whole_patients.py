@@ -271,9 +271,8 @@ def test_rules_that_leave_nobody_end_in_an_error_and_draws_are_bounded() -> None
         assert SURE <= sum(asked) < SURE + 500 and max(asked) == 500 and len(asked) < 40
 
 
-def test_models_without_patients_count_rows(patients: Path, quick: None) -> None:
+def test_models_without_patients_count_rows(fitted_patients: Path) -> None:
     run = CliRunner().invoke
-    assert run(app, ["fit", "patients.csv", "--epsilon", "1", "--method", "independent"]).exit_code == 0
     for words, cure in ((["--patients", "5"], "Use -n for rows"), (["--where-any", "x=1"], "Use --where for rows")):
         done = run(app, ["sample", *words])
         assert done.exit_code == 2 and cure in done.stderr and "--unit" in done.stderr

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -31,9 +32,19 @@ from .linear_critic import LinearCritic
 from .random_features import Embedding
 
 
+@dataclass(frozen=True, kw_only=True)
+class DpCganSize:
+    """Sizes of the networks and their training: they cost time, not privacy."""
+
+    steps: int = 700  # of the generator
+    critic_steps: int = 4  # lots a generator step, until the planned lots are used up
+    fall: int = 400  # last steps, over which Adam's rate falls to zero
+
+
 class Config(MethodConfig):
     """Privacy parameters. Shares are of the privacy loss; the critic's gradient sums take the rest."""
 
+    size: ClassVar[DpCganSize] = DpCganSize()
     lots: Count = Field(default=400, description="noised gradient sums of the critic")
     rate: Rate = Field(default=0.25, description="Poisson sampling rate of a lot")
     largest_lot: Count = Field(default=4096, description="expected rows of a lot beyond which the rate falls")
@@ -53,15 +64,6 @@ class Config(MethodConfig):
         """How many clipped terms a sum has on average: the rows of a lot, or its microbatches that are not empty."""
         m = self.microbatches
         return max(1.0, lot) if m is None else m * -math.expm1(-lot / m)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DpCganSize:
-    """Sizes of the networks and their training: they cost time, not privacy."""
-
-    steps: int = 700  # of the generator
-    critic_steps: int = 4  # lots a generator step, until the planned lots are used up
-    fall: int = 400  # last steps, over which Adam's rate falls to zero
 
 
 def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Query]:
@@ -84,7 +86,7 @@ def train(
     config: Config, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str, progress: Progress
 ) -> Arrays:
     """Fit the generator. Returns its tensors and the noisy histograms that encode and decode its rows."""
-    size = DpCganSize()
+    size = config.size
     counts, plan = measured_histograms(schema, vault, plan)
     rows = EncodedRows.of(schema, counts, plan.rows)
     prior = class_shares(schema, rows, vault, plan)

@@ -10,6 +10,7 @@ a coefficient of its own; clipping norms follow rows that the user declared publ
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 from pydantic import Field
@@ -25,7 +26,7 @@ from ..shared.adversarial.training_setup import TrainingSetup, setup_queries
 from ..shared.labels import CRITIC_GRADIENTS
 from ..shared.sampler import generate as generate
 from .grouping import GROUP_COUNTS, BoundRule, Grouping, groups_of, next_bounds
-from .training import Training
+from .training import DpGanSize, Training
 
 QUANTILES = "clipping quantiles"
 
@@ -33,6 +34,7 @@ QUANTILES = "clipping quantiles"
 class Config(MethodConfig):
     """Privacy parameters. Shares are of the privacy loss; the critic's gradient sums take the rest."""
 
+    size: ClassVar[DpGanSize] = DpGanSize()
     lots: Count = Field(default=600, description="noised gradient sums of the critic")
     rate: Rate = Field(default=0.1, description="Poisson sampling rate of a lot")
     largest_lot: Count = Field(default=2048, description="expected rows of a lot beyond which the rate falls")
@@ -92,7 +94,7 @@ def train(
     noise, and each step's clipping norms are the mean norms of their gradients.
     """
     setup = TrainingSetup.measure(schema, vault, plan, device)
-    run = Training(setup, seed)
+    run = Training(setup, config.size, seed)
     shown = None if public is None else setup.encode(public)
     for step in range(0 if shown is None else run.size.warm):
         run.critic_step(run.public_gradients(shown).mean(0))

@@ -73,8 +73,8 @@ class PenalisedPairLoss:
 class Training:
     """Critic and generator, and one step of each."""
 
-    def __init__(self, setup: TrainingSetup, seed: int | None) -> None:
-        size = self.size = DpGanSize()
+    def __init__(self, setup: TrainingSetup, size: DpGanSize, seed: int | None) -> None:
+        self.size = size
         self.setup, self.net = setup, setup.add_network(seed)
         sizes = [setup.classes * setup.width, size.width, 1]
         self.critic = Mlp(sizes, "leaky_relu", torch_stream(seed, "critic")).to(setup.device)

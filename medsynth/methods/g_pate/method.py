@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from pydantic import Field
@@ -32,9 +33,22 @@ from ..shared.sampler import generate as generate
 GRADIENT_VOTES = "teachers' gradient votes"
 
 
+@dataclass(frozen=True, kw_only=True)
+class GPateSize:
+    """Sizes of the networks and their training: they cost time, not privacy."""
+
+    warm: int = 100  # steps of the teachers before the first votes
+    teacher_steps: int = 2  # a step of the generator
+    pool: int = 32  # generated rows a class that teachers learn from
+    step: float = 1.5  # of a logit at the end, for each standard deviation by which its gradients' sum exceeds noise
+    noise: float = 1.0  # standard deviations of noise that do not count
+    teacher: CriticConfig = CriticConfig(width=8)
+
+
 class Config(MethodConfig):
     """Privacy parameters. Shares are of the first-order privacy loss; the votes on gradients take the rest."""
 
+    size: ClassVar[GPateSize] = GPateSize()
     shards: int | None = Field(default=None, ge=1, description="teachers, each with a shard; by a rule if not given")
     rows_a_shard: Count = Field(default=25, description="rows that the rule puts in a shard")
     most_shards: Count = Field(default=300, description="shards at most, by the rule")
@@ -50,18 +64,6 @@ class Config(MethodConfig):
     def shard_count(self, rows: int) -> int:
         """How many teachers so many rows have."""
         return max(2, min(self.most_shards, rows // self.rows_a_shard)) if self.shards is None else self.shards
-
-
-@dataclass(frozen=True, kw_only=True)
-class GPateSize:
-    """Sizes of the networks and their training: they cost time, not privacy."""
-
-    warm: int = 100  # steps of the teachers before the first votes
-    teacher_steps: int = 2  # a step of the generator
-    pool: int = 32  # generated rows a class that teachers learn from
-    step: float = 1.5  # of a logit at the end, for each standard deviation by which its gradients' sum exceeds noise
-    noise: float = 1.0  # standard deviations of noise that do not count
-    teacher: CriticConfig = CriticConfig(width=8)
 
 
 def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Query]:
@@ -94,7 +96,7 @@ def train(
     config: Config, schema: Schema, vault: Vault, plan: Plan, seed: int | None, device: str, progress: Progress
 ) -> Arrays:
     """Fit the generator. Returns its tensors and the noisy marginals that decode its rows."""
-    size = GPateSize()
+    size = config.size
     setup = TrainingSetup.measure(schema, vault, plan, device)
     latent, directions = torch_stream(seed, "latent", device), torch_stream(seed, "directions", device)
     classes, free = setup.classes, setup.width - setup.classes

@@ -58,13 +58,13 @@ def train(
 ) -> Arrays:
     """Fit the generator. Returns its tensors and the noisy marginals that decode its rows."""
     setup = TrainingSetup.measure(schema, vault, plan, device)
-    count, critic = config.shard_count(plan.equivalent_rows), gs_wgan.GsWganSize().critic
+    count, critic = config.shard_count(plan.equivalent_rows), config.size.critic
     shards = vault.split_into_shards(count, setup.encode, setup.classes, critic)
 
     def measure(fake: Tensor) -> Tensor:
         """The mean over all critics."""
         return shards.measure_upstream_sum(gs_wgan.GRADIENTS, fake, config.clip, joint=config.joint) / count
 
-    schedule = gs_wgan.Schedule(steps=config.steps, gradients=1, batch=config.batch)
+    schedule = gs_wgan.Schedule(size=config.size, steps=config.steps, gradients=1, batch=config.batch)
     schedule.follow(setup, shards.train, measure, torch_stream(seed, "latent", device), progress)
     return setup.tensors()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from pydantic import Field
@@ -34,9 +35,21 @@ GRADIENTS = "upstream gradients"
 LARGEST_EPSILON_NOTED = 100.0  # beyond it the epsilon against a server is not noted
 
 
+@dataclass(frozen=True, kw_only=True)
+class GsWganSize:
+    """Sizes of the networks and their training: they cost time, not privacy."""
+
+    warm: int = 100  # steps of the critics before the first measurement, against the generator's start
+    pool: int = 32  # generated rows a class that critics choose from
+    step: float = 1.5  # of a logit at the end, for each standard deviation by which its gradients' sum exceeds noise
+    threshold: float = 2.0  # standard deviations of noise that do not count
+    critic: shard_critics.CriticConfig = shard_critics.CriticConfig()
+
+
 class SharedConfig(MethodConfig):
     """Privacy parameters of both forms: those of one sampled critic's gradients, and of all critics' sums."""
 
+    size: ClassVar[GsWganSize] = GsWganSize()
     shards: int | None = Field(default=None, ge=1, description="shards of the rows; by a rule on rows if not given")
     rows_a_shard: Count = Field(default=25, description="rows that the rule puts in a shard")
     most_shards: Count = Field(default=150, description="shards at most, by the rule")
@@ -66,17 +79,6 @@ class Config(SharedConfig):
     def measurements(self) -> int:
         """How many upstream gradients a fit measures."""
         return self.steps * self.gradients
-
-
-@dataclass(frozen=True, kw_only=True)
-class GsWganSize:
-    """Sizes of the networks and their training: they cost time, not privacy."""
-
-    warm: int = 100  # steps of the critics before the first measurement, against the generator's start
-    pool: int = 32  # generated rows a class that critics choose from
-    step: float = 1.5  # of a logit at the end, for each standard deviation by which its gradients' sum exceeds noise
-    threshold: float = 2.0  # standard deviations of noise that do not count
-    critic: shard_critics.CriticConfig = shard_critics.CriticConfig()
 
 
 def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Query]:
@@ -124,13 +126,13 @@ def train(
 ) -> Arrays:
     """Fit the generator. Returns its tensors and the noisy marginals that decode its rows."""
     setup = TrainingSetup.measure(schema, vault, plan, device)
-    count, critic = config.shard_count(plan.equivalent_rows), GsWganSize().critic
+    count, critic = config.shard_count(plan.equivalent_rows), config.size.critic
     shards = vault.split_into_shards(count, setup.encode, setup.classes, critic)
 
     def measure(fake: Tensor) -> Tensor:
         return shards.measure_upstream_gradient(GRADIENTS, fake, config.clip, joint=config.joint)
 
-    schedule = Schedule(steps=config.steps, gradients=config.gradients, batch=config.batch)
+    schedule = Schedule(size=config.size, steps=config.steps, gradients=config.gradients, batch=config.batch)
     schedule.follow(setup, shards.train, measure, torch_stream(seed, "latent", device), progress)
     return setup.tensors()
 
@@ -139,6 +141,7 @@ def train(
 class Schedule:
     """The steps of a generator, the upstream gradients measured at each, and the generated rows of one of these."""
 
+    size: GsWganSize
     steps: int
     gradients: int
     batch: int
@@ -152,7 +155,7 @@ class Schedule:
         progress: Progress,
     ) -> None:
         """Train the setup's generator: critics by `train_critics`, on rows that it draws now, which are public."""
-        size, free = GsWganSize(), setup.width - setup.classes
+        size, free = self.size, setup.width - setup.classes
         # The logits of bins given the class are trained: behind this noise a network would learn only noise.
         logits = setup.generator.base.requires_grad_()
         averaging = DualAveraging(logits, size.step * (self.steps * self.gradients) ** -0.5, size.threshold)

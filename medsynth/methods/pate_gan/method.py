@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from pydantic import Field
@@ -34,22 +35,6 @@ from ..shared.sampler import generate as generate
 VOTES = "teachers' votes"
 
 
-class Config(MethodConfig):
-    """Privacy parameters. Shares are of the first-order privacy loss; the votes take the rest."""
-
-    shards: int | None = Field(default=None, ge=1, description="teachers, each with a shard; by a rule if not given")
-    rows_a_shard: Count = Field(default=25, description="rows that the rule puts in a shard")
-    most_shards: Count = Field(default=300, description="shards at most, by the rule")
-    rounds: Count = Field(default=50, description="rounds of votes; all teachers train before each")
-    votes: Count = Field(default=24, description="generated rows that teachers vote on in a round")
-    histogram_share: Share = Field(default=0.1, description="share of the one-way marginals")
-    class_share: Share = Field(default=0.02, description="share of the class marginal")
-
-    def shard_count(self, rows: int) -> int:
-        """How many teachers so many rows have."""
-        return max(2, min(self.most_shards, rows // self.rows_a_shard)) if self.shards is None else self.shards
-
-
 @dataclass(frozen=True, kw_only=True)
 class PateGanSize:
     """Sizes of the networks and their training: they cost time, not privacy."""
@@ -64,6 +49,23 @@ class PateGanSize:
     step: float = 1.5  # of a logit at the end, for each standard deviation by which its gradients' sum exceeds noise
     noise: float = 1.0  # standard deviations of noise that do not count
     teacher: CriticConfig = CriticConfig(width=8, rate=5e-3, loss="cross-entropy")
+
+
+class Config(MethodConfig):
+    """Privacy parameters. Shares are of the first-order privacy loss; the votes take the rest."""
+
+    size: ClassVar[PateGanSize] = PateGanSize()
+    shards: int | None = Field(default=None, ge=1, description="teachers, each with a shard; by a rule if not given")
+    rows_a_shard: Count = Field(default=25, description="rows that the rule puts in a shard")
+    most_shards: Count = Field(default=300, description="shards at most, by the rule")
+    rounds: Count = Field(default=50, description="rounds of votes; all teachers train before each")
+    votes: Count = Field(default=24, description="generated rows that teachers vote on in a round")
+    histogram_share: Share = Field(default=0.1, description="share of the one-way marginals")
+    class_share: Share = Field(default=0.02, description="share of the class marginal")
+
+    def shard_count(self, rows: int) -> int:
+        """How many teachers so many rows have."""
+        return max(2, min(self.most_shards, rows // self.rows_a_shard)) if self.shards is None else self.shards
 
 
 def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Query]:
@@ -111,7 +113,7 @@ def train(
     config: Config, schema: Schema, vault: Vault, plan: Plan, seed: int | None, device: str, progress: Progress
 ) -> Arrays:
     """Fit the generator. Returns its tensors and the noisy marginals that decode its rows."""
-    size = PateGanSize()
+    size = config.size
     setup = TrainingSetup.measure(schema, vault, plan, device)
     latent, classes = torch_stream(seed, "latent", device), setup.classes
     count = config.shard_count(plan.equivalent_rows)

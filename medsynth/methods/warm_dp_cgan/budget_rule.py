@@ -51,6 +51,7 @@ class Allocation:
     tails: bool = False  # whether it may lean on either end of a number by itself
     latent_points: int = 512  # of the generator: rows of one share its relations, which trees can tell
     steps: int = 300  # of the last fit
+    most_steps_per_round: int = STEPS_PER_ROUND
 
     @property
     def pairs_read(self) -> bool:
@@ -73,7 +74,7 @@ class Allocation:
     @property
     def steps_per_round(self) -> int:
         """Steps of the fit after each round but the last."""
-        return min(STEPS_PER_ROUND, self.steps // 2)
+        return min(self.most_steps_per_round, self.steps // 2)
 
     def columns_read(self, columns: int) -> int:
         """The most of so many columns beside the target that two-way marginals and the critic read."""

@@ -76,9 +76,13 @@ class Config(MethodConfig):
         """The declared regressions."""
         return parsed(self.inference)
 
+    def by_rule(self, rows: int, columns: int, epsilon: float) -> Allocation:
+        """What the public rule allots, before settings change it."""
+        return allocate(rows, columns, epsilon, matrix=not self.pairs and self.critic_share != 0)
+
     def allocation(self, rows: int, columns: int, epsilon: float) -> Allocation:
         """What is done about two-way marginals and the critic."""
-        found = allocate(rows, columns, epsilon, matrix=not self.pairs and self.critic_share != 0)
+        found = self.by_rule(rows, columns, epsilon)
         if self.critic_share is not None:
             found = replace(found, critic_share=self.critic_share)
         if not found.critic_share or found.critic != "pairs":  # which tells whose moments to measure
