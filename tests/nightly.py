@@ -20,7 +20,9 @@ ROOT = Path(__file__).parents[1]
 PARTS = {  # in this order: each is one or more commands, run until one fails
     "types of tests": ["python -m mypy --num-workers auto"],
     "faults": ["python tests/faults/run.py --processes {cores}"],
-    "tests": ["python -m pytest -n auto --dist worksteal --durations=30 --cov --cov-report="],
+    "statistical": ["python -m pytest -n auto --dist worksteal --durations=30 -m statistical"],
+    # Without the statistical ones: they repeat the same lines, which tracing makes several times as slow.
+    "tests": ["python -m pytest -n auto --dist worksteal --durations=30 -m 'not statistical' --cov --cov-report="],
     "coverage": [
         "python -m coverage report --fail-under=95",
         "python -m coverage report --include=medsynth/privacy/* --fail-under=100",
