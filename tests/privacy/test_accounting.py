@@ -375,6 +375,16 @@ assert PRVAccountant is ours and opacus.PrivacyEngine
     assert float(done.stdout) == accountant.epsilon([(SubsampledGaussian(multiplier=1.0, rate=0.01), 100)], 1e-5)
 
 
+def test_the_accountants_are_imported_without_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "opacus"]:
+        monkeypatch.delitem(sys.modules, name)
+    found = opacus_accountants.accountants()
+    assert found.PRVAccountant.__module__.startswith("opacus.accountants") and found is opacus_accountants.accountants()
+    assert "opacus" not in sys.modules and "opacus.optimizers" not in sys.modules
+    for name in [name for name in sys.modules if name.split(".")[0] == "opacus"]:
+        monkeypatch.delitem(sys.modules, name)  # so that the modules of before come back whole
+
+
 def test_where_opacus_is_imported_already_it_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec("opacus")
     assert found is not None

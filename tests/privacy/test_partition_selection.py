@@ -155,6 +155,13 @@ def test_neighbours_charge_the_same(frame: pd.DataFrame) -> None:
     assert ledgers[0]["events"][0]["sensitivity"] == pytest.approx(np.sqrt(len(frame.columns)))
 
 
+def test_a_word_among_numbers_is_a_kind_of_missing_value(frame: pd.DataFrame) -> None:
+    """The seed is fixed: the word is in a fifth of the rows."""
+    words = frame["tsh"].astype(str).where(np.arange(len(frame)) % 5 > 0, "haemolysed")
+    schema, _ = learn(frame.assign(tsh=words), epsilon=10.0)
+    assert isinstance(schema.columns["tsh"], Continuous) and "haemolysed" in str(schema.columns["tsh"].missing)
+
+
 @pytest.mark.parametrize(("rows", "epsilon"), [(5, 50.0), (40, 3.7)])
 def test_tiny_tables_still_have_a_schema(frame: pd.DataFrame, rows: int, epsilon: float) -> None:
     schema, _ = learn(frame.head(rows), epsilon=epsilon)

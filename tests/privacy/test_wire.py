@@ -131,6 +131,10 @@ def test_arrays_are_of_their_type_and_finite() -> None:
     assert "first is zero" in refused(packed(plain, {**arrays, "0": np.array([1, 2, 4])}))  # code 0 has no cell
 
 
+def test_a_map_has_a_cell_for_every_code_of_its_column() -> None:
+    assert "a code has no cell" in refused(write(Marginals({"a": [("a", EveryCode(4))]}), COLUMNS))
+
+
 def test_pools_and_networks_hold_finite_numbers() -> None:
     """No class checks these when it is made: they are tensors of a training that made them."""
     plain, arrays = tree(NormsBelow(CRITIC, pair_loss, two_columns, torch.zeros(3, 2), GROUPS))

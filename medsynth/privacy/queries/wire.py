@@ -244,8 +244,6 @@ def _try(query: RowQuery[Any], columns: Columns) -> None:
         codes = codes[:: -(-len(codes) // TRIED_GRADIENTS)]
     draws = np.zeros((len(codes), query.draws), np.uint64)
     units = PrivacyUnits(np.arange(len(codes)), 1)
-    if not query.sensitivity(1) < math.inf:
-        raise QueryError("The query's sensitivity is not finite.")
     # None, the row on which a vault decides whether a fault is the query's own (`query.answered`), and all of them.
     for some in (slice(0), slice(1), slice(None)):
         mask = np.zeros(len(codes), np.bool_)
