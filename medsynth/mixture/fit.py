@@ -1,0 +1,75 @@
+"""A fit: measure a stage, estimate, and go on to the next."""
+
+from __future__ import annotations
+
+import secrets
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..methods.protocol import Arrays, Progress
+from ..methods.shared.bins import MERGED_WIDE
+from ..methods.shared.decoder import decoder_tensors, grid_tensors
+from ..methods.shared.mixture import mixture_tensors
+from ..privacy.accounting.calibration import Plan
+from ..privacy.queries.measurements import Measurements
+from ..rng import torch_stream
+from ..row_count import COUNTED_ROWS
+from ..schema import Schema
+from . import constants as k
+from .estimate import estimate
+from .measurement import Floats, Joint, Table
+from .model import Layout, Mixture, wave_features
+from .stages import Stages
+
+SEED_BITS = 53  # of a fresh public seed
+SMALLEST = 1e-12  # share of a bin
+
+
+def fitted(
+    schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str, progress: Progress
+) -> Arrays:
+    """Measure in stages and fit the mixture. Return the tensors that rows are drawn from."""
+    seed = secrets.randbits(SEED_BITS) if seed is None else seed
+    stages = Stages(schema=schema, vault=vault, plan=plan, seed=seed)
+    tables: list[Table | Joint] = [*stages.one_way(), *stages.by_class()]
+    main = blank(stages, 1, seed, device)
+    estimate(main, [t for t in tables if isinstance(t, Table)], k.MAIN_STEPS, lambda done, of: None, latent=False)
+    shares = main.mean_shares()
+    pairs = stages.pairs({name: own @ stages.sizes for name, own in shares.items()})
+    tables += pairs
+    tables += stages.strongest(pairs, {t.columns: t.if_independent(shares, stages.sizes) for t in pairs})
+    model = blank(stages, k.POINTS, seed, device)
+    model.base, model.by_class = main.base, main.by_class
+    estimate(model, tables, k.STEPS, progress, latent=True)
+    return tensors(stages, model)
+
+
+def blank(stages: Stages, points: int, seed: int, device: str) -> Mixture:
+    """Return the mixture before its fit."""
+    features = {}
+    for name in stages.columns:
+        bins = stages.bins[name]
+        features[name] = wave_features(bins.middles(MERGED_WIDE) if bins.ordered else np.empty(0), bins.cells, k.WAVES)
+    layout = Layout(
+        {name: stages.bins[name].cells for name in stages.columns},
+        {name: stages.bins[name].ordered for name in stages.columns},
+        features,
+    )
+    return Mixture(layout, stages.sizes, points, torch_stream(seed, "init"), device)
+
+
+def tensors(stages: Stages, model: Mixture) -> Arrays:
+    """Return what rows are drawn from: shares of bins by class and latent point, and the decoder of bins."""
+    base, residual = dict[str, Floats](), dict[str, NDArray[np.float32]]()
+    for name, table in model.by_column(model.shares().double().cpu().numpy()).items():
+        base[name] = np.log(np.maximum(table.mean(-1), SMALLEST)).T
+        residual[name] = (np.log(np.maximum(table, SMALLEST)).transpose(2, 1, 0) - base[name]).astype(np.float32)
+    own, prior = stages.numbers, (stages.sizes / stages.sizes.sum()).astype(np.float32)
+    kept = decoder_tensors(own.shares, stages.bins, stages.columns) | grid_tensors(own.grids)
+    return {
+        **mixture_tensors(base, residual),
+        **kept,
+        "prior": prior,
+        COUNTED_ROWS: np.array([stages.rows], np.float32),
+    }
