@@ -82,10 +82,8 @@ class Stages:
         for name in self.columns:
             bins = self.bins[name]
             if name in own.grids:
-                kept = own.shares[name] > 0  # outside lies a tail that holds noise alone
-                counts = np.bincount(bins.place, own.counts[name] * kept, bins.cells).astype(np.float64)
-                cells = np.maximum(np.bincount(bins.place, kept, bins.cells), 1)
-                std = own.std[name] * np.sqrt(cells)
+                counts = np.bincount(bins.place, own.counts[name], bins.cells).astype(np.float64)
+                std = own.std[name] * np.sqrt(np.bincount(bins.place, minlength=bins.cells))
                 tables.append(Table(columns=(name,), maps=(np.eye(bins.cells),), values=counts[None], std=std[None]))
             elif bins.cells > 1:
                 basis, std = contrasts(bins.cells), np.array(own.std[LEVELS_OF + name])
