@@ -24,7 +24,7 @@ START_STD = 0.1  # of latent coefficients before the first step, in prior standa
 
 # The prior.
 CURVATURE_STD = 3.0  # of the second difference of neighbouring base logits
-CLASS_STD = 0.5  # of the step between neighbouring class logits, or of a level's
+CLASS_STD = 2.0  # of the step between neighbouring class logits, or of a level's
 CLASS_LEVEL = 0.1  # precision of a class logit of a number itself, as a share of that of a step
 GAP_STD = 9.0  # of the base logit of a missing value
 RIDGE_STD = 30.0  # of a logit that nothing else holds

@@ -99,6 +99,8 @@ class Stages:
         axes |= {name: column.axes(self.given) for name, column in derived.items()}
         levels = [n for n in self.columns if n not in self.numbers.grids and self.bins[n].cells > 1]
         free = {name: math.prod(cells.cells for _, cells in own) for name, own in axes.items()}
+        # By planned sizes: how many bins a number has follows from noisy counts.
+        free |= {n: self.condition.cells * k.COLUMN_BINS for n in [*self.numbers.grids, *derived] if n in axes}
         noisy, std = self._measured(BY_CLASS, axes, free, levels)
         whole = {name: noisy[name].reshape(self.condition.cells, -1) for name in axes if name not in levels}
         self._count_rows(whole, std)
