@@ -15,9 +15,11 @@ PAIR_NOISE = 0.4  # L1 noise of a pair's table, as a share of the rows, that set
 FEWEST_BINS, MOST_BINS = 4, 20  # of a number in a pair
 PAIR_LEVELS = 8  # of a categorical column in a pair, at least
 STRONG_PAIRS = 10
+MOST_PAIRS = 5000  # of all pairs; of more, of about a hundred columns, some are drawn in public
 
 # The model.
-POINTS = 256  # latent points
+POINTS, FEWEST_POINTS = 256, 32  # latent points
+MOST_NUMBERS = 1 << 22  # points times classes times bins: of more, there are fewer points
 WAVES = 8  # cosines along the bins of a number
 DECAY = 1.5  # power of the frequency by which a cosine shrinks
 START_STD = 0.1  # of latent coefficients before the first step, in prior standard deviations: points begin apart

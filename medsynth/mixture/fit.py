@@ -39,7 +39,8 @@ def fitted(
     pairs = stages.pairs({name: own @ stages.sizes for name, own in shares.items()})
     tables += pairs
     tables += stages.strongest(pairs, {t.columns: t.if_independent(shares, stages.sizes) for t in pairs})
-    model = blank(stages, k.POINTS, seed, device)
+    planned = k.MOST_NUMBERS // max(len(stages.sizes) * main.layout.bins, 1)
+    model = blank(stages, min(k.POINTS, max(k.FEWEST_POINTS, planned)), seed, device)
     model.base, model.by_class = main.base, main.by_class
     estimate(model, tables, k.STEPS, progress, latent=True)
     return tensors(stages, model)

@@ -148,6 +148,9 @@ class Stages:
         pairs = list(itertools.combinations(names, 2))
         if PAIRS not in self.plan.events or not pairs:
             return []
+        if len(pairs) > k.MOST_PAIRS:
+            drawn = numpy_stream(self.seed, "pairs").permutation(len(pairs))[: k.MOST_PAIRS]
+            pairs = [pairs[place] for place in np.sort(drawn)]
         return self._of_pairs(PAIRS, pairs, mass, self.given)
 
     def strongest(self, pairs: Sequence[Table], expected: Mapping[tuple[str, ...], Floats]) -> list[Table]:
