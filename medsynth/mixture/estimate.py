@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from . import constants as k
-from .measurement import Floats, Joint, Table
-from .model import Mixture
+from .measurement import Floats, Measurement, RuleMeasurement
+from .model import MixtureModel
 
 SMALL = 1e-8  # added to the root of Adam's squares
 
@@ -26,7 +26,7 @@ class _Columns:
     std: Tensor
 
     @classmethod
-    def of(cls, tables: Sequence[Table], model: Mixture) -> _Columns:
+    def of(cls, tables: Sequence[Measurement], model: MixtureModel) -> _Columns:
         maps = np.concatenate([_widened(t.maps[0], t.columns[0], model) for t in tables])
         std = np.concatenate([np.broadcast_to(t.std, t.values.shape).T for t in tables])
         return cls(model.tensor(maps), model.tensor(np.concatenate([t.values.T for t in tables])), model.tensor(std))
@@ -49,7 +49,7 @@ class _Pairs:
     std: Tensor
 
     @classmethod
-    def of(cls, tables: Sequence[Table], model: Mixture) -> _Pairs:
+    def of(cls, tables: Sequence[Measurement], model: MixtureModel) -> _Pairs:
         maps = {name: own for t in tables for name, own in zip(t.columns, t.maps, strict=True)}
         first = dict(zip(maps, np.cumsum([0, *map(len, maps.values())]).tolist(), strict=False))
         height = sum(map(len, maps.values()))
@@ -79,7 +79,7 @@ class _Pairs:
 
 @dataclass(frozen=True, eq=False)
 class _Rule:
-    """A `Joint` as tensors."""
+    """A `RuleMeasurement` as tensors."""
 
     columns: tuple[str, ...]
     map: Tensor
@@ -87,7 +87,7 @@ class _Rule:
     std: float
 
     @classmethod
-    def of(cls, joint: Joint, model: Mixture) -> _Rule:
+    def of(cls, joint: RuleMeasurement, model: MixtureModel) -> _Rule:
         return cls(joint.columns, model.tensor(joint.map), model.tensor(joint.values), joint.std)
 
     def error(self, shares: Sequence[Tensor], sizes: Tensor) -> Tensor:
@@ -107,7 +107,7 @@ class _Rule:
 class _Prior:
     """Normal deviations of base logits from a smooth curve, of a class's from its neighbours', and of latent ones."""
 
-    def __init__(self, model: Mixture) -> None:
+    def __init__(self, model: MixtureModel) -> None:
         layout = model.layout
         curves, steps = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         base, own = np.full(layout.bins, k.RIDGE_STD**-2), np.full(layout.bins, k.CLASS_STD**-2)
@@ -121,7 +121,7 @@ class _Prior:
         self._curves, self._steps = (torch.from_numpy(np.concatenate(x)).to(model.device) for x in (curves, steps))
         self._base, self._own = (model.tensor(precision[:, None]) for precision in (base, own))
 
-    def error(self, model: Mixture, *, latent: bool) -> Tensor:
+    def error(self, model: MixtureModel, *, latent: bool) -> Tensor:
         """Return half the sum of squared deviations, in variances."""
         base, own, first = model.base, model.by_class, self._curves
         curve = (base[first] - 2 * base[first + 1] + base[first + 2]) / k.CURVATURE_STD
@@ -133,7 +133,7 @@ class _Prior:
         return found / 2
 
 
-def _widened(table: Floats, name: str, model: Mixture) -> Floats:
+def _widened(table: Floats, name: str, model: MixtureModel) -> Floats:
     """Return a map of one column's bins, (cells, bins of the column), as one of all bins, (cells, bins)."""
     found = np.zeros((len(table), model.layout.bins))
     found[:, model.layout.spans[name]] = table
@@ -143,15 +143,15 @@ def _widened(table: Floats, name: str, model: Mixture) -> Floats:
 class Loss:
     """Half the squared errors of what a mixture expects, in variances of the noise, and the prior's."""
 
-    def __init__(self, model: Mixture, measured: Sequence[Table | Joint]) -> None:
-        tables = [one for one in measured if isinstance(one, Table)]
-        groups = dict[tuple[int, int], list[Table]]()  # by columns and classes
+    def __init__(self, model: MixtureModel, measured: Sequence[Measurement | RuleMeasurement]) -> None:
+        tables = [one for one in measured if isinstance(one, Measurement)]
+        groups = dict[tuple[int, int], list[Measurement]]()  # by columns and classes
         for table in tables:
             groups.setdefault((len(table.columns), len(table.values)), []).append(table)
         self._model, self._prior = model, _Prior(model)
         self._columns = [_Columns.of(some, model) for (columns, _), some in groups.items() if columns == 1]
         self._pairs = [_Pairs.of(some, model) for (columns, _), some in groups.items() if columns == 2]
-        self._rules = [_Rule.of(one, model) for one in measured if isinstance(one, Joint)]
+        self._rules = [_Rule.of(one, model) for one in measured if isinstance(one, RuleMeasurement)]
 
     def value(self, *, latent: bool) -> Tensor:
         """Return the loss of the model as it is now."""
@@ -168,8 +168,8 @@ class Loss:
 
 
 def estimate(
-    model: Mixture,
-    measured: Sequence[Table | Joint],
+    model: MixtureModel,
+    measured: Sequence[Measurement | RuleMeasurement],
     steps: int,
     progress: Callable[[int, int], None],
     *,

@@ -18,8 +18,8 @@ from ..row_count import COUNTED_ROWS
 from ..schema import Schema
 from . import constants as k
 from .estimate import estimate
-from .measurement import Floats, Joint, Table
-from .model import Layout, Mixture, wave_features
+from .measurement import Floats, Measurement, RuleMeasurement
+from .model import Layout, MixtureModel, wave_features
 from .stages import Stages
 
 SEED_BITS = 53  # of a fresh public seed
@@ -32,21 +32,24 @@ def fitted(
     """Measure in stages and fit the mixture. Return the tensors that rows are drawn from."""
     seed = secrets.randbits(SEED_BITS) if seed is None else seed
     stages = Stages(schema=schema, vault=vault, plan=plan, seed=seed)
-    tables: list[Table | Joint] = [*stages.one_way(), *stages.by_class()]
+    measured: list[Measurement | RuleMeasurement] = [*stages.one_way(), *stages.by_class()]
     main = blank(stages, 1, seed, device)
-    estimate(main, [t for t in tables if isinstance(t, Table)], k.MAIN_STEPS, lambda done, of: None, latent=False)
+    estimate(
+        main, [t for t in measured if isinstance(t, Measurement)], k.MAIN_STEPS, lambda done, of: None, latent=False
+    )
     shares = main.mean_shares()
-    pairs = stages.pairs({name: own @ stages.sizes for name, own in shares.items()})
-    tables += pairs
-    tables += stages.strongest(pairs, {t.columns: t.if_independent(shares, stages.sizes) for t in pairs})
+    mass = {name: own @ stages.sizes for name, own in shares.items()}
+    pairs = stages.pairs(mass)
+    independent = {pair.columns: pair.if_independent(shares, stages.sizes) for pair in pairs}
+    measured += [*pairs, *stages.strongest(pairs, independent, mass)]
     planned = k.MOST_NUMBERS // max(len(stages.sizes) * main.layout.bins, 1)
     model = blank(stages, min(k.POINTS, max(k.FEWEST_POINTS, planned)), seed, device)
     model.base, model.by_class = main.base, main.by_class
-    estimate(model, tables, k.STEPS, progress, latent=True)
+    estimate(model, measured, k.STEPS, progress, latent=True)
     return tensors(stages, model)
 
 
-def blank(stages: Stages, points: int, seed: int, device: str) -> Mixture:
+def blank(stages: Stages, points: int, seed: int, device: str) -> MixtureModel:
     """Return the mixture before its fit."""
     features = {}
     for name in stages.columns:
@@ -57,10 +60,10 @@ def blank(stages: Stages, points: int, seed: int, device: str) -> Mixture:
         {name: stages.bins[name].ordered for name in stages.columns},
         features,
     )
-    return Mixture(layout, stages.sizes, points, torch_stream(seed, "init"), device)
+    return MixtureModel(layout, stages.sizes, points, torch_stream(seed, "init"), device)
 
 
-def tensors(stages: Stages, model: Mixture) -> Arrays:
+def tensors(stages: Stages, model: MixtureModel) -> Arrays:
     """Return what rows are drawn from: shares of bins by class and latent point, and the decoder of bins."""
     base, residual = dict[str, Floats](), dict[str, NDArray[np.float32]]()
     for name, table in model.by_column(model.shares().double().cpu().numpy()).items():

@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Table:
+class Measurement:
     """Noisy counts of one or two columns.
 
     `columns`: their names. `maps`: for each, (cells, bins): what a row in a bin adds to each cell. `values`: (classes,
@@ -35,7 +35,7 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Joint:
+class RuleMeasurement:
     """Counts by class of what a rule of the schema says of several columns together.
 
     `columns`: their names. `map`: (bins of the first, of the second, ..., cells), the share of each cell among the rows

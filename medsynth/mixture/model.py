@@ -67,7 +67,7 @@ def wave_features(middles: Floats, bins: int, waves: int) -> Floats:
     return found
 
 
-class Mixture:
+class MixtureModel:
     """A fitted mixture, or one under way. All tensors are float32.
 
     `base`: (bins, 1) and `by_class`: (bins, classes) logits; `common`: (features, 1, points) and `own`: (features,

@@ -30,7 +30,7 @@ from ..row_count import NoisyTotal, likely_rows
 from ..schema import Schema
 from . import constants as k
 from .labels import PAIRS, STRONGEST
-from .measurement import Floats, Joint, Table, contrasts
+from .measurement import Floats, Measurement, RuleMeasurement, contrasts
 
 CLASSES = "\0classes"  # the name of the table of classes alone; no column has it
 WIDE = 0.5  # the part of a bin's width in where columns are cut, next to its mass
@@ -74,7 +74,7 @@ class Stages:
         """The target's name and its map to classes; any column and one class without a target."""
         return self.schema.target or "", self.condition
 
-    def one_way(self) -> list[Table]:
+    def one_way(self) -> list[Measurement]:
         """Stage 1: count every column, numbers on grids that follow the rows, and cut numbers into bins."""
         own = self.numbers = OneWayMarginals.measure(self.vault, self.schema, self.plan, k.COLUMN_BINS)
         self.bins, self.condition = decoder(self.schema, own.shares, own.rows, k.COLUMN_BINS, own.grids, WIDE)
@@ -84,14 +84,16 @@ class Stages:
             if name in own.grids:
                 counts = np.bincount(bins.place, own.counts[name], bins.cells).astype(np.float64)
                 std = own.std[name] * np.sqrt(np.bincount(bins.place, minlength=bins.cells))
-                tables.append(Table(columns=(name,), maps=(np.eye(bins.cells),), values=counts[None], std=std[None]))
+                tables.append(
+                    Measurement(columns=(name,), maps=(np.eye(bins.cells),), values=counts[None], std=std[None])
+                )
             elif bins.cells > 1:
                 basis, std = contrasts(bins.cells), np.array(own.std[LEVELS_OF + name])
                 values = basis @ own.counts[LEVELS_OF + name]
-                tables.append(Table(columns=(name,), maps=(basis,), values=values[None], std=std))
+                tables.append(Measurement(columns=(name,), maps=(basis,), values=values[None], std=std))
         return tables
 
-    def by_class(self) -> list[Table | Joint]:
+    def by_class(self) -> list[Measurement | RuleMeasurement]:
         """Stage 2: count every column, and every column that a rule computes, by class; and the classes themselves."""
         derived = derived_columns(self.schema, self.bins, k.COLUMN_BINS, numpy_stream(self.seed, "derived"))
         axes: dict[str, Axes] = {CLASSES: [self.given]}
@@ -104,14 +106,14 @@ class Stages:
         noisy, std = self._measured(BY_CLASS, axes, free, levels)
         whole = {name: noisy[name].reshape(self.condition.cells, -1) for name in axes if name not in levels}
         self._count_rows(whole, std)
-        tables = list[Table | Joint]()
+        tables = list[Measurement | RuleMeasurement]()
         for name in self.columns:
             basis = contrasts(self.bins[name].cells) if name in levels else np.eye(self.bins[name].cells)
             values, noise = noisy[name] @ basis.T, np.array(std[name])
-            tables.append(Table(columns=(name,), maps=(basis,), values=values, std=noise))
+            tables.append(Measurement(columns=(name,), maps=(basis,), values=values, std=noise))
         for name, column in derived.items():
             inside = column.of_inputs(self.bins, numpy_stream(self.seed, "derived"))
-            tables.append(Joint(columns=column.inputs, map=inside, values=noisy[name], std=std[name]))
+            tables.append(RuleMeasurement(columns=column.inputs, map=inside, values=noisy[name], std=std[name]))
         return tables + self._forbidden(min(std.values()))
 
     def _count_rows(self, whole: Mapping[str, Floats], std: Mapping[str, float]) -> None:
@@ -129,9 +131,9 @@ class Stages:
         even = np.full(len(found), self.rows / len(found))
         self.sizes = found * self.rows / found.sum() if found.sum() > 0 else even
 
-    def _forbidden(self, std: float) -> list[Joint]:
+    def _forbidden(self, std: float) -> list[RuleMeasurement]:
         """Rows that a rule of the schema forbids, as cells known to be empty: by the least noise of any count."""
-        found, rng = list[Joint](), numpy_stream(self.seed, "known rules")
+        found, rng = list[RuleMeasurement](), numpy_stream(self.seed, "known rules")
         for rule in self.schema.constraints:
             names = tuple(rule.inputs)
             small = len(names) <= MOST_INPUTS and math.prod(self.bins[n].cells for n in names) <= MOST_CELLS
@@ -139,10 +141,10 @@ class Stages:
                 chance = chance_of_breaking(rule, self.bins, rng)
                 if 0 < chance.mean() < 1:
                     empty = np.zeros((self.condition.cells, 1))
-                    found.append(Joint(columns=names, map=chance[..., None], values=empty, std=std))
+                    found.append(RuleMeasurement(columns=names, map=chance[..., None], values=empty, std=std))
         return found
 
-    def pairs(self, mass: Mapping[str, Floats]) -> list[Table]:
+    def pairs(self, mass: Mapping[str, Floats]) -> list[Measurement]:
         """Stage 3: count all pairs of columns by class. `mass`: rows of each bin of each column."""
         names = [name for name in self.columns if self.bins[name].cells > 1]
         pairs = list(itertools.combinations(names, 2))
@@ -153,22 +155,27 @@ class Stages:
             pairs = [pairs[place] for place in np.sort(drawn)]
         return self._of_pairs(PAIRS, pairs, mass, self.given)
 
-    def strongest(self, pairs: Sequence[Table], expected: Mapping[tuple[str, ...], Floats]) -> list[Table]:
+    def strongest(
+        self,
+        pairs: Sequence[Measurement],
+        expected: Mapping[tuple[str, ...], Floats],
+        mass: Mapping[str, Floats],
+    ) -> list[Measurement]:
         """Stage 4: count the pairs that are farthest from what was `expected` of them again, for all classes together.
 
-        The first count has noise, which adds as much to every distance as it has cells: that is subtracted.
+        The noise of the first count adds its variance in each cell to the squared distance: that is subtracted.
         """
         if STRONGEST not in self.plan.events or not pairs:
             return []
         far = {t.columns: np.square(t.values - expected[t.columns]).sum() - t.values.size * t.std**2 for t in pairs}
         chosen = sorted(far, key=lambda pair: float(far[pair]), reverse=True)[: k.STRONG_PAIRS]
-        return self._of_pairs(STRONGEST, chosen, self._mass, ("", Condition(None, None, np.empty(0), 1)))
+        return self._of_pairs(STRONGEST, chosen, mass, ("", Condition(None, None, np.empty(0), 1)))
 
     def _of_pairs(
         self, label: str, pairs: Sequence[tuple[str, ...]], mass: Mapping[str, Floats], given: tuple[str, CellMap]
-    ) -> list[Table]:
+    ) -> list[Measurement]:
         """Count some pairs, centred along both columns, in bins as fine as the noise allows."""
-        self._mass, classes = mass, given[1].cells
+        classes = given[1].cells
         names = list(dict.fromkeys(name for pair in pairs for name in pair))
         fine = bins_by_noise(self.rows, self.plan.noise(label) * math.sqrt(len(pairs)), classes)
         most = {name: fine if self.bins[name].ordered else max(fine, k.PAIR_LEVELS) for name in names}
@@ -182,7 +189,9 @@ class Stages:
         for pair, (key, table) in zip(pairs, noisy.items(), strict=True):
             one, other = pair
             values = basis[one] @ table @ basis[other].T
-            tables.append(Table(columns=pair, maps=(maps[one], maps[other]), values=values, std=np.array(std[key])))
+            tables.append(
+                Measurement(columns=pair, maps=(maps[one], maps[other]), values=values, std=np.array(std[key]))
+            )
         return tables
 
     def _measured(

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from medsynth.mixture import constants as k
 from medsynth.mixture.estimate import Loss, estimate
-from medsynth.mixture.measurement import Joint, Table, contrasts
-from medsynth.mixture.model import Layout, Mixture, wave_features
+from medsynth.mixture.measurement import Measurement, RuleMeasurement, contrasts
+from medsynth.mixture.model import Layout, MixtureModel, wave_features
 
 Floats = NDArray[np.float64]
 SIZES = {"age": 5, "sex": 2, "ward": 3}
@@ -20,16 +20,16 @@ ORDERED = {"age": 4, "sex": 0, "ward": 0}  # the last bin of age holds missing v
 ROWS = np.array([60.0, 40.0])
 
 
-def mixture(points: int, seed: int = 0) -> Mixture:
+def mixture(points: int, seed: int = 0) -> MixtureModel:
     middles = {name: np.linspace(0.1, 0.9, count) for name, count in ORDERED.items()}
     features = {name: wave_features(middles[name], size, k.WAVES) for name, size in SIZES.items()}
-    model = Mixture(Layout(SIZES, ORDERED, features), ROWS, points, torch.Generator().manual_seed(seed), "cpu")
+    model = MixtureModel(Layout(SIZES, ORDERED, features), ROWS, points, torch.Generator().manual_seed(seed), "cpu")
     for parameter in model.parameters(latent=True):
         parameter += 0.5 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(seed + 1))
     return model
 
 
-def shares_by_loops(model: Mixture) -> dict[str, Floats]:
+def shares_by_loops(model: MixtureModel) -> dict[str, Floats]:
     """p(bin | class, point) of each column, (bins, classes, points), from the parameters, one softmax at a time."""
     base, own = model.base.numpy(), model.by_class.numpy()
     common, by_class = model.common.numpy(), model.own.numpy()
@@ -46,13 +46,13 @@ def shares_by_loops(model: Mixture) -> dict[str, Floats]:
     return found
 
 
-def measured() -> list[Table | Joint]:
+def measured() -> list[Measurement | RuleMeasurement]:
     """Of each kind: a column, by class, a pair by class, a pair of all classes, two columns and three by a rule."""
     rng = np.random.default_rng(3)
 
-    def table(columns: tuple[str, ...], maps: list[Floats], classes: int) -> Table:
+    def table(columns: tuple[str, ...], maps: list[Floats], classes: int) -> Measurement:
         values = rng.normal(10, 3, (classes, *(len(m) for m in maps)))
-        return Table(columns=columns, maps=tuple(maps), values=values, std=rng.uniform(1, 2, values.shape))
+        return Measurement(columns=columns, maps=tuple(maps), values=values, std=rng.uniform(1, 2, values.shape))
 
     merged = np.array([[1.0, 1, 0, 0, 0], [0, 0, 1, 1, 0], [0, 0, 0, 0, 1]])
     age, ward = contrasts(3) @ merged, contrasts(3)
@@ -62,19 +62,19 @@ def measured() -> list[Table | Joint]:
         table(("age",), [np.eye(5)], 1), table(("ward",), [contrasts(3)], 1), table(("sex",), [np.eye(2)], 2),
         table(("age", "ward"), [age, ward], 2), table(("age", "sex"), [age, contrasts(2)], 2),
         table(("age", "ward"), [np.eye(5), ward], 1),
-        Joint(columns=("age", "ward"), map=joint, values=rng.normal(9, 2, (2, 4)), std=1.5),
-        Joint(columns=("age", "sex", "ward"), map=broken, values=np.zeros((2, 1)), std=0.7),
+        RuleMeasurement(columns=("age", "ward"), map=joint, values=rng.normal(9, 2, (2, 4)), std=1.5),
+        RuleMeasurement(columns=("age", "sex", "ward"), map=broken, values=np.zeros((2, 1)), std=0.7),
     ]  # fmt: skip
 
 
-def errors_by_loops(shares: dict[str, Floats], tables: list[Table | Joint]) -> float:
+def errors_by_loops(shares: dict[str, Floats], tables: list[Measurement | RuleMeasurement]) -> float:
     """Half the squared errors, each expected cell a sum over classes, points and bins."""
     total, points = 0.0, next(iter(shares.values())).shape[-1]
     for t in tables:
         expected = np.zeros(t.values.shape)
         for c, z in itertools.product(range(len(ROWS)), range(points)):
             chances = [shares[name][:, c, z] for name in t.columns]
-            if isinstance(t, Table):
+            if isinstance(t, Measurement):
                 cells = [m @ chance for m, chance in zip(t.maps, chances, strict=True)]
                 one = cells[0] if len(cells) == 1 else np.outer(cells[0], cells[1])
             else:
@@ -120,7 +120,7 @@ def test_a_fit_meets_the_tables_of_another_mixture() -> None:
     """Counts without noise, of a mixture that has relations: their cells are met to a hundredth of the rows."""
     true, model = mixture(4, 5), mixture(64, 9)
     shares = shares_by_loops(true)
-    tables = list[Table | Joint]()
+    tables = list[Measurement | RuleMeasurement]()
     for names in [*itertools.combinations(SIZES, 1), *itertools.combinations(SIZES, 2)]:
         maps = tuple(np.eye(SIZES[name]) for name in names)
         axes = "ibz" if len(names) == 1 else "iz,jz->ij"
@@ -129,13 +129,13 @@ def test_a_fit_meets_the_tables_of_another_mixture() -> None:
                        else np.einsum(axes, shares[names[0]][:, c], shares[names[1]][:, c]) / 4)
             for c in range(2)
         ])  # fmt: skip
-        tables.append(Table(columns=names, maps=maps, values=values, std=np.array(0.05)))
+        tables.append(Measurement(columns=names, maps=maps, values=values, std=np.array(0.05)))
     steps = list[int]()
     estimate(model, tables, 300, lambda done, of: steps.append(done), latent=True)
     assert steps == list(range(1, 301))
     found = shares_by_loops(model)
     for table in tables:
-        assert isinstance(table, Table)
+        assert isinstance(table, Measurement)
         some = [found[name] for name in table.columns]
         for c in range(2):
             own = some[0][:, c].mean(-1) if len(some) == 1 else some[0][:, c] @ some[1][:, c].T / 64

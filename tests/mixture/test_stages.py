@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from medsynth.mixture import constants as k
 from medsynth.mixture.labels import PAIRS, STRONGEST
-from medsynth.mixture.measurement import Joint, Table
+from medsynth.mixture.measurement import Measurement, RuleMeasurement
 from medsynth.mixture.method import Config, queries
 from medsynth.mixture.stages import Stages, bins_by_noise, weights
 from medsynth.privacy.accounting.calibration import make_plan
@@ -54,25 +54,29 @@ def counts(own: Stages, codes: Codes, names: tuple[str, ...], classes: int) -> N
     return found
 
 
-def run(own: Stages) -> list[Table | Joint]:
+def run(own: Stages) -> list[Measurement | RuleMeasurement]:
     """All stages, in order."""
-    first: list[Table | Joint] = [*own.one_way(), *own.by_class()]
+    first: list[Measurement | RuleMeasurement] = [*own.one_way(), *own.by_class()]
     mass = {name: np.ones(own.bins[name].cells) for name in own.columns}
     pairs = own.pairs(mass)
     independent = {name: np.full((own.bins[name].cells, 3), 1 / own.bins[name].cells) for name in own.columns}
-    return [*first, *pairs, *own.strongest(pairs, {t.columns: t.if_independent(independent, own.sizes) for t in pairs})]
+    return [
+        *first,
+        *pairs,
+        *own.strongest(pairs, {t.columns: t.if_independent(independent, own.sizes) for t in pairs}, mass),
+    ]
 
 
 def test_without_noise_every_table_is_the_exact_one() -> None:
     codes = table()
     own = stages(codes, NoNoise())
     found = run(own)
-    kinds = [(one.columns, len(one.values)) for one in found if isinstance(one, Table)]
+    kinds = [(one.columns, len(one.values)) for one in found if isinstance(one, Measurement)]
     singles, pairs = [("age",), ("sex",), ("ward",)], [("age", "sex"), ("age", "ward"), ("sex", "ward")]
     assert kinds[:9] == [*((s, 1) for s in singles), *((s, 3) for s in singles), *((p, 3) for p in pairs)]
     assert sorted(kinds[9:]) == sorted((p, 1) for p in pairs)
     for one in found:
-        if isinstance(one, Joint):
+        if isinstance(one, RuleMeasurement):
             assert one.columns == ("sex", "ward") or one.columns == ("ward", "sex")
             assert not one.values.any() and set(np.unique(one.map)) == {0.0, 1.0}
             continue
@@ -90,7 +94,7 @@ def test_the_noise_is_as_large_as_stated() -> None:
     for seed in range(30):
         own = stages(codes, SeededEntropy(seed))
         for one in run(own):
-            if isinstance(one, Table) and len(one.values) == 3:
+            if isinstance(one, Measurement) and len(one.values) == 3:
                 exact = counts(own, codes, one.columns, 3)
                 for axis, maps in enumerate(one.maps):
                     exact = np.moveaxis(np.tensordot(maps, exact, (1, 1 + axis)), 0, 1 + axis)
