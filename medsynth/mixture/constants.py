@@ -33,7 +33,6 @@ RIDGE_STD = 30.0  # of a logit that nothing else holds
 LATENT_WEIGHT = 8.0  # of the latent coefficients' sum of squares, per latent point
 
 # The fit.
-MAIN_STEPS = 200  # of Adam, without latent points
-STEPS = 300
+STEPS = 300  # of Adam
 LEARNING_RATE = 0.06  # it falls to zero over the second half of the steps
 MEMORY = 0.95  # of Adam's means, and of its squares

@@ -121,16 +121,15 @@ class _Prior:
         self._curves, self._steps = (torch.from_numpy(np.concatenate(x)).to(model.device) for x in (curves, steps))
         self._base, self._own = (model.tensor(precision[:, None]) for precision in (base, own))
 
-    def error(self, model: MixtureModel, *, latent: bool) -> Tensor:
+    def error(self, model: MixtureModel) -> Tensor:
         """Return half the sum of squared deviations, in variances."""
         base, own, first = model.base, model.by_class, self._curves
         curve = (base[first] - 2 * base[first + 1] + base[first + 2]) / k.CURVATURE_STD
         step = (own[self._steps + 1] - own[self._steps]) / k.CLASS_STD
         found = curve.square().sum() + step.square().sum()
         found = found + (self._base * base.square()).sum() + (self._own * own.square()).sum()
-        if latent:
-            found = found + k.LATENT_WEIGHT / model.points * (model.common.square().sum() + model.own.square().sum())
-        return found / 2
+        latent = model.common.square().sum() + model.own.square().sum()
+        return (found + k.LATENT_WEIGHT / model.points * latent) / 2
 
 
 def _widened(table: Floats, name: str, model: MixtureModel) -> Floats:
@@ -153,11 +152,11 @@ class Loss:
         self._pairs = [_Pairs.of(some, model) for (columns, _), some in groups.items() if columns == 2]
         self._rules = [_Rule.of(one, model) for one in measured if isinstance(one, RuleMeasurement)]
 
-    def value(self, *, latent: bool) -> Tensor:
+    def value(self) -> Tensor:
         """Return the loss of the model as it is now."""
         model = self._model
-        shares = model.shares(latent=latent)
-        rows, loss = shares.mean(-1) * model.sizes, self._prior.error(model, latent=latent)
+        shares = model.shares()
+        rows, loss = shares.mean(-1) * model.sizes, self._prior.error(model)
         for columns in self._columns:
             loss = loss + columns.error(rows)
         for pairs in self._pairs:
@@ -172,19 +171,17 @@ def estimate(
     measured: Sequence[Measurement | RuleMeasurement],
     steps: int,
     progress: Callable[[int, int], None],
-    *,
-    latent: bool,
 ) -> None:
     """Fit a mixture to all measurements, in place, by Adam (Kingma and Ba 2015, algorithm 1).
 
     Nothing is sampled, so gradients shrink by orders of magnitude: Adam forgets squares as fast as means.
     """
-    loss, parameters = Loss(model, measured), model.parameters(latent=latent)
+    loss, parameters = Loss(model, measured), model.parameters()
     moments = [(torch.zeros_like(p), torch.zeros_like(p)) for p in parameters]
     for parameter in parameters:
         parameter.requires_grad_()
     for step in range(steps):
-        gradients = torch.autograd.grad(loss.value(latent=latent), parameters)
+        gradients = torch.autograd.grad(loss.value(), parameters)
         known = 1 - k.MEMORY ** (step + 1)
         rate = k.LEARNING_RATE * min(1.0, 2 * (1 - step / steps)) * math.sqrt(known) / known
         with torch.no_grad():

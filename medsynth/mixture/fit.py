@@ -33,34 +33,24 @@ def fitted(
     seed = secrets.randbits(SEED_BITS) if seed is None else seed
     stages = Stages(schema=schema, vault=vault, plan=plan, seed=seed)
     measured: list[Measurement | RuleMeasurement] = [*stages.one_way(), *stages.by_class()]
-    main = blank(stages, 1, seed, device)
-    estimate(
-        main, [t for t in measured if isinstance(t, Measurement)], k.MAIN_STEPS, lambda done, of: None, latent=False
-    )
-    shares = main.mean_shares()
-    mass = {name: own @ stages.sizes for name, own in shares.items()}
-    pairs = stages.pairs(mass)
-    independent = {pair.columns: pair.if_independent(shares, stages.sizes) for pair in pairs}
-    measured += [*pairs, *stages.strongest(pairs, independent, mass)]
-    planned = k.MOST_NUMBERS // max(len(stages.sizes) * main.layout.bins, 1)
-    model = blank(stages, min(k.POINTS, max(k.FEWEST_POINTS, planned)), seed, device)
-    model.base, model.by_class = main.base, main.by_class
-    estimate(model, measured, k.STEPS, progress, latent=True)
+    pairs = stages.pairs()
+    measured += [*pairs, *stages.strongest(pairs)]
+    model = blank(stages, seed, device)
+    estimate(model, measured, k.STEPS, progress)
     return tensors(stages, model)
 
 
-def blank(stages: Stages, points: int, seed: int, device: str) -> MixtureModel:
-    """Return the mixture before its fit."""
-    features = {}
-    for name in stages.columns:
-        bins = stages.bins[name]
-        features[name] = wave_features(bins.middles(MERGED_WIDE) if bins.ordered else np.empty(0), bins.cells, k.WAVES)
-    layout = Layout(
-        {name: stages.bins[name].cells for name in stages.columns},
-        {name: stages.bins[name].ordered for name in stages.columns},
-        features,
-    )
-    return MixtureModel(layout, stages.sizes, points, torch_stream(seed, "init"), device)
+def blank(stages: Stages, seed: int, device: str) -> MixtureModel:
+    """Return the mixture before its fit: columns by their rough shares, alike in all classes."""
+    bins, features = {name: stages.bins[name] for name in stages.columns}, dict[str, Floats]()
+    for name, own in bins.items():
+        features[name] = wave_features(own.middles(MERGED_WIDE) if own.ordered else np.empty(0), own.cells, k.WAVES)
+    sizes, ordered = {name: own.cells for name, own in bins.items()}, {name: own.ordered for name, own in bins.items()}
+    points = min(k.POINTS, max(k.FEWEST_POINTS, k.MOST_NUMBERS // (len(stages.sizes) * sum(sizes.values()))))
+    model = MixtureModel(Layout(sizes, ordered, features), stages.sizes, points, torch_stream(seed, "init"), device)
+    rows = np.concatenate([stages.mass[name] for name in bins])
+    model.base = model.tensor(np.log((rows + 1) / (stages.rows + 1))[:, None])
+    return model
 
 
 def tensors(stages: Stages, model: MixtureModel) -> Arrays:

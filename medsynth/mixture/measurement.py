@@ -28,9 +28,9 @@ class Measurement:
     def if_independent(self, shares: Mapping[str, Floats], sizes: Floats) -> Floats:
         """Return what a table of two columns would be if they were independent in each class.
 
-        Args: `shares`: p(bin | class) of each column, (bins, classes); `sizes`: rows of each class, (classes,).
+        Args: `shares`: p(bin | class) of each column, (classes, bins); `sizes`: rows of each class, (classes,).
         """
-        one, other = (m @ shares[name] for name, m in zip(self.columns, self.maps, strict=True))
+        one, other = (m @ shares[name].T for name, m in zip(self.columns, self.maps, strict=True))
         return np.asarray(np.einsum("c,ic,jc->cij", sizes, one, other))
 
 

@@ -21,6 +21,7 @@ from torch import Tensor
 from . import constants as k
 
 Floats = NDArray[np.float64]
+TINY = 1e-30  # sum of a column's weights: no division by zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,28 +92,17 @@ class MixtureModel:
         """Return numbers as float32 on the model's device."""
         return torch.tensor(values, dtype=torch.float32, device=self.device)
 
-    def logits(self, *, latent: bool) -> Tensor:
-        """Return the logits, (bins, classes, points), or (bins, classes, 1) without the latent part."""
-        main = (self.base + self.by_class)[:, :, None]
-        if not latent:
-            return main
-        coefficients = 0.5 * (self.common + self.own)
-        return main + (self._features @ coefficients.flatten(1)).reshape(-1, self.classes, self.points)
-
-    def shares(self, *, latent: bool = True) -> Tensor:
+    def shares(self) -> Tensor:
         """Return p(bin | class, latent point), (bins, classes, points)."""
-        logits = self.logits(latent=latent)
+        latent = self._features @ (0.5 * (self.common + self.own)).flatten(1)
+        logits = (self.base + self.by_class)[:, :, None] + latent.reshape(-1, self.classes, self.points)
         weights = torch.exp(logits - logits.detach().amax(0, keepdim=True).clamp(min=0))
-        sums = (self._sums @ weights.flatten(1)).clamp(min=1e-30)
+        sums = (self._sums @ weights.flatten(1)).clamp(min=TINY)
         return weights / sums.index_select(0, self._column).reshape(weights.shape)
 
-    def mean_shares(self) -> dict[str, Floats]:
-        """Return p(bin | class) of each column, (bins, classes)."""
-        return self.by_column(self.shares(latent=self.points > 1).mean(-1).double().cpu().numpy())
-
-    def parameters(self, *, latent: bool) -> list[Tensor]:
+    def parameters(self) -> list[Tensor]:
         """Return what a fit changes."""
-        return [self.base, self.by_class, *([self.common, self.own] if latent else [])]
+        return [self.base, self.by_class, self.common, self.own]
 
     def by_column(self, table: Floats) -> dict[str, Floats]:
         """Return the rows of a table of all bins, (bins, ...), of each column."""

@@ -1,6 +1,7 @@
 """What a fit measures, in four stages: columns, columns by class, all pairs by class, the strongest pairs again.
 
-Each stage asks one query of contingency tables. Which cells it counts follows from what was released before.
+Each stage asks one query of contingency tables. Which cells it counts follows from the numbers released before, by sums
+and sorting alone: whoever has these numbers asks the same query, on any machine.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from ..methods.shared.bins import Bins
 from ..methods.shared.decoder import decoder
 from ..methods.shared.labels import BY_CLASS
-from ..methods.shared.marginals import Condition, without_spurious_missing
+from ..methods.shared.marginals import Condition, cleaned, without_spurious_missing
 from ..methods.warm_dp_cgan.marginals.merged_bins import MergedBins
 from ..methods.warm_dp_cgan.marginals.one_way_marginals import LEVELS_OF, OneWayMarginals
 from ..methods.warm_dp_cgan.rules.constraints import chance_of_breaking
@@ -51,7 +52,8 @@ class Stages:
     """The measurements of one fit, in order.
 
     After `one_way`: `bins` of each column, and `condition`, the map from the target's codes to classes.
-    After `by_class`: `rows` of the table and `sizes`, those of each class, (classes,).
+    After `by_class`: `rows` of the table and `sizes`, those of each class, (classes,). Of each column `mass`, the rows
+    of each bin, (bins,), and `shares`, p(bin | class), (classes, bins): rough ones, by which cells are chosen.
     """
 
     schema: Schema
@@ -63,6 +65,8 @@ class Stages:
     condition: Condition = field(init=False)
     rows: float = field(init=False)
     sizes: Floats = field(init=False)
+    mass: dict[str, Floats] = field(default_factory=dict)
+    shares: dict[str, Floats] = field(default_factory=dict)
 
     @property
     def columns(self) -> list[str]:
@@ -108,13 +112,28 @@ class Stages:
         self._count_rows(whole, std)
         tables = list[Measurement | RuleMeasurement]()
         for name in self.columns:
-            basis = contrasts(self.bins[name].cells) if name in levels else np.eye(self.bins[name].cells)
+            cells = self.bins[name].cells
+            self._look_at(name, noisy[name] + (self.sizes[:, None] / cells if name in levels else 0.0), std[name])
+            basis = contrasts(cells) if name in levels else np.eye(cells)
             values, noise = noisy[name] @ basis.T, np.array(std[name])
             tables.append(Measurement(columns=(name,), maps=(basis,), values=values, std=noise))
         for name, column in derived.items():
             inside = column.of_inputs(self.bins, numpy_stream(self.seed, "derived"))
             tables.append(RuleMeasurement(columns=column.inputs, map=inside, values=noisy[name], std=std[name]))
         return tables + self._forbidden(min(std.values()))
+
+    def _look_at(self, name: str, table: Floats, std: float) -> None:
+        """Set a column's mass and shares by its noisy table by class, (classes, bins), and its one-way marginal."""
+        bins, own = self.bins[name], self.numbers.of_rows(self.rows)
+        if name in own.grids:
+            whole = np.bincount(bins.place, own.counts[name], bins.cells).astype(np.float64)
+            noise = own.std[name] * np.sqrt(np.bincount(bins.place, minlength=bins.cells))
+        else:
+            whole, noise = own.counts[LEVELS_OF + name], np.full(bins.cells, own.std[LEVELS_OF + name])
+        one, other = (np.maximum(error, TINY) ** -2 for error in (noise, std * math.sqrt(len(table))))
+        both = (one * whole + other * table.sum(0)) / (one + other)
+        self.mass[name] = self.rows * cleaned(both, self.rows)
+        self.shares[name] = np.stack([cleaned(row, size) for row, size in zip(table, self.sizes, strict=True)])
 
     def _count_rows(self, whole: Mapping[str, Floats], std: Mapping[str, float]) -> None:
         """Set the number of rows, and of each class, by all tables that every row is in, (classes, cells) each."""
@@ -144,8 +163,8 @@ class Stages:
                     found.append(RuleMeasurement(columns=names, map=chance[..., None], values=empty, std=std))
         return found
 
-    def pairs(self, mass: Mapping[str, Floats]) -> list[Measurement]:
-        """Stage 3: count all pairs of columns by class. `mass`: rows of each bin of each column."""
+    def pairs(self) -> list[Measurement]:
+        """Stage 3: count all pairs of columns by class."""
         names = [name for name in self.columns if self.bins[name].cells > 1]
         pairs = list(itertools.combinations(names, 2))
         if PAIRS not in self.plan.events or not pairs:
@@ -153,29 +172,25 @@ class Stages:
         if len(pairs) > k.MOST_PAIRS:
             drawn = numpy_stream(self.seed, "pairs").permutation(len(pairs))[: k.MOST_PAIRS]
             pairs = [pairs[place] for place in np.sort(drawn)]
-        return self._of_pairs(PAIRS, pairs, mass, self.given)
+        return self._of_pairs(PAIRS, pairs, self.given)
 
-    def strongest(
-        self,
-        pairs: Sequence[Measurement],
-        expected: Mapping[tuple[str, ...], Floats],
-        mass: Mapping[str, Floats],
-    ) -> list[Measurement]:
-        """Stage 4: count the pairs that are farthest from what was `expected` of them again, for all classes together.
+    def strongest(self, pairs: Sequence[Measurement]) -> list[Measurement]:
+        """Stage 4: count the pairs that are farthest from independence again, for all classes together.
 
         The noise of the first count adds its variance in each cell to the squared distance: that is subtracted.
         """
         if STRONGEST not in self.plan.events or not pairs:
             return []
-        far = {t.columns: np.square(t.values - expected[t.columns]).sum() - t.values.size * t.std**2 for t in pairs}
-        chosen = sorted(far, key=lambda pair: float(far[pair]), reverse=True)[: k.STRONG_PAIRS]
-        return self._of_pairs(STRONGEST, chosen, mass, ("", Condition(None, None, np.empty(0), 1)))
+        far = dict[tuple[str, ...], float]()
+        for pair in pairs:
+            gap = pair.values - pair.if_independent(self.shares, self.sizes)
+            far[pair.columns] = float(np.square(gap).sum() - gap.size * pair.std**2)
+        chosen = sorted(far, key=far.__getitem__, reverse=True)[: k.STRONG_PAIRS]
+        return self._of_pairs(STRONGEST, chosen, ("", Condition(None, None, np.empty(0), 1)))
 
-    def _of_pairs(
-        self, label: str, pairs: Sequence[tuple[str, ...]], mass: Mapping[str, Floats], given: tuple[str, CellMap]
-    ) -> list[Measurement]:
+    def _of_pairs(self, label: str, pairs: Sequence[tuple[str, ...]], given: tuple[str, CellMap]) -> list[Measurement]:
         """Count some pairs, centred along both columns, in bins as fine as the noise allows."""
-        classes = given[1].cells
+        mass, classes = self.mass, given[1].cells
         names = list(dict.fromkeys(name for pair in pairs for name in pair))
         fine = bins_by_noise(self.rows, self.plan.noise(label) * math.sqrt(len(pairs)), classes)
         most = {name: fine if self.bins[name].ordered else max(fine, k.PAIR_LEVELS) for name in names}

@@ -24,7 +24,7 @@ def mixture(points: int, seed: int = 0) -> MixtureModel:
     middles = {name: np.linspace(0.1, 0.9, count) for name, count in ORDERED.items()}
     features = {name: wave_features(middles[name], size, k.WAVES) for name, size in SIZES.items()}
     model = MixtureModel(Layout(SIZES, ORDERED, features), ROWS, points, torch.Generator().manual_seed(seed), "cpu")
-    for parameter in model.parameters(latent=True):
+    for parameter in model.parameters():
         parameter += 0.5 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(seed + 1))
     return model
 
@@ -92,14 +92,12 @@ def test_the_loss_is_that_of_plain_loops(points: int) -> None:
     shares = shares_by_loops(model)
     for name, own in model.by_column(model.shares().double().numpy()).items():
         assert np.allclose(own, shares[name], atol=1e-6)
-    prior = float(Loss(model, []).value(latent=True))
+    prior = float(Loss(model, []).value())
     for some in ([t] for t in tables):
-        assert float(Loss(model, some).value(latent=True)) - prior == pytest.approx(
+        assert float(Loss(model, some).value()) - prior == pytest.approx(
             errors_by_loops(shares, some), rel=1e-3, abs=1e-2
         ), some[0].columns
-    assert float(Loss(model, tables).value(latent=True)) == pytest.approx(
-        prior + errors_by_loops(shares, tables), rel=1e-4
-    )
+    assert float(Loss(model, tables).value()) == pytest.approx(prior + errors_by_loops(shares, tables), rel=1e-4)
 
 
 def test_the_prior_is_that_of_plain_loops() -> None:
@@ -111,9 +109,8 @@ def test_the_prior_is_that_of_plain_loops() -> None:
         total += sum((own[b + 1, c] - own[b, c]) ** 2 for b in range(3)) / k.CLASS_STD**2
         total += (k.CLASS_LEVEL * (own[:4, c] ** 2).sum() + (own[4:, c] ** 2).sum()) / k.CLASS_STD**2
     coefficients = float(model.common.double().square().sum() + model.own.double().square().sum())
-    assert float(Loss(model, []).value(latent=False)) == pytest.approx(total / 2, rel=1e-5)
     whole = total + k.LATENT_WEIGHT * coefficients / model.points
-    assert float(Loss(model, []).value(latent=True)) == pytest.approx(whole / 2, rel=1e-5)
+    assert float(Loss(model, []).value()) == pytest.approx(whole / 2, rel=1e-5)
 
 
 def test_a_fit_meets_the_tables_of_another_mixture() -> None:
@@ -131,7 +128,7 @@ def test_a_fit_meets_the_tables_of_another_mixture() -> None:
         ])  # fmt: skip
         tables.append(Measurement(columns=names, maps=maps, values=values, std=np.array(0.05)))
     steps = list[int]()
-    estimate(model, tables, 300, lambda done, of: steps.append(done), latent=True)
+    estimate(model, tables, 300, lambda done, of: steps.append(done))
     assert steps == list(range(1, 301))
     found = shares_by_loops(model)
     for table in tables:

@@ -57,14 +57,8 @@ def counts(own: Stages, codes: Codes, names: tuple[str, ...], classes: int) -> N
 def run(own: Stages) -> list[Measurement | RuleMeasurement]:
     """All stages, in order."""
     first: list[Measurement | RuleMeasurement] = [*own.one_way(), *own.by_class()]
-    mass = {name: np.ones(own.bins[name].cells) for name in own.columns}
-    pairs = own.pairs(mass)
-    independent = {name: np.full((own.bins[name].cells, 3), 1 / own.bins[name].cells) for name in own.columns}
-    return [
-        *first,
-        *pairs,
-        *own.strongest(pairs, {t.columns: t.if_independent(independent, own.sizes) for t in pairs}, mass),
-    ]
+    pairs = own.pairs()
+    return [*first, *pairs, *own.strongest(pairs)]
 
 
 def test_without_noise_every_table_is_the_exact_one() -> None:
