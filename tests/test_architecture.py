@@ -23,6 +23,7 @@ FLOORS = [
     ["schema"],
     ["privacy"],
     ["methods"],
+    ["mixture"],
     ["longitudinal"],
     ["artifact"],
     ["budget"],

@@ -88,6 +88,14 @@ register(
 )
 register(
     Method(
+        name="mixture",
+        summary="a mixture of products of column distributions, fitted to noisy counts of columns and pairs by class",
+        module="medsynth.mixture.method",
+        conditional_sampling=True,
+    )
+)
+register(
+    Method(
         name="dp-cgan",
         summary="a conditional GAN whose critic learns from clipped, noised gradients of random features",
         module=f"{_HERE}.dp_cgan.method",

@@ -1,4 +1,4 @@
-"""Centred tables: what differs from the mean along the last axis is told, and the sensitivity is that of no more."""
+"""Centred tables: differences from the means are released, and the sensitivity is that of no more."""
 
 from __future__ import annotations
 
@@ -88,6 +88,23 @@ def test_the_mean_is_not_told() -> None:
     codes = np.random.default_rng(1).integers(0, (3, 5), (20, 2)).astype(np.int32)
     more = np.concatenate([codes, [(1, b) for b in range(5)]]).astype(np.int32)
     assert np.array_equal(weighted(query(), codes)[3:18], weighted(query(), more)[3:18])
+
+
+def test_tables_of_two_columns_by_class_are_centred_along_both() -> None:
+    """The exact answer is the table, multiplied from both sides by what subtracts means; so is what one row adds."""
+    sizes = (2, 3, 4)
+    axes = [(name, EveryCode(size)) for name, size in zip("abc", sizes, strict=True)]
+    found = Marginals({"t": axes}, centred=("t",))
+    codes = np.random.default_rng(2).integers(0, sizes, (60, 3)).astype(np.int32)
+    one, other = (np.eye(size) - 1 / size for size in sizes[1:])
+    for rows in (codes, *codes[:5, None]):
+        table = np.zeros(sizes)
+        np.add.at(table, tuple(rows.T), 1.0)
+        (exact,) = found.exact(CodedRows(rows, ("a", "b", "c"), np.zeros((len(rows), 0), np.uint64)))
+        (scale,) = found.scales(1.0)
+        assert np.allclose(exact * scale.unit, one @ table @ other, atol=1e-12)
+        if len(rows) == 1:
+            assert np.linalg.norm(exact * scale.unit) == pytest.approx(found.sensitivity(None), rel=1e-12)
 
 
 @pytest.mark.statistical

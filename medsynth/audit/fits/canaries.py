@@ -23,7 +23,7 @@ from ...privacy.queries.gradients import GradientSum, PairGradientSum
 from ...privacy.queries.measurements import Measurements
 from ...privacy.queries.query import RowQuery
 from ...privacy.queries.rows import CodedRows, Codes
-from ...privacy.queries.tables import Marginals
+from ...privacy.queries.tables import Marginals, centred_axes
 from ...privacy.vault import Vault
 from ...rng import Entropy
 from ..recorder import Recorder
@@ -67,14 +67,15 @@ class CanaryVault(Measurements):
         return found
 
     def _cells(self, query: Marginals) -> list[Floats]:
-        """A canary adds one to one cell of each table; of a centred one the mean along the last axis is taken off."""
+        """A canary adds one to one cell of each table, less the means along the axes that are centred."""
         rows, found = CodedRows(self.codes, self.names, np.empty((len(self.codes), 0), np.uint64)), []
         for name, axes in query.tables.items():
             shape = tuple(cells.cells for _, cells in axes)
             places = np.ravel_multi_index([rows.cells(*axis) for axis in axes], shape)
             own = np.eye(math.prod(shape))[places].reshape(len(places), *shape)
-            mean = own.mean(-1, keepdims=True) if name in query.centred else 0.0
-            found.append((own - mean).reshape(len(places), -1))
+            for axis in centred_axes(len(shape)) if name in query.centred else ():
+                own = own - own.mean(1 + axis, keepdims=True)
+            found.append(own.reshape(len(places), -1))
         return found
 
     def _gradients(self, query: GradientSum) -> list[Floats]:

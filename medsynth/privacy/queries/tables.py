@@ -18,7 +18,7 @@ DISTANCE_UNIT = 2.0**-20  # guesses of tables are rounded to it, so that distanc
 LARGEST_GUESS = 2.0**32  # of rows in a table: a vault has 2^29 at most
 LARGEST_WEIGHT = 2.0**20  # of a table; the smallest is one over it
 MOST_ROWS_OF_A_PATIENT = 1 << 20
-MOST_CENTRED = 1 << 12  # cells along the last axis of a centred, averaged table: its counts stay below 2^62
+MOST_CENTRED = 1 << 12  # cells along the centred axes of an averaged table: its counts stay below 2^62
 
 BLOCK_ROWS = 1 << 16  # whose cells are kept while all tables count them
 WHOLE_PATIENT = 1 << 20  # what the rows of a patient add up to, at most, where tables are averaged
@@ -83,6 +83,11 @@ class _Tables(RowQuery[Result]):
         return counts(self.tables.values(), rows, averaged=self.averaged)
 
 
+def centred_axes(count: int) -> range:
+    """Return the axes that a centred table of this number of axes is centred along: all but a first one of classes."""
+    return range(min(1, count - 1), count)
+
+
 def centred_norm(cells: int) -> float:
     """The norm of what a row adds to a table that is centred along an axis of so many cells."""
     return math.sqrt(1 - 1 / cells)
@@ -95,11 +100,11 @@ class Marginals(_Tables[dict[str, Floats]]):
     A row adds one to one cell of each table. Counts are multiplied by the table's weight, one if not given, noised
     and divided by it again: L2 sensitivity the root of the sum of squared weights, times the most rows of a patient.
     `averaged`: a patient's rows add one together, divided evenly among them, so that the sensitivity is that of one row
-    however many there are. `centred`: the tables of which is told how far counts are from their mean along the last
-    axis, and not that mean: in them a row adds a vector of norm `centred_norm`, less than one.
+    however many there are. `centred`: tables that are released less their means along each axis but the first, or along
+    their only axis. A row adds a vector of norm `centred_norm`, less than one, for each such axis: their product.
 
     Raises QueryError for tables that are empty or too large, for weights that are not those of the tables or lie beyond
-    2^-20 to 2^20, and for a centred table whose last axis has fewer than two cells, or too many for 64 bits.
+    2^-20 to 2^20, and for a centred table with fewer than two cells along such an axis, or too many for 64 bits.
     """
 
     tables: Mapping[str, Axes]
@@ -114,21 +119,25 @@ class Marginals(_Tables[dict[str, Floats]]):
         allowed = all(1 / LARGEST_WEIGHT <= weight <= LARGEST_WEIGHT for weight in weights.values())
         require(allowed, "The weights of tables must be above zero, from 2^-20 to 2^20.")
         require(set(self.centred) <= self.tables.keys(), "A table that is centred is not among the tables.")
-        least = min(map(self._last, self.centred), default=2)
-        require(least > 1, "A table that is centred must have two cells or more along its last axis.")
-        most = max(map(self._last, self.centred), default=2)
+        least = min((cells for name in self.centred for cells in self._centred_cells(name)), default=2)
+        require(least > 1, "A table that is centred must have two cells or more along each axis but the first.")
+        most = max((math.prod(self._centred_cells(name)) for name in self.centred), default=2)
         require(not self.averaged or most <= MOST_CENTRED, "A table that is centred and averaged has too many cells.")
 
     def _weight(self, name: str) -> float:
         return 1.0 if self.weights is None else self.weights[name]
 
-    def _last(self, name: str) -> int:
-        """Cells of a table's last axis."""
-        return self.tables[name][-1][1].cells
+    def _centred_axes(self, name: str) -> range:
+        """The axes that a table is centred along, if it is."""
+        return centred_axes(len(self.tables[name])) if name in self.centred else range(0)
+
+    def _centred_cells(self, name: str) -> list[int]:
+        """The cells along each of these axes."""
+        return [self.tables[name][axis][1].cells for axis in self._centred_axes(name)]
 
     def _reach(self, name: str) -> float:
         """The norm of what a row adds to a table, times the table's weight."""
-        return self._weight(name) * (centred_norm(self._last(name)) if name in self.centred else 1.0)
+        return self._weight(name) * math.prod(map(centred_norm, self._centred_cells(name)))
 
     def sensitivity(self, max_rows: int | None) -> float:
         """The root of the sum of squared norms of what a row adds to each table, weighted, times the most rows of a
@@ -139,19 +148,18 @@ class Marginals(_Tables[dict[str, Floats]]):
         return _most_rows(max_rows, averaged=self.averaged) * math.hypot(*map(self._reach, self.tables))
 
     def exact(self, rows: CodedRows) -> list[Whole]:
-        """The tables; of centred ones the cells of the last axis times each count, less the sum along that axis."""
-        return [
-            table * self._last(name) - table.sum(-1, keepdims=True) if name in self.centred else table
-            for name, table in zip(self.tables, super().exact(rows), strict=True)
-        ]
+        """The tables; of centred ones, for each axis in turn, its cells times each number, less the sum along it."""
+        found = []
+        for name, table in zip(self.tables, super().exact(rows), strict=True):
+            for axis in self._centred_axes(name):
+                table = table * table.shape[axis] - table.sum(axis, keepdims=True)
+            found.append(table)
+        return found
 
     def scales(self, std: float) -> list[Scale]:
         """In inverse proportion to a table's weight."""
         unit = 1 / WHOLE_PATIENT if self.averaged else 1.0
-        return [
-            Scale(std / self._weight(name), unit / self._last(name) if name in self.centred else unit)
-            for name in self.tables
-        ]
+        return [Scale(std / self._weight(name), unit / math.prod(self._centred_cells(name))) for name in self.tables]
 
     def result(self, arrays: list[Floats]) -> dict[str, Floats]:
         """The noisy tables by name."""

@@ -1,0 +1,1 @@
+"""The default method: a mixture of products of column distributions, fitted to noisy counts."""

@@ -1,0 +1,194 @@
+"""The fit: one loss for all measurements, and one normal prior."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from . import constants as k
+from .measurement import Floats, Measurement, RuleMeasurement
+from .model import MixtureModel
+
+SMALL = 1e-8  # added to the root of Adam's squares
+
+
+@dataclass(frozen=True, eq=False)
+class _Columns:
+    """Tables of one column each, stacked. `maps`: (cells, bins); `values`, `std`: (cells, classes) or (cells, 1)."""
+
+    maps: Tensor
+    values: Tensor
+    std: Tensor
+
+    @classmethod
+    def of(cls, tables: Sequence[Measurement], model: MixtureModel) -> _Columns:
+        maps = np.concatenate([_widened(t.maps[0], t.columns[0], model) for t in tables])
+        std = np.concatenate([np.broadcast_to(t.std, t.values.shape).T for t in tables])
+        return cls(model.tensor(maps), model.tensor(np.concatenate([t.values.T for t in tables])), model.tensor(std))
+
+    def error(self, rows: Tensor) -> Tensor:
+        """Return half the squared error. `rows`: of each bin, (bins, classes)."""
+        rows = rows if self.values.shape[1] > 1 else rows.sum(1, keepdim=True)
+        return ((self.values - self.maps @ rows) / self.std).square().sum() / 2
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """Tables of two columns each. `maps`: of all their columns, stacked, (height, bins); `places`: where the cells of
+    the tables lie in the product of all rows of `maps` with all; `values`, `std`: (classes, cells) or (1, cells).
+    """
+
+    maps: Tensor
+    places: Tensor
+    values: Tensor
+    std: Tensor
+
+    @classmethod
+    def of(cls, tables: Sequence[Measurement], model: MixtureModel) -> _Pairs:
+        maps = {name: own for t in tables for name, own in zip(t.columns, t.maps, strict=True)}
+        first = dict(zip(maps, np.cumsum([0, *map(len, maps.values())]).tolist(), strict=False))
+        height = sum(map(len, maps.values()))
+        places = []
+        for t in tables:
+            one, other = (first[name] + np.arange(len(own)) for name, own in zip(t.columns, t.maps, strict=True))
+            places.append((one[:, None] * height + other).ravel())
+        std = [np.broadcast_to(t.std, t.values.shape).reshape(len(t.values), -1) for t in tables]
+        return cls(
+            model.tensor(np.concatenate([_widened(own, name, model) for name, own in maps.items()])),
+            torch.from_numpy(np.concatenate(places)).to(model.device),
+            model.tensor(np.concatenate([t.values.reshape(len(t.values), -1) for t in tables], 1)),
+            model.tensor(np.concatenate(std, 1)),
+        )
+
+    def error(self, shares: Tensor, sizes: Tensor) -> Tensor:
+        """Return half the squared error. `shares`: (bins, classes, points); `sizes`: rows of each class."""
+        each = (self.maps @ shares.flatten(1)).reshape(-1, *shares.shape[1:]).transpose(0, 1)
+        weighted = each * (sizes / shares.shape[-1])[:, None, None]
+        if len(self.values) > 1 or len(sizes) == 1:
+            products = weighted @ each.transpose(1, 2)
+        else:  # all classes together
+            products = (weighted.transpose(0, 1).flatten(1) @ each.transpose(0, 1).flatten(1).T)[None]
+        gap = self.values - products.flatten(1).index_select(1, self.places)
+        return (gap / self.std).square().sum() / 2
+
+
+@dataclass(frozen=True, eq=False)
+class _Rule:
+    """A `RuleMeasurement` as tensors."""
+
+    columns: tuple[str, ...]
+    map: Tensor
+    values: Tensor
+    std: float
+
+    @classmethod
+    def of(cls, joint: RuleMeasurement, model: MixtureModel) -> _Rule:
+        return cls(joint.columns, model.tensor(joint.map), model.tensor(joint.values), joint.std)
+
+    def error(self, shares: Sequence[Tensor], sizes: Tensor) -> Tensor:
+        """Return half the squared error. `shares`: p(bin | class, point) of each column, (bins, classes, points)."""
+        if len(shares) == 2:
+            one, other = (share.transpose(0, 1) for share in shares)
+            both = one @ other.transpose(1, 2) / one.shape[-1]
+            expected = both.flatten(1) @ self.map.flatten(0, 1)
+        else:
+            left = torch.tensordot(shares[0].permute(2, 1, 0), self.map, 1)  # (points, classes, other bins, cells)
+            for share in shares[1:]:
+                left = torch.einsum("bcz,zcb...->zc...", share, left)
+            expected = left.mean(0)
+        return ((self.values - sizes[:, None] * expected) / self.std).square().sum() / 2
+
+
+class _Prior:
+    """Normal deviations of base logits from a smooth curve, of a class's from its neighbours', and of latent ones."""
+
+    def __init__(self, model: MixtureModel) -> None:
+        layout = model.layout
+        curves, steps = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        base, own = np.full(layout.bins, k.RIDGE_STD**-2), np.full(layout.bins, k.CLASS_STD**-2)
+        for name, span in layout.spans.items():
+            ordered = layout.ordered[name]
+            if ordered > 1:
+                curves.append(span.start + np.arange(max(ordered - 2, 0)))
+                steps.append(span.start + np.arange(ordered - 1))
+                own[span.start : span.start + ordered] *= k.CLASS_LEVEL
+                base[span.start + ordered : span.stop] += k.GAP_STD**-2
+        self._curves, self._steps = (torch.from_numpy(np.concatenate(x)).to(model.device) for x in (curves, steps))
+        self._base, self._own = (model.tensor(precision[:, None]) for precision in (base, own))
+
+    def error(self, model: MixtureModel) -> Tensor:
+        """Return half the sum of squared deviations, in variances."""
+        base, own, first = model.base, model.by_class, self._curves
+        curve = (base[first] - 2 * base[first + 1] + base[first + 2]) / k.CURVATURE_STD
+        step = (own[self._steps + 1] - own[self._steps]) / k.CLASS_STD
+        found = curve.square().sum() + step.square().sum()
+        found = found + (self._base * base.square()).sum() + (self._own * own.square()).sum()
+        latent = model.common.square().sum() + model.own.square().sum()
+        return (found + k.LATENT_WEIGHT / model.points * latent) / 2
+
+
+def _widened(table: Floats, name: str, model: MixtureModel) -> Floats:
+    """Return a map of one column's bins, (cells, bins of the column), as one of all bins, (cells, bins)."""
+    found = np.zeros((len(table), model.layout.bins))
+    found[:, model.layout.spans[name]] = table
+    return found
+
+
+class Loss:
+    """Half the squared errors of what a mixture expects, in variances of the noise, and the prior's."""
+
+    def __init__(self, model: MixtureModel, measured: Sequence[Measurement | RuleMeasurement]) -> None:
+        tables = [one for one in measured if isinstance(one, Measurement)]
+        groups = dict[tuple[int, int], list[Measurement]]()  # by columns and classes
+        for table in tables:
+            groups.setdefault((len(table.columns), len(table.values)), []).append(table)
+        self._model, self._prior = model, _Prior(model)
+        self._columns = [_Columns.of(some, model) for (columns, _), some in groups.items() if columns == 1]
+        self._pairs = [_Pairs.of(some, model) for (columns, _), some in groups.items() if columns == 2]
+        self._rules = [_Rule.of(one, model) for one in measured if isinstance(one, RuleMeasurement)]
+
+    def value(self) -> Tensor:
+        """Return the loss of the model as it is now."""
+        model = self._model
+        shares = model.shares()
+        rows, loss = shares.mean(-1) * model.sizes, self._prior.error(model)
+        for columns in self._columns:
+            loss = loss + columns.error(rows)
+        for pairs in self._pairs:
+            loss = loss + pairs.error(shares, model.sizes)
+        for rule in self._rules:
+            loss = loss + rule.error([shares[model.layout.spans[name]] for name in rule.columns], model.sizes)
+        return loss
+
+
+def estimate(
+    model: MixtureModel,
+    measured: Sequence[Measurement | RuleMeasurement],
+    steps: int,
+    progress: Callable[[int, int], None],
+) -> None:
+    """Fit a mixture to all measurements, in place, by Adam (Kingma and Ba 2015, algorithm 1).
+
+    Nothing is sampled, so gradients shrink by orders of magnitude: Adam forgets squares as fast as means.
+    """
+    loss, parameters = Loss(model, measured), model.parameters()
+    moments = [(torch.zeros_like(p), torch.zeros_like(p)) for p in parameters]
+    for parameter in parameters:
+        parameter.requires_grad_()
+    for step in range(steps):
+        gradients = torch.autograd.grad(loss.value(), parameters)
+        known = 1 - k.MEMORY ** (step + 1)
+        rate = k.LEARNING_RATE * min(1.0, 2 * (1 - step / steps)) * math.sqrt(known) / known
+        with torch.no_grad():
+            for parameter, gradient, (mean, square) in zip(parameters, gradients, moments, strict=True):
+                mean.lerp_(gradient, 1 - k.MEMORY)
+                square.mul_(k.MEMORY).addcmul_(gradient, gradient, value=1 - k.MEMORY)
+                parameter.addcdiv_(mean, square.sqrt().add_(SMALL), value=-rate)
+        progress(step + 1, steps)
+    for parameter in parameters:
+        parameter.requires_grad_(False)

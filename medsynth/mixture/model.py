@@ -1,0 +1,109 @@
+"""The model: given the class and a latent point, the columns are independent.
+
+    p(row | class c) = mean over z of  product over columns j of  softmax(base_j + class_jc + features_j @ latent_jcz)
+
+`features` of a number are cosines of where a bin lies; each level has a feature of its own. The latent coefficients are
+the sum of a part that all classes share and a part of the class. Expected tables are exact means of outer products.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.linalg import block_diag
+from torch import Tensor
+
+from . import constants as k
+
+Floats = NDArray[np.float64]
+TINY = 1e-30  # sum of a column's weights: no division by zero
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The bins of all columns in one line.
+
+    `sizes`: bins by column; `ordered`: how many first bins of a column are neighbours in value; `features`: of each
+    column, (bins, features).
+    """
+
+    sizes: Mapping[str, int]
+    ordered: Mapping[str, int]
+    features: Mapping[str, Floats]
+    spans: dict[str, slice] = field(init=False)
+
+    def __post_init__(self) -> None:
+        stops = np.cumsum([*self.sizes.values()]).tolist()
+        spans = {name: slice(a, b) for name, a, b in zip(self.sizes, [0, *stops], stops, strict=False)}
+        object.__setattr__(self, "spans", spans)
+
+    @property
+    def bins(self) -> int:
+        """The number of bins of all columns together."""
+        return sum(self.sizes.values())
+
+    @property
+    def column_of(self) -> NDArray[np.int64]:
+        """The place of the column of each bin, (bins,)."""
+        return np.repeat(np.arange(len(self.sizes)), [*self.sizes.values()])
+
+
+def wave_features(middles: Floats, bins: int, waves: int) -> Floats:
+    """Return the features of a column's bins, (bins, features).
+
+    Args: `middles`: where each ordered bin lies, from 0 to 1; `waves`: the number of cosines. The n-th is divided by
+    n ** DECAY, so that fine waves are less likely under the same prior.
+    """
+    ordered = len(middles) if len(middles) > 2 else 0
+    frequencies = np.arange(1, min(waves, max(ordered - 1, 0)) + 1)
+    cosines = math.sqrt(2) * np.cos(math.pi * middles[:ordered, None] * frequencies) / frequencies**k.DECAY
+    found = np.zeros((bins, len(frequencies) + bins - ordered))
+    found[:ordered, : len(frequencies)] = cosines
+    found[ordered:, len(frequencies) :] = np.eye(bins - ordered)
+    return found
+
+
+class MixtureModel:
+    """A fitted mixture, or one under way. All tensors are float32.
+
+    `base`: (bins, 1) and `by_class`: (bins, classes) logits; `common`: (features, 1, points) and `own`: (features,
+    classes, points) latent coefficients, in prior standard deviations; `sizes`: rows of each class, (classes,).
+    """
+
+    def __init__(self, layout: Layout, sizes: Floats, points: int, stream: torch.Generator, device: str) -> None:
+        self.layout, self.points, self.classes, self.device = layout, points, len(sizes), device
+        self.sizes = torch.tensor(sizes, dtype=torch.float32, device=device)
+        features = sum(table.shape[1] for table in layout.features.values())
+        self._features = self.tensor(block_diag(*layout.features.values()))
+        self._column = torch.from_numpy(layout.column_of).to(device)
+        self._sums = torch.zeros(len(layout.sizes), layout.bins, device=device)
+        self._sums[self._column, torch.arange(layout.bins, device=device)] = 1
+        self.base = torch.zeros(layout.bins, 1, device=device)
+        self.by_class = torch.zeros(layout.bins, self.classes, device=device)
+        start = k.START_STD * torch.randn(features, 1 + self.classes, points, generator=stream).to(device)
+        self.common, self.own = start[:, :1].clone(), start[:, 1:].clone()
+
+    def tensor(self, values: Floats) -> Tensor:
+        """Return numbers as float32 on the model's device."""
+        return torch.tensor(values, dtype=torch.float32, device=self.device)
+
+    def shares(self) -> Tensor:
+        """Return p(bin | class, latent point), (bins, classes, points)."""
+        latent = self._features @ (0.5 * (self.common + self.own)).flatten(1)
+        logits = (self.base + self.by_class)[:, :, None] + latent.reshape(-1, self.classes, self.points)
+        weights = torch.exp(logits - logits.detach().amax(0, keepdim=True).clamp(min=0))
+        sums = (self._sums @ weights.flatten(1)).clamp(min=TINY)
+        return weights / sums.index_select(0, self._column).reshape(weights.shape)
+
+    def parameters(self) -> list[Tensor]:
+        """Return what a fit changes."""
+        return [self.base, self.by_class, self.common, self.own]
+
+    def by_column(self, table: Floats) -> dict[str, Floats]:
+        """Return the rows of a table of all bins, (bins, ...), of each column."""
+        return {name: table[span] for name, span in self.layout.spans.items()}

@@ -1,0 +1,154 @@
+"""The loss equals plain loops over classes, points and cells; a fit meets what was measured without noise."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from medsynth.mixture import constants as k
+from medsynth.mixture.estimate import Loss, estimate
+from medsynth.mixture.measurement import Measurement, RuleMeasurement, contrasts
+from medsynth.mixture.model import Layout, MixtureModel, wave_features
+
+Floats = NDArray[np.float64]
+SIZES = {"age": 5, "sex": 2, "ward": 3}
+ORDERED = {"age": 4, "sex": 0, "ward": 0}  # the last bin of age holds missing values
+ROWS = np.array([60.0, 40.0])
+
+
+def mixture(points: int, seed: int = 0) -> MixtureModel:
+    middles = {name: np.linspace(0.1, 0.9, count) for name, count in ORDERED.items()}
+    features = {name: wave_features(middles[name], size, k.WAVES) for name, size in SIZES.items()}
+    model = MixtureModel(Layout(SIZES, ORDERED, features), ROWS, points, torch.Generator().manual_seed(seed), "cpu")
+    for parameter in model.parameters():
+        parameter += 0.5 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(seed + 1))
+    return model
+
+
+def shares_by_loops(model: MixtureModel) -> dict[str, Floats]:
+    """p(bin | class, point) of each column, (bins, classes, points), from the parameters, one softmax at a time."""
+    base, own = model.base.numpy(), model.by_class.numpy()
+    common, by_class = model.common.numpy(), model.own.numpy()
+    found, first = {}, 0
+    for name, span in model.layout.spans.items():
+        features = model.layout.features[name]
+        stop = first + features.shape[1]
+        table = np.zeros((SIZES[name], len(ROWS), model.points))
+        for c, z in itertools.product(range(len(ROWS)), range(model.points)):
+            latent = features @ (0.5 * common[first:stop, 0, z] + 0.5 * by_class[first:stop, c, z])
+            weight = np.exp(base[span, 0] + own[span, c] + latent)
+            table[:, c, z] = weight / weight.sum()
+        found[name], first = table, stop
+    return found
+
+
+def measured() -> list[Measurement | RuleMeasurement]:
+    """Of each kind: a column, by class, a pair by class, a pair of all classes, two columns and three by a rule."""
+    rng = np.random.default_rng(3)
+
+    def table(columns: tuple[str, ...], maps: list[Floats], classes: int) -> Measurement:
+        values = rng.normal(10, 3, (classes, *(len(m) for m in maps)))
+        return Measurement(columns=columns, maps=tuple(maps), values=values, std=rng.uniform(1, 2, values.shape))
+
+    merged = np.array([[1.0, 1, 0, 0, 0], [0, 0, 1, 1, 0], [0, 0, 0, 0, 1]])
+    age, ward = contrasts(3) @ merged, contrasts(3)
+    joint = rng.dirichlet(np.ones(4), (5, 3))
+    broken = rng.random((5, 2, 3, 1))
+    return [
+        table(("age",), [np.eye(5)], 1), table(("ward",), [contrasts(3)], 1), table(("sex",), [np.eye(2)], 2),
+        table(("age", "ward"), [age, ward], 2), table(("age", "sex"), [age, contrasts(2)], 2),
+        table(("age", "ward"), [np.eye(5), ward], 1),
+        RuleMeasurement(columns=("age", "ward"), map=joint, values=rng.normal(9, 2, (2, 4)), std=1.5),
+        RuleMeasurement(columns=("age", "sex", "ward"), map=broken, values=np.zeros((2, 1)), std=0.7),
+    ]  # fmt: skip
+
+
+def errors_by_loops(shares: dict[str, Floats], tables: list[Measurement | RuleMeasurement]) -> float:
+    """Half the squared errors, each expected cell a sum over classes, points and bins."""
+    total, points = 0.0, next(iter(shares.values())).shape[-1]
+    for t in tables:
+        expected = np.zeros(t.values.shape)
+        for c, z in itertools.product(range(len(ROWS)), range(points)):
+            chances = [shares[name][:, c, z] for name in t.columns]
+            if isinstance(t, Measurement):
+                cells = [m @ chance for m, chance in zip(t.maps, chances, strict=True)]
+                one = cells[0] if len(cells) == 1 else np.outer(cells[0], cells[1])
+            else:
+                one = np.zeros(t.values.shape[1])
+                for bins in itertools.product(*(range(len(chance)) for chance in chances)):
+                    one += np.prod([ch[b] for ch, b in zip(chances, bins, strict=True)]) * t.map[bins]
+            expected[c if len(t.values) > 1 else 0] += ROWS[c] * one / points
+        total += float((np.square(t.values - expected) / np.square(t.std)).sum()) / 2
+    return total
+
+
+@pytest.mark.parametrize("points", [1, 3])
+def test_the_loss_is_that_of_plain_loops(points: int) -> None:
+    model, tables = mixture(points), measured()
+    shares = shares_by_loops(model)
+    for name, own in model.by_column(model.shares().double().numpy()).items():
+        assert np.allclose(own, shares[name], atol=1e-6)
+    prior = float(Loss(model, []).value())
+    for some in ([t] for t in tables):
+        assert float(Loss(model, some).value()) - prior == pytest.approx(
+            errors_by_loops(shares, some), rel=1e-3, abs=1e-2
+        ), some[0].columns
+    assert float(Loss(model, tables).value()) == pytest.approx(prior + errors_by_loops(shares, tables), rel=1e-4)
+
+
+def test_the_prior_is_that_of_plain_loops() -> None:
+    model = mixture(2)
+    base, own = model.base.double().numpy()[:, 0], model.by_class.double().numpy()
+    total = float((base**2).sum()) / k.RIDGE_STD**2 + base[4] ** 2 / k.GAP_STD**2
+    total += sum((base[b] - 2 * base[b + 1] + base[b + 2]) ** 2 for b in range(2)) / k.CURVATURE_STD**2
+    for c in range(2):
+        total += sum((own[b + 1, c] - own[b, c]) ** 2 for b in range(3)) / k.CLASS_STD**2
+        total += (k.CLASS_LEVEL * (own[:4, c] ** 2).sum() + (own[4:, c] ** 2).sum()) / k.CLASS_STD**2
+    coefficients = float(model.common.double().square().sum() + model.own.double().square().sum())
+    whole = total + k.LATENT_WEIGHT * coefficients / model.points
+    assert float(Loss(model, []).value()) == pytest.approx(whole / 2, rel=1e-5)
+
+
+def test_a_fit_meets_the_tables_of_another_mixture() -> None:
+    """Counts without noise, of a mixture that has relations: their cells are met to a hundredth of the rows."""
+    true, model = mixture(4, 5), mixture(64, 9)
+    shares = shares_by_loops(true)
+    tables = list[Measurement | RuleMeasurement]()
+    for names in [*itertools.combinations(SIZES, 1), *itertools.combinations(SIZES, 2)]:
+        maps = tuple(np.eye(SIZES[name]) for name in names)
+        axes = "ibz" if len(names) == 1 else "iz,jz->ij"
+        values = np.stack([
+            ROWS[c] * (shares[names[0]][:, c].mean(-1) if axes == "ibz"
+                       else np.einsum(axes, shares[names[0]][:, c], shares[names[1]][:, c]) / 4)
+            for c in range(2)
+        ])  # fmt: skip
+        tables.append(Measurement(columns=names, maps=maps, values=values, std=np.array(0.05)))
+    steps = list[int]()
+    estimate(model, tables, 300, lambda done, of: steps.append(done))
+    assert steps == list(range(1, 301))
+    found = shares_by_loops(model)
+    for table in tables:
+        assert isinstance(table, Measurement)
+        some = [found[name] for name in table.columns]
+        for c in range(2):
+            own = some[0][:, c].mean(-1) if len(some) == 1 else some[0][:, c] @ some[1][:, c].T / 64
+            assert np.abs(ROWS[c] * own - table.values[c]).max() < 1.0
+
+
+def test_contrasts_are_orthonormal_and_sum_to_zero() -> None:
+    for cells in (1, 2, 5, 20):
+        basis = contrasts(cells)
+        assert basis.shape == (cells - 1, cells)
+        assert np.allclose(basis @ basis.T, np.eye(cells - 1)) and np.allclose(basis.sum(1), 0)
+
+
+def test_waves_lie_along_ordered_bins_alone() -> None:
+    features = wave_features(np.linspace(0.05, 0.95, 10), 12, 4)
+    assert features.shape == (12, 4 + 2)
+    assert np.array_equal(features[10:], np.eye(6)[4:]) and not features[:10, 4:].any()
+    assert features[0, 3] == pytest.approx(np.sqrt(2) * np.cos(np.pi * 0.05 * 4) / 4**k.DECAY)
+    assert np.array_equal(wave_features(np.empty(0), 3, 4), np.eye(3))

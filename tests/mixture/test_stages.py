@@ -1,0 +1,114 @@
+"""Without noise each stage gives the exact tables of the rows; with noise, as much as is stated."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from medsynth.mixture import constants as k
+from medsynth.mixture.labels import PAIRS, STRONGEST
+from medsynth.mixture.measurement import Measurement, RuleMeasurement
+from medsynth.mixture.method import Config, queries
+from medsynth.mixture.stages import Stages, bins_by_noise, weights
+from medsynth.privacy.accounting.calibration import make_plan
+from medsynth.privacy.release import Releases
+from medsynth.privacy.vault import Vault
+from medsynth.rng import Entropy, NoNoise, SeededEntropy
+from medsynth.schema import Schema
+
+Codes = NDArray[np.int32]
+COLUMNS = {
+    "age": {"kind": "count", "bounds": [0, 99], "missing": True},
+    "sex": {"kind": "binary", "levels": ["f", "m"]},
+    "ward": {"kind": "categorical", "levels": list("abcdefghijkl")},
+    "ill": {"kind": "categorical", "levels": ["no", "mild", "severe"]},
+}
+SCHEMA = Schema.from_dict({
+    "name": "t", "target": "ill", "columns": COLUMNS, "rules": ["ward = a implies sex = f"],
+})  # fmt: skip
+ROWS = 3000
+
+
+def table(seed: int = 0) -> Codes:
+    """Ages by class, wards by sex, and missing ages; no man is on the first ward."""
+    rng = np.random.default_rng(seed)
+    ill, sex = rng.choice(3, ROWS, p=[0.7, 0.2, 0.1]), rng.integers(0, 2, ROWS)
+    age = np.clip(rng.normal(40 + 10 * ill, 12), 0, 99).astype(int)
+    ward = np.minimum(rng.geometric(0.3, ROWS) - 1 + sex, 11)
+    return np.stack([np.where(rng.random(ROWS) < 0.1, 100, age), sex, ward, ill], 1).astype(np.int32)
+
+
+def stages(codes: Codes, entropy: Entropy, epsilon: float = 3.7) -> Stages:
+    plan = make_plan(queries(Config(), ROWS, len(COLUMNS), epsilon), epsilon=epsilon, delta=1e-5, rows=ROWS)
+    vault = Vault(codes, SCHEMA.names, Releases(plan.ledger("test"), entropy))
+    return Stages(schema=SCHEMA, vault=vault, plan=plan, seed=0)
+
+
+def counts(own: Stages, codes: Codes, names: tuple[str, ...], classes: int) -> NDArray[np.float64]:
+    """Exact rows of each class in each bin of some columns, (classes, bins, ...)."""
+    place = [codes[:, 3] if classes > 1 else np.zeros(len(codes), np.int64)]
+    place += [own.bins[name].cell_of(codes[:, SCHEMA.names.index(name)]) for name in names]
+    found = np.zeros((classes, *(own.bins[name].cells for name in names)))
+    np.add.at(found, tuple(place), 1.0)
+    return found
+
+
+def run(own: Stages) -> list[Measurement | RuleMeasurement]:
+    """All stages, in order."""
+    first: list[Measurement | RuleMeasurement] = [*own.one_way(), *own.by_class()]
+    pairs = own.pairs()
+    return [*first, *pairs, *own.strongest(pairs)]
+
+
+def test_without_noise_every_table_is_the_exact_one() -> None:
+    codes = table()
+    own = stages(codes, NoNoise())
+    found = run(own)
+    kinds = [(one.columns, len(one.values)) for one in found if isinstance(one, Measurement)]
+    singles, pairs = [("age",), ("sex",), ("ward",)], [("age", "sex"), ("age", "ward"), ("sex", "ward")]
+    assert kinds[:9] == [*((s, 1) for s in singles), *((s, 3) for s in singles), *((p, 3) for p in pairs)]
+    assert sorted(kinds[9:]) == sorted((p, 1) for p in pairs)
+    for one in found:
+        if isinstance(one, RuleMeasurement):
+            assert one.columns == ("sex", "ward") or one.columns == ("ward", "sex")
+            assert not one.values.any() and set(np.unique(one.map)) == {0.0, 1.0}
+            continue
+        exact = counts(own, codes, one.columns, len(one.values))
+        for axis, maps in enumerate(one.maps):
+            exact = np.moveaxis(np.tensordot(maps, exact, (1, 1 + axis)), 0, 1 + axis)
+        assert np.allclose(one.values, exact, atol=1e-6), one.columns
+    assert own.rows == pytest.approx(ROWS) and own.sizes == pytest.approx(np.bincount(codes[:, 3]))
+
+
+@pytest.mark.statistical
+def test_the_noise_is_as_large_as_stated() -> None:
+    """Released less exact numbers in stated deviations, 30 fits: their mean square is one. The seeds are fixed."""
+    codes, squares = table(), list[float]()
+    for seed in range(30):
+        own = stages(codes, SeededEntropy(seed))
+        for one in run(own):
+            if isinstance(one, Measurement) and len(one.values) == 3:
+                exact = counts(own, codes, one.columns, 3)
+                for axis, maps in enumerate(one.maps):
+                    exact = np.moveaxis(np.tensordot(maps, exact, (1, 1 + axis)), 0, 1 + axis)
+                squares += (np.square(one.values - exact) / one.std**2).ravel().tolist()
+    # So many numbers: the mean square of normal ones is within 5 standard deviations but once in a million.
+    assert np.mean(squares) == pytest.approx(1.0, abs=5 * np.sqrt(2 / len(squares)))
+
+
+def test_a_plan_has_the_pairs_that_there_are() -> None:
+    two = {query.label for query in queries(Config(), 300, 2, 1.0)}
+    assert PAIRS not in two and STRONGEST not in two
+    shares = {query.label: query.weight**-2 for query in queries(Config(), 300, 5, 1.0)}
+    assert sum(shares.values()) == pytest.approx(1) and shares[STRONGEST] == pytest.approx(k.STRONG_SHARE)
+    assert STRONGEST not in {query.label for query in queries(Config(strongest_share=0), 300, 5, 1.0)}
+
+
+def test_bins_follow_the_noise() -> None:
+    grid = [bins_by_noise(4000, std, 3) for std in (0.0, 1, 10, 20, 40, 80, 1e6)]
+    assert grid == sorted(grid, reverse=True) and grid[0] == k.MOST_BINS and grid[-1] == k.FEWEST_BINS
+    assert bins_by_noise(4000, 20, 1) >= bins_by_noise(4000, 20, 4) and bins_by_noise(8000, 40, 1) == bins_by_noise(
+        4000, 20, 1
+    )
+    assert weights({"one": 1, "eight": 8, "none": 0}) == {"one": 1.0, "eight": 2.0, "none": 1.0}
