@@ -103,6 +103,7 @@ CASES = {
     "dp-cgan thyroid-study microbatches": Case("dp-cgan", "thyroid-study", {"steps": 6}, PLAIN, {"microbatches": 4}),
     "dp-merf": Case("dp-merf"),
     "independent": Case("independent"),
+    "mixture": Case("mixture"),
     "warm-dp-cgan": Case("warm-dp-cgan"),
     "warm-dp-cgan inference": Case("warm-dp-cgan", more={"inference": ["y ~ age + dose"]}),
 }
