@@ -250,10 +250,7 @@ def _try(query: RowQuery[Any], columns: Columns) -> None:
         mask[some] = True
         rows = CodedRows(codes[some], tuple(columns.sizes), draws[some], units.of_rows(mask))
         finished = query.finished(query.exact(rows))
-        for scale, _ in zip(query.scales(1.0), finished, strict=True):
-            if not (0 < scale.std < math.inf and 0 < scale.unit < math.inf):
-                raise QueryError("The query's noise has no scale.")
-        query.result([array.astype(np.float64) for array in finished])
+        query.result([array.astype(np.float64) for array, _ in zip(finished, query.scales(1.0), strict=True)])
 
 
 def public_rows(columns: Columns) -> Codes:
