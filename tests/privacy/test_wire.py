@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import pickle
 from typing import Any
 
@@ -20,6 +21,7 @@ from medsynth.privacy.queries.cells import ALL_CODES, EveryCode, Regrouped
 from medsynth.privacy.queries.gradients import GradientSum, NormsBelow, PairGradientSum, minus_output
 from medsynth.privacy.queries.kinds import KINDS, kind
 from medsynth.privacy.queries.moments import SecondMoments
+from medsynth.privacy.queries.query import Scale
 from medsynth.privacy.queries.tables import Distances, Marginals, RowsPerPatient
 from medsynth.privacy.queries.wire import Columns, public_rows, read, read_features, write
 from medsynth.transforms.grid import Grid
@@ -133,6 +135,23 @@ def test_arrays_are_of_their_type_and_finite() -> None:
 
 def test_a_map_has_a_cell_for_every_code_of_its_column() -> None:
     assert "a code has no cell" in refused(write(Marginals({"a": [("a", EveryCode(4))]}), COLUMNS))
+
+
+@pytest.mark.parametrize(
+    ("part", "wrong", "says"),
+    [
+        ("sensitivity", math.inf, "not finite"), ("sensitivity", math.nan, "not finite"),
+        ("scales", [Scale(0.0)], "no scale"), ("scales", [Scale(math.inf)], "no scale"),
+        ("scales", [Scale(1.0, 0.0)], "no scale"),
+    ],
+)  # fmt: skip
+def test_a_class_that_states_no_usable_noise_is_refused(
+    part: str, wrong: Any, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No class does: what each holds is checked when it is made. This is the second line."""
+    content = write(RowsPerPatient(3), COLUMNS)
+    monkeypatch.setattr(RowsPerPatient, part, lambda *_: wrong)
+    assert says in refused(content)
 
 
 def test_pools_and_networks_hold_finite_numbers() -> None:

@@ -244,13 +244,18 @@ def _try(query: RowQuery[Any], columns: Columns) -> None:
         codes = codes[:: -(-len(codes) // TRIED_GRADIENTS)]
     draws = np.zeros((len(codes), query.draws), np.uint64)
     units = PrivacyUnits(np.arange(len(codes)), 1)
+    if not query.sensitivity(1) < math.inf:
+        raise QueryError("The query's sensitivity is not finite.")
     # None, the row on which a vault decides whether a fault is the query's own (`query.answered`), and all of them.
     for some in (slice(0), slice(1), slice(None)):
         mask = np.zeros(len(codes), np.bool_)
         mask[some] = True
         rows = CodedRows(codes[some], tuple(columns.sizes), draws[some], units.of_rows(mask))
         finished = query.finished(query.exact(rows))
-        query.result([array.astype(np.float64) for array, _ in zip(finished, query.scales(1.0), strict=True)])
+        for scale, _ in zip(query.scales(1.0), finished, strict=True):
+            if not (0 < scale.std < math.inf and 0 < scale.unit < math.inf):
+                raise QueryError("The query's noise has no scale.")
+        query.result([array.astype(np.float64) for array in finished])
 
 
 def public_rows(columns: Columns) -> Codes:
