@@ -10,6 +10,7 @@ BY_CLASS_SHARE = 0.25
 STRONG_SHARE = 0.1  # the strongest pairs, again
 
 # Resolution.
+WIDE = 0.5  # the part of a bin's width in where columns are cut, next to its mass
 COLUMN_BINS = 20  # of a number by itself
 PAIR_NOISE = 0.4  # L1 noise of a pair's table, as a share of the rows, that sets how finely a pair is cut
 FEWEST_BINS, MOST_BINS = 4, 20  # of a number in a pair
@@ -35,4 +36,3 @@ LATENT_WEIGHT = 8.0  # of the latent coefficients' sum of squares, per latent po
 # The fit.
 STEPS = 300  # of Adam
 LEARNING_RATE = 0.06  # it falls to zero over the second half of the steps
-MEMORY = 0.95  # of Adam's means, and of its squares

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -10,11 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..methods.shared.adam import Adam
 from . import constants as k
 from .measurement import Floats, Measurement, RuleMeasurement
 from .model import MixtureModel
-
-SMALL = 1e-8  # added to the root of Adam's squares
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,23 +170,11 @@ def estimate(
     steps: int,
     progress: Callable[[int, int], None],
 ) -> None:
-    """Fit a mixture to all measurements, in place, by Adam (Kingma and Ba 2015, algorithm 1).
-
-    Nothing is sampled, so gradients shrink by orders of magnitude: Adam forgets squares as fast as means.
-    """
+    """Fit a mixture to all measurements, in place."""
     loss, parameters = Loss(model, measured), model.parameters()
-    moments = [(torch.zeros_like(p), torch.zeros_like(p)) for p in parameters]
-    for parameter in parameters:
-        parameter.requires_grad_()
+    adam = Adam([parameter.requires_grad_() for parameter in parameters])
     for step in range(steps):
-        gradients = torch.autograd.grad(loss.value(), parameters)
-        known = 1 - k.MEMORY ** (step + 1)
-        rate = k.LEARNING_RATE * min(1.0, 2 * (1 - step / steps)) * math.sqrt(known) / known
-        with torch.no_grad():
-            for parameter, gradient, (mean, square) in zip(parameters, gradients, moments, strict=True):
-                mean.lerp_(gradient, 1 - k.MEMORY)
-                square.mul_(k.MEMORY).addcmul_(gradient, gradient, value=1 - k.MEMORY)
-                parameter.addcdiv_(mean, square.sqrt().add_(SMALL), value=-rate)
+        adam.step(loss.value(), k.LEARNING_RATE * min(1.0, 2 * (1 - step / steps)))
         progress(step + 1, steps)
     for parameter in parameters:
         parameter.requires_grad_(False)

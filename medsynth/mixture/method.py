@@ -6,13 +6,12 @@ from pydantic import Field
 
 from ..methods.protocol import Arrays, Progress
 from ..methods.settings import MethodConfig, Share, ShareOrNone
-from ..methods.shared.labels import BY_CLASS, COARSE, ONE_WAY, VALUES
+from ..methods.shared.labels import BY_CLASS, COARSE, ONE_WAY, PAIRS, STRONGEST, VALUES
 from ..methods.shared.sampler import generate as generate
 from ..privacy.accounting.calibration import Plan, Query
 from ..privacy.queries.measurements import Measurements
 from ..schema import Schema
 from . import constants as k
-from .labels import PAIRS, STRONGEST
 
 
 class Config(MethodConfig):

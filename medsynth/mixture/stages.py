@@ -15,11 +15,14 @@ import numpy as np
 
 from ..methods.shared.bins import Bins
 from ..methods.shared.decoder import decoder
-from ..methods.shared.labels import BY_CLASS
+from ..methods.shared.labels import BY_CLASS, PAIRS, STRONGEST
 from ..methods.shared.marginals import Condition, cleaned, without_spurious_missing
+from ..methods.warm_dp_cgan.marginals.class_marginals import class_totals
+from ..methods.warm_dp_cgan.marginals.class_ratios import ClassCounts
 from ..methods.warm_dp_cgan.marginals.merged_bins import MergedBins
 from ..methods.warm_dp_cgan.marginals.one_way_marginals import LEVELS_OF, OneWayMarginals
-from ..methods.warm_dp_cgan.rules.constraints import chance_of_breaking
+from ..methods.warm_dp_cgan.marginals.weights import weights_by_size
+from ..methods.warm_dp_cgan.rules.constraints import chances_of_breaking
 from ..methods.warm_dp_cgan.rules.derived_columns import derived_columns
 from ..privacy.accounting.calibration import Plan
 from ..privacy.noise import MEAN_SIZE
@@ -30,21 +33,10 @@ from ..rng import numpy_stream
 from ..row_count import NoisyTotal, likely_rows
 from ..schema import Schema
 from . import constants as k
-from .labels import PAIRS, STRONGEST
 from .measurement import Floats, Measurement, RuleMeasurement, contrasts
 
 CLASSES = "\0classes"  # the name of the table of classes alone; no column has it
-WIDE = 0.5  # the part of a bin's width in where columns are cut, next to its mass
-MOST_INPUTS, MOST_CELLS = 3, 1 << 14  # of a rule's columns and of their table; a larger rule is met by sampling alone
 TINY = 1e-9  # noise of a fit without any
-
-
-def weights(free: Mapping[str, int]) -> dict[str, float]:
-    """Return the weight of each table by its number of free cells.
-
-    The summed L1 error of all tables is least if noise is in inverse proportion to the third root.
-    """
-    return {name: round(max(count, 1) ** (1 / 3), 12) for name, count in free.items()}
 
 
 @dataclass(eq=False, kw_only=True)
@@ -81,21 +73,23 @@ class Stages:
     def one_way(self) -> list[Measurement]:
         """Stage 1: count every column, numbers on grids that follow the rows, and cut numbers into bins."""
         own = self.numbers = OneWayMarginals.measure(self.vault, self.schema, self.plan, k.COLUMN_BINS)
-        self.bins, self.condition = decoder(self.schema, own.shares, own.rows, k.COLUMN_BINS, own.grids, WIDE)
+        self.bins, self.condition = decoder(self.schema, own.shares, own.rows, k.COLUMN_BINS, own.grids, k.WIDE)
         tables = []
         for name in self.columns:
-            bins = self.bins[name]
-            if name in own.grids:
-                counts = np.bincount(bins.place, own.counts[name], bins.cells).astype(np.float64)
-                std = own.std[name] * np.sqrt(np.bincount(bins.place, minlength=bins.cells))
-                tables.append(
-                    Measurement(columns=(name,), maps=(np.eye(bins.cells),), values=counts[None], std=std[None])
-                )
-            elif bins.cells > 1:
-                basis, std = contrasts(bins.cells), np.array(own.std[LEVELS_OF + name])
-                values = basis @ own.counts[LEVELS_OF + name]
-                tables.append(Measurement(columns=(name,), maps=(basis,), values=values[None], std=std))
+            counts, std = self._own_counts(name)
+            cells = self.bins[name].cells
+            basis, noise = (np.eye(cells), std[None]) if name in own.grids else (contrasts(cells), std[:1])
+            if len(basis):
+                tables.append(Measurement(columns=(name,), maps=(basis,), values=(basis @ counts)[None], std=noise))
         return tables
+
+    def _own_counts(self, name: str) -> tuple[Floats, Floats]:
+        """The noisy one-way counts of a column's bins, and the standard deviation of the noise of each: (bins,)."""
+        bins, own = self.bins[name], self.numbers
+        if name in own.grids:
+            counts = np.bincount(bins.place, own.counts[name], bins.cells).astype(np.float64)
+            return counts, own.std[name] * np.sqrt(np.bincount(bins.place, minlength=bins.cells))
+        return own.counts[LEVELS_OF + name], np.full(bins.cells, own.std[LEVELS_OF + name])
 
     def by_class(self) -> list[Measurement | RuleMeasurement]:
         """Stage 2: count every column, and every column that a rule computes, by class; and the classes themselves."""
@@ -124,12 +118,7 @@ class Stages:
 
     def _look_at(self, name: str, table: Floats, std: float) -> None:
         """Set a column's mass and shares by its noisy table by class, (classes, bins), and its one-way marginal."""
-        bins, own = self.bins[name], self.numbers.of_rows(self.rows)
-        if name in own.grids:
-            whole = np.bincount(bins.place, own.counts[name], bins.cells).astype(np.float64)
-            noise = own.std[name] * np.sqrt(np.bincount(bins.place, minlength=bins.cells))
-        else:
-            whole, noise = own.counts[LEVELS_OF + name], np.full(bins.cells, own.std[LEVELS_OF + name])
+        whole, noise = self._own_counts(name)
         one, other = (np.maximum(error, TINY) ** -2 for error in (noise, std * math.sqrt(len(table))))
         both = (one * whole + other * table.sum(0)) / (one + other)
         self.mass[name] = self.rows * cleaned(both, self.rows)
@@ -137,31 +126,25 @@ class Stages:
 
     def _count_rows(self, whole: Mapping[str, Floats], std: Mapping[str, float]) -> None:
         """Set the number of rows, and of each class, by all tables that every row is in, (classes, cells) each."""
-        known = [NoisyTotal.of(table, std[name]) for name, table in whole.items()]
+        counts = [ClassCounts.of_bins(table, std[name]) for name, table in whole.items()]
+        known = [NoisyTotal.of(one.table, one.std) for one in counts]
         self.rows = likely_rows(self.plan.rows, [*self.numbers.totals, *known], self.plan.rows_std)
-        sums = [(table.sum(1), std[name] * math.sqrt(table.shape[1])) for name, table in whole.items()]
+        self.numbers = self.numbers.of_rows(self.rows)
         target = self.schema.columns.get(self.schema.target or "")
-        own = LEVELS_OF + (self.schema.target or "")
-        if target is not None and target.categorical and own in self.numbers.counts:
-            sums.append((self.numbers.of_rows(self.rows).counts[own], self.numbers.std[own]))
-        precision = np.array([max(noise, TINY) ** -2 for _, noise in sums])
-        found = np.maximum(precision @ np.stack([counts for counts, _ in sums]) / precision.sum(), 0.0)
-        found = without_spurious_missing(found, target, float(precision.sum() ** -0.5))
+        categorical = target is not None and target.categorical  # else its classes are bins of its values
+        levels = self.numbers.of_levels((self.schema.target or "") if categorical else "")
+        found, noise = class_totals([*counts, *levels], self.rows)
+        found = without_spurious_missing(found, target, noise)
         even = np.full(len(found), self.rows / len(found))
         self.sizes = found * self.rows / found.sum() if found.sum() > 0 else even
 
     def _forbidden(self, std: float) -> list[RuleMeasurement]:
         """Rows that a rule of the schema forbids, as cells known to be empty: by the least noise of any count."""
-        found, rng = list[RuleMeasurement](), numpy_stream(self.seed, "known rules")
-        for rule in self.schema.constraints:
-            names = tuple(rule.inputs)
-            small = len(names) <= MOST_INPUTS and math.prod(self.bins[n].cells for n in names) <= MOST_CELLS
-            if small and self.schema.target not in names:
-                chance = chance_of_breaking(rule, self.bins, rng)
-                if 0 < chance.mean() < 1:
-                    empty = np.zeros((self.condition.cells, 1))
-                    found.append(RuleMeasurement(columns=names, map=chance[..., None], values=empty, std=std))
-        return found
+        empty, rng = np.zeros((self.condition.cells, 1)), numpy_stream(self.seed, "known rules")
+        return [
+            RuleMeasurement(columns=names, map=chance[..., None], values=empty, std=std)
+            for names, chance in chances_of_breaking(self.schema, self.bins, rng)
+        ]
 
     def pairs(self) -> list[Measurement]:
         """Stage 3: count all pairs of columns by class."""
@@ -213,7 +196,7 @@ class Stages:
         self, label: str, axes: Mapping[str, Axes], free: Mapping[str, int], centred: Sequence[str]
     ) -> tuple[dict[str, Floats], dict[str, float]]:
         """Noisy tables, and the standard deviation of the noise of a cell of each."""
-        query = Marginals(axes, weights(free), centred=tuple(centred))
+        query = Marginals(axes, weights_by_size(free), centred=tuple(centred))
         scales = query.scales(self.plan.noise(label) * query.sensitivity(None))
         return self.vault.measure(label, query), dict(zip(axes, (scale.std for scale in scales), strict=True))
 

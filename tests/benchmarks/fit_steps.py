@@ -16,12 +16,13 @@ import torch
 from medsynth_sample_data import simulate
 
 import medsynth
+from medsynth.methods.shared import adam
 from medsynth.methods.warm_dp_cgan import generator_fit, training
 
 # Learning rate, decay of means, decay of squares.
 SETTINGS = [(0.02, 0.9, 0.99), (0.06, 0.9, 0.99), (0.06, 0.9, 0.9), (0.06, 0.95, 0.95), (0.15, 0.95, 0.95)]
 STEPS = [150, 300, 450, 900, 1500]
-NAMES = ("LEARNING_RATE", "DECAY", "SQUARED_DECAY")
+PLACES = ((generator_fit, "LEARNING_RATE"), (adam, "DECAY"), (adam, "SQUARED_DECAY"))
 
 
 def objective(generator: Any, *given: Any) -> float:
@@ -45,20 +46,20 @@ def main() -> None:
     def fitted(
         generator: Any, start: Any, measured: Any, steps: int, sums: Any, derived: Any, rules: Any, _: Any
     ) -> None:
-        before = [getattr(generator_fit, name) for name in NAMES]
+        before = [getattr(module, name) for module, name in PLACES]
         for setting in SETTINGS:
             found = []
             for count in STEPS:
-                for name, value in zip(NAMES, setting, strict=True):
-                    setattr(generator_fit, name, value)
+                for (module, name), value in zip(PLACES, setting, strict=True):
+                    setattr(module, name, value)
                 one = generator.on(
                     {n: generator.base[:, generator.spans[n]].numpy() for n in generator.names}, fitted=False
                 )
                 fit(one, start, measured, count, sums, derived, rules, lambda done, of: None)
                 found.append(f"{objective(one, start, measured, sums, derived, rules):,.0f}")
             print(f"| {setting[0]:g}, {setting[1]:g}, {setting[2]:g} | {' | '.join(found)} |", flush=True)
-        for name, value in zip(NAMES, before, strict=True):
-            setattr(generator_fit, name, value)
+        for (module, name), value in zip(PLACES, before, strict=True):
+            setattr(module, name, value)
 
     training.__dict__["fit"] = fitted  # where the method looks it up
     for rows in given.rows:

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import torch
 
+from medsynth.methods.shared.adam import DECAY, SQUARED_DECAY, Adam
 from medsynth.methods.shared.mixture import Mixture, mixture_tensors
 from medsynth.methods.warm_dp_cgan import two_way_marginals
 from medsynth.methods.warm_dp_cgan.budget_rule import FEWEST_STEPS, MOST_CELLS, MOST_WORK, STEPS_PER_ROUND, allocate
 from medsynth.methods.warm_dp_cgan.generator import TAIL_STD, Generator, smooth_functions
-from medsynth.methods.warm_dp_cgan.generator_fit import DECAY, SQUARED_DECAY, _Adam, fit
+from medsynth.methods.warm_dp_cgan.generator_fit import fit
 from medsynth.methods.warm_dp_cgan.two_way_marginals import ColumnPair, ExpectedTables, TwoWayMarginal, expected_tables
 from medsynth.rng import torch_stream
 
@@ -146,7 +147,7 @@ def test_work_is_bounded_by_public_numbers(classes: int, columns: int) -> None:
 def test_the_steps_are_those_of_adam() -> None:
     """PyTorch's own is the oracle, but for where its small number stands; the prior is a part of its loss."""
     ours, theirs = (torch.nn.Parameter(torch.tensor([1.0, -2.0, 3.0])) for _ in range(2))
-    own, other = _Adam([ours]), torch.optim.Adam([theirs], betas=(DECAY, SQUARED_DECAY))
+    own, other = Adam([ours]), torch.optim.Adam([theirs], betas=(DECAY, SQUARED_DECAY))
     for step in range(50):
         rate = 0.1 / (1 + step)
         own.step((ours**4).sum() + ours[0] * ours[1], rate, 0.3)

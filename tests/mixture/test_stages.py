@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from medsynth.methods.shared.labels import PAIRS, STRONGEST
+from medsynth.methods.warm_dp_cgan.marginals.weights import weights_by_size
 from medsynth.mixture import constants as k
-from medsynth.mixture.labels import PAIRS, STRONGEST
 from medsynth.mixture.measurement import Measurement, RuleMeasurement
 from medsynth.mixture.method import Config, queries
-from medsynth.mixture.stages import Stages, bins_by_noise, weights
+from medsynth.mixture.stages import Stages, bins_by_noise
 from medsynth.privacy.accounting.calibration import make_plan
 from medsynth.privacy.release import Releases
 from medsynth.privacy.vault import Vault
@@ -93,7 +94,7 @@ def test_the_noise_is_as_large_as_stated() -> None:
                 for axis, maps in enumerate(one.maps):
                     exact = np.moveaxis(np.tensordot(maps, exact, (1, 1 + axis)), 0, 1 + axis)
                 squares += (np.square(one.values - exact) / one.std**2).ravel().tolist()
-    # So many numbers: the mean square of normal ones is within 5 standard deviations but once in a million.
+    # The mean square of as many normal numbers lies within 5 standard deviations of one, but for one time in a million.
     assert np.mean(squares) == pytest.approx(1.0, abs=5 * np.sqrt(2 / len(squares)))
 
 
@@ -111,4 +112,4 @@ def test_bins_follow_the_noise() -> None:
     assert bins_by_noise(4000, 20, 1) >= bins_by_noise(4000, 20, 4) and bins_by_noise(8000, 40, 1) == bins_by_noise(
         4000, 20, 1
     )
-    assert weights({"one": 1, "eight": 8, "none": 0}) == {"one": 1.0, "eight": 2.0, "none": 1.0}
+    assert weights_by_size({"one": 1, "eight": 8}) == {"one": 1.0, "eight": 2.0}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -10,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..shared.adam import Adam
 from .critics.linear import FeatureSums
 from .generator import Generator
 from .marginals.class_marginals import ClassMarginals
@@ -19,8 +19,6 @@ from .two_way_marginals import ExpectedTables, TwoWayMarginal
 
 Floats = NDArray[np.float64]
 LEARNING_RATE = 6e-2  # in prior standard deviations; it falls to zero over the second half of the steps
-# Adam's. Nothing is sampled here, and gradients shrink by orders of magnitude: squares are forgotten as soon as means.
-DECAY, SQUARED_DECAY, SMALL = 0.95, 0.95, 1e-8
 
 
 class _Loss:
@@ -82,26 +80,6 @@ class _Loss:
         return loss
 
 
-class _Adam:
-    """Adam (Kingma and Ba 2015, algorithm 1). Merely making PyTorch's own imports its compiler, for seconds."""
-
-    def __init__(self, parameters: Sequence[Tensor]) -> None:
-        self._parameters, self._steps = list(parameters), 0
-        self._moments = [(torch.zeros_like(p), torch.zeros_like(p)) for p in self._parameters]
-
-    def step(self, loss: Tensor, rate: float, precision: float) -> None:
-        """Move the parameters down the gradient of `loss` and of `precision` / 2 times their sum of squares."""
-        gradients = torch.autograd.grad(loss, self._parameters)
-        self._steps += 1
-        rate *= math.sqrt(1 - SQUARED_DECAY**self._steps) / (1 - DECAY**self._steps)
-        with torch.no_grad():
-            for parameter, gradient, (mean, square) in zip(self._parameters, gradients, self._moments, strict=True):
-                gradient = gradient.add(parameter, alpha=precision)
-                mean.lerp_(gradient, 1 - DECAY)
-                square.mul_(SQUARED_DECAY).addcmul_(gradient, gradient, value=1 - SQUARED_DECAY)
-                parameter.addcdiv_(mean, square.sqrt().add_(SMALL), value=-rate)
-
-
 def fit(
     generator: Generator,
     start: ClassMarginals,
@@ -127,7 +105,7 @@ def fit(
     part = generator.part(read)
     part.begin()
     loss = _Loss(part, start, measured, sums, derived, rules)
-    adam = _Adam([part.common.requires_grad_(), part.own.requires_grad_()])
+    adam = Adam([part.common.requires_grad_(), part.own.requires_grad_()])
     bases = part.bases()
     for step in range(steps):
         # The coefficients' prior is standard normal: minus the logarithm of its density, one latent point's on average.

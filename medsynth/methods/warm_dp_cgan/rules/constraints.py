@@ -7,7 +7,7 @@ other shares than were measured. So it is fitted to make few.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import torch
@@ -32,14 +32,10 @@ class BrokenRules:
     """
 
     def __init__(self, schema: Schema, bins: Mapping[str, Bins], rng: Stream, device: torch.device) -> None:
-        self._maps = list[tuple[tuple[str, ...], Tensor]]()
-        for constraint in schema.constraints:
-            names = tuple(constraint.inputs)
-            small = len(names) <= MOST_INPUTS and math.prod(bins[name].cells for name in names) <= MOST_CELLS
-            if small and schema.target not in names:
-                chance = chance_of_breaking(constraint, bins, rng)
-                if 0 < chance.mean() < 1:
-                    self._maps.append((names, torch.tensor(chance, dtype=torch.float32, device=device)))
+        self._maps = [
+            (names, torch.tensor(chance, dtype=torch.float32, device=device))
+            for names, chance in chances_of_breaking(schema, bins, rng)
+        ]
         self.read = {name for names, _ in self._maps for name in names}
 
     def chances(self, shares: Mapping[str, Tensor]) -> list[Tensor]:
@@ -52,6 +48,22 @@ class BrokenRules:
                 left = (own.unsqueeze(-2) @ left.reshape(*own.shape, -1)).squeeze(-2)
             found.append(left[..., 0].mean(0))
         return found
+
+
+def chances_of_breaking(
+    schema: Schema, bins: Mapping[str, Bins], rng: Stream
+) -> Iterator[tuple[tuple[str, ...], Floats]]:
+    """Yield the columns of each rule that some cells of their table break and others do not, and `chance_of_breaking`.
+
+    Leaves out rules that read the target, and those whose table would be too large.
+    """
+    for constraint in schema.constraints:
+        names = tuple(constraint.inputs)
+        small = len(names) <= MOST_INPUTS and math.prod(bins[name].cells for name in names) <= MOST_CELLS
+        if small and schema.target not in names:
+            chance = chance_of_breaking(constraint, bins, rng)
+            if 0 < chance.mean() < 1:
+                yield names, chance
 
 
 def chance_of_breaking(constraint: Constraint, bins: Mapping[str, Bins], rng: Stream) -> Floats:
