@@ -343,7 +343,7 @@ class Budget:
         try:
             lock = FileLock(self.path.with_name(self.path.name + ".lock"), timeout=LOCK_SECONDS, mode=0o600)
             with lock, os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
-                fcntl.flock(file, fcntl.LOCK_EX)  # The file may have other names, and other locks beside them.
+                fcntl.flock(file, fcntl.LOCK_EX)  # The file may have other names, each with a lock of its own.
                 content = self._read()
                 line = decide({fit.number: fit for fit in self._fits(content)})
                 if line is None:

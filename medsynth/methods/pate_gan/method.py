@@ -64,7 +64,7 @@ class Config(MethodConfig):
     class_share: Share = Field(default=0.02, description="share of the class marginal")
 
     def shard_count(self, rows: int) -> int:
-        """How many teachers so many rows have."""
+        """Return the number of teachers of a table with this number of rows."""
         return max(2, min(self.most_shards, rows // self.rows_a_shard)) if self.shards is None else self.shards
 
 
