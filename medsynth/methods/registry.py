@@ -92,6 +92,7 @@ register(
         summary="a mixture of products of column distributions, fitted to noisy counts of columns and pairs by class",
         module="medsynth.mixture.method",
         conditional_sampling=True,
+        replicable=True,
     )
 )
 register(

@@ -6,8 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pydantic import Field, field_validator
+
 from ..errors import UsageError, did_you_mean
 from ..schema import Column
+from .settings import MethodConfig, Share
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,33 @@ class Regression:
 def parsed(texts: Sequence[str]) -> list[Regression]:
     """The regressions that formulas stand for. Raises UsageError for a formula that is none."""
     return [Regression.parse(text) for text in texts]
+
+
+class DeclaringConfig(MethodConfig):
+    """Settings of a method that measures the moments of declared regressions."""
+
+    inference: tuple[str, ...] = Field(
+        default=(), description="regressions that matter, such as y ~ a + b or y ~ a * b; several, parted by semicolons"
+    )
+    inference_share: Share = Field(default=0.25, description="share of the moments of these regressions, if any")
+
+    @field_validator("inference", mode="before")
+    @classmethod
+    def _several(cls, texts: object) -> object:
+        return tuple(text.strip() for text in texts.split(";") if text.strip()) if isinstance(texts, str) else texts
+
+    @property
+    def regressions(self) -> list[Regression]:
+        """The declared regressions."""
+        return parsed(self.inference)
+
+    def with_declared(self, shares: Mapping[str, float], label: str) -> dict[str, float]:
+        """Return shares of the privacy loss that leave room for the moments of declared regressions, if any."""
+        if not self.inference:
+            return dict(shares)
+        return {name: (1 - self.inference_share) * share for name, share in shares.items()} | {
+            label: self.inference_share
+        }
 
 
 def check_columns(regressions: Sequence[Regression], columns: Mapping[str, Column | None], target: str) -> None:

@@ -16,10 +16,11 @@ PAIR_NOISE = 0.4  # L1 noise of a pair's table, as a share of the rows, that set
 FEWEST_BINS, MOST_BINS = 4, 20  # of a number in a pair
 PAIR_LEVELS = 8  # of a categorical column in a pair, at least
 STRONG_PAIRS = 10
-MOST_PAIRS = 5000  # of all pairs; of more, of about a hundred columns, some are drawn in public
+WIDE_COLUMNS = 100  # of a table of more, matrices of second moments are measured in place of pairs
 
 # The model.
 POINTS, FEWEST_POINTS = 256, 32  # latent points
+WIDE_POINTS = 512  # of a table of hundreds of columns, which follow a variable of few dimensions
 MOST_NUMBERS = 1 << 22  # points times classes times bins: of more, there are fewer points
 WAVES = 8  # cosines along the bins of a number
 DECAY = 1.5  # power of the frequency by which a cosine shrinks
@@ -35,4 +36,5 @@ LATENT_WEIGHT = 8.0  # of the latent coefficients' sum of squares, per latent po
 
 # The fit.
 STEPS = 300  # of Adam
+REPLICATE_STEPS = 150  # of each replicate, from the fitted mixture
 LEARNING_RATE = 0.06  # it falls to zero over the second half of the steps

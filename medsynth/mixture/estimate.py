@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..methods.shared.adam import Adam
 from . import constants as k
-from .measurement import Floats, Measurement, RuleMeasurement
+from .measurement import Floats, Measured, Measurement, MomentMeasurement, RuleMeasurement
 from .model import MixtureModel
 
 
@@ -102,10 +102,39 @@ class _Rule:
         return ((self.values - sizes[:, None] * expected) / self.std).square().sum() / 2
 
 
-class _Prior:
-    """Normal deviations of base logits from a smooth curve, of a class's from its neighbours', and of latent ones."""
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    """A `MomentMeasurement` as tensors. `map`: features of all columns by bin, (features, bins)."""
 
-    def __init__(self, model: MixtureModel) -> None:
+    map: Tensor
+    factors: Tensor
+    values: Tensor
+    std: Tensor
+
+    @classmethod
+    def of(cls, moments: MomentMeasurement, model: MixtureModel) -> _Moments:
+        stacked = np.concatenate([_widened(own, name, model) for name, own in moments.maps.items()])
+        factors = torch.from_numpy(moments.factors).to(model.device)
+        return cls(model.tensor(stacked), factors, model.tensor(moments.values), model.tensor(moments.std))
+
+    def error(self, shares: Tensor, sizes: Tensor) -> Tensor:
+        """Return half the squared error. `shares`: (bins, classes, points); `sizes`: rows of each class."""
+        means = (self.map @ shares.flatten(1)).reshape(-1, *shares.shape[1:])
+        product = means[self.factors[0]]
+        for others in self.factors[1:]:
+            product = product * means[others]
+        expected = (product.mean(-1) * sizes).T
+        expected = expected if len(self.values) > 1 or len(sizes) == 1 else expected.sum(0, keepdim=True)
+        return ((self.values - expected) / self.std).square().sum() / 2
+
+
+class _Prior:
+    """Normal deviations of base logits from a smooth curve, of a class's from its neighbours', and of latent ones.
+
+    With a stream, of a draw: every deviation but a latent one is measured from a normal draw of its own.
+    """
+
+    def __init__(self, model: MixtureModel, stream: torch.Generator | None = None) -> None:
         layout = model.layout
         curves, steps = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         base, own = np.full(layout.bins, k.RIDGE_STD**-2), np.full(layout.bins, k.CLASS_STD**-2)
@@ -117,17 +146,20 @@ class _Prior:
                 own[span.start : span.start + ordered] *= k.CLASS_LEVEL
                 base[span.start + ordered : span.stop] += k.GAP_STD**-2
         self._curves, self._steps = (torch.from_numpy(np.concatenate(x)).to(model.device) for x in (curves, steps))
-        self._base, self._own = (model.tensor(precision[:, None]) for precision in (base, own))
+        self._base, self._own = (model.tensor(np.sqrt(precision[:, None])) for precision in (base, own))
+        sizes = (len(self._curves), 1), (len(self._steps), model.classes), model.base.shape, model.by_class.shape
+        draws = (torch.zeros(size) if stream is None else torch.randn(size, generator=stream) for size in sizes)
+        self._draws = [draw.to(model.device) for draw in draws]
 
     def error(self, model: MixtureModel) -> Tensor:
         """Return half the sum of squared deviations, in variances."""
         base, own, first = model.base, model.by_class, self._curves
         curve = (base[first] - 2 * base[first + 1] + base[first + 2]) / k.CURVATURE_STD
         step = (own[self._steps + 1] - own[self._steps]) / k.CLASS_STD
-        found = curve.square().sum() + step.square().sum()
-        found = found + (self._base * base.square()).sum() + (self._own * own.square()).sum()
-        latent = model.common.square().sum() + model.own.square().sum()
-        return (found + k.LATENT_WEIGHT / model.points * latent) / 2
+        found = k.LATENT_WEIGHT / model.points * (model.common.square().sum() + model.own.square().sum())
+        for deviation, drawn in zip((curve, step, self._base * base, self._own * own), self._draws, strict=True):
+            found = found + (deviation - drawn).square().sum()
+        return found / 2
 
 
 def _widened(table: Floats, name: str, model: MixtureModel) -> Floats:
@@ -140,15 +172,18 @@ def _widened(table: Floats, name: str, model: MixtureModel) -> Floats:
 class Loss:
     """Half the squared errors of what a mixture expects, in variances of the noise, and the prior's."""
 
-    def __init__(self, model: MixtureModel, measured: Sequence[Measurement | RuleMeasurement]) -> None:
+    def __init__(
+        self, model: MixtureModel, measured: Sequence[Measured], stream: torch.Generator | None = None
+    ) -> None:
         tables = [one for one in measured if isinstance(one, Measurement)]
         groups = dict[tuple[int, int], list[Measurement]]()  # by columns and classes
         for table in tables:
             groups.setdefault((len(table.columns), len(table.values)), []).append(table)
-        self._model, self._prior = model, _Prior(model)
+        self._model, self._prior = model, _Prior(model, stream)
         self._columns = [_Columns.of(some, model) for (columns, _), some in groups.items() if columns == 1]
         self._pairs = [_Pairs.of(some, model) for (columns, _), some in groups.items() if columns == 2]
         self._rules = [_Rule.of(one, model) for one in measured if isinstance(one, RuleMeasurement)]
+        self._moments = [_Moments.of(one, model) for one in measured if isinstance(one, MomentMeasurement)]
 
     def value(self) -> Tensor:
         """Return the loss of the model as it is now."""
@@ -157,8 +192,8 @@ class Loss:
         rows, loss = shares.mean(-1) * model.sizes, self._prior.error(model)
         for columns in self._columns:
             loss = loss + columns.error(rows)
-        for pairs in self._pairs:
-            loss = loss + pairs.error(shares, model.sizes)
+        for joint in (*self._pairs, *self._moments):
+            loss = loss + joint.error(shares, model.sizes)
         for rule in self._rules:
             loss = loss + rule.error([shares[model.layout.spans[name]] for name in rule.columns], model.sizes)
         return loss
@@ -166,12 +201,13 @@ class Loss:
 
 def estimate(
     model: MixtureModel,
-    measured: Sequence[Measurement | RuleMeasurement],
+    measured: Sequence[Measured],
     steps: int,
     progress: Callable[[int, int], None],
+    stream: torch.Generator | None = None,
 ) -> None:
-    """Fit a mixture to all measurements, in place."""
-    loss, parameters = Loss(model, measured), model.parameters()
+    """Fit a mixture to all measurements, in place. With a stream its prior is perturbed by draws."""
+    loss, parameters = Loss(model, measured, stream), model.parameters()
     adam = Adam([parameter.requires_grad_() for parameter in parameters])
     for step in range(steps):
         adam.step(loss.value(), k.LEARNING_RATE * min(1.0, 2 * (1 - step / steps)))

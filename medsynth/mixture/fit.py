@@ -9,16 +9,22 @@ from numpy.typing import NDArray
 
 from ..methods.protocol import Arrays, Progress
 from ..methods.shared.bins import MERGED_WIDE
+from ..methods.shared.copula import low_rank_tensors
 from ..methods.shared.decoder import decoder_tensors, grid_tensors
+from ..methods.shared.labels import MATRIX
 from ..methods.shared.mixture import mixture_tensors
+from ..methods.warm_dp_cgan.critics.factors import latent_points, loadings
+from ..methods.warm_dp_cgan.critics.matrix import MomentMatrix
+from ..methods.warm_dp_cgan.posterior.released import Recorded
 from ..privacy.accounting.calibration import Plan
 from ..privacy.queries.measurements import Measurements
-from ..rng import torch_stream
+from ..rng import numpy_stream, torch_stream
 from ..row_count import COUNTED_ROWS
 from ..schema import Schema
 from . import constants as k
 from .estimate import estimate
-from .measurement import Floats, Measurement, RuleMeasurement
+from .measurement import Floats
+from .method import Config
 from .model import Layout, MixtureModel, wave_features
 from .stages import Stages
 
@@ -27,26 +33,46 @@ SMALLEST = 1e-12  # share of a bin
 
 
 def fitted(
-    schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str, progress: Progress
+    config: Config, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str, progress: Progress
 ) -> Arrays:
-    """Measure in stages and fit the mixture. Return the tensors that rows are drawn from."""
-    seed = secrets.randbits(SEED_BITS) if seed is None else seed
-    stages = Stages(schema=schema, vault=vault, plan=plan, seed=seed)
-    measured: list[Measurement | RuleMeasurement] = [*stages.one_way(), *stages.by_class()]
-    pairs = stages.pairs()
-    measured += [*pairs, *stages.strongest(pairs)]
-    model = blank(stages, seed, device)
+    """Measure in stages and fit the mixture. Return the tensors that rows are drawn from, and all that was released.
+
+    A table of hundreds of columns has matrices of second moments in place of pairs. Its columns follow a latent
+    variable of few dimensions, and only what each column is by itself and by class is fitted.
+    """
+    seed, recorded = secrets.randbits(SEED_BITS) if seed is None else seed, Recorded(vault, plan)
+    wide = MATRIX in plan.events
+    source = vault if wide else recorded
+    stages = Stages(schema=schema, vault=source, plan=plan, seed=seed, regressions=config.regressions)
+    measured = stages.measured()
+    model = blank(stages, 1 if wide else points_of(stages), seed, device)
     estimate(model, measured, k.STEPS, progress)
-    return tensors(stages, model)
+    found = tensors(stages, model)
+    return found | (_of_low_rank(stages, found) if wide else recorded.tensors(seed))
 
 
-def blank(stages: Stages, seed: int, device: str) -> MixtureModel:
+def points_of(stages: Stages) -> int:
+    """Return how many latent points the mixture has: fewer where classes and bins are many."""
+    bins = sum(stages.bins[name].cells for name in stages.columns)
+    return min(k.POINTS, max(k.FEWEST_POINTS, k.MOST_NUMBERS // (len(stages.sizes) * bins)))
+
+
+def _of_low_rank(stages: Stages, found: Arrays) -> Arrays:
+    """Measure matrices of second moments by class. Return the tensors of the latent variable that columns follow."""
+    base = {name: found[f"base.{name}"].astype(np.float64) for name in stages.columns}
+    stream, points = torch_stream(stages.seed, "matrix"), numpy_stream(stages.seed, "latent")
+    matrix = MomentMatrix(stages.bins, base, stages.columns, stages.given, stages.schema.names, stream)
+    loads = loadings(matrix.measure(stages.vault, MATRIX, stages.plan.noise(MATRIX), stages.sizes))
+    by_name = {name: loads[:, place] for place, name in enumerate(matrix.names)}
+    return low_rank_tensors(by_name, matrix.ordered, latent_points(k.WIDE_POINTS, loads.shape[2], points))
+
+
+def blank(stages: Stages, points: int, seed: int, device: str) -> MixtureModel:
     """Return the mixture before its fit: columns by their rough shares, alike in all classes."""
     bins, features = {name: stages.bins[name] for name in stages.columns}, dict[str, Floats]()
     for name, own in bins.items():
         features[name] = wave_features(own.middles(MERGED_WIDE) if own.ordered else np.empty(0), own.cells, k.WAVES)
     sizes, ordered = {name: own.cells for name, own in bins.items()}, {name: own.ordered for name, own in bins.items()}
-    points = min(k.POINTS, max(k.FEWEST_POINTS, k.MOST_NUMBERS // (len(stages.sizes) * sum(sizes.values()))))
     model = MixtureModel(Layout(sizes, ordered, features), stages.sizes, points, torch_stream(seed, "init"), device)
     rows = np.concatenate([stages.mass[name] for name in bins])
     model.base = model.tensor(np.log((rows + 1) / (stages.rows + 1))[:, None])
@@ -62,7 +88,7 @@ def tensors(stages: Stages, model: MixtureModel) -> Arrays:
     own, prior = stages.numbers, (stages.sizes / stages.sizes.sum()).astype(np.float32)
     kept = decoder_tensors(own.shares, stages.bins, stages.columns) | grid_tensors(own.grids)
     return {
-        **mixture_tensors(base, residual),
+        **mixture_tensors(base, residual if model.points > 1 else {}),
         **kept,
         "prior": prior,
         COUNTED_ROWS: np.array([stages.rows], np.float32),

@@ -48,6 +48,24 @@ class RuleMeasurement:
     std: float
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MomentMeasurement:
+    """Sums over rows of products of features, each feature of one column.
+
+    `maps`: of each column, (features, bins). `factors`: (factors, products), the places of the features that are
+    multiplied, counted through all columns. `values`: (classes, products), or (1, products) if classes are not
+    separated. `std`: of the noise of each, (products,).
+    """
+
+    maps: Mapping[str, Floats]
+    factors: NDArray[np.int64]
+    values: Floats
+    std: Floats
+
+
+Measured = Measurement | RuleMeasurement | MomentMeasurement
+
+
 def contrasts(cells: int) -> Floats:
     """Return orthonormal rows that sum to zero, (cells - 1, cells).
 

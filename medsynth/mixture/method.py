@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pydantic import Field
 
+from ..errors import UsageError
 from ..methods.protocol import Arrays, Progress
-from ..methods.settings import MethodConfig, Share, ShareOrNone
-from ..methods.shared.labels import BY_CLASS, COARSE, ONE_WAY, PAIRS, STRONGEST, VALUES
+from ..methods.regressions import DeclaringConfig
+from ..methods.settings import Share, ShareOrNone
+from ..methods.shared.labels import BY_CLASS, COARSE, DECLARED, MATRIX, ONE_WAY, PAIRS, STRONGEST, VALUES
 from ..methods.shared.sampler import generate as generate
 from ..privacy.accounting.calibration import Plan, Query
 from ..privacy.queries.measurements import Measurements
@@ -14,7 +18,7 @@ from ..schema import Schema
 from . import constants as k
 
 
-class Config(MethodConfig):
+class Config(DeclaringConfig):
     """Shares of the squared noise budget. Pairs of columns by class get the rest."""
 
     coarse_share: Share = Field(default=k.COARSE_SHARE, description="share of numbers on even cells")
@@ -29,13 +33,21 @@ class Config(MethodConfig):
 def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Query]:
     """Return what a fit measures, each with its noise relative to the others'.
 
-    A table of fewer than two columns next to the target has no pairs. Their share goes to the others.
+    A table of fewer than two columns next to the target has no pairs. Their share goes to the others. A table of
+    hundreds of columns gets matrices of second moments in place of pairs. Raises UsageError for regressions that are
+    declared of such a table.
     """
+    wide = columns > k.WIDE_COLUMNS
+    if config.inference and wide:
+        raise UsageError("`inference` is not taken for a table of more than 100 columns. Leave columns out.")
     shares = {COARSE: config.coarse_share, VALUES: config.values_share}
     shares |= {ONE_WAY: config.one_way_share, BY_CLASS: config.by_class_share}
-    if columns > 2:
+    if wide:
+        shares[MATRIX] = 1 - sum(shares.values())
+    elif columns > 2:
         shares[PAIRS] = 1 - config.strongest_share - sum(shares.values())
         shares |= {STRONGEST: config.strongest_share} if config.strongest_share else {}
+    shares = config.with_declared(shares, DECLARED)
     total = sum(shares.values())
     return [Query(label=label, weight=(share / total) ** -0.5) for label, share in shares.items()]
 
@@ -48,7 +60,16 @@ def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
 def train(
     config: Config, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str, progress: Progress
 ) -> Arrays:
-    """Fit the mixture. Return its tensors and the noisy marginals that decode its rows."""
+    """Fit the mixture. Return its tensors, the noisy marginals that decode its rows, and all that was released."""
     from .fit import fitted  # with PyTorch, which plans and samples do without
 
-    return fitted(schema, vault, plan, seed, device, progress)
+    return fitted(config, schema, vault, plan, seed, device, progress)
+
+
+def replicated(
+    config: Config, schema: Schema, plan: Plan, tensors: Arrays, count: int, seed: int | None
+) -> Iterator[Arrays]:
+    """Yield the tensors of `count` plausible mixtures, by the released measurements among a model's `tensors` alone."""
+    from .replicates import replicated as run  # with PyTorch
+
+    yield from run(config, schema, plan, tensors, count, seed)

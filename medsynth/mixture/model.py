@@ -8,6 +8,7 @@ the sum of a part that all classes share and a part of the class. Expected table
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -99,6 +100,13 @@ class MixtureModel:
         weights = torch.exp(logits - logits.detach().amax(0, keepdim=True).clamp(min=0))
         sums = (self._sums @ weights.flatten(1)).clamp(min=TINY)
         return weights / sums.index_select(0, self._column).reshape(weights.shape)
+
+    def copy(self, sizes: Floats) -> MixtureModel:
+        """Return a mixture of the same parameters, which no fit of the other changes, for other `sizes` of classes."""
+        found = copy.copy(self)
+        found.sizes = self.tensor(sizes)
+        found.base, found.by_class, found.common, found.own = (parameter.clone() for parameter in self.parameters())
+        return found
 
     def parameters(self) -> list[Tensor]:
         """Return what a fit changes."""

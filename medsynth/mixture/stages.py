@@ -9,21 +9,24 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ..methods.regressions import Regression
 from ..methods.shared.bins import Bins
 from ..methods.shared.decoder import decoder
-from ..methods.shared.labels import BY_CLASS, PAIRS, STRONGEST
+from ..methods.shared.labels import BY_CLASS, DECLARED, PAIRS, STRONGEST
 from ..methods.shared.marginals import Condition, cleaned, without_spurious_missing
+from ..methods.warm_dp_cgan.critics.declared import DeclaredMoments
+from ..methods.warm_dp_cgan.critics.linear import measure_features
 from ..methods.warm_dp_cgan.marginals.class_marginals import class_totals
 from ..methods.warm_dp_cgan.marginals.class_ratios import ClassCounts
 from ..methods.warm_dp_cgan.marginals.merged_bins import MergedBins
 from ..methods.warm_dp_cgan.marginals.one_way_marginals import LEVELS_OF, OneWayMarginals
 from ..methods.warm_dp_cgan.marginals.weights import weights_by_size
 from ..methods.warm_dp_cgan.rules.constraints import chances_of_breaking
-from ..methods.warm_dp_cgan.rules.derived_columns import derived_columns
+from ..methods.warm_dp_cgan.rules.derived_columns import DerivedColumn, derived_columns
 from ..privacy.accounting.calibration import Plan
 from ..privacy.noise import MEAN_SIZE
 from ..privacy.queries.measurements import Measurements
@@ -33,7 +36,7 @@ from ..rng import numpy_stream
 from ..row_count import NoisyTotal, likely_rows
 from ..schema import Schema
 from . import constants as k
-from .measurement import Floats, Measurement, RuleMeasurement, contrasts
+from .measurement import Floats, Measured, Measurement, MomentMeasurement, RuleMeasurement, contrasts
 
 CLASSES = "\0classes"  # the name of the table of classes alone; no column has it
 TINY = 1e-9  # noise of a fit without any
@@ -43,6 +46,7 @@ TINY = 1e-9  # noise of a fit without any
 class Stages:
     """The measurements of one fit, in order.
 
+    `regressions`: those that are declared. `like`: the measurements of a fit whose bins and choices these keep.
     After `one_way`: `bins` of each column, and `condition`, the map from the target's codes to classes.
     After `by_class`: `rows` of the table and `sizes`, those of each class, (classes,). Of each column `mass`, the rows
     of each bin, (bins,), and `shares`, p(bin | class), (classes, bins): rough ones, by which cells are chosen.
@@ -52,13 +56,23 @@ class Stages:
     vault: Measurements
     plan: Plan
     seed: int
+    regressions: Sequence[Regression] = ()
+    like: Stages | None = None
     numbers: OneWayMarginals = field(init=False)
     bins: dict[str, Bins] = field(init=False)
     condition: Condition = field(init=False)
     rows: float = field(init=False)
     sizes: Floats = field(init=False)
-    mass: dict[str, Floats] = field(default_factory=dict)
-    shares: dict[str, Floats] = field(default_factory=dict)
+    derived: dict[str, DerivedColumn] = field(init=False)
+    mass: dict[str, Floats] = field(init=False, default_factory=dict)
+    shares: dict[str, Floats] = field(init=False, default_factory=dict)
+    chosen: list[tuple[str, ...]] = field(init=False, default_factory=list)
+
+    def measured(self) -> list[Measured]:
+        """Return all measurements of a fit, stage by stage."""
+        found: list[Measured] = [*self.one_way(), *self.by_class()]
+        pairs = self.pairs()
+        return [*found, *pairs, *self.strongest(pairs), *self.declared()]
 
     @property
     def columns(self) -> list[str]:
@@ -72,8 +86,13 @@ class Stages:
 
     def one_way(self) -> list[Measurement]:
         """Stage 1: count every column, numbers on grids that follow the rows, and cut numbers into bins."""
-        own = self.numbers = OneWayMarginals.measure(self.vault, self.schema, self.plan, k.COLUMN_BINS)
-        self.bins, self.condition = decoder(self.schema, own.shares, own.rows, k.COLUMN_BINS, own.grids, k.WIDE)
+        like = self.like.numbers if self.like else None
+        own = self.numbers = OneWayMarginals.measure(self.vault, self.schema, self.plan, k.COLUMN_BINS, like)
+        if self.like:
+            self.bins = {n: replace(b, shares=own.shares.get(n, b.shares)) for n, b in self.like.bins.items()}
+            self.condition = self.like.condition
+        else:
+            self.bins, self.condition = decoder(self.schema, own.shares, own.rows, k.COLUMN_BINS, own.grids, k.WIDE)
         tables = []
         for name in self.columns:
             counts, std = self._own_counts(name)
@@ -93,7 +112,8 @@ class Stages:
 
     def by_class(self) -> list[Measurement | RuleMeasurement]:
         """Stage 2: count every column, and every column that a rule computes, by class; and the classes themselves."""
-        derived = derived_columns(self.schema, self.bins, k.COLUMN_BINS, numpy_stream(self.seed, "derived"))
+        columns = derived_columns(self.schema, self.bins, k.COLUMN_BINS, numpy_stream(self.seed, "derived"))
+        derived = self.derived = self.like.derived if self.like else columns
         axes: dict[str, Axes] = {CLASSES: [self.given]}
         axes |= {name: [self.given, (name, self.bins[name])] for name in self.columns}
         axes |= {name: column.axes(self.given) for name, column in derived.items()}
@@ -152,9 +172,6 @@ class Stages:
         pairs = list(itertools.combinations(names, 2))
         if PAIRS not in self.plan.events or not pairs:
             return []
-        if len(pairs) > k.MOST_PAIRS:
-            drawn = numpy_stream(self.seed, "pairs").permutation(len(pairs))[: k.MOST_PAIRS]
-            pairs = [pairs[place] for place in np.sort(drawn)]
         return self._of_pairs(PAIRS, pairs, self.given)
 
     def strongest(self, pairs: Sequence[Measurement]) -> list[Measurement]:
@@ -169,17 +186,38 @@ class Stages:
             gap = pair.values - pair.if_independent(self.shares, self.sizes)
             far[pair.columns] = float(np.square(gap).sum() - gap.size * pair.std**2)
         chosen = sorted(far, key=far.__getitem__, reverse=True)[: k.STRONG_PAIRS]
-        return self._of_pairs(STRONGEST, chosen, ("", Condition(None, None, np.empty(0), 1)))
+        self.chosen = self.like.chosen if self.like else chosen
+        return self._of_pairs(STRONGEST, self.chosen, ("", Condition(None, None, np.empty(0), 1)))
+
+    def declared(self) -> list[MomentMeasurement]:
+        """Stage 5: means, squares and products of the columns of declared regressions."""
+        if DECLARED not in self.plan.events:
+            return []
+        noise, order = self.plan.noise(DECLARED), self.schema.names
+        bins = (self.like or self).bins  # the values that are multiplied are those of the fit
+        moments = DeclaredMoments(self.regressions, bins, self.given, order, noise, self.plan.rows)
+        sums = moments.corrected(measure_features(moments, self.vault, DECLARED, noise))
+        expected, scale = moments.products.inside(self.bins), moments.products.scales.numpy()
+        return [
+            MomentMeasurement(
+                maps={name: table.double().numpy().T for name, table in expected.tables.items()},
+                factors=expected.factors.numpy(),
+                values=sums.totals.double().numpy() / scale,
+                std=sums.std / moments.kept / scale,
+            )
+        ]
 
     def _of_pairs(self, label: str, pairs: Sequence[tuple[str, ...]], given: tuple[str, CellMap]) -> list[Measurement]:
         """Count some pairs, centred along both columns, in bins as fine as the noise allows."""
-        mass, classes = self.mass, given[1].cells
+        own, classes = self.like or self, given[1].cells
         names = list(dict.fromkeys(name for pair in pairs for name in pair))
-        fine = bins_by_noise(self.rows, self.plan.noise(label) * math.sqrt(len(pairs)), classes)
+        fine = bins_by_noise(own.rows, self.plan.noise(label) * math.sqrt(len(pairs)), classes)
         most = {name: fine if self.bins[name].ordered else max(fine, k.PAIR_LEVELS) for name in names}
-        merged = {name: MergedBins(self.bins[name], self.bins[name].merged(most[name], mass[name])) for name in names}
+        merged = {
+            name: MergedBins(self.bins[name], self.bins[name].merged(most[name], own.mass[name])) for name in names
+        }
         axes: dict[str, Axes] = {"\0".join(p): [given, *((name, merged[name]) for name in p)] for p in pairs}
-        free = {key: classes * math.prod(cells.cells - 1 for _, cells in own[1:]) for key, own in axes.items()}
+        free = {key: classes * math.prod(cells.cells - 1 for _, cells in both[1:]) for key, both in axes.items()}
         noisy, std = self._measured(label, axes, free, list(axes))
         basis = {name: contrasts(merged[name].cells) for name in names}
         maps = {name: basis[name][:, merged[name].part] for name in names}

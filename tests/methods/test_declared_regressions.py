@@ -14,7 +14,7 @@ from medsynth.methods.regressions import Regression, check_columns, parsed
 from medsynth.methods.shared.bins import Bins
 from medsynth.methods.shared.cuts import fine_grid
 from medsynth.methods.shared.labels import DECLARED
-from medsynth.methods.warm_dp_cgan.critics.declared import DeclaredCritic
+from medsynth.methods.warm_dp_cgan.critics.declared import DeclaredMoments
 from medsynth.methods.warm_dp_cgan.critics.linear import FeatureSums
 from medsynth.methods.warm_dp_cgan.generator import Generator, smooth_functions
 from medsynth.rng import torch_stream
@@ -111,7 +111,7 @@ def test_the_plan_gives_them_their_share() -> None:
 def test_expectations_are_those_of_the_generators_rows(formula: str) -> None:
     """Where bins are cells, the expected moments of independent columns are the means over all of their rows."""
     bins = {name: Bins.of(SCHEMA.columns[name], None, None, 100, fine_grid(SCHEMA.columns[name])) for name in NAMES}
-    critic = DeclaredCritic(parsed([formula]), bins, ("y", Classes()), SCHEMA.names, 1.0, 4000)
+    critic = DeclaredMoments(parsed([formula]), bins, ("y", Classes()), SCHEMA.names, 1.0, 4000)
     rng = np.random.default_rng(5)
     base = {name: np.log(np.tile(rng.dirichlet(np.ones(bins[name].cells)), (2, 1))) for name in NAMES}
     functions = {n: smooth_functions(bins[n].middles(0.75), bins[n].cells, 4) for n in NAMES}
@@ -126,7 +126,7 @@ def test_expectations_are_those_of_the_generators_rows(formula: str) -> None:
 
 def test_an_interaction_adds_its_products() -> None:
     """Least squares of b on a, c and their product follows from the means of the products, with rows of its columns."""
-    critic = DeclaredCritic(parsed(["b ~ a * c"]), bins_of(20), ("y", Classes()), SCHEMA.names, 1.0, 4000)
+    critic = DeclaredMoments(parsed(["b ~ a * c"]), bins_of(20), ("y", Classes()), SCHEMA.names, 1.0, 4000)
     columns = list(critic.products.tables)
     starts = dict(zip(columns, np.cumsum([0, *(t.shape[1] for t in critic.products.tables.values())]), strict=False))
     (b, a, c), (alone, _, one) = (int(starts[name]) for name in "bac"), range(starts["c"] + 2, starts["c"] + 5)
@@ -144,7 +144,7 @@ def test_clipping_is_corrected(correlation: float) -> None:
 
     Of 200,000 rows a mean's standard error is below 0.4 % of a square's mean, and a slope's below 1.2 % of one of 0.3.
     """
-    critic = DeclaredCritic(parsed(["b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, 100.0, 4000)
+    critic = DeclaredMoments(parsed(["b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, 100.0, 4000)
     features = critic.features(correlated(200_000, correlation)).double()
     norms = features.norm(dim=1, keepdim=True)
     clipped = (features / norms.clamp(min=1)).sum(0)
@@ -165,7 +165,7 @@ def test_fewer_rows_are_clipped_where_the_noise_allows() -> None:
     """The bound is the largest at which a product's noise is within its sampling error, sqrt(rows)."""
 
     def bound(noise: float) -> float:
-        critic = DeclaredCritic(parsed(["b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, noise, 4000)
+        critic = DeclaredMoments(parsed(["b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, noise, 4000)
         return 1 / critic.products.scales.item()
 
     wide, narrow = bound(0.1), bound(1e3)
@@ -186,15 +186,15 @@ def test_columns_of_many_levels_and_of_one_are_bounded() -> None:
         },
     })  # fmt: skip
     bins = {n: Bins.of(schema.columns[n], None, None, 300, fine_grid(schema.columns[n])) for n in ("h", "g", "one")}
-    both = DeclaredCritic(parsed(["y ~ h * g"]), bins, ("y", Classes()), schema.names, 1.0, 4000)
+    both = DeclaredMoments(parsed(["y ~ h * g"]), bins, ("y", Classes()), schema.names, 1.0, 4000)
     assert both.width < 6000
-    alone = DeclaredCritic(parsed(["y ~ one"]), bins, ("y", Classes()), schema.names, 1.0, 4000)
+    alone = DeclaredMoments(parsed(["y ~ one"]), bins, ("y", Classes()), schema.names, 1.0, 4000)
     codes = np.zeros((7, 4), np.int32)
     assert alone.width == 1 and np.allclose(alone.features(codes)[:, 0], 1.0)
 
 
 def test_a_regression_of_the_target_is_measured_by_class() -> None:
-    both = DeclaredCritic(parsed(["y ~ a", "b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, 1.0, 4000)
+    both = DeclaredMoments(parsed(["y ~ a", "b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, 1.0, 4000)
     assert both.features(correlated(10, 0)).shape == (10, 2 * both.width) and both.columns_read == {"a", "b"}
-    alone = DeclaredCritic(parsed(["b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, 1.0, 4000)
+    alone = DeclaredMoments(parsed(["b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, 1.0, 4000)
     assert alone.features(correlated(10, 0)).shape == (10, alone.width)

@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from ...errors import UsageError
 from ...privacy.accounting.calibration import Plan, Query
 from ...schema import Schema
 from ..protocol import Arrays, Progress
-from ..regressions import Regression, parsed
-from ..settings import Count, MethodConfig, Share, ShareByRule, ShareOrNone
+from ..regressions import DeclaringConfig
+from ..settings import Count, Share, ShareByRule, ShareOrNone
 from ..shared.labels import (
     BY_CLASS,
     COARSE,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ...privacy.queries.measurements import Measurements
 
 
-class Config(MethodConfig):
+class Config(DeclaringConfig):
     """Shares of the privacy loss, and the public rules by which two-way marginals are planned."""
 
     coarse_share: Share = Field(default=0.05, description="share of the coarse one-way marginals")
@@ -60,21 +60,6 @@ class Config(MethodConfig):
     pairs: int | None = Field(
         default=None, ge=0, description="two-way marginals measured; by a rule on rows if not given"
     )
-
-    inference: tuple[str, ...] = Field(
-        default=(), description="regressions that matter, such as y ~ a + b or y ~ a * b; several, parted by semicolons"
-    )
-    inference_share: Share = Field(default=0.25, description="share of the moments of these regressions, if any")
-
-    @field_validator("inference", mode="before")
-    @classmethod
-    def _several(cls, texts: object) -> object:
-        return tuple(text.strip() for text in texts.split(";") if text.strip()) if isinstance(texts, str) else texts
-
-    @property
-    def regressions(self) -> list[Regression]:
-        """The declared regressions."""
-        return parsed(self.inference)
 
     def by_rule(self, rows: int, columns: int, epsilon: float) -> Allocation:
         """What the public rule allots, before settings change it."""
@@ -107,9 +92,7 @@ def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Que
     shares |= {MATRIX if plan.critic == "matrix" else CRITIC_GRADIENTS: plan.critic_share} if plan.critic_share else {}
     shares |= {MOMENTS: plan.moments_share} if plan.moments_share else {}
     shares[BY_CLASS] = 1 - sum(shares.values())
-    if config.inference:
-        shares = {label: (1 - config.inference_share) * share for label, share in shares.items()}
-        shares[DECLARED] = config.inference_share
+    shares = config.with_declared(shares, DECLARED)
     times = {SELECTION: plan.rounds, TWO_WAY: plan.rounds}
     labels = (
         COARSE,

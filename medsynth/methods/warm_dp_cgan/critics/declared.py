@@ -131,7 +131,7 @@ def _kept(products: Floats, factors: Floats) -> Floats:
     return np.asarray((factors @ weights) / weights.sum(0))
 
 
-class DeclaredCritic:
+class DeclaredMoments:
     """Means and squares of the terms of `regressions`, and products of any two terms of one of them.
 
     `bins`: every column's beside the target's; `given`: the target's name and the map from its codes to classes. Where
@@ -160,7 +160,7 @@ class DeclaredCritic:
         self.products = Products(grids, tuple(order), tables, factors, torch.tensor(1 / bound))
         self.kept = _kept(independent, np.minimum(1.0, bound / norms))
 
-    def inside(self, bins: dict[str, Bins]) -> DeclaredCritic:
+    def inside(self, bins: dict[str, Bins]) -> DeclaredMoments:
         """The same products, with other shares of the cells inside the bins."""
         found = copy.copy(self)
         found._bins = {name: bins[name] for name in self._bins}

@@ -19,7 +19,7 @@ from ...shared.labels import CRITIC_GRADIENTS, DECLARED, MOMENTS
 from ..budget_rule import DECLARED_FIRMNESS, MOMENTS_FIRMNESS, MOST_MOMENTS
 from ..generator import Generator
 from ..marginals.class_marginals import ClassMarginals
-from .declared import DeclaredCritic
+from .declared import DeclaredMoments
 from .linear import FeatureSums, measure_features
 from .moments import MomentCritic
 from .pairs import PairCritic
@@ -51,13 +51,13 @@ class MeasuredCritics:
         """The gradient sums of the critics that have a share, those of declared regressions first."""
         found = cls()
 
-        def measured(label: str, critic: DeclaredCritic | PairCritic | MomentCritic) -> FeatureSums:
+        def measured(label: str, critic: DeclaredMoments | PairCritic | MomentCritic) -> FeatureSums:
             rows = plan.rows if label == CRITIC_GRADIENTS else 0  # of few relations' moments every row counts
             found.raw[label] = measure_features(critic, vault, label, plan.noise(label), rows)
             return found.raw[label]
 
         if DECLARED in plan.events:
-            measured(DECLARED, DeclaredCritic(regressions, start.bins, given, order, plan.noise(DECLARED), plan.rows))
+            measured(DECLARED, DeclaredMoments(regressions, start.bins, given, order, plan.noise(DECLARED), plan.rows))
         if CRITIC_GRADIENTS not in plan.events:
             return found
         stream, noise = torch_stream(seed, "critic"), plan.noise(CRITIC_GRADIENTS)
@@ -91,6 +91,6 @@ class MeasuredCritics:
         found = []
         for label, sums in self.raw.items():
             own = self.freed if label == CRITIC_GRADIENTS and self.freed else sums
-            own = sums.critic.corrected(own) if isinstance(sums.critic, DeclaredCritic) else own
+            own = sums.critic.corrected(own) if isinstance(sums.critic, DeclaredMoments) else own
             found.append(replace(own, firmness=self.firmness(label)))
         return found

@@ -26,7 +26,7 @@ from ...protocol import Arrays
 from ...shared.labels import CRITIC_GRADIENTS, TWO_WAY
 from ...threads import one_thread
 from ..beginning import Beginning
-from ..critics.declared import DeclaredCritic
+from ..critics.declared import DeclaredMoments
 from ..critics.linear import FeatureSums, measure_features
 from ..critics.measured import MeasuredCritics
 from ..generator import Generator
@@ -118,7 +118,7 @@ class Posterior:
         """What the critics might have measured; of a critic of pairs, freed from noise by a draw."""
         found = []
         for label, old in self.critics.raw.items():
-            critic = old.critic.inside(start.bins) if isinstance(old.critic, DeclaredCritic) else old.critic
+            critic = old.critic.inside(start.bins) if isinstance(old.critic, DeclaredMoments) else old.critic
             moved = label == CRITIC_GRADIENTS and label in self.critics.expected
             vault.quiet = moved
             rows = self.beginning.plan.rows if label == CRITIC_GRADIENTS else 0
@@ -130,7 +130,7 @@ class Posterior:
                 own += (new.totals - old.totals).double().numpy() - main.of_sums(old)
                 own += old.expected(blank, start.totals)
                 new = replace(old, totals=torch.tensor(own, dtype=torch.float32))
-            new = critic.corrected(new) if isinstance(critic, DeclaredCritic) else new
+            new = critic.corrected(new) if isinstance(critic, DeclaredMoments) else new
             found.append(replace(new, firmness=self.critics.firmness(label)))
         return found
 
