@@ -192,8 +192,10 @@ class Loss:
         rows, loss = shares.mean(-1) * model.sizes, self._prior.error(model)
         for columns in self._columns:
             loss = loss + columns.error(rows)
-        for joint in (*self._pairs, *self._moments):
-            loss = loss + joint.error(shares, model.sizes)
+        for pairs in self._pairs:
+            loss = loss + pairs.error(shares, model.sizes)
+        for moments in self._moments:
+            loss = loss + moments.error(shares, model.sizes)
         for rule in self._rules:
             loss = loss + rule.error([shares[model.layout.spans[name]] for name in rule.columns], model.sizes)
         return loss

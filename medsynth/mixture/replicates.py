@@ -1,8 +1,9 @@
 """Replicates: plausible mixtures, each fitted to the released measurements as they might have come out.
 
 Every measurement gets noise of its own size once more, and the deviation that another table of the same population
-would have. The prior is perturbed by draws, too: perturb, then optimise (Papandreou and Yuille 2010), which for a linear
-model with normal errors is an exact draw from the posterior. Bins, grids and which pairs were measured stay as they are.
+would have. The prior is perturbed by draws, too. Perturbing and then optimising is an exact draw from the posterior of
+a linear model with normal errors (Papandreou and Yuille 2010). Bins, grids and which pairs were measured stay as they
+are.
 """
 
 from __future__ import annotations

@@ -30,13 +30,17 @@ Z = 1.959964
 DELTA = 1e-5
 
 
-def one_run(study: Any, rows: int, epsilon: float, run: int, replicates: int, declare: bool) -> pd.DataFrame:
+def one_run(
+    study: Any, rows: int, epsilon: float, run: int, replicates: int, declare: bool, method: str | None = None
+) -> pd.DataFrame:
     """The estimates of one table that the module `study` simulates: one line a term and way."""
     coefficients = study.coefficients
     real = study.study(rows, 10_000 + run)
     began = time.perf_counter()
     settings = {"inference": study.DECLARED} if declare else {}
-    model = medsynth.fit(real, epsilon=epsilon, delta=DELTA, schema=study.SCHEMA, rows=rows, settings=settings)
+    model = medsynth.fit(
+        real, epsilon=epsilon, delta=DELTA, schema=study.SCHEMA, rows=rows, settings=settings, method=method
+    )
     fitted = time.perf_counter() - began
     ways = {"real": coefficients(real), "naive": coefficients(medsynth.sample(model, rows))}
     began = time.perf_counter()
@@ -94,6 +98,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--replicates", type=int, default=20)
     parser.add_argument("--undeclared", action="store_true", help="tell the fit of no regression")
+    parser.add_argument("--method")
     parser.add_argument("--output", type=Path)
     parser.add_argument("--read", type=Path, nargs="+")
     asked = parser.parse_args()
@@ -108,7 +113,9 @@ def main() -> None:
                 for epsilon in asked.epsilon:
                     if len(known) and ((known.rows == rows) & (known.epsilon == epsilon) & (known.run == run)).any():
                         continue
-                    found.append(one_run(study, rows, epsilon, run, asked.replicates, not asked.undeclared))
+                    found.append(
+                        one_run(study, rows, epsilon, run, asked.replicates, not asked.undeclared, asked.method)
+                    )
                     if asked.output:
                         pd.concat(found).to_csv(asked.output, index=False)
     print(summary(study, pd.concat(found, ignore_index=True)).round(3).to_string(index=False))
