@@ -36,5 +36,6 @@ LATENT_WEIGHT = 8.0  # of the latent coefficients' sum of squares, per latent po
 
 # The fit.
 STEPS = 300  # of Adam
+DECLARED_FIRMNESS = 30.0  # of declared moments: so many times as much as their noise asks, against the prior
 REPLICATE_STEPS = 150  # of each replicate, from the fitted mixture
 LEARNING_RATE = 0.06  # it falls to zero over the second half of the steps

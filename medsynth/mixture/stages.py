@@ -203,7 +203,7 @@ class Stages:
                 maps={name: table.double().numpy().T for name, table in expected.tables.items()},
                 factors=expected.factors.numpy(),
                 values=sums.totals.double().numpy() / scale,
-                std=sums.std / moments.kept / scale,
+                std=sums.std / moments.kept / scale / math.sqrt(k.DECLARED_FIRMNESS),
             )
         ]
 
@@ -213,9 +213,8 @@ class Stages:
         names = list(dict.fromkeys(name for pair in pairs for name in pair))
         fine = bins_by_noise(own.rows, self.plan.noise(label) * math.sqrt(len(pairs)), classes)
         most = {name: fine if self.bins[name].ordered else max(fine, k.PAIR_LEVELS) for name in names}
-        merged = {
-            name: MergedBins(self.bins[name], self.bins[name].merged(most[name], own.mass[name])) for name in names
-        }
+        bins = {name: own.bins[name] for name in names}
+        merged = {name: MergedBins(one, one.merged(most[name], own.mass[name])) for name, one in bins.items()}
         axes: dict[str, Axes] = {"\0".join(p): [given, *((name, merged[name]) for name in p)] for p in pairs}
         free = {key: classes * math.prod(cells.cells - 1 for _, cells in both[1:]) for key, both in axes.items()}
         noisy, std = self._measured(label, axes, free, list(axes))
