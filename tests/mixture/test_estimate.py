@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from medsynth.mixture import constants as k
 from medsynth.mixture.estimate import Loss, estimate
-from medsynth.mixture.measurement import Measurement, RuleMeasurement, contrasts
+from medsynth.mixture.measurement import Measured, Measurement, MomentMeasurement, RuleMeasurement, contrasts
 from medsynth.mixture.model import Layout, MixtureModel, wave_features
 
 Floats = NDArray[np.float64]
@@ -46,7 +46,7 @@ def shares_by_loops(model: MixtureModel) -> dict[str, Floats]:
     return found
 
 
-def measured() -> list[Measurement | RuleMeasurement]:
+def measured() -> list[Measured]:
     """Of each kind: a column, by class, a pair by class, a pair of all classes, two columns and three by a rule."""
     rng = np.random.default_rng(3)
 
@@ -64,15 +64,29 @@ def measured() -> list[Measurement | RuleMeasurement]:
         table(("age", "ward"), [np.eye(5), ward], 1),
         RuleMeasurement(columns=("age", "ward"), map=joint, values=rng.normal(9, 2, (2, 4)), std=1.5),
         RuleMeasurement(columns=("age", "sex", "ward"), map=broken, values=np.zeros((2, 1)), std=0.7),
+        *(moments(classes, rng) for classes in (1, 2)),
     ]  # fmt: skip
 
 
-def errors_by_loops(shares: dict[str, Floats], tables: list[Measurement | RuleMeasurement]) -> float:
+def moments(classes: int, rng: np.random.Generator) -> MomentMeasurement:
+    """Products of two features, of three, and of one column's with itself."""
+    maps = {"age": rng.normal(size=(2, 5)), "ward": rng.normal(size=(1, 3)), "sex": np.ones((1, 2))}
+    factors = np.array([[0, 1, 0], [2, 2, 3], [3, 0, 3]])
+    return MomentMeasurement(
+        maps=maps, factors=factors, values=rng.normal(5, 2, (classes, 3)), std=rng.uniform(1, 2, 3)
+    )
+
+
+def errors_by_loops(shares: dict[str, Floats], tables: list[Measured]) -> float:
     """Half the squared errors, each expected cell a sum over classes, points and bins."""
     total, points = 0.0, next(iter(shares.values())).shape[-1]
     for t in tables:
         expected = np.zeros(t.values.shape)
         for c, z in itertools.product(range(len(ROWS)), range(points)):
+            if isinstance(t, MomentMeasurement):
+                means = np.concatenate([own @ shares[name][:, c, z] for name, own in t.maps.items()])
+                expected[c if len(t.values) > 1 else 0] += ROWS[c] * np.prod(means[t.factors], 0) / points
+                continue
             chances = [shares[name][:, c, z] for name in t.columns]
             if isinstance(t, Measurement):
                 cells = [m @ chance for m, chance in zip(t.maps, chances, strict=True)]
@@ -96,7 +110,7 @@ def test_the_loss_is_that_of_plain_loops(points: int) -> None:
     for some in ([t] for t in tables):
         assert float(Loss(model, some).value()) - prior == pytest.approx(
             errors_by_loops(shares, some), rel=1e-3, abs=1e-2
-        ), some[0].columns
+        ), type(some[0])
     assert float(Loss(model, tables).value()) == pytest.approx(prior + errors_by_loops(shares, tables), rel=1e-4)
 
 
@@ -117,7 +131,7 @@ def test_a_fit_meets_the_tables_of_another_mixture() -> None:
     """Counts without noise, of a mixture that has relations: their cells are met to a hundredth of the rows."""
     true, model = mixture(4, 5), mixture(64, 9)
     shares = shares_by_loops(true)
-    tables = list[Measurement | RuleMeasurement]()
+    tables = list[Measured]()
     for names in [*itertools.combinations(SIZES, 1), *itertools.combinations(SIZES, 2)]:
         maps = tuple(np.eye(SIZES[name]) for name in names)
         axes = "ibz" if len(names) == 1 else "iz,jz->ij"
@@ -137,6 +151,18 @@ def test_a_fit_meets_the_tables_of_another_mixture() -> None:
         for c in range(2):
             own = some[0][:, c].mean(-1) if len(some) == 1 else some[0][:, c] @ some[1][:, c].T / 64
             assert np.abs(ROWS[c] * own - table.values[c]).max() < 1.0
+
+
+def test_a_drawn_prior_alone_is_met_by_its_draws() -> None:
+    """With no measurement the fit is what the prior draws: base and class logits vary as the prior says they do."""
+    found = []
+    for seed in range(10):
+        model = mixture(4)
+        estimate(model, [], 300, lambda done, of: None, torch.Generator().manual_seed(seed))
+        assert model.common.abs().max() < 0.5 and model.own.abs().max() < 0.5
+        found.append(model.by_class[model.layout.spans["sex"]].numpy())
+    spread = np.std(found) / k.CLASS_STD
+    assert abs(spread - 1) < 0.4  # of 40 draws of fixed seeds the standard error is .11
 
 
 def test_contrasts_are_orthonormal_and_sum_to_zero() -> None:

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from medsynth.methods.shared.labels import PAIRS, STRONGEST
+from medsynth.errors import UsageError
+from medsynth.methods.shared.labels import MATRIX, PAIRS, STRONGEST
 from medsynth.methods.warm_dp_cgan.marginals.weights import weights_by_size
 from medsynth.mixture import constants as k
-from medsynth.mixture.measurement import Measurement, RuleMeasurement
+from medsynth.mixture.measurement import Measurement, MomentMeasurement, RuleMeasurement
 from medsynth.mixture.method import Config, queries
 from medsynth.mixture.stages import Stages, bins_by_noise
 from medsynth.privacy.accounting.calibration import make_plan
@@ -40,10 +41,13 @@ def table(seed: int = 0) -> Codes:
     return np.stack([np.where(rng.random(ROWS) < 0.1, 100, age), sex, ward, ill], 1).astype(np.int32)
 
 
-def stages(codes: Codes, entropy: Entropy, epsilon: float = 3.7) -> Stages:
-    plan = make_plan(queries(Config(), ROWS, len(COLUMNS), epsilon), epsilon=epsilon, delta=1e-5, rows=ROWS)
+def stages(
+    codes: Codes, entropy: Entropy, epsilon: float = 3.7, config: Config | None = None, like: Stages | None = None
+) -> Stages:
+    config = config or Config()
+    plan = make_plan(queries(config, ROWS, len(COLUMNS), epsilon), epsilon=epsilon, delta=1e-5, rows=ROWS)
     vault = Vault(codes, SCHEMA.names, Releases(plan.ledger("test"), entropy))
-    return Stages(schema=SCHEMA, vault=vault, plan=plan, seed=0)
+    return Stages(schema=SCHEMA, vault=vault, plan=plan, seed=0, regressions=config.regressions, like=like)
 
 
 def counts(own: Stages, codes: Codes, names: tuple[str, ...], classes: int) -> NDArray[np.float64]:
@@ -55,22 +59,16 @@ def counts(own: Stages, codes: Codes, names: tuple[str, ...], classes: int) -> N
     return found
 
 
-def run(own: Stages) -> list[Measurement | RuleMeasurement]:
-    """All stages, in order."""
-    first: list[Measurement | RuleMeasurement] = [*own.one_way(), *own.by_class()]
-    pairs = own.pairs()
-    return [*first, *pairs, *own.strongest(pairs)]
-
-
 def test_without_noise_every_table_is_the_exact_one() -> None:
     codes = table()
     own = stages(codes, NoNoise())
-    found = run(own)
+    found = own.measured()
     kinds = [(one.columns, len(one.values)) for one in found if isinstance(one, Measurement)]
     singles, pairs = [("age",), ("sex",), ("ward",)], [("age", "sex"), ("age", "ward"), ("sex", "ward")]
     assert kinds[:9] == [*((s, 1) for s in singles), *((s, 3) for s in singles), *((p, 3) for p in pairs)]
     assert sorted(kinds[9:]) == sorted((p, 1) for p in pairs)
     for one in found:
+        assert not isinstance(one, MomentMeasurement)  # no regression is declared
         if isinstance(one, RuleMeasurement):
             assert one.columns == ("sex", "ward") or one.columns == ("ward", "sex")
             assert not one.values.any() and set(np.unique(one.map)) == {0.0, 1.0}
@@ -88,7 +86,7 @@ def test_the_noise_is_as_large_as_stated() -> None:
     codes, squares = table(), list[float]()
     for seed in range(30):
         own = stages(codes, SeededEntropy(seed))
-        for one in run(own):
+        for one in own.measured():
             if isinstance(one, Measurement) and len(one.values) == 3:
                 exact = counts(own, codes, one.columns, 3)
                 for axis, maps in enumerate(one.maps):
@@ -96,6 +94,42 @@ def test_the_noise_is_as_large_as_stated() -> None:
                 squares += (np.square(one.values - exact) / one.std**2).ravel().tolist()
     # The mean square of as many normal numbers lies within 5 standard deviations of one, but for one time in a million.
     assert np.mean(squares) == pytest.approx(1.0, abs=5 * np.sqrt(2 / len(squares)))
+
+
+def test_declared_moments_are_sums_of_products_of_the_rows() -> None:
+    """Without noise they are the sums over rows of products of features, by class, up to what clipping took."""
+    codes = table()
+    own = stages(codes, NoNoise(), config=Config(inference=("ill ~ age + sex", "age ~ sex")))
+    (found,) = [one for one in own.measured() if isinstance(one, MomentMeasurement)]
+    place = {name: own.bins[name].cell_of(codes[:, SCHEMA.names.index(name)]) for name in found.maps}
+    each = np.concatenate([maps[:, place[name]] for name, maps in found.maps.items()])
+    products = np.prod(each[found.factors], 0)
+    exact = np.stack([products[:, codes[:, 3] == label].sum(1) for label in range(3)])
+    size = np.sqrt(np.square(products).sum(1)) * np.sqrt(ROWS)
+    assert found.values.shape == exact.shape and found.std.shape == exact.shape[1:]
+    assert (np.abs(found.values - exact).max(0) < 0.02 * size).all()
+
+
+def test_stages_like_others_keep_their_bins_and_choices() -> None:
+    """Of other rows they ask the same queries; of the same rows they have the same answers."""
+    own = stages(table(), SeededEntropy(1))
+    first = own.measured()
+    same, other = (stages(codes, NoNoise(), like=own) for codes in (table(), table(5)))
+    for again in (same, other):
+        found = again.measured()
+        assert again.chosen == own.chosen and [type(one) for one in found] == [type(one) for one in first]
+        for one, before in zip(found, first, strict=True):
+            if isinstance(one, Measurement) and isinstance(before, Measurement):
+                assert one.columns == before.columns and one.values.shape == before.values.shape
+                assert all(np.array_equal(*maps) for maps in zip(one.maps, before.maps, strict=True))
+    assert other.sizes == pytest.approx(np.bincount(table(5)[:, 3]))
+
+
+def test_a_wide_table_has_matrices_in_place_of_pairs() -> None:
+    labels = {query.label for query in queries(Config(), 300, k.WIDE_COLUMNS + 1, 1.0)}
+    assert MATRIX in labels and not labels & {PAIRS, STRONGEST}
+    with pytest.raises(UsageError, match="more than 100 columns"):
+        queries(Config(inference=("a ~ b",)), 300, k.WIDE_COLUMNS + 1, 1.0)
 
 
 def test_a_plan_has_the_pairs_that_there_are() -> None:
