@@ -32,7 +32,10 @@ CLASS_STD = 2.0  # of the step between neighbouring class logits, or of a level'
 CLASS_LEVEL = 0.1  # precision of a class logit of a number itself, as a share of that of a step
 GAP_STD = 9.0  # of the base logit of a missing value
 RIDGE_STD = 30.0  # of a logit that nothing else holds
-LATENT_WEIGHT = 8.0  # of the latent coefficients' sum of squares, per latent point
+# A point's latent coefficients are a draw from a normal distribution whose covariance S is learned. Their precision is
+# LATENT_WEIGHT / POINTS times the inverse of S + LATENT_FLOOR. Before S is learned, it is LATENT_START.
+LATENT_WEIGHT, LATENT_FLOOR, LATENT_START = 64.0, 2.0, 6.0
+LEARN_EVERY = 50  # steps, after which S is learned anew
 
 # The fit.
 STEPS = 300  # of Adam

@@ -17,22 +17,31 @@ from .model import MixtureModel
 
 @dataclass(frozen=True, eq=False)
 class _Columns:
-    """Tables of one column each, stacked. `maps`: (cells, bins); `values`, `std`: (cells, classes) or (cells, 1)."""
+    """A table of each of some columns. `values`, `weights`: one over the noise, (bins, classes) or (bins, 1).
 
-    maps: Tensor
+    `centred`: of the bins of columns whose mean count is not known, (bins, 1). `sums`: over columns, (columns, bins).
+    """
+
     values: Tensor
-    std: Tensor
+    weights: Tensor
+    centred: Tensor
+    sums: Tensor
 
     @classmethod
     def of(cls, tables: Sequence[Measurement], model: MixtureModel) -> _Columns:
-        maps = np.concatenate([_widened(t.maps[0], t.columns[0], model) for t in tables])
-        std = np.concatenate([np.broadcast_to(t.std, t.values.shape).T for t in tables])
-        return cls(model.tensor(maps), model.tensor(np.concatenate([t.values.T for t in tables])), model.tensor(std))
+        bins, classes = model.layout.bins, len(tables[0].values)
+        values, weights, centred = np.zeros((bins, classes)), np.zeros((bins, classes)), np.zeros((bins, 1))
+        for table in tables:
+            span = model.layout.spans[table.columns[0]]
+            values[span], centred[span] = table.values.T, table.centred
+            weights[span] = 1 / np.broadcast_to(table.std, table.values.shape).T
+        return cls(model.tensor(values), model.tensor(weights), model.tensor(centred), model.sums)
 
     def error(self, rows: Tensor) -> Tensor:
         """Return half the squared error. `rows`: of each bin, (bins, classes)."""
-        rows = rows if self.values.shape[1] > 1 else rows.sum(1, keepdim=True)
-        return ((self.values - self.maps @ rows) / self.std).square().sum() / 2
+        gap = self.values - (rows if self.values.shape[1] > 1 else rows.sum(1, keepdim=True))
+        means = (self.sums @ gap) / self.sums.sum(1, keepdim=True)
+        return ((gap - self.centred * (self.sums.T @ means)) * self.weights).square().sum() / 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,13 +159,29 @@ class _Prior:
         sizes = (len(self._curves), 1), (len(self._steps), model.classes), model.base.shape, model.by_class.shape
         draws = (torch.zeros(size) if stream is None else torch.randn(size, generator=stream) for size in sizes)
         self._draws = [draw.to(model.device) for draw in draws]
+        start = torch.eye(len(model.common), device=model.device) * k.LATENT_WEIGHT / (k.LATENT_START + k.LATENT_FLOOR)
+        self._precisions = [start, start]  # of the common and own latent coefficients, (features, features)
+
+    def learn(self, model: MixtureModel) -> None:
+        """Learn the covariance of the latent coefficients: it is their second moment over points.
+
+        So the penalty is that of the logarithm of each direction's variance, which takes noise out and leaves strong
+        relations as they are (Fazel, Hindi and Boyd 2003).
+        """
+        for place, part in enumerate((model.common, model.own)):
+            flat = part.detach().flatten(1)
+            second = flat @ flat.T / flat.shape[1]
+            second.diagonal().add_(k.LATENT_FLOOR)
+            self._precisions[place] = k.LATENT_WEIGHT * torch.cholesky_inverse(torch.linalg.cholesky(second))
 
     def error(self, model: MixtureModel) -> Tensor:
         """Return half the sum of squared deviations, in variances."""
         base, own, first = model.base, model.by_class, self._curves
         curve = (base[first] - 2 * base[first + 1] + base[first + 2]) / k.CURVATURE_STD
         step = (own[self._steps + 1] - own[self._steps]) / k.CLASS_STD
-        found = k.LATENT_WEIGHT / model.points * (model.common.square().sum() + model.own.square().sum())
+        found = base.new_zeros(())
+        for precision, latent in zip(self._precisions, (model.common.flatten(1), model.own.flatten(1)), strict=True):
+            found = found + (latent * (precision @ latent)).sum() / model.points
         for deviation, drawn in zip((curve, step, self._base * base, self._own * own), self._draws, strict=True):
             found = found + (deviation - drawn).square().sum()
         return found / 2
@@ -179,7 +204,7 @@ class Loss:
         groups = dict[tuple[int, int], list[Measurement]]()  # by columns and classes
         for table in tables:
             groups.setdefault((len(table.columns), len(table.values)), []).append(table)
-        self._model, self._prior = model, _Prior(model, stream)
+        self._model, self.prior = model, _Prior(model, stream)
         self._columns = [_Columns.of(some, model) for (columns, _), some in groups.items() if columns == 1]
         self._pairs = [_Pairs.of(some, model) for (columns, _), some in groups.items() if columns == 2]
         self._rules = [_Rule.of(one, model) for one in measured if isinstance(one, RuleMeasurement)]
@@ -189,7 +214,7 @@ class Loss:
         """Return the loss of the model as it is now."""
         model = self._model
         shares = model.shares()
-        rows, loss = shares.mean(-1) * model.sizes, self._prior.error(model)
+        rows, loss = shares.mean(-1) * model.sizes, self.prior.error(model)
         for columns in self._columns:
             loss = loss + columns.error(rows)
         for pairs in self._pairs:
@@ -212,6 +237,8 @@ def estimate(
     loss, parameters = Loss(model, measured, stream), model.parameters()
     adam = Adam([parameter.requires_grad_() for parameter in parameters])
     for step in range(steps):
+        if step and step % k.LEARN_EVERY == 0:
+            loss.prior.learn(model)
         adam.step(loss.value(), k.LEARNING_RATE * min(1.0, 2 * (1 - step / steps)))
         progress(step + 1, steps)
     for parameter in parameters:

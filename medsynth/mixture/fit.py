@@ -30,6 +30,7 @@ from .stages import Stages
 
 SEED_BITS = 53  # of a fresh public seed
 SMALLEST = 1e-12  # share of a bin
+Places = NDArray[np.int64]
 
 
 def fitted(
@@ -68,12 +69,19 @@ def _of_low_rank(stages: Stages, found: Arrays) -> Arrays:
 
 
 def blank(stages: Stages, points: int, seed: int, device: str) -> MixtureModel:
-    """Return the mixture before its fit: columns by their rough shares, alike in all classes."""
-    bins, features = {name: stages.bins[name] for name in stages.columns}, dict[str, Floats]()
+    """Return the mixture before its fit: columns by their rough shares, alike in all classes.
+
+    With one point there are no latent coefficients.
+    """
+    bins, parts, features = {n: stages.bins[n] for n in stages.columns}, dict[str, Places](), dict[str, Floats]()
     for name, own in bins.items():
-        features[name] = wave_features(own.middles(MERGED_WIDE) if own.ordered else np.empty(0), own.cells, k.WAVES)
+        parts[name] = np.arange(own.cells) if own.ordered else own.merged(k.MOST_BINS, stages.mass[name])
+        middles = own.middles(MERGED_WIDE) if own.ordered else np.empty(0)
+        features[name] = wave_features(middles, int(parts[name].max()) + 1, k.WAVES)
+        features[name] = features[name] if points > 1 else features[name][:, :0]
     sizes, ordered = {name: own.cells for name, own in bins.items()}, {name: own.ordered for name, own in bins.items()}
-    model = MixtureModel(Layout(sizes, ordered, features), stages.sizes, points, torch_stream(seed, "init"), device)
+    layout = Layout(sizes, ordered, parts, features)
+    model = MixtureModel(layout, stages.sizes, points, torch_stream(seed, "init"), device)
     rows = np.concatenate([stages.mass[name] for name in bins])
     model.base = model.tensor(np.log((rows + 1) / (stages.rows + 1))[:, None])
     return model

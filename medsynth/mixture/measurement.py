@@ -13,17 +13,19 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Measurement:
-    """Noisy counts of one or two columns.
+    """Noisy counts of a column or of a pair of columns, linear in their bins.
 
-    `columns`: their names. `maps`: for each, (cells, bins): what a row in a bin adds to each cell. `values`: (classes,
-    cells, ...), or (1, cells, ...) if classes are not separated. `std`: of the noise of each cell, which broadcasts to
-    `values`.
+    `columns`: their names. `maps`: of each column of a pair, (cells, bins): what a row in a bin adds to each cell. A
+    column by itself is counted in its bins, without a map. `values`: (classes, cells, ...), or (1, cells, ...) if
+    classes are not separated. `std`: of the noise of each cell, which broadcasts to `values`. `centred`: whether the
+    mean of a column's counts is not known.
     """
 
     columns: tuple[str, ...]
-    maps: tuple[Floats, ...]
     values: Floats
     std: Floats
+    maps: tuple[Floats, ...] = ()
+    centred: bool = False
 
     def if_independent(self, shares: Mapping[str, Floats], sizes: Floats) -> Floats:
         """Return what a table of two columns would be if they were independent in each class.

@@ -29,12 +29,14 @@ TINY = 1e-30  # sum of a column's weights: no division by zero
 class Layout:
     """The bins of all columns in one line.
 
-    `sizes`: bins by column; `ordered`: how many first bins of a column are neighbours in value; `features`: of each
-    column, (bins, features).
+    `sizes`: bins by column; `ordered`: how many first bins of a column are neighbours in value; `parts`: the part of
+    each bin of a column, (bins,), since rare levels share features; `features`: of each part of a column, (parts,
+    features).
     """
 
     sizes: Mapping[str, int]
     ordered: Mapping[str, int]
+    parts: Mapping[str, NDArray[np.int64]]
     features: Mapping[str, Floats]
     spans: dict[str, slice] = field(init=False)
 
@@ -49,13 +51,20 @@ class Layout:
         return sum(self.sizes.values())
 
     @property
+    def part_of(self) -> NDArray[np.int64]:
+        """The place of the part of each bin among the parts of all columns, (bins,)."""
+        counts = [len(self.features[name]) for name in self.sizes]
+        firsts = np.cumsum([0, *counts])[:-1]
+        return np.concatenate([first + self.parts[name] for name, first in zip(self.sizes, firsts, strict=True)])
+
+    @property
     def column_of(self) -> NDArray[np.int64]:
         """The place of the column of each bin, (bins,)."""
         return np.repeat(np.arange(len(self.sizes)), [*self.sizes.values()])
 
 
 def wave_features(middles: Floats, bins: int, waves: int) -> Floats:
-    """Return the features of a column's bins, (bins, features).
+    """Return the features of a column's bins or parts, (bins, features).
 
     Args: `middles`: where each ordered bin lies, from 0 to 1; `waves`: the number of cosines. The n-th is divided by
     n ** DECAY, so that fine waves are less likely under the same prior.
@@ -73,7 +82,8 @@ class MixtureModel:
     """A fitted mixture, or one under way. All tensors are float32.
 
     `base`: (bins, 1) and `by_class`: (bins, classes) logits; `common`: (features, 1, points) and `own`: (features,
-    classes, points) latent coefficients, in prior standard deviations; `sizes`: rows of each class, (classes,).
+    classes, points) latent coefficients; `sizes`: rows of each class, (classes,); `sums`: one where a bin is of a
+    column, (columns, bins).
     """
 
     def __init__(self, layout: Layout, sizes: Floats, points: int, stream: torch.Generator, device: str) -> None:
@@ -82,8 +92,9 @@ class MixtureModel:
         features = sum(table.shape[1] for table in layout.features.values())
         self._features = self.tensor(block_diag(*layout.features.values()))
         self._column = torch.from_numpy(layout.column_of).to(device)
-        self._sums = torch.zeros(len(layout.sizes), layout.bins, device=device)
-        self._sums[self._column, torch.arange(layout.bins, device=device)] = 1
+        self._part = torch.from_numpy(layout.part_of).to(device)
+        self.sums = torch.zeros(len(layout.sizes), layout.bins, device=device)
+        self.sums[self._column, torch.arange(layout.bins, device=device)] = 1
         self.base = torch.zeros(layout.bins, 1, device=device)
         self.by_class = torch.zeros(layout.bins, self.classes, device=device)
         start = k.START_STD * torch.randn(features, 1 + self.classes, points, generator=stream).to(device)
@@ -95,10 +106,10 @@ class MixtureModel:
 
     def shares(self) -> Tensor:
         """Return p(bin | class, latent point), (bins, classes, points)."""
-        latent = self._features @ (0.5 * (self.common + self.own)).flatten(1)
+        latent = (self._features @ (0.5 * (self.common + self.own)).flatten(1)).index_select(0, self._part)
         logits = (self.base + self.by_class)[:, :, None] + latent.reshape(-1, self.classes, self.points)
         weights = torch.exp(logits - logits.detach().amax(0, keepdim=True).clamp(min=0))
-        sums = (self._sums @ weights.flatten(1)).clamp(min=TINY)
+        sums = (self.sums @ weights.flatten(1)).clamp(min=TINY)
         return weights / sums.index_select(0, self._column).reshape(weights.shape)
 
     def copy(self, sizes: Floats) -> MixtureModel:

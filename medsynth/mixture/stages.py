@@ -96,10 +96,8 @@ class Stages:
         tables = []
         for name in self.columns:
             counts, std = self._own_counts(name)
-            cells = self.bins[name].cells
-            basis, noise = (np.eye(cells), std[None]) if name in own.grids else (contrasts(cells), std[:1])
-            if len(basis):
-                tables.append(Measurement(columns=(name,), maps=(basis,), values=(basis @ counts)[None], std=noise))
+            centred = name not in own.grids
+            tables.append(Measurement(columns=(name,), values=counts[None], std=std[None], centred=centred))
         return tables
 
     def _own_counts(self, name: str) -> tuple[Floats, Floats]:
@@ -127,10 +125,9 @@ class Stages:
         tables = list[Measurement | RuleMeasurement]()
         for name in self.columns:
             cells = self.bins[name].cells
-            self._look_at(name, noisy[name] + (self.sizes[:, None] / cells if name in levels else 0.0), std[name])
-            basis = contrasts(cells) if name in levels else np.eye(cells)
-            values, noise = noisy[name] @ basis.T, np.array(std[name])
-            tables.append(Measurement(columns=(name,), maps=(basis,), values=values, std=noise))
+            centred, noise = name in levels, np.array(std[name])
+            self._look_at(name, noisy[name] + (self.sizes[:, None] / cells if centred else 0.0), std[name])
+            tables.append(Measurement(columns=(name,), values=noisy[name], std=noise, centred=centred))
         for name, column in derived.items():
             inside = column.of_inputs(self.bins, numpy_stream(self.seed, "derived"))
             tables.append(RuleMeasurement(columns=column.inputs, map=inside, values=noisy[name], std=std[name]))

@@ -17,13 +17,16 @@ from medsynth.mixture.model import Layout, MixtureModel, wave_features
 Floats = NDArray[np.float64]
 SIZES = {"age": 5, "sex": 2, "ward": 3}
 ORDERED = {"age": 4, "sex": 0, "ward": 0}  # the last bin of age holds missing values
+PARTS = {"age": np.arange(5), "sex": np.arange(2), "ward": np.array([0, 1, 1])}  # two wards share a feature
 ROWS = np.array([60.0, 40.0])
 
 
 def mixture(points: int, seed: int = 0) -> MixtureModel:
     middles = {name: np.linspace(0.1, 0.9, count) for name, count in ORDERED.items()}
-    features = {name: wave_features(middles[name], size, k.WAVES) for name, size in SIZES.items()}
-    model = MixtureModel(Layout(SIZES, ORDERED, features), ROWS, points, torch.Generator().manual_seed(seed), "cpu")
+    features = {name: wave_features(middles[name], 1 + int(PARTS[name].max()), k.WAVES) for name in SIZES}
+    model = MixtureModel(
+        Layout(SIZES, ORDERED, PARTS, features), ROWS, points, torch.Generator().manual_seed(seed), "cpu"
+    )
     for parameter in model.parameters():
         parameter += 0.5 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(seed + 1))
     return model
@@ -39,7 +42,7 @@ def shares_by_loops(model: MixtureModel) -> dict[str, Floats]:
         stop = first + features.shape[1]
         table = np.zeros((SIZES[name], len(ROWS), model.points))
         for c, z in itertools.product(range(len(ROWS)), range(model.points)):
-            latent = features @ (0.5 * common[first:stop, 0, z] + 0.5 * by_class[first:stop, c, z])
+            latent = features[PARTS[name]] @ (0.5 * common[first:stop, 0, z] + 0.5 * by_class[first:stop, c, z])
             weight = np.exp(base[span, 0] + own[span, c] + latent)
             table[:, c, z] = weight / weight.sum()
         found[name], first = table, stop
@@ -54,12 +57,16 @@ def measured() -> list[Measured]:
         values = rng.normal(10, 3, (classes, *(len(m) for m in maps)))
         return Measurement(columns=columns, maps=tuple(maps), values=values, std=rng.uniform(1, 2, values.shape))
 
+    def column(name: str, classes: int, *, centred: bool = False) -> Measurement:
+        values = rng.normal(10, 3, (classes, SIZES[name]))
+        return Measurement(columns=(name,), values=values, std=rng.uniform(1, 2, (classes, 1)), centred=centred)
+
     merged = np.array([[1.0, 1, 0, 0, 0], [0, 0, 1, 1, 0], [0, 0, 0, 0, 1]])
     age, ward = contrasts(3) @ merged, contrasts(3)
     joint = rng.dirichlet(np.ones(4), (5, 3))
     broken = rng.random((5, 2, 3, 1))
     return [
-        table(("age",), [np.eye(5)], 1), table(("ward",), [contrasts(3)], 1), table(("sex",), [np.eye(2)], 2),
+        column("age", 1), column("ward", 1, centred=True), column("sex", 2), column("ward", 2, centred=True),
         table(("age", "ward"), [age, ward], 2), table(("age", "sex"), [age, contrasts(2)], 2),
         table(("age", "ward"), [np.eye(5), ward], 1),
         RuleMeasurement(columns=("age", "ward"), map=joint, values=rng.normal(9, 2, (2, 4)), std=1.5),
@@ -88,15 +95,20 @@ def errors_by_loops(shares: dict[str, Floats], tables: list[Measured]) -> float:
                 expected[c if len(t.values) > 1 else 0] += ROWS[c] * np.prod(means[t.factors], 0) / points
                 continue
             chances = [shares[name][:, c, z] for name in t.columns]
-            if isinstance(t, Measurement):
+            if isinstance(t, Measurement) and len(t.columns) == 1:
+                one = chances[0]
+            elif isinstance(t, Measurement):
                 cells = [m @ chance for m, chance in zip(t.maps, chances, strict=True)]
-                one = cells[0] if len(cells) == 1 else np.outer(cells[0], cells[1])
+                one = np.outer(cells[0], cells[1])
             else:
                 one = np.zeros(t.values.shape[1])
                 for bins in itertools.product(*(range(len(chance)) for chance in chances)):
                     one += np.prod([ch[b] for ch, b in zip(chances, bins, strict=True)]) * t.map[bins]
             expected[c if len(t.values) > 1 else 0] += ROWS[c] * one / points
-        total += float((np.square(t.values - expected) / np.square(t.std)).sum()) / 2
+        gap = t.values - expected
+        if isinstance(t, Measurement) and t.centred:
+            gap = gap - gap.mean(1, keepdims=True)
+        total += float((np.square(gap) / np.square(t.std)).sum()) / 2
     return total
 
 
@@ -123,8 +135,15 @@ def test_the_prior_is_that_of_plain_loops() -> None:
         total += sum((own[b + 1, c] - own[b, c]) ** 2 for b in range(3)) / k.CLASS_STD**2
         total += (k.CLASS_LEVEL * (own[:4, c] ** 2).sum() + (own[4:, c] ** 2).sum()) / k.CLASS_STD**2
     coefficients = float(model.common.double().square().sum() + model.own.double().square().sum())
-    whole = total + k.LATENT_WEIGHT * coefficients / model.points
-    assert float(Loss(model, []).value()) == pytest.approx(whole / 2, rel=1e-5)
+    whole = total + k.LATENT_WEIGHT / (k.LATENT_START + k.LATENT_FLOOR) * coefficients / model.points
+    loss = Loss(model, [])
+    assert float(loss.value()) == pytest.approx(whole / 2, rel=1e-5)
+    loss.prior.learn(model)
+    whole = total
+    for latent in (model.common.double().flatten(1).numpy(), model.own.double().flatten(1).numpy()):
+        covariance = latent @ latent.T / latent.shape[1] + k.LATENT_FLOOR * np.eye(len(latent))
+        whole += k.LATENT_WEIGHT / model.points * np.trace(latent.T @ np.linalg.solve(covariance, latent))
+    assert float(loss.value()) == pytest.approx(whole / 2, rel=1e-5)
 
 
 def test_a_fit_meets_the_tables_of_another_mixture() -> None:
@@ -140,6 +159,7 @@ def test_a_fit_meets_the_tables_of_another_mixture() -> None:
                        else np.einsum(axes, shares[names[0]][:, c], shares[names[1]][:, c]) / 4)
             for c in range(2)
         ])  # fmt: skip
+        maps = maps if len(names) > 1 else ()
         tables.append(Measurement(columns=names, maps=maps, values=values, std=np.array(0.05)))
     steps = list[int]()
     estimate(model, tables, 300, lambda done, of: steps.append(done))

@@ -59,6 +59,14 @@ def counts(own: Stages, codes: Codes, names: tuple[str, ...], classes: int) -> N
     return found
 
 
+def exact(own: Stages, codes: Codes, one: Measurement) -> NDArray[np.float64]:
+    """What a measurement would be without noise, by the rows; a centred one less its mean."""
+    found = counts(own, codes, one.columns, len(one.values))
+    for axis, maps in enumerate(one.maps):
+        found = np.moveaxis(np.tensordot(maps, found, (1, 1 + axis)), 0, 1 + axis)
+    return np.asarray(found - found.mean(1, keepdims=True) * one.centred)
+
+
 def test_without_noise_every_table_is_the_exact_one() -> None:
     codes = table()
     own = stages(codes, NoNoise())
@@ -73,10 +81,8 @@ def test_without_noise_every_table_is_the_exact_one() -> None:
             assert one.columns == ("sex", "ward") or one.columns == ("ward", "sex")
             assert not one.values.any() and set(np.unique(one.map)) == {0.0, 1.0}
             continue
-        exact = counts(own, codes, one.columns, len(one.values))
-        for axis, maps in enumerate(one.maps):
-            exact = np.moveaxis(np.tensordot(maps, exact, (1, 1 + axis)), 0, 1 + axis)
-        assert np.allclose(one.values, exact, atol=1e-6), one.columns
+        values = one.values - one.values.mean(1, keepdims=True) * one.centred
+        assert np.allclose(values, exact(own, codes, one), atol=1e-6), one.columns
     assert own.rows == pytest.approx(ROWS) and own.sizes == pytest.approx(np.bincount(codes[:, 3]))
 
 
@@ -88,10 +94,7 @@ def test_the_noise_is_as_large_as_stated() -> None:
         own = stages(codes, SeededEntropy(seed))
         for one in own.measured():
             if isinstance(one, Measurement) and len(one.values) == 3:
-                exact = counts(own, codes, one.columns, 3)
-                for axis, maps in enumerate(one.maps):
-                    exact = np.moveaxis(np.tensordot(maps, exact, (1, 1 + axis)), 0, 1 + axis)
-                squares += (np.square(one.values - exact) / one.std**2).ravel().tolist()
+                squares += (np.square(one.values - exact(own, codes, one)) / one.std**2).ravel().tolist()
     # The mean square of as many normal numbers lies within 5 standard deviations of one, but for one time in a million.
     assert np.mean(squares) == pytest.approx(1.0, abs=5 * np.sqrt(2 / len(squares)))
 
@@ -104,10 +107,10 @@ def test_declared_moments_are_sums_of_products_of_the_rows() -> None:
     place = {name: own.bins[name].cell_of(codes[:, SCHEMA.names.index(name)]) for name in found.maps}
     each = np.concatenate([maps[:, place[name]] for name, maps in found.maps.items()])
     products = np.prod(each[found.factors], 0)
-    exact = np.stack([products[:, codes[:, 3] == label].sum(1) for label in range(3)])
+    sums = np.stack([products[:, codes[:, 3] == label].sum(1) for label in range(3)])
     size = np.sqrt(np.square(products).sum(1)) * np.sqrt(ROWS)
-    assert found.values.shape == exact.shape and found.std.shape == exact.shape[1:]
-    assert (np.abs(found.values - exact).max(0) < 0.02 * size).all()
+    assert found.values.shape == sums.shape and found.std.shape == sums.shape[1:]
+    assert (np.abs(found.values - sums).max(0) < 0.02 * size).all()
 
 
 def test_stages_like_others_keep_their_bins_and_choices() -> None:
