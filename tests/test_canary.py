@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import medsynth
 from medsynth import rng
 from medsynth.errors import MedsynthError
-from medsynth.methods.warm_dp_cgan import method as warm_dp_cgan
+from medsynth.mixture import method as mixture
 from medsynth.privacy.accounting.events import Thresholded
 from medsynth.schema import Schema
 
@@ -71,7 +71,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.statistical
 @pytest.mark.nightly_for("dp-cgan-1")
-@pytest.mark.parametrize(("method", "seed"), [("warm-dp-cgan", 0), ("dp-cgan", 1)])
+@pytest.mark.parametrize(("method", "seed"), [("mixture", 0), ("dp-cgan", 1)])
 def test_no_output_of_a_fit_contains_one(
     quick: None,
     seeded_entropy: None,
@@ -151,7 +151,7 @@ def test_a_bug_shows_no_cell_in_its_traceback(quick: None, folder: Path, monkeyp
     def broken(*args: Any) -> None:
         raise RuntimeError("something of ours is wrong")
 
-    monkeypatch.setattr(warm_dp_cgan, "train", broken)
+    monkeypatch.setattr(mixture, "train", broken)
     with pytest.raises(RuntimeError) as error:
         medsynth.fit("cage.csv", epsilon=3)
     clean("".join(traceback.format_exception(error.value)))

@@ -104,8 +104,7 @@ CASES = {
     "dp-merf": Case("dp-merf"),
     "independent": Case("independent"),
     "mixture": Case("mixture"),
-    "warm-dp-cgan": Case("warm-dp-cgan"),
-    "warm-dp-cgan inference": Case("warm-dp-cgan", more={"inference": ["y ~ age + dose"]}),
+    "mixture inference": Case("mixture", more={"inference": ["y ~ age + dose"]}),
 }
 
 

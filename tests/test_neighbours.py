@@ -102,8 +102,8 @@ def patients_over_time() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
 
 
 @pytest.mark.nightly
-@pytest.mark.nightly_for("warm-dp-cgan")
-@pytest.mark.parametrize("method", ["warm-dp-cgan", "independent"])
+@pytest.mark.nightly_for("mixture")
+@pytest.mark.parametrize("method", ["mixture", "independent"])
 def test_blinded_measurements_of_patients_over_time_leave_no_difference(method: Any, blind: Any) -> None:
     one, *others = (released(frame, VISITS, method) for frame in patients_over_time())
     for other in others:

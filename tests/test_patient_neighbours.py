@@ -497,10 +497,8 @@ def model_of(fit: Callable[..., medsynth.Model], folder: Path) -> Any:
     return model.save(folder / "m.medsynth", force=True).read_bytes(), told
 
 
-@pytest.mark.nightly_for(
-    "date-independent", "number-independent", "date-warm-dp-cgan", "number-warm-dp-cgan", "key-warm-dp-cgan"
-)
-@pytest.mark.parametrize("method", ["independent", "warm-dp-cgan"])
+@pytest.mark.nightly_for("date-independent", "number-independent", "date-mixture", "number-mixture", "key-mixture")
+@pytest.mark.parametrize("method", ["independent", "mixture"])
 @pytest.mark.parametrize("order", ORDER)
 def test_fits_of_patients_in_order_differ_by_measurements_alone(
     order: str, method: str, watched: WatchedReleases, tmp_path: Path
@@ -516,8 +514,8 @@ def test_fits_of_patients_in_order_differ_by_measurements_alone(
     is_held(watched, fit, frame, {what: others[what] for what in some})
 
 
-@pytest.mark.nightly_for("warm-dp-cgan")
-@pytest.mark.parametrize("method", ["independent", "warm-dp-cgan"])
+@pytest.mark.nightly_for("mixture")
+@pytest.mark.parametrize("method", ["independent", "mixture"])
 def test_fits_of_several_tables_differ_by_measurements_alone(
     method: str, watched: WatchedReleases, tmp_path: Path
 ) -> None:
@@ -532,6 +530,6 @@ def test_fits_of_several_tables_differ_by_measurements_alone(
 
     frames = ward_tables()
     some = {"gone", f"notes.note is {STRANGE['key'][0][:9]!r}"}
-    some |= {"gone from stays", "stays.began is 'x'", "tests.stay is 'S1'"} if method == "warm-dp-cgan" else set()
+    some |= {"gone from stays", "stays.began is 'x'", "tests.stay is 'S1'"} if method == "mixture" else set()
     others = dict(neighbouring_tables(frames))
     is_held(watched, fit, frames, {what: others[what] for what in some})

@@ -24,7 +24,7 @@ from .inputs import RESULTS, InputFinding, audit_inputs
 from .mechanisms import CASES, NAMES, audit_mechanism, audit_names
 
 CONFIDENCE = 0.999
-FIT_SECONDS = {"independent": 0.08, "warm-dp-cgan": 1.6, "dp-cgan": 0.6, "dp-gan": 1.2}  # of one without and one with
+FIT_SECONDS = {"independent": 0.08, "mixture": 1.6, "dp-cgan": 0.6, "dp-gan": 1.2}  # of one without and one with
 QUICK_SECONDS, FULL_SECONDS = 30.0, 2_000.0  # for whole fits
 QUICK_METHOD = "independent"  # the default's first measurements, without its training: fits take a moment
 Step = Callable[[int, int], None]  # steps done, steps in all

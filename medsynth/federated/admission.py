@@ -32,6 +32,8 @@ KINDS: dict[str, type[PrivateQuery[Any]]] = {
     labels.COARSE: Marginals,
     labels.VALUES: Marginals,
     labels.BY_CLASS: Marginals,
+    labels.PAIRS: Marginals,
+    labels.STRONGEST: Marginals,
     labels.REMEASURED: Marginals,
     labels.TWO_WAY: Marginals,
     labels.SELECTION: Distances,

@@ -32,7 +32,7 @@ from ..schema.yaml_text import parse_yaml
 from ..transforms.categorical import without_levels
 
 FORMAT = 2  # of studies and messages
-METHODS = ("warm-dp-cgan", "independent", "dp-cgan", "gs-wgan", "dp-gan")
+METHODS = ("mixture", "independent", "dp-cgan", "gs-wgan", "dp-gan")
 ALL_CRITICS = "all-critics"  # the preset of gs-wgan that keeps nothing secret from a server
 Trust = Literal["none", "server", "secure-sum"]
 TRUSTS: dict[Trust, str] = {

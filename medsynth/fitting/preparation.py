@@ -66,6 +66,8 @@ class PlannedFit:
 def choose_method(options: FitOptions) -> ChosenMethod:
     """The method that the options name, configured, and its device."""
     name = registry.settle(options.method, options.preset)
+    if options.method in registry.ALIASES:
+        options.notice(f"{options.method} is now called {name}, and is another estimator (docs/methods/mixture.md).")
     module = registry.module(name, options.preset)
     if not options.no_dp:
         registry.check_claim(name)

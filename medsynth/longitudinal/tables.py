@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..methods.shared.marginals import cleaned
-from ..methods.warm_dp_cgan.shrinkage import shrunk_table
 from ..privacy.noise import MEAN_SIZE
 from ..schema import Column
+from .shrinkage import shrunk_table
 
 Floats = NDArray[np.float64]
 TAIL_ROWS = 1.0  # that a simulated table is taken to have anywhere else

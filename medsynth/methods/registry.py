@@ -9,7 +9,8 @@ from .protocol import Method, MethodModule, Preset
 from .settings import MethodConfig, read_settings
 
 METHODS: dict[str, Method] = {}
-DEFAULT = "warm-dp-cgan"
+DEFAULT = "mixture"
+ALIASES = {"warm-dp-cgan": "mixture"}  # earlier names, of which there are model files
 _HERE = __package__
 
 
@@ -28,7 +29,7 @@ def presets() -> dict[str, Method]:
 
 
 def settle(method: str | None, preset: str | None = None) -> str:
-    """The name of the method meant: the one given, else the preset's own, else the default.
+    """The name of the method meant: the one given, by its present name, else the preset's own, else the default.
 
     Raises UsageError for an unknown name and for a preset of another method.
     """
@@ -36,6 +37,7 @@ def settle(method: str | None, preset: str | None = None) -> str:
     if preset is not None and preset not in owners:
         raise UsageError(f"There is no preset {preset!r}. The presets are: {', '.join(owners)}.")
     chosen = method or (owners[preset].name if preset is not None else DEFAULT)
+    chosen = ALIASES.get(chosen, chosen)
     if chosen not in METHODS:
         raise UsageError(f"There is no method {chosen!r}.{did_you_mean(chosen, METHODS)}")
     if preset is not None and chosen != owners[preset].name:
@@ -79,18 +81,18 @@ def configured(method: str, module: MethodModule, settings: Mapping[str, object]
 
 register(
     Method(
-        name="warm-dp-cgan",
-        summary="noisy marginals, then a conditional generator fitted to two-way marginals and against a critic",
-        module=f"{_HERE}.warm_dp_cgan.method",
+        name="mixture",
+        summary="a mixture of products of column distributions, fitted to noisy counts of columns and pairs by class",
+        module="medsynth.mixture.method",
         conditional_sampling=True,
         replicable=True,
     )
 )
 register(
     Method(
-        name="mixture",
-        summary="a mixture of products of column distributions, fitted to noisy counts of columns and pairs by class",
-        module="medsynth.mixture.method",
+        name="independent",
+        summary="the baseline: the mixture without pairs, columns independent given the class",
+        module="medsynth.mixture.independent",
         conditional_sampling=True,
         replicable=True,
     )
@@ -107,15 +109,6 @@ register(
             )
         },
         microbatches=True,
-    )
-)
-register(
-    Method(
-        name="independent",
-        summary="the baseline: noisy class-by-bin marginals, columns independent given the class",
-        module=f"{_HERE}.independent.method",
-        conditional_sampling=True,
-        replicable=True,
     )
 )
 register(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -27,6 +27,7 @@ class MethodConfig(BaseModel):
     """A method's settings. Unknown names, values out of bounds and shares that sum to one or more are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    earlier: ClassVar[frozenset[str]] = frozenset()  # settings of earlier versions, which model files still hold
 
     @model_validator(mode="after")
     def _shares_leave_a_rest(self) -> MethodConfig:
@@ -64,10 +65,11 @@ def read_settings(method: str, config: type[MethodConfig], settings: Mapping[str
 
 def restored_settings(config: type[MethodConfig], kept: Mapping[str, object]) -> MethodConfig:
     """The configuration that a model file keeps. Raises ArtifactError where it is not one of this version's."""
+    present = {name: value for name, value in kept.items() if name not in config.earlier}
     lacking = set(config.model_fields) - set(kept)
-    if lacking <= LATER and set(kept) <= set(config.model_fields):
+    if (lacking <= LATER or len(present) < len(kept)) and set(present) <= set(config.model_fields):
         try:
-            return config.model_validate(dict(kept))
+            return config.model_validate(present)
         except ValidationError:
             pass
     raise ArtifactError("This model's configuration is not one that this version of medsynth knows.")

@@ -7,7 +7,7 @@ COARSE_SHARE = 0.05  # even cells, by which fine grids are cut
 VALUES_SHARE = 0.03  # every single value, to find frequent ones
 ONE_WAY_SHARE = 0.17
 BY_CLASS_SHARE = 0.25
-STRONG_SHARE = 0.1  # the strongest pairs, again
+STRONG_SHARE = 0.15  # the strongest pairs, again
 
 # Resolution.
 WIDE = 0.5  # the part of a bin's width in where columns are cut, next to its mass
@@ -15,7 +15,7 @@ COLUMN_BINS = 20  # of a number by itself
 PAIR_NOISE = 0.4  # L1 noise of a pair's table, as a share of the rows, that sets how finely a pair is cut
 FEWEST_BINS, MOST_BINS = 4, 20  # of a number in a pair
 PAIR_LEVELS = 8  # of a categorical column in a pair, at least
-STRONG_PAIRS = 10
+STRONG_PAIRS = 30
 WIDE_COLUMNS = 100  # of a table of more, matrices of second moments are measured in place of pairs
 
 # The model.

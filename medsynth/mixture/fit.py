@@ -11,11 +11,8 @@ from ..methods.protocol import Arrays, Progress
 from ..methods.shared.bins import MERGED_WIDE
 from ..methods.shared.copula import low_rank_tensors
 from ..methods.shared.decoder import decoder_tensors, grid_tensors
-from ..methods.shared.labels import MATRIX
+from ..methods.shared.labels import DECLARED, MATRIX, PAIRS
 from ..methods.shared.mixture import mixture_tensors
-from ..methods.warm_dp_cgan.critics.factors import latent_points, loadings
-from ..methods.warm_dp_cgan.critics.matrix import MomentMatrix
-from ..methods.warm_dp_cgan.posterior.released import Recorded
 from ..privacy.accounting.calibration import Plan
 from ..privacy.queries.measurements import Measurements
 from ..rng import numpy_stream, torch_stream
@@ -23,9 +20,11 @@ from ..row_count import COUNTED_ROWS
 from ..schema import Schema
 from . import constants as k
 from .estimate import estimate
+from .matrix import MomentMatrix, latent_points, loadings
 from .measurement import Floats
-from .method import Config
+from .method import Settings
 from .model import Layout, MixtureModel, wave_features
+from .released import Recorded
 from .stages import Stages
 
 SEED_BITS = 53  # of a fresh public seed
@@ -34,7 +33,7 @@ Places = NDArray[np.int64]
 
 
 def fitted(
-    config: Config, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str, progress: Progress
+    config: Settings, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str, progress: Progress
 ) -> Arrays:
     """Measure in stages and fit the mixture. Return the tensors that rows are drawn from, and all that was released.
 
@@ -46,14 +45,16 @@ def fitted(
     source = vault if wide else recorded
     stages = Stages(schema=schema, vault=source, plan=plan, seed=seed, regressions=config.regressions)
     measured = stages.measured()
-    model = blank(stages, 1 if wide else points_of(stages), seed, device)
-    estimate(model, measured, k.STEPS, progress)
+    model = blank(stages, points_of(stages), seed, device)
+    estimate(model, measured, config.steps, progress)
     found = tensors(stages, model)
     return found | (_of_low_rank(stages, found) if wide else recorded.tensors(seed))
 
 
 def points_of(stages: Stages) -> int:
-    """Return how many latent points the mixture has: fewer where classes and bins are many."""
+    """Return how many latent points the mixture has: fewer where classes and bins are many, one without pairs."""
+    if not {PAIRS, DECLARED} & stages.plan.events.keys():
+        return 1
     bins = sum(stages.bins[name].cells for name in stages.columns)
     return min(k.POINTS, max(k.FEWEST_POINTS, k.MOST_NUMBERS // (len(stages.sizes) * bins)))
 

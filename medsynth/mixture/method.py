@@ -9,7 +9,7 @@ from pydantic import Field
 from ..errors import UsageError
 from ..methods.protocol import Arrays, Progress
 from ..methods.regressions import DeclaringConfig
-from ..methods.settings import Share, ShareOrNone
+from ..methods.settings import Count, Share, ShareOrNone
 from ..methods.shared.labels import BY_CLASS, COARSE, DECLARED, MATRIX, ONE_WAY, PAIRS, STRONGEST, VALUES
 from ..methods.shared.sampler import generate as generate
 from ..privacy.accounting.calibration import Plan, Query
@@ -17,13 +17,24 @@ from ..privacy.queries.measurements import Measurements
 from ..schema import Schema
 from . import constants as k
 
+EARLIER = frozenset({
+    "histogram_share", "remeasured_share", "selection_share", "critic_share", "moments_share", "candidates", "pairs",
+})  # fmt: skip
 
-class Config(DeclaringConfig):
-    """Shares of the squared noise budget. Pairs of columns by class get the rest."""
 
+class Settings(DeclaringConfig):
+    """Shares of the squared noise budget, and the length of the fit."""
+
+    earlier = EARLIER
     coarse_share: Share = Field(default=k.COARSE_SHARE, description="share of numbers on even cells")
     values_share: Share = Field(default=k.VALUES_SHARE, description="share of every single value, for frequent ones")
     one_way_share: Share = Field(default=k.ONE_WAY_SHARE, description="share of the one-way marginals")
+    steps: Count = Field(default=k.STEPS, description="steps of the fit, which cost time and no privacy")
+
+
+class Config(Settings):
+    """Settings of the mixture. Pairs of columns by class get the rest of the budget."""
+
     by_class_share: Share = Field(default=k.BY_CLASS_SHARE, description="share of the columns by class")
     strongest_share: ShareOrNone = Field(
         default=k.STRONG_SHARE, description="share of the strongest pairs, which are measured again"

@@ -16,20 +16,20 @@ import numpy as np
 from ..errors import ArtifactError
 from ..methods.protocol import Arrays
 from ..methods.threads import one_thread
-from ..methods.warm_dp_cgan.posterior.perturbed import Perturbed, Population
-from ..methods.warm_dp_cgan.posterior.released import WRONG, Kept, public_numbers
 from ..privacy.accounting.calibration import Plan
 from ..rng import numpy_stream, torch_stream
 from ..schema import Schema
 from . import constants as k
 from .estimate import estimate
 from .fit import blank, points_of, tensors
-from .method import Config
+from .method import Settings
+from .perturbed import Perturbed, Population
+from .released import WRONG, Kept, public_numbers
 from .stages import Stages
 
 
 def replicated(
-    config: Config, schema: Schema, plan: Plan, held: Arrays, count: int, seed: int | None
+    config: Settings, schema: Schema, plan: Plan, held: Arrays, count: int, seed: int | None
 ) -> Iterator[Arrays]:
     """Yield the tensors of `count` plausible mixtures, one after another. Of a seed they are the same.
 
@@ -43,7 +43,7 @@ def replicated(
         if not np.allclose(held["prior"], own.sizes / own.sizes.sum(), atol=1e-5):
             raise ArtifactError(WRONG)
         fitted = blank(own, points_of(own), public_seed, "cpu")
-        estimate(fitted, measured, k.STEPS, lambda done, of: None)
+        estimate(fitted, measured, config.steps, lambda done, of: None)
     rng = numpy_stream(seed, "replicates")
     population = Population.of(tensors(own, fitted), schema, plan.rows, count, rng)
     for number in range(count):

@@ -18,15 +18,6 @@ from ..methods.shared.bins import Bins
 from ..methods.shared.decoder import decoder
 from ..methods.shared.labels import BY_CLASS, DECLARED, PAIRS, STRONGEST
 from ..methods.shared.marginals import Condition, cleaned, without_spurious_missing
-from ..methods.warm_dp_cgan.critics.declared import DeclaredMoments
-from ..methods.warm_dp_cgan.critics.linear import measure_features
-from ..methods.warm_dp_cgan.marginals.class_marginals import class_totals
-from ..methods.warm_dp_cgan.marginals.class_ratios import ClassCounts
-from ..methods.warm_dp_cgan.marginals.merged_bins import MergedBins
-from ..methods.warm_dp_cgan.marginals.one_way_marginals import LEVELS_OF, OneWayMarginals
-from ..methods.warm_dp_cgan.marginals.weights import weights_by_size
-from ..methods.warm_dp_cgan.rules.constraints import chances_of_breaking
-from ..methods.warm_dp_cgan.rules.derived_columns import DerivedColumn, derived_columns
 from ..privacy.accounting.calibration import Plan
 from ..privacy.noise import MEAN_SIZE
 from ..privacy.queries.measurements import Measurements
@@ -36,7 +27,12 @@ from ..rng import numpy_stream
 from ..row_count import NoisyTotal, likely_rows
 from ..schema import Schema
 from . import constants as k
+from .declared import DeclaredMoments
 from .measurement import Floats, Measured, Measurement, MomentMeasurement, RuleMeasurement, contrasts
+from .merged_bins import MergedBins
+from .one_way import LEVELS_OF, OneWayMarginals
+from .rules import DerivedColumn, chances_of_breaking, derived_columns
+from .weights import weights_by_size
 
 CLASSES = "\0classes"  # the name of the table of classes alone; no column has it
 TINY = 1e-9  # noise of a fit without any
@@ -142,16 +138,23 @@ class Stages:
         self.shares[name] = np.stack([cleaned(row, size) for row, size in zip(table, self.sizes, strict=True)])
 
     def _count_rows(self, whole: Mapping[str, Floats], std: Mapping[str, float]) -> None:
-        """Set the number of rows, and of each class, by all tables that every row is in, (classes, cells) each."""
-        counts = [ClassCounts.of_bins(table, std[name]) for name, table in whole.items()]
-        known = [NoisyTotal.of(one.table, one.std) for one in counts]
+        """Set the number of rows, and of each class, by all tables that every row is in, (classes, cells) each.
+
+        The sum of a table of n cells has n times the variance of one, so tables of few cells count most.
+        """
+        known = [NoisyTotal.of(table, std[name]) for name, table in whole.items()]
         self.rows = likely_rows(self.plan.rows, [*self.numbers.totals, *known], self.plan.rows_std)
         self.numbers = self.numbers.of_rows(self.rows)
         target = self.schema.columns.get(self.schema.target or "")
         categorical = target is not None and target.categorical  # else its classes are bins of its values
         levels = self.numbers.of_levels((self.schema.target or "") if categorical else "")
-        found, noise = class_totals([*counts, *levels], self.rows)
-        found = without_spurious_missing(found, target, noise)
+        counted = [(table, std[name]) for name, table in whole.items()] + (
+            [(levels[0][:, None], levels[1])] if levels else []
+        )
+        precision = np.array([1 / (table.shape[1] * max(noise, TINY) ** 2) for table, noise in counted])
+        found = np.maximum(np.average([table.sum(1) for table, _ in counted], 0, precision), 0.0)
+        found = found * self.rows / found.sum() if found.sum() > 0 else np.full(len(found), self.rows / len(found))
+        found = without_spurious_missing(found, target, float(precision.sum() ** -0.5))
         even = np.full(len(found), self.rows / len(found))
         self.sizes = found * self.rows / found.sum() if found.sum() > 0 else even
 
@@ -193,16 +196,8 @@ class Stages:
         noise, order = self.plan.noise(DECLARED), self.schema.names
         bins = (self.like or self).bins  # the values that are multiplied are those of the fit
         moments = DeclaredMoments(self.regressions, bins, self.given, order, noise, self.plan.rows)
-        sums = moments.corrected(measure_features(moments, self.vault, DECLARED, noise))
-        expected, scale = moments.products.inside(self.bins), moments.products.scales.numpy()
-        return [
-            MomentMeasurement(
-                maps={name: table.double().numpy().T for name, table in expected.tables.items()},
-                factors=expected.factors.numpy(),
-                values=sums.totals.double().numpy() / scale,
-                std=sums.std / moments.kept / scale / math.sqrt(k.DECLARED_FIRMNESS),
-            )
-        ]
+        found = moments.measure(self.vault, DECLARED, noise, self.bins)
+        return [replace(found, std=found.std / math.sqrt(k.DECLARED_FIRMNESS))]
 
     def _of_pairs(self, label: str, pairs: Sequence[tuple[str, ...]], given: tuple[str, CellMap]) -> list[Measurement]:
         """Count some pairs, centred along both columns, in bins as fine as the noise allows."""

@@ -33,7 +33,7 @@ def why_not(model: Model) -> str | None:
     if not any(name.startswith(RELEASED) for name in model.tensors):
         return (
             "This model holds no measurements, so it cannot be replicated: an earlier version wrote it, or its table "
-            "is so wide that matrices were measured. Fit again, or with critic_share=0 in `settings`."
+            "has so many columns that matrices were measured. Fit again, with fewer columns if they are hundreds."
         )
     return None
 

@@ -60,7 +60,7 @@ def test_whole_fits_with_a_third_of_the_noise_are_refuted(monkeypatch: pytest.Mo
 
 def test_the_default_is_watched_to_its_last_measurement(quick: None) -> None:
     """Every planned measurement enters the statistic: with all noise known its information is the claim's own."""
-    found = audit_end_to_end("warm-dp-cgan", EXAMPLE, 1, 0.9, SeededEntropy(6))
+    found = audit_end_to_end("mixture", EXAMPLE, 1, 0.9, SeededEntropy(6))
     assert found.claimed_mu is not None and found.claimed_mu > 2 and found.trials == 1
 
 

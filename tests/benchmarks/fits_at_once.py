@@ -23,7 +23,7 @@ from pathlib import Path
 PRELOADED = (
     "medsynth_cli.app",
     "medsynth.fitting.pipeline",
-    "medsynth.methods.independent.method",
+    "medsynth.mixture.independent",
     "opacus.accountants",
 )
 TABLE = "clinic.csv"

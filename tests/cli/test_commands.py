@@ -97,12 +97,12 @@ def test_holdout_splits_by_coins_and_marks_private(patients: Path, cohort: pd.Da
 
 
 def test_an_interrupt_leaves_nothing_and_is_reported(patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from medsynth.methods.warm_dp_cgan import method as warm_dp_cgan
+    from medsynth.mixture import method as mixture
 
     def stop(*args: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(warm_dp_cgan, "train", stop)
+    monkeypatch.setattr(mixture, "train", stop)
     result = run(*FIT)
     assert result.exit_code == 130 and "No file was written" in result.stderr
     assert not (patients.parent / "patients.medsynth").exists()

@@ -109,17 +109,6 @@ def test_other_queries_and_other_cells_are_refused(federation: Make) -> None:
     )
 
 
-def test_who_sees_no_exact_sum_is_given_no_distance(federation: Make, quick: None) -> None:
-    """Pairs are selected by coarse tables there: a distance of one site's own rows is no part of the study."""
-    made = federation(trust="none", method="warm-dp-cgan", settings={"critic_share": 0.0, "pairs": 3})
-    server = Adversary(made.start())
-    server.ask()
-    gap = write(Distances(tables("y", 3), {"x": np.zeros(3)}), server.columns)
-    assert "another kind" in server.refused(gap, label="two-way selection", number=1)
-    table = write(Marginals(tables("y", 3)), server.columns)
-    assert server.ask(table, number=1, label="two-way selection")[0]["status"] == "answered"
-
-
 @kind("test: two first columns")
 def two_first(codes: Codes) -> torch.Tensor:
     return torch.from_numpy(codes[:, :2].astype(np.float32))

@@ -23,12 +23,12 @@ TRUSTS = ("none", "server", "secure-sum")
 
 @pytest.mark.nightly_for("secure-sum-dp-cgan")
 @pytest.mark.nightly_for("none-dp-cgan", "server-dp-cgan", "none-dp-gan", "server-dp-gan", "secure-sum-dp-gan")
-@pytest.mark.parametrize("method", ["independent", "warm-dp-cgan", "dp-cgan", "dp-gan"])
+@pytest.mark.parametrize("method", ["independent", "mixture", "dp-cgan", "dp-gan"])
 @pytest.mark.parametrize("trust", TRUSTS)
 def test_a_fit_ends_in_a_model_and_every_ledger_is_the_plan(
     federation: Make, trust: str, method: str, quick: None, tmp_path: Path
 ) -> None:
-    settings = {"pairs": 0} if method == "warm-dp-cgan" and trust != "server" else {}
+    settings = dict[str, object]()
     preset = "federated-averaging" if method == "dp-gan" else None
     made = federation(trust=trust, method=method, preset=preset, settings=settings).start()
     lines: list[str] = []
@@ -82,18 +82,11 @@ def _codes(frame: pd.DataFrame, schema: Schema) -> Any:
     return CodedRows(codes, schema.core.names, np.zeros((len(codes), 0), np.uint64))
 
 
-@pytest.mark.parametrize("trust", TRUSTS)
-def test_pairs_are_selected_whoever_is_trusted(federation: Make, quick: None, trust: str) -> None:
-    """The default with two-way selection: distances of the sum where it is seen, else by coarse tables."""
-    settings = {"critic_share": 0.0, "pairs": 3}
-    made = federation(trust=trust, method="warm-dp-cgan", settings=settings)
-    assert "two-way selection" in made.study.plan().events
-    model = made.start().fit()
-    assert model.ledger.complete
-    assert len(model.sample(50, seed=0)) == 50
-    if trust != "server":
-        with pytest.raises(UsageError, match="microbatches"):
-            study_of({**made.content, "method": "dp-cgan", "settings": {"microbatches": 2}}).plan()
+@pytest.mark.parametrize("trust", ["none", "secure-sum"])
+def test_microbatches_are_refused_where_no_exact_sum_is_seen(federation: Make, trust: str) -> None:
+    content = federation(trust=trust).content
+    with pytest.raises(UsageError, match="microbatches"):
+        study_of({**content, "method": "dp-cgan", "settings": {"microbatches": 2}}).plan()
 
 
 @pytest.mark.parametrize("trust", TRUSTS)

@@ -16,7 +16,7 @@ from medsynth.federated.study import FORMAT, study_of
 from medsynth.privacy.queries.tables import Marginals
 
 TRUSTS = ("none", "secure-sum", "server")
-SMALL = {"method": "warm-dp-cgan", "settings": {"critic_share": 0.2, "pairs": 3}}
+SMALL = {"method": "mixture", "settings": {"steps": 10}}
 MANY = {"method": "dp-cgan", "settings": {"lots": 400, "features": 16}}
 
 

@@ -15,8 +15,8 @@ from medsynth.errors import MedsynthError, UsageError
 from medsynth.fitting import pipeline
 from medsynth.io.table import Table, read
 from medsynth.methods.dp_gan import method as dp_gan
-from medsynth.methods.independent import method as independent
 from medsynth.methods.shared.labels import ONE_WAY
+from medsynth.mixture import independent
 from medsynth.schema import Schema
 from medsynth.transforms.table_codec import encode
 

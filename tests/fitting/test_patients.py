@@ -278,7 +278,7 @@ def ward(rows: int = 3000) -> pd.DataFrame:
 
 @pytest.mark.statistical
 @pytest.mark.nightly_for("dp-cgan")
-@pytest.mark.parametrize("method", ["warm-dp-cgan", "dp-cgan"])
+@pytest.mark.parametrize("method", ["mixture", "dp-cgan"])
 def test_constant_columns_stay_over_a_patients_rows(method: str, seeded_entropy: None) -> None:
     """And the rest is drawn given them: the target depends on sex in first and in later rows alike.
 
@@ -296,7 +296,7 @@ def test_constant_columns_stay_over_a_patients_rows(method: str, seeded_entropy:
     assert (np.abs((seen - born).dt.days / 365.25 - drawn["age"]) <= 0.51).all()
     later = drawn[drawn.duplicated("who")]
     assert later.groupby("who")["seen"].nunique().sum() > 0.9 * len(later)  # no copies
-    if method == "warm-dp-cgan":
+    if method == "mixture":
         for part in (drawn.drop_duplicates("who"), later):
             sick = (part["sick"] == "yes").groupby(part["sex"]).mean()
             assert sick["F"] > 0.8 and sick["M"] < 0.2

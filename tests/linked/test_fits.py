@@ -186,8 +186,8 @@ def released(frames: Frames, folder: Path, method: str) -> Any:
 
 
 @pytest.mark.nightly
-@pytest.mark.nightly_for("blinded-independent", "seen-independent", "seen-warm-dp-cgan")
-@pytest.mark.parametrize("method", ["independent", "warm-dp-cgan"])
+@pytest.mark.nightly_for("blinded-independent", "seen-independent", "seen-mixture")
+@pytest.mark.parametrize("method", ["independent", "mixture"])
 @pytest.mark.parametrize("blinded", [True, False], ids=["blinded", "seen"])
 def test_neighbours_are_the_same_without_the_measurements(
     method: str, blinded: bool, tmp_path: Path, quick: None, fixed_entropy: None, monkeypatch: pytest.MonkeyPatch

@@ -12,7 +12,7 @@ from held import ExactAnswers, FixedReleases
 from .conftest import simulated
 from .test_fits import released
 
-METHODS = ("independent", "warm-dp-cgan", "gs-wgan", "pate-gan", "dp-gan")
+METHODS = ("independent", "mixture", "gs-wgan", "pate-gan", "dp-gan")
 
 
 @pytest.mark.nightly

@@ -8,7 +8,7 @@ import medsynth
 from medsynth.methods.shared.conditionals import smoothed
 from medsynth.methods.shared.decoder import grid_tensors, restored_grids
 from medsynth.methods.shared.labels import COARSE, VALUES
-from medsynth.methods.warm_dp_cgan.marginals.adaptive_grids import (
+from medsynth.mixture.grids import (
     COARSE_CELLS,
     CUT_CELLS,
     FINE_CELLS,

@@ -8,18 +8,8 @@ import pytest
 from medsynth.methods.shared.bins import Bins
 from medsynth.methods.shared.conditionals import smoothed
 from medsynth.methods.shared.digit_preference import DigitKinds, count_kinds, digit_kinds, draw_numbers, kind_shares
-from medsynth.methods.shared.labels import REMEASURED
 from medsynth.methods.shared.marginals import cleaned
-from medsynth.methods.warm_dp_cgan.marginals.class_marginals import ClassMarginals, class_totals
-from medsynth.methods.warm_dp_cgan.marginals.class_ratios import ClassCounts, conditionals
-from medsynth.methods.warm_dp_cgan.marginals.merged_bins import MergedBins
-from medsynth.methods.warm_dp_cgan.marginals.one_way_marginals import OneWayMarginals
-from medsynth.privacy.accounting.calibration import Query, make_plan
-from medsynth.privacy.release import Releases
-from medsynth.privacy.vault import Vault
-from medsynth.rng import SeededEntropy
 from medsynth.schema import Continuous, Count, Schema
-from medsynth.transforms.grid import Grid
 
 PRESSURE = Count(bounds=(50, 300))
 
@@ -122,40 +112,6 @@ def test_a_split_keeps_the_cuts_there_were() -> None:
     assert old.cells < new.cells <= 30
 
 
-NO_NUMBERS = OneWayMarginals(grids={}, shares={}, surveys={}, counts={}, std={}, rows=0.0, totals=())
-
-
-@pytest.mark.statistical
-def test_both_measurements_of_a_column_measured_again_count(rng: np.random.Generator) -> None:
-    """The least squares of all that was counted of a column err by the noise that is claimed, less than the finer
-    bins'. The seed is fixed: it cannot fail by chance.
-    """
-    codes = np.column_stack([rng.integers(0, 2, 2000), rng.integers(0, 100, 2000)]).astype(np.int32)
-    codes[:, 1] = np.where(codes[:, 0] == 1, codes[:, 1] // 2, codes[:, 1])
-    column = Continuous(bounds=(0, 99), decimals=0)
-    bins = {"x": Bins.of(column, np.ones(100) / 100, None, 10)}
-    classes = Grid(np.arange(3), False)
-    true = np.stack([np.bincount(bins["x"].cell_of(codes[codes[:, 0] == k, 1]), minlength=10) for k in (0, 1)])
-    plan = make_plan([Query(label=REMEASURED, weight=1.0)], epsilon=0.5, delta=1e-5, rows=2000)
-    std = plan.noise(REMEASURED)
-    claimed = []
-    for seed in range(40):
-        entropy = SeededEntropy(seed)
-        vault = Vault(codes, ("y", "x"), Releases(plan.ledger(entropy.source), entropy))
-        tables = {"x": [ClassCounts.of_bins(true + rng.normal(0, std, true.shape), std)]}
-        first = ClassMarginals.of(bins, tables, np.array([1000.0, 1000.0]), NO_NUMBERS)
-        both = first.remeasured(vault, std, ("y", classes), ["x"])
-        now, measured = both.bins["x"], both.counts["x"]
-        assert len(measured) == 3 and both.std["x"] < measured[0].std  # finer bins, runs of them, and the first bins
-        for k in (0, 1):
-            exact = np.bincount(now.cell_of(codes[codes[:, 0] == k, 1]), minlength=now.cells)
-            every = [one.of_class(k) for one in measured]
-            matrix = np.concatenate([one.matrix for one in every])
-            found = np.linalg.lstsq(matrix, np.concatenate([one.counts / one.std for one in every]))[0]
-            claimed.append(np.mean((found - exact) ** 2) / both.std["x"] ** 2)
-    assert abs(np.mean(claimed) - 1) < 0.15  # 3 standard errors: 40 x 20 squares
-
-
 def test_missing_has_a_bin_of_its_own(rng: np.random.Generator) -> None:
     column = Continuous(bounds=(0, 100), decimals=1, missing=True)
     codes = np.where(rng.random(3000) < 0.3, column.size, rng.integers(0, 1001, 3000)).astype(np.int32)
@@ -172,15 +128,6 @@ def test_merged_bins_are_neighbours_and_few() -> None:
     bins = Bins.of(column, np.full(129, 1 / 129), None, 20)
     part = bins.merged(8, np.full(bins.cells, 1 / bins.cells))
     assert part.max() + 1 <= 8 and np.all(np.diff(part) >= 0) and (part == part[-1]).sum() == 1
-
-
-@pytest.mark.parametrize("missing", [False, True])
-def test_runs_of_bins_are_about_the_root_of_them(missing: bool) -> None:
-    bins = Bins.of(Continuous(bounds=(0, 100), decimals=1, missing=missing), np.full(128 + missing, 1.0), None, 20)
-    merged = MergedBins.runs(bins)
-    part = merged.part[:20]
-    assert np.bincount(part).tolist() == [5] * 4 and np.all(np.diff(part) >= 0)
-    assert merged.cells == 4 + missing and merged.part[20:].tolist() == [4] * missing
 
 
 def test_overlap_of_a_span_with_cells() -> None:
@@ -209,29 +156,3 @@ def test_a_tail_of_noise_is_cut_off() -> None:
     assert ours < 0.04 and ours < projected / 3
     whole = smoothed(true + rng.normal(0, 0.1, 128), 1000, 0.1, False)
     assert np.abs(whole - true / 1000).max() < 2e-3
-
-
-@pytest.mark.statistical
-def test_a_rare_class_follows_its_counts_or_else_the_whole_table() -> None:
-    """The seed is fixed: it cannot fail by chance."""
-    rng = np.random.default_rng(1)
-    whole = np.array([0.1, 0.2, 0.3, 0.4])
-    own = np.array([0.9, 0.1, 0.0, 0.0])
-    table = np.stack([5000 * whole, 100 * own])
-    known = {"x": table.sum(0) / table.sum()}
-    noisy = {"x": [ClassCounts.of_bins(table + rng.normal(0, 1, table.shape), 1.0)]}
-    clear = conditionals(noisy, np.array([5000.0, 100.0]), {"x": 0}, known)["x"]
-    assert np.abs(np.exp(clear[1]) - own).max() < 0.05 and np.abs(np.exp(clear[0]) - whole).max() < 0.01
-    nothing = {"x": [ClassCounts.of_bins(table, 1e4)]}
-    blurred = conditionals(nothing, np.array([5000.0, 0.0]), {"x": 0}, {"x": whole})["x"]
-    assert np.abs(np.exp(blurred[1]) - np.exp(blurred[0])).max() < 0.03
-
-
-@pytest.mark.statistical
-def test_totals_use_every_table() -> None:
-    """The seed is fixed: it cannot fail by chance."""
-    rng = np.random.default_rng(2)
-    table = np.array([[30.0] * 10, [3.0] * 10])
-    totals, noise = class_totals([ClassCounts.of_bins(table + rng.normal(0, 5, (2, 10)), 5.0) for _ in range(20)], 330)
-    assert noise == pytest.approx(5 * np.sqrt(10 / 20))
-    assert totals.sum() == pytest.approx(330) and abs(totals[1] - 30) < 15

@@ -1,6 +1,5 @@
 """Conditional samples are those rows of unconditional ones that meet the condition."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from quick_methods import offer
 import medsynth
 from medsynth import rng
 from medsynth.errors import UsageError
-from medsynth.methods.warm_dp_cgan.budget_rule import allocate
 from medsynth.schema import Schema
 from medsynth.transforms.conditions import parse
 
@@ -21,7 +19,7 @@ from medsynth.transforms.conditions import parse
 def model() -> Any:
     schema = Schema.from_yaml(simulate.schema_text())
     with pytest.MonkeyPatch.context() as patch:
-        offer(patch, "warm-dp-cgan", by_rule=lambda config, *facts: replace(allocate(*facts), steps=150))
+        offer(patch, "mixture", steps=150)
         patch.setattr(rng, "system_entropy", lambda: rng.SeededEntropy(0))
         return medsynth.fit(simulate.cohort(3000, 7), epsilon=20, schema=schema, rows=3000, seed=1)
 
@@ -100,6 +98,6 @@ def test_mistakes_are_refused_with_a_reason(model: Any, word: str, message: str)
 
 def test_other_methods_refuse_conditions(cohort: pd.DataFrame, clinic: Schema, quick: None) -> None:
     plain = medsynth.fit(cohort, epsilon=3.7, schema=clinic, rows=300, method="dp-cgan")
-    with pytest.raises(UsageError, match="warm-dp-cgan"):
+    with pytest.raises(UsageError, match="mixture"):
         medsynth.sample(plain, 5, balance=True)
     assert plain.epsilon is not None and np.isfinite(plain.epsilon)

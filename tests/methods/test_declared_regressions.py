@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import medsynth
 from medsynth.errors import UsageError
@@ -14,10 +15,7 @@ from medsynth.methods.regressions import Regression, check_columns, parsed
 from medsynth.methods.shared.bins import Bins
 from medsynth.methods.shared.cuts import fine_grid
 from medsynth.methods.shared.labels import DECLARED
-from medsynth.methods.warm_dp_cgan.critics.declared import DeclaredMoments
-from medsynth.methods.warm_dp_cgan.critics.linear import FeatureSums
-from medsynth.methods.warm_dp_cgan.generator import Generator, smooth_functions
-from medsynth.rng import torch_stream
+from medsynth.mixture.declared import DeclaredMoments
 from medsynth.schema import Schema
 
 SCHEMA = Schema.from_dict({
@@ -95,7 +93,7 @@ def test_mistakes_are_refused_before_anything_is_measured() -> None:
         medsynth.fit(rows, schema=SCHEMA, epsilon=1, delta=1e-5, rows=50, inference=["y ~ zz"])
     with pytest.raises(UsageError, match="belongs to"):
         registry.configured("dp-merf", registry.module("dp-merf"), {"inference": ("y ~ a",)})
-    with pytest.raises(UsageError, match="so many columns"):
+    with pytest.raises(UsageError, match="more than 100 columns"):
         plan_fit(100_000, epsilon=10, inference=["y ~ a"], columns=500)
 
 
@@ -108,29 +106,30 @@ def test_the_plan_gives_them_their_share() -> None:
 
 
 @pytest.mark.parametrize("formula", ["b ~ a + c", "b ~ a * c", "c ~ a * b", "y ~ a * b + a * c"])
-def test_expectations_are_those_of_the_generators_rows(formula: str) -> None:
+def test_expectations_are_the_means_over_rows(formula: str) -> None:
     """Where bins are cells, the expected moments of independent columns are the means over all of their rows."""
     bins = {name: Bins.of(SCHEMA.columns[name], None, None, 100, fine_grid(SCHEMA.columns[name])) for name in NAMES}
-    critic = DeclaredMoments(parsed([formula]), bins, ("y", Classes()), SCHEMA.names, 1.0, 4000)
+    moments = DeclaredMoments(parsed([formula]), bins, ("y", Classes()), SCHEMA.names, 1.0, 4000)
     rng = np.random.default_rng(5)
-    base = {name: np.log(np.tile(rng.dirichlet(np.ones(bins[name].cells)), (2, 1))) for name in NAMES}
-    functions = {n: smooth_functions(bins[n].middles(0.75), bins[n].cells, 4) for n in NAMES}
-    generator = Generator(base, functions, 2, torch_stream(0, "init")).part(set(NAMES))
-    expected = critic.expectation(generator).of(generator.by_bin())[0].numpy()
-    shares = {name: np.exp(base[name][0]) for name in NAMES}
+    shares = {name: rng.dirichlet(np.ones(bins[name].cells)) for name in NAMES}
+    inside = moments.products.inside(bins)
+    means = np.concatenate([shares[name] @ table.double().numpy() for name, table in inside.tables.items()])
+    expected = np.prod(means[inside.factors.numpy()], 0) * inside.scales.numpy()
     codes = np.stack([g.ravel() for g in np.meshgrid(np.arange(100), np.arange(100), np.arange(3), indexing="ij")], 1)
     weight = shares["a"][codes[:, 0]] * shares["b"][codes[:, 1]] * shares["c"][codes[:, 2]]
     rows = np.column_stack([codes, np.zeros(len(codes))]).astype(np.int32)
-    assert np.allclose((weight @ critic.features(rows).double().numpy())[: critic.width], expected, atol=1e-5)
+    assert np.allclose(
+        (weight @ moments.features(rows).double().numpy())[: moments.products.width], expected, atol=1e-5
+    )
 
 
 def test_an_interaction_adds_its_products() -> None:
     """Least squares of b on a, c and their product follows from the means of the products, with rows of its columns."""
-    critic = DeclaredMoments(parsed(["b ~ a * c"]), bins_of(20), ("y", Classes()), SCHEMA.names, 1.0, 4000)
-    columns = list(critic.products.tables)
-    starts = dict(zip(columns, np.cumsum([0, *(t.shape[1] for t in critic.products.tables.values())]), strict=False))
+    moments = DeclaredMoments(parsed(["b ~ a * c"]), bins_of(20), ("y", Classes()), SCHEMA.names, 1.0, 4000)
+    columns = list(moments.products.tables)
+    starts = dict(zip(columns, np.cumsum([0, *(t.shape[1] for t in moments.products.tables.values())]), strict=False))
     (b, a, c), (alone, _, one) = (int(starts[name]) for name in "bac"), range(starts["c"] + 2, starts["c"] + 5)
-    found = {tuple(sorted(set(own) - {alone, one})) for own in critic.products.factors.T.tolist()}
+    found = {tuple(sorted(set(own) - {alone, one})) for own in moments.products.factors.T.tolist()}
     levels = [c, c + 1]
     expected = {(b,), (b + 1,), (a,), (a + 1,), (b, a)} | {(level,) for level in levels}
     expected |= {(b, level) for level in levels} | {(a, level) for level in levels}
@@ -144,17 +143,17 @@ def test_clipping_is_corrected(correlation: float) -> None:
 
     Of 200,000 rows a mean's standard error is below 0.4 % of a square's mean, and a slope's below 1.2 % of one of 0.3.
     """
-    critic = DeclaredMoments(parsed(["b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, 100.0, 4000)
-    features = critic.features(correlated(200_000, correlation)).double()
+    moments = DeclaredMoments(parsed(["b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, 100.0, 4000)
+    features = moments.features(correlated(200_000, correlation)).double()
     norms = features.norm(dim=1, keepdim=True)
     clipped = (features / norms.clamp(min=1)).sum(0)
     assert 0.01 < float((norms > 1).double().mean()) < 0.12
-    corrected = critic.corrected(FeatureSums(critic, clipped[None].float(), 1.0)).totals[0].double()
+    corrected = clipped / torch.from_numpy(moments.kept)
     whole = features.sum(0)
-    by_factors = {tuple(own): k for k, own in enumerate(critic.products.factors.T.tolist())}
+    by_factors = {tuple(own): k for k, own in enumerate(moments.products.factors.T.tolist())}
     b, b_square, a, a_square, alone, one = 0, 1, 5, 6, 7, 9  # each column's value and square, then three constants
     square, product = by_factors[a_square, alone, one], by_factors[b, a, one]
-    assert (b_square, alone, one) in by_factors and (a, alone, one) in by_factors and critic.width == 5
+    assert (b_square, alone, one) in by_factors and (a, alone, one) in by_factors and moments.products.width == 5
     assert float((corrected - whole).abs().max()) < 0.08 * float(whole[square])
     if correlation:
         slopes = [float(sums[product] / sums[square]) for sums in (corrected, whole)]
@@ -165,8 +164,8 @@ def test_fewer_rows_are_clipped_where_the_noise_allows() -> None:
     """The bound is the largest at which a product's noise is within its sampling error, sqrt(rows)."""
 
     def bound(noise: float) -> float:
-        critic = DeclaredMoments(parsed(["b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, noise, 4000)
-        return 1 / critic.products.scales.item()
+        moments = DeclaredMoments(parsed(["b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, noise, 4000)
+        return 1 / moments.products.scales.item()
 
     wide, narrow = bound(0.1), bound(1e3)
     between = bound(4000**0.5 / wide * 1.01)
@@ -187,14 +186,17 @@ def test_columns_of_many_levels_and_of_one_are_bounded() -> None:
     })  # fmt: skip
     bins = {n: Bins.of(schema.columns[n], None, None, 300, fine_grid(schema.columns[n])) for n in ("h", "g", "one")}
     both = DeclaredMoments(parsed(["y ~ h * g"]), bins, ("y", Classes()), schema.names, 1.0, 4000)
-    assert both.width < 6000
+    assert both.products.width < 6000
     alone = DeclaredMoments(parsed(["y ~ one"]), bins, ("y", Classes()), schema.names, 1.0, 4000)
     codes = np.zeros((7, 4), np.int32)
-    assert alone.width == 1 and np.allclose(alone.features(codes)[:, 0], 1.0)
+    assert alone.products.width == 1 and np.allclose(alone.features(codes)[:, 0], 1.0)
 
 
 def test_a_regression_of_the_target_is_measured_by_class() -> None:
     both = DeclaredMoments(parsed(["y ~ a", "b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, 1.0, 4000)
-    assert both.features(correlated(10, 0)).shape == (10, 2 * both.width) and both.columns_read == {"a", "b"}
+    assert both.features(correlated(10, 0)).shape == (10, 2 * both.products.width) and set(both.products.tables) == {
+        "a",
+        "b",
+    }
     alone = DeclaredMoments(parsed(["b ~ a"]), bins_of(20), ("y", Classes()), SCHEMA.names, 1.0, 4000)
-    assert alone.features(correlated(10, 0)).shape == (10, alone.width)
+    assert alone.features(correlated(10, 0)).shape == (10, alone.products.width)

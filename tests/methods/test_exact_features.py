@@ -24,7 +24,7 @@ COLUMNS: dict[str, dict[str, Any]] = {
 @pytest.mark.nightly_for("dp-cgan-thyroid-study")
 @pytest.mark.parametrize(
     "options",
-    [{"method": "warm-dp-cgan"}, {"method": "dp-cgan"}, {"method": "dp-cgan", "preset": "thyroid-study"},
+    [{"method": "mixture"}, {"method": "dp-cgan"}, {"method": "dp-cgan", "preset": "thyroid-study"},
      {"method": "dp-gan"}, {"method": "gs-wgan"}, {"method": "loss-noise"}],
     ids=lambda options: "-".join(options.values()),
 )  # fmt: skip

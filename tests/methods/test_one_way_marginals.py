@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from medsynth.methods.shared.conditionals import Counts, posterior_mode
-from medsynth.methods.warm_dp_cgan.marginals.weights import noise_of_cells, weights_by_size
+from medsynth.mixture.weights import noise_of_cells, weights_by_size
 
 
 @pytest.mark.statistical

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 import numpy as np
 import pytest
 from scipy import stats
 
 from medsynth.methods.shared.mixture import Mixture, mixture_tensors
 from medsynth.methods.shared.pair_factors import PairFactor
-from medsynth.methods.warm_dp_cgan.computed_columns import _Family, likeliest_factors
 from medsynth.schema import Schema
 from medsynth.transforms.grid import Grid
 
@@ -89,36 +85,6 @@ def test_points_and_rows_given_some_columns_are_exact(fixed: dict[str, int]) -> 
     assert alike(np.bincount(cells, minlength=int(np.prod(shape))), chance)
 
 
-def known(std: float) -> Any:
-    """What was measured of two columns and of a narrow third, whose share in each of their cells is known."""
-    one, other, own = (np.full((1, size), 1 / size) for size in (4, 4, 2))
-    own = np.array([[0.9, 0.1]])
-    base = {name: np.log(shares) for name, shares in zip("abm", (one, other, own), strict=True)}
-    every = dict.fromkeys("abm", std)
-    return SimpleNamespace(base=base, totals=np.array([1000.0]), std=every, whole_std=every)
-
-
-def narrow() -> np.ndarray:
-    """The computed column is in its first bin where its inputs' bins are neighbours, in its second elsewhere."""
-    near = np.abs(np.subtract.outer(np.arange(4), np.arange(4))) < 2
-    return np.stack([near, ~near], 2).astype(np.float64)
-
-
-def test_factors_give_the_computed_column_its_shares_and_leave_its_inputs_theirs() -> None:
-    joint, inside = np.full((1, 4, 4), 1 / 16), narrow()
-    table, factors = likeliest_factors(joint, inside, ("a", "b", "m"), known(1.0))
-    made = joint * table
-    assert np.isclose(made.sum(), 1) and np.allclose(made.sum(1), 0.25, atol=0.002)
-    assert np.allclose(made.sum(2), 0.25, atol=0.002)
-    assert np.isclose((made * inside[..., 0]).sum(), 0.9, atol=0.002) and factors[0, 0] > factors[0, 1]
-
-
-def test_noise_alone_makes_no_factors() -> None:
-    """Where the noise is as large as the table, factors stay close to one: nothing was told."""
-    table, factors = likeliest_factors(np.full((1, 4, 4), 1 / 16), narrow(), ("a", "b", "m"), known(1e4))
-    assert np.allclose(table, 1, atol=0.02) and np.allclose(factors, 1, atol=0.02)
-
-
 INDEX = Schema.from_dict({
     "name": "t", "target": "y",
     "columns": {"one": {"kind": "count", "bounds": [1, 9]}, "other": {"kind": "count", "bounds": [1, 9]},
@@ -150,14 +116,3 @@ def test_values_are_refused_by_the_factor_of_what_they_give(rng: np.random.Gener
     low, high = (np.tile(np.array(codes, np.int32), (rows, 1)) for codes in ([0, 8], [8, 0]))
     assert not pair().refused(definition, low, labels, cells, rng).any()
     assert abs(pair().refused(definition, high, labels, cells, rng).mean() - 0.75) < 0.007
-
-
-def test_the_covariance_is_the_derivative_of_the_shares(rng: np.random.Generator) -> None:
-    """By differences of a thousandth: what Gauss and Newton's steps rest on."""
-    inside = rng.dirichlet(np.ones(2), (4, 4))
-    family = _Family(rng.dirichlet(np.ones(16), 2).reshape(2, 4, 4), inside)
-    logs, moved = rng.standard_normal((2, 10)), np.zeros((2, 10))
-    moved[:, 5] = 5e-4
-    slopes = (family.means(logs + moved)[0] - family.means(logs - moved)[0]) / 1e-3
-    assert np.allclose(family.means(logs)[1][:, 5], slopes, atol=1e-6)
-    assert np.allclose(family.means(logs)[0].sum(1), 3)

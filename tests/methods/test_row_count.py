@@ -78,7 +78,7 @@ def fit(
 @pytest.mark.statistical
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("times", [0.5, 2.0])
-@pytest.mark.parametrize("method", ["warm-dp-cgan", "independent", "dp-cgan", "dp-merf", "dp-gan", "gs-wgan"])
+@pytest.mark.parametrize("method", ["mixture", "independent", "dp-cgan", "dp-merf", "dp-gan", "gs-wgan"])
 def test_shares_of_classes_are_right_where_the_declared_number_is_not(
     method: str, times: float, patients: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""Tables of hundreds of columns: the public rule, matrices of scores, and a copula whose draws and conditions agree."""
+"""Tables of hundreds of columns: matrices of scores, and a copula whose draws and conditions agree."""
 
 import math
 from typing import Any
@@ -10,30 +10,11 @@ from scipy import stats
 
 import medsynth
 from medsynth.methods.shared.copula import copula_shares, low_rank_tensors
-from medsynth.methods.shared.labels import MATRIX, REMEASURED, TWO_WAY
+from medsynth.methods.shared.labels import MATRIX
 from medsynth.methods.shared.mixture import Mixture, mixture_tensors
-from medsynth.methods.warm_dp_cgan.budget_rule import MOST_ENTRIES, allocate
-from medsynth.methods.warm_dp_cgan.critics.factors import latent_points, loadings
-from medsynth.methods.warm_dp_cgan.critics.matrix import Covariances, normal_scores
-from medsynth.methods.warm_dp_cgan.method import Config, queries
+from medsynth.mixture.matrix import MOST_ENTRIES, Covariances, latent_points, loadings, normal_scores
 
 ROWS, COLUMNS, FACTORS = 3_000, 105, 3
-
-
-@pytest.mark.parametrize(
-    ("rows", "columns", "epsilon"), [(3_772, 22, 3.7), (400, 31, 1.0), (250_000, 60, 10.0), (2_000, 2_001, 3.7)]
-)
-def test_narrow_tables_and_noisy_matrices_go_the_old_way(rows: int, columns: int, epsilon: float) -> None:
-    assert allocate(rows, columns, epsilon).critic != "matrix"
-
-
-def test_a_wide_table_with_rows_enough_gets_matrices_and_no_tables() -> None:
-    for rows, columns, epsilon in ((60_000, 785, 10.0), (60_000, 785, 3.7), (3_000, 151, 10.0)):
-        found = allocate(rows, columns, epsilon)
-        assert found.critic == "matrix" and found.count == 0 and found.moments_share == 0
-        planned = {query.label for query in queries(Config(), rows, columns, epsilon)}
-        assert MATRIX in planned and not planned & {REMEASURED, TWO_WAY}
-    assert TWO_WAY in {query.label for query in queries(Config(pairs=30), 60_000, 785, 10.0)}
 
 
 def test_scores_are_the_means_of_the_parts_of_a_normal_variable() -> None:

@@ -66,7 +66,7 @@ def columns_of(names: tuple[str, ...], schema: Schema) -> Columns:
 
 FITS = (
     [(name, PLAIN, {"method": name}) for name in METHODS]
-    + [(f"{name} mixed", MIXED, {"method": name}) for name in ("warm-dp-cgan", "dp-cgan", "gs-wgan")]
+    + [(f"{name} mixed", MIXED, {"method": name}) for name in ("mixture", "dp-cgan", "gs-wgan")]
     + [
         ("no class", {n: c for n, c in PLAIN.items() if n != "y"}, {"target": None}),
         ("number as target", MIXED, {"target": "age"}),

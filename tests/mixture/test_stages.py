@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from medsynth.errors import UsageError
 from medsynth.methods.shared.labels import MATRIX, PAIRS, STRONGEST
-from medsynth.methods.warm_dp_cgan.marginals.weights import weights_by_size
 from medsynth.mixture import constants as k
 from medsynth.mixture.measurement import Measurement, MomentMeasurement, RuleMeasurement
 from medsynth.mixture.method import Config, queries
 from medsynth.mixture.stages import Stages, bins_by_noise
+from medsynth.mixture.weights import weights_by_size
 from medsynth.privacy.accounting.calibration import make_plan
 from medsynth.privacy.release import Releases
 from medsynth.privacy.vault import Vault

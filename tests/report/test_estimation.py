@@ -79,4 +79,4 @@ def test_rows_of_no_known_model_and_undeclared_relations_are_for_prediction(mode
     undeclared = estimation(plain, model.sample(10, 1).astype(str), None, proven=True)
     assert undeclared.fit_for == "prediction only" and "No regression was declared" in undeclared.reason
     other = estimation(dataclasses.replace(model, method="dp-merf"), model.sample(10, 1), None, proven=True)
-    assert other.fit_for == "prediction only" and "warm-dp-cgan" in other.reason
+    assert other.fit_for == "prediction only" and "mixture" in other.reason

@@ -40,7 +40,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[int]]:
         return generate(*args, **given)
 
     monkeypatch.setattr(pipeline, "CHUNK_ROWS", 50)
-    monkeypatch.setattr("medsynth.methods.independent.method.generate", generated)
+    monkeypatch.setattr("medsynth.mixture.independent.generate", generated)
     yield found
 
 

@@ -71,7 +71,7 @@ def models() -> Iterator[dict[str, Model]]:
         for name, text in {"ordered": ORDERED, "loose": LOOSE}.items():
             schema = Schema.from_yaml(text)
             frame = table()[list(schema.names)]
-            fitted[name] = medsynth.fit(frame, epsilon=30, schema=schema, rows=600, method="warm-dp-cgan", seed=0)
+            fitted[name] = medsynth.fit(frame, epsilon=30, schema=schema, rows=600, method="mixture", seed=0)
         yield fitted
 
 

@@ -134,7 +134,7 @@ def test_fit_and_sample_keep_rules_end_to_end(quick: None) -> None:
     columns = {"low": numbers, "high": numbers, "y": {"kind": "binary", "levels": ["a", "b"]}, "gap": numbers}
     rules = ["gap = high - low", "high > low"]
     declared = Schema.from_dict({"name": "t", "target": "y", "columns": columns, "rules": rules})
-    for method in ("warm-dp-cgan", "dp-cgan"):
+    for method in ("mixture", "dp-cgan"):
         model = medsynth.fit(frame, epsilon=5, schema=declared, rows=300, method=method)
         drawn = medsynth.sample(model, 500)
         assert list(drawn) == list(frame) and (drawn["gap"] == drawn["high"] - drawn["low"]).all()

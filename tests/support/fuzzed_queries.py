@@ -18,8 +18,8 @@ from medsynth.methods.registry import METHODS
 from medsynth.methods.shared.adversarial.networks import real_loss
 from medsynth.methods.shared.adversarial.training_setup import Indicators
 from medsynth.methods.shared.digit_preference import DigitKinds
-from medsynth.methods.warm_dp_cgan.critics.matrix import Scores
-from medsynth.methods.warm_dp_cgan.critics.products import Products, ProductsByClass
+from medsynth.mixture.matrix import Scores
+from medsynth.mixture.products import Products, ProductsByClass
 from medsynth.privacy.networks import Mlp
 from medsynth.privacy.pair_clipping import Groups, LocalTraining
 from medsynth.privacy.queries.cells import ALL_CODES, Beside, Computed, EveryCode, Regrouped

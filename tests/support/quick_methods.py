@@ -9,23 +9,11 @@ from pydantic import create_model
 
 from medsynth.methods import registry
 from medsynth.methods.protocol import Method, MethodModule
-from medsynth.methods.warm_dp_cgan.budget_rule import Allocation
 
-SOME_PAIRS = Allocation(
-    count=3, steps=10, most_steps_per_round=5, critic_share=0.1, moments_share=0.05, latent_points=128
-)
-NO_PAIRS = Allocation(count=0, most_steps_per_round=5, latent_points=128)
-
-
-def few_pairs(config: Any, rows: int, columns: int, epsilon: float) -> Allocation:
-    """Three pairs of columns if there are as many."""
-    return SOME_PAIRS if columns > 3 else NO_PAIRS
-
-
-# By method and preset: its defaults, the sizes that cost time alone (`size`), and the public rule (`by_rule`).
+# By method and preset: its defaults, and the sizes that cost time alone (`size`).
 QUICK: dict[tuple[str, str | None], dict[str, Any]] = {
-    ("warm-dp-cgan", None): {"candidates": 6, "by_rule": few_pairs},
-    ("independent", None): {"by_rule": few_pairs},
+    ("mixture", None): {"steps": 10},
+    ("independent", None): {"steps": 10},
     ("dp-cgan", None): {"lots": 5, "features": 16, "size": {"steps": 10}},
     ("dp-cgan", "thyroid-study"): {"steps": 40},
     ("dp-merf", None): {"features": 16, "steps": 10},
@@ -55,8 +43,6 @@ class OtherDefaults:
         config = cast(Any, create_model("Config", __base__=module.Config, **changed))
         if "size" in defaults:
             config.size = replace(config.size, **defaults["size"])
-        if "by_rule" in defaults:
-            config.by_rule = defaults["by_rule"]
         self.Config, self._module = config, module
 
     def __getattr__(self, name: str) -> Any:
@@ -77,7 +63,7 @@ class OtherMethod(Method):
 def offer(patch: pytest.MonkeyPatch, name: str, preset: str | None = None, **defaults: Any) -> None:
     """Let the registry offer a method, or its preset, with other defaults, until `patch` is undone.
 
-    `defaults`: of its settings, and what QUICK holds under `size` and `by_rule`.
+    `defaults`: of its settings, and what QUICK holds under `size`.
     """
     method = registry.METHODS[name]
     module = cast(MethodModule, OtherDefaults(method.load(preset), defaults))
@@ -86,6 +72,6 @@ def offer(patch: pytest.MonkeyPatch, name: str, preset: str | None = None, **def
 
 
 def offer_quick(patch: pytest.MonkeyPatch) -> None:
-    """Let the registry offer all methods with few lots, steps, two-way marginals and shards."""
+    """Let the registry offer all methods with few lots, steps and shards."""
     for (name, preset), defaults in QUICK.items():
         offer(patch, name, preset, **defaults)

@@ -226,8 +226,8 @@ def test_codes_of_missing_values_are_kept_apart_and_restored() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.nightly_for("dp-cgan", "warm-dp-cgan")
-@pytest.mark.parametrize("method", ["warm-dp-cgan", "dp-cgan"])
+@pytest.mark.nightly_for("dp-cgan", "mixture")
+@pytest.mark.parametrize("method", ["mixture", "dp-cgan"])
 def test_codes_of_missing_values_are_modelled(method: str, seeded_entropy: None) -> None:
     """Three codes that the target alone decides come back with it, at a budget whose noise is small.
 
@@ -239,7 +239,7 @@ def test_codes_of_missing_values_are_modelled(method: str, seeded_entropy: None)
     lab = drawn["lab"].astype(str)
     assert abs((lab == "refused").mean() - 0.2) < 0.05 and abs((lab == "-9").mean() - 0.2) < 0.05
     assert drawn["visits"].between(-9, 20).all() and not drawn["visits"].between(-7, -1).any()
-    if method == "warm-dp-cgan":
+    if method == "mixture":
         assert (drawn["sick"][lab == "refused"] == "yes").mean() > 0.95
         assert (drawn["sick"][lab == "-9"] == "no").mean() > 0.95
 

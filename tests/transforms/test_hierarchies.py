@@ -97,7 +97,7 @@ def test_levels_are_chosen_as_fine_as_the_counts_carry(quick: None, seeded_entro
 
 
 @pytest.mark.nightly_for("dp-cgan")
-@pytest.mark.parametrize("method", ["warm-dp-cgan", "dp-cgan"])
+@pytest.mark.parametrize("method", ["mixture", "dp-cgan"])
 def test_codes_are_modelled_and_resumed(
     quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""Products of features of a row, by tables of its bins: what critics of pairs and of moments read."""
+"""Products of features of a row, by tables of its bins: what moments of declared regressions are sums of."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ....privacy.queries.content import MOST_WIDTH, check_numbers, check_places, check_size, require
-from ....privacy.queries.kinds import kind
-from ....privacy.queries.rows import CellMap, Codes, cells_of, column_of
-from ...shared.bins import Bins
-from ..generator import Generator
+from ..methods.shared.bins import Bins
+from ..privacy.queries.content import MOST_WIDTH, check_numbers, check_places, check_size, require
+from ..privacy.queries.kinds import kind
+from ..privacy.queries.rows import CellMap, Codes, cells_of, column_of
 
 
 @kind("products")
@@ -60,19 +59,9 @@ class Products:
     def inside(self, bins: Mapping[str, Bins]) -> Products:
         """These products of fine cells by the bins that hold them: each feature's mean in a bin, by the cells' shares.
 
-        They are what a generator expects, whose columns are independent within bins.
+        They are what a mixture expects, whose columns are independent within bins.
         """
         return replace(self, bins=bins, tables={name: _means(bins[name], own) for name, own in self.tables.items()})
-
-    def expectation(self, generator: Generator) -> ExpectedProducts:
-        """The mean products as a function of the shares of a generator, which has the columns of all tables."""
-        device = generator.base.device
-        matrix = torch.zeros(sum(table.shape[1] for table in self.tables.values()), generator.base.shape[1])
-        first = 0
-        for name, table in self.tables.items():
-            matrix[first : first + table.shape[1], generator.spans[name]] = table.T
-            first += table.shape[1]
-        return ExpectedProducts(matrix.to(device), self.factors.to(device), self.scales.to(device))
 
 
 @kind("products by class")
@@ -96,24 +85,6 @@ class ProductsByClass:
         found = torch.zeros(len(codes), cells.cells, self.products.width)
         found[torch.arange(len(codes)), labels] = self.products(codes)
         return found.flatten(1)
-
-
-@dataclass(frozen=True, eq=False)
-class ExpectedProducts:
-    """Mean products of generated rows. `matrix`, (features, all bins): each bin's features."""
-
-    matrix: Tensor
-    factors: Tensor
-    scales: Tensor
-
-    def of(self, shares: Tensor) -> Tensor:
-        """Of each class, (classes, width), from p(bin | point, class), (all bins, classes, points)."""
-        means = (self.matrix @ shares.flatten(1)).reshape(-1, *shares.shape[1:]).transpose(0, 1)
-        if len(self.factors) == 2:
-            products = means @ means.transpose(1, 2) / shares.shape[-1]
-            places = self.factors[0] * products.shape[-1] + self.factors[1]
-            return products.flatten(1).index_select(1, places) * self.scales  # whose gradient is quick
-        return _multiplied(means, self.factors).mean(-1) * self.scales
 
 
 def _means(bins: Bins, table: Tensor) -> Tensor:

@@ -11,21 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ....errors import ArtifactError
-from ....privacy.accounting.calibration import Plan
-from ....privacy.queries.gradients import GradientSum
-from ....privacy.queries.measurements import Measurements
-from ....privacy.queries.query import RowQuery
-from ....privacy.queries.tables import Distances, Marginals
-from ....row_count import PARTS_OF_A_ROW
-from ...protocol import Arrays
-from ...shared.labels import VALUES
+from ..errors import ArtifactError
+from ..methods.protocol import Arrays
+from ..methods.shared.labels import VALUES
+from ..privacy.accounting.calibration import Plan
+from ..privacy.queries.gradients import GradientSum
+from ..privacy.queries.measurements import Measurements
+from ..privacy.queries.query import RowQuery
+from ..privacy.queries.tables import Marginals
+from ..row_count import PARTS_OF_A_ROW
 
 Floats = NDArray[np.float64]
 Result = TypeVar("Result")
 PREFIX, PUBLIC = "released.", "released.public"
 # One more whenever a measurement's numbers mean something else, or are fitted otherwise: files of before are not read.
-MEANING = 8
+MEANING = 9
 WORD = 1 << 16  # whole numbers are kept as parts of so many values, which float32 holds exactly
 CLEAR_STDS = 3.5  # of the noise: counts below it of single values are kept as none, for no frequent value is one
 
@@ -46,16 +46,14 @@ def shapes(query: RowQuery[Any]) -> list[tuple[int, ...]]:
     """The shapes of a query's arrays. Raises TypeError for a query that is not kept."""
     if isinstance(query, Marginals):
         return [tuple(cells.cells for _, cells in axes) for axes in query.tables.values()]
-    if isinstance(query, Distances):
-        return [(len(query.tables),)]
     if isinstance(query, GradientSum):
         return [tuple(parameter.shape) for parameter in query.critic.parameters()]
-    raise TypeError("Only tables, distances and gradient sums are kept.")
+    raise TypeError("Only tables and gradient sums are kept.")
 
 
 def names(query: RowQuery[Any]) -> list[str]:
     """The names of a query's tables, of which it may have none."""
-    return list(query.tables) if isinstance(query, Marginals | Distances) else []
+    return list(query.tables) if isinstance(query, Marginals) else []
 
 
 def _arrays(found: object) -> list[Floats]:

@@ -2,44 +2,70 @@
 
 A linear regression's coefficients are functions of the means, squares and products of its terms; a logistic one's
 score reads the products of outcome and predictors. They are read from every value's fine cell, so that no bin blurs
-them; the generator's expectation of a product of columns follows from the means of its bins. Over rows of independent
+them; the expectation of a product of columns follows from the means of their bins. Over rows of independent
 columns all products have about the same size, but for those that count more or less than others. A row's products are
 clipped at a norm that few rows reach, and the sums corrected for what that takes from them.
 """
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ....privacy.queries.rows import CellMap, Features
-from ....rng import numpy_stream
-from ...regressions import Regression
-from ...shared.bins import Bins
-from ...shared.marginals import Condition
-from ..generator import Generator
-from .linear import FeatureSums
-from .moments import fine_values
-from .products import ExpectedProducts, Products, ProductsByClass
+from ..methods.regressions import Regression
+from ..methods.shared.bins import Bins
+from ..methods.shared.marginals import Condition
+from ..privacy.networks import Mlp
+from ..privacy.queries.gradients import minus_output
+from ..privacy.queries.measurements import Measurements
+from ..privacy.queries.rows import CellMap, Features
+from ..rng import numpy_stream
+from ..transforms.grid import scale_middles
+from .measurement import MomentMeasurement
+from .products import Products, ProductsByClass
 
 Floats = NDArray[np.float64]
 # Shares of rows of independent columns, one of which is clipped: noise is in proportion to the bound, and relations of
 # columns with heavy tails lose by clipping.
 CLIPPED_ROWS = (0.0002, 0.002, 0.01, 0.05)
+# Shares of rows at either end that are left out of the standard deviation, and that are clipped; and the distance from
+# the mean, in standard deviations, where values are clipped.
+LEFT_OUT, CLIPPED_ENDS, FAR = 0.01, 0.0025, 4.5
+CLIPPING_NORM = 1.0  # of a row's features
 DRAWN = 20_000  # such rows, drawn in public
 LEAST_SIZE = 0.1  # to which an item is divided: a level of 1 % of the rows has that of its standard deviation
 ALONE = 0.5  # times which means and squares of a column by itself are taken: one-way marginals tell them as well
 OF_TARGET = 2.0  # times which means are taken that are the target's products: of a rare class few rows tell
 MOST_LEVELS, MOST_CROSSED = 20, 8  # of a column, beside its most frequent one: by itself, and in an interaction
 Product = tuple[int, ...]  # the places of the items that are multiplied
+
+
+def fine_values(bins: Bins) -> Floats:
+    """The value of each fine cell of values, from -1 to 1, (cells of values,): less the mean, clipped.
+
+    By the released shares of the fine cells: no row is read.
+    """
+    at = scale_middles(bins.column, bins.grid)
+    share = bins.shares[: len(at)] / bins.shares[: len(at)].sum()
+    below = np.cumsum(share)
+
+    def between(tail: float) -> Floats:
+        first, last = np.searchsorted(below, [tail, 1 - tail]).clip(max=len(at) - 1)
+        return np.asarray(np.clip(at, at[first], at[last]))
+
+    trimmed = between(LEFT_OUT)
+    mean, std = share @ trimmed, np.sqrt(share @ np.square(trimmed - share @ trimmed))
+    values = np.clip(between(CLIPPED_ENDS), mean - FAR * std, mean + FAR * std)
+    values = (values - share @ values) / max(std, 1e-12)
+    seen = bins.shares[: len(values)] > 0
+    return np.asarray(np.clip(values / max(np.abs(values[seen]).max(), 1e-12), -1, 1))
 
 
 def column_items(bins: Bins) -> Floats:
@@ -160,31 +186,27 @@ class DeclaredMoments:
         self.products = Products(grids, tuple(order), tables, factors, torch.tensor(1 / bound))
         self.kept = _kept(independent, np.minimum(1.0, bound / norms))
 
-    def inside(self, bins: dict[str, Bins]) -> DeclaredMoments:
-        """The same products, with other shares of the cells inside the bins."""
-        found = copy.copy(self)
-        found._bins = {name: bins[name] for name in self._bins}
-        return found
+    def measure(self, vault: Measurements, label: str, noise: float, bins: Mapping[str, Bins]) -> MomentMeasurement:
+        """Measure the sums over rows, and put back what clipping took from them.
 
-    def corrected(self, sums: FeatureSums) -> FeatureSums:
-        """Measured sums without what clipping took from them; `std` stays that of the least corrected."""
-        return replace(sums, totals=sums.totals / torch.tensor(self.kept, dtype=torch.float32))
+        A sum of vectors, each clipped at one, is minus the gradient sum of a linear function of them.
 
-    @property
-    def columns_read(self) -> set[str]:
-        """The names of the columns of its products."""
-        return set(self.products.tables)
-
-    @property
-    def width(self) -> int:
-        """How many means, squares and products a row has."""
-        return self.products.width
+        Args: `noise`: the standard deviation of the noise of a sum at norm one; `bins`: those of the model. It expects
+        of a product of columns what the means of their bins give.
+        """
+        classes, width = self.given[1].cells, self.products.width
+        linear = Mlp([classes * width, 1], bias=False)
+        (total,) = vault.measure_gradient_sum(label, linear, minus_output, self.features, CLIPPING_NORM)
+        inside, scale = self.products.inside({name: bins[name] for name in self.products.tables}), self.products.scales
+        scales = self.kept * scale.double().numpy()
+        return MomentMeasurement(
+            maps={name: table.double().numpy().T for name, table in inside.tables.items()},
+            factors=inside.factors.numpy(),
+            values=-total.reshape(classes, width).double().numpy() / scales,
+            std=noise * CLIPPING_NORM / scales,
+        )
 
     @property
     def features(self) -> Features:
         """The map from codes to (rows, classes * width)."""
         return ProductsByClass(self.products, self.given) if self.given[0] else self.products
-
-    def expectation(self, generator: Generator) -> ExpectedProducts:
-        """The means as a function of the shares of a generator, which has all columns that are read."""
-        return self.products.inside(self._bins).expectation(generator)

@@ -1,29 +1,34 @@
-"""Columns that a rule computes from two others, such as a quotient: measured by class, they tell of both at once."""
+"""Rules of the schema in the fit: columns that are computed from two others, and cells that no row may be in.
+
+A computed column, such as a quotient, is measured by class and tells of both inputs at once. Rows that break a rule are
+drawn again when a table is sampled. Where a model makes many of them, what is left has other shares than were measured.
+So it is fitted to make few.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from ....privacy.queries.cells import Computed
-from ....privacy.queries.rows import Axes, CellMap, Codes
-from ....rng import Stream
-from ....schema import Schema
-from ....schema.definitions import Definition
-from ...shared.bins import Bins
-from ...shared.cuts import fine_grid
-from ...shared.stratified import uniforms
+from ..methods.shared.bins import Bins
+from ..methods.shared.cuts import fine_grid
+from ..methods.shared.stratified import uniforms
+from ..privacy.queries.cells import Computed
+from ..privacy.queries.rows import Axes, CellMap, Codes
+from ..rng import Stream
+from ..schema import Schema
+from ..schema.definitions import Constraint, Definition
 
 Floats = NDArray[np.float64]
 POINTS = 20_000  # drawn from the one-way marginals to cut a column's bins
 POINTS_PER_CELL = 64  # drawn in each cell of the inputs' table, for the bins that its rows fall into
 WIDE = 0.5  # the part of its bins' width in where a column is cut, beside their mass
+MOST_INPUTS, MOST_CELLS = 3, 1 << 14  # of a rule's columns, and of their table: of more, it is met by sampling alone
+MOST_DRAWN = 1 << 18  # rows that are held against a rule, beforehand, in all cells together
 READ = 2  # inputs of a rule that is followed here; of more, the table of inputs would be too large
 
 
@@ -66,7 +71,7 @@ class DerivedColumn:
 def derived_columns(schema: Schema, bins: Mapping[str, Bins], most: int, rng: Stream) -> dict[str, DerivedColumn]:
     """Those of a core schema, with at most `most` bins, of about even mass were their inputs independent.
 
-    A column that is computed from the target is left out: the generator has the columns beside it.
+    A column that is computed from the target is left out: the model has the columns given it.
     """
     found = {}
     for name, definition in schema.definitions.items():
@@ -105,22 +110,25 @@ def _even(bins: Bins, fine: NDArray[np.int64], rng: Stream) -> Codes:
     return np.asarray(first + np.floor(uniforms(fine, rng) * (last - first + 1)), np.int32)
 
 
-class ExpectedDerived:
-    """Expected tables class by bin of derived columns, as functions of the mixture's shares."""
+def chances_of_breaking(
+    schema: Schema, bins: Mapping[str, Bins], rng: Stream
+) -> Iterator[tuple[tuple[str, ...], Floats]]:
+    """Yield the columns of each rule that some cells of their table break and others do not, and `chance_of_breaking`.
 
-    def __init__(
-        self, columns: Mapping[str, DerivedColumn], bins: Mapping[str, Bins], rng: Stream, device: torch.device
-    ) -> None:
-        self.inputs = {name: column.inputs for name, column in columns.items()}
-        self._maps = {
-            name: torch.tensor(column.of_inputs(bins, rng), dtype=torch.float32, device=device)
-            for name, column in columns.items()
-        }
+    Leaves out rules that read the target, and those whose table would be too large.
+    """
+    for constraint in schema.constraints:
+        names = tuple(constraint.inputs)
+        small = len(names) <= MOST_INPUTS and math.prod(bins[name].cells for name in names) <= MOST_CELLS
+        if small and schema.target not in names:
+            chance = chance_of_breaking(constraint, bins, rng)
+            if 0 < chance.mean() < 1:
+                yield names, chance
 
-    def shares(self, shares: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """p(bin | class) of each, (classes, bins), from p(bin | latent point, class) of the inputs."""
-        found = {}
-        for name, (one, other) in self.inputs.items():
-            joint = torch.einsum("zka,zkb->kab", shares[one], shares[other]) / len(shares[one])
-            found[name] = torch.einsum("kab,abc->kc", joint, self._maps[name])
-        return found
+
+def chance_of_breaking(constraint: Constraint, bins: Mapping[str, Bins], rng: Stream) -> Floats:
+    """The share of rows that break it in each cell of its inputs' table, values in bins as one-way marginals say."""
+    names = tuple(constraint.inputs)
+    count = max(1, min(POINTS_PER_CELL, MOST_DRAWN // math.prod(bins[name].cells for name in names)))
+    sizes, cell, codes = drawn_in_cells(bins, names, count, rng)
+    return np.asarray(np.bincount(cell, constraint.broken(codes), math.prod(sizes)).reshape(sizes) / count)

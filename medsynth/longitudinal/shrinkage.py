@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import dct
 
-from ...rng import Stream
+from ..rng import Stream
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]

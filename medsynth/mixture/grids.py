@@ -10,17 +10,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ....privacy.accounting.calibration import Plan
-from ....privacy.queries.cells import EveryCode
-from ....privacy.queries.measurements import Measurements
-from ....privacy.queries.rows import Axes
-from ....schema import Column
-from ....schema.kinds import clear_stds
-from ....transforms.grid import Grid, grid
-from ....transforms.quantity import Quantity
-from ...shared.conditionals import Counts, posterior_mode
-from ...shared.labels import COARSE, VALUES
-from ...shared.marginals import Condition
+from ..methods.shared.conditionals import Counts, posterior_mode
+from ..methods.shared.labels import COARSE, VALUES
+from ..methods.shared.marginals import Condition
+from ..privacy.accounting.calibration import Plan
+from ..privacy.queries.cells import EveryCode
+from ..privacy.queries.measurements import Measurements
+from ..privacy.queries.rows import Axes
+from ..schema import Column
+from ..schema.kinds import clear_stds
+from ..transforms.grid import Grid, grid
+from ..transforms.quantity import Quantity
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]

@@ -15,15 +15,15 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ....privacy.queries.gradients import GradientSum
-from ....privacy.queries.measurements import Measurements
-from ....privacy.queries.query import RowQuery
-from ....privacy.queries.rows import CodedRows, Codes
-from ....rng import Stream
-from ....schema import Schema
-from ...protocol import Arrays
-from ...shared.labels import VALUES
-from ...shared.sampler import Sampler
+from ..methods.protocol import Arrays
+from ..methods.shared.labels import VALUES
+from ..methods.shared.sampler import Sampler
+from ..privacy.queries.gradients import GradientSum
+from ..privacy.queries.measurements import Measurements
+from ..privacy.queries.query import RowQuery
+from ..privacy.queries.rows import CodedRows, Codes
+from ..rng import Stream
+from ..schema import Schema
 from .released import Kept
 
 Floats = NDArray[np.float64]

@@ -11,7 +11,7 @@ import math
 from collections.abc import Hashable, Mapping
 from typing import TypeVar
 
-from ....privacy.queries.tables import centred_norm
+from ..privacy.queries.tables import centred_norm
 
 Name = TypeVar("Name", bound=Hashable)
 

@@ -1,1 +1,0 @@
-"""The baseline: noisy class-by-bin marginals alone."""

@@ -1,1 +1,0 @@
-"""Rules of the schema in the fit: columns that they compute, rows that they forbid."""

@@ -1,0 +1,96 @@
+"""One-way marginals: of numbers on fine grids that follow the rows, of other columns level by level."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..methods.shared.cuts import fine_grid, grids
+from ..methods.shared.decoder import DIGITS_OF, decoder_axes, digit_shares
+from ..methods.shared.labels import ONE_WAY
+from ..privacy.accounting.calibration import Plan
+from ..privacy.queries.measurements import Measurements
+from ..privacy.queries.rows import Axes
+from ..row_count import NoisyTotal, likely_rows
+from ..schema import Schema
+from ..transforms.grid import Grid
+from .grids import FINE_CELLS, Survey, surveys
+from .weights import centred, noise_of_cells, weights_by_size
+
+Floats = NDArray[np.float64]
+LEVELS_OF = "\0levels of "  # names the marginal of a column whose values are few; no column is named so
+DIGITS_WEIGHT = 0.3  # of the marginal of a column's digits, beside one of as many cells
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneWayMarginals:
+    """Shares of the cells of number columns on their fine `grids`, and of the kinds of numbers by preferred digits.
+
+    `surveys` are what the coarse measurements say of these columns; `counts` and `std` are the noisy tables, by name,
+    and the standard deviations of their noise. `rows`: of the table, by the declared number and the `totals` of these.
+    """
+
+    grids: dict[str, Grid]
+    shares: dict[str, Floats]
+    surveys: dict[str, Survey]
+    counts: dict[str, Floats]
+    std: dict[str, float]
+    rows: float
+    totals: tuple[NoisyTotal, ...]
+
+    @classmethod
+    def measure(
+        cls, vault: Measurements, schema: Schema, plan: Plan, bins: int, like: OneWayMarginals | None = None
+    ) -> OneWayMarginals:
+        """Of number columns with more than `bins` values: coarsely, their frequent values, then finely; of the others
+        level by level.
+
+        A row adds its weight to one cell of each table: sensitivity the root of the sum of squared weights. Tables of
+        levels are centred, since all rows are in them and their number is known. `like`: marginals on whose fine grids
+        these are.
+        """
+        numbers = grids(schema, bins)
+        found = surveys(vault, plan, {name: schema.columns[name] for name in numbers})
+        fine = {name: survey.fine_grid() for name, survey in found.items()} if like is None else like.grids
+        few = {name: column for name, column in schema.columns.items() if name not in fine}
+        axes: dict[str, Axes] = {LEVELS_OF + name: [(name, fine_grid(column))] for name, column in few.items()}
+        axes |= decoder_axes(schema, fine)
+        noisy, std, told = _tables(vault, ONE_WAY, plan.noise(ONE_WAY), axes, fine)
+        totals = [NoisyTotal.of(survey.counts, survey.std) for survey in found.values()]
+        totals += [NoisyTotal.of(noisy[name], std[name]) for name in fine]
+        rows = likely_rows(plan.rows, totals, plan.rows_std)
+        noisy |= {name: noisy[name] + rows / count for name, count in told.items()}
+        shares = {n: survey.shares(fine[n], noisy[n], rows, std[n]) for n, survey in found.items()}
+        digits = digit_shares(schema, noisy, std, rows, fine, shares)
+        return cls(
+            grids=fine, shares=shares | digits, surveys=found, counts=noisy, std=std, rows=rows, totals=tuple(totals)
+        )
+
+    def of_rows(self, rows: float) -> OneWayMarginals:
+        """The same of a table of so many rows, as more measurements tell: levels are known beside their mean count."""
+        told = {name: counts for name, counts in self.counts.items() if name.startswith(LEVELS_OF) and len(counts) > 1}
+        more = {name: counts + (rows - self.rows) / len(counts) for name, counts in told.items()}
+        return replace(self, counts=self.counts | more, rows=rows)
+
+    def of_levels(self, name: str) -> tuple[Floats, float] | None:
+        """A column's rows by level and their noise; nothing of a column on a grid."""
+        level = LEVELS_OF + name
+        return (self.counts[level], self.std[level]) if level in self.counts else None
+
+
+def _tables(
+    vault: Measurements, label: str, multiplier: float, axes: dict[str, Axes], fine: Collection[str]
+) -> tuple[dict[str, Floats], dict[str, float], dict[str, int]]:
+    """Noisy one-way tables of one measurement, the noise of a cell of each, and the cells of those that are centred.
+
+    By planned sizes: those of `fine` grids follow from noisy counts, and sensitivities are to be public beforehand.
+    """
+    cells = {name: axis[0][1].cells for name, axis in axes.items()}
+    told = centred({name: count for name, count in cells.items() if name.startswith(LEVELS_OF)})
+    weights = weights_by_size({n: FINE_CELLS if n in fine else count for n, count in cells.items()}, told)
+    weights |= {name: DIGITS_WEIGHT * weights[name] for name in axes if name.startswith(DIGITS_OF)}
+    noisy = vault.measure_marginals(label, axes, weights, centred=tuple(told))
+    return noisy, noise_of_cells(weights, multiplier, told), told
