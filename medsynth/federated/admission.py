@@ -20,7 +20,7 @@ from ..privacy.queries.gradients import GradientSum, NormsBelow, PairGradientSum
 from ..privacy.queries.measurements import Measurements, Result
 from ..privacy.queries.moments import SecondMoments
 from ..privacy.queries.query import PrivateQuery, RowQuery
-from ..privacy.queries.tables import Distances, Marginals, RowsPerPatient
+from ..privacy.queries.tables import Marginals, RowsPerPatient
 from ..privacy.queries.wire import Columns, write
 from ..privacy.shards import UpstreamSum
 from .study import Study
@@ -34,11 +34,7 @@ KINDS: dict[str, type[PrivateQuery[Any]]] = {
     labels.BY_CLASS: Marginals,
     labels.PAIRS: Marginals,
     labels.STRONGEST: Marginals,
-    labels.REMEASURED: Marginals,
-    labels.TWO_WAY: Marginals,
-    labels.SELECTION: Distances,
     labels.MATRIX: SecondMoments,
-    labels.MOMENTS: GradientSum,
     labels.CRITIC_GRADIENTS: GradientSum,
     GRADIENTS: UpstreamSum,
 }
@@ -60,8 +56,6 @@ def check_query(
     `first`: label and bytes of what a fit of the study measures first, whichever measurement a site answers first.
     """
     kind = (KINDS | OF_PAIRS if study.method == "dp-gan" else KINDS).get(label)
-    if kind is Distances and study.trust != "server":
-        kind = Marginals  # coarse ones, by which the server tells distances
     if type(query) is not kind:
         raise QueryError(f"{label!r} is a measurement of another kind than the query that came.")
     if isinstance(query, PairGradientSum | NormsBelow) and query.local != study.config().local:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -25,11 +24,9 @@ from ..privacy.queries.measurements import QUERIES, Result, ShardedMeasurements
 from ..privacy.queries.noising import NoiseShare, Unnoised
 from ..privacy.queries.query import PrivateQuery, RowQuery, added
 from ..privacy.queries.rows import Features, Floats
-from ..privacy.queries.tables import Distances
 from ..privacy.queries.wire import Columns, write
 from ..privacy.release import Release, Releases
 from ..privacy.shard_critics import CriticConfig
-from .coarse_tables import CoarseTables
 from .critics import RemoteShards
 from .messages import NONCE, arrays_of, packed, unpacked
 from .study import FORMAT, Study
@@ -164,16 +161,7 @@ class FederatedMeasurements(ShardedMeasurements):
         """
         if type(query) not in QUERIES:
             raise BudgetError("Sites answer their own kinds of queries alone.")
-        if isinstance(query, Distances) and self._study.trust != "server":
-            return cast("Result", self._distances(label, query))
         return self._asked(label, query, write(query, self._columns))
-
-    def _distances(self, label: str, query: Distances) -> dict[str, float]:
-        """Distances by coarse tables, charged as the measurement `label`: distances do not add up over sites."""
-        coarse = CoarseTables.of(query)
-        noisy = self._asked(label, coarse.query, write(coarse.query, self._columns))
-        std = self._releases.event(label).multiplier * coarse.query.sensitivity(self.max_rows)
-        return coarse.distances(noisy, std * math.sqrt(self._study.noises))
 
     def split_into_shards(self, count: int, features: Features, classes: int, config: CriticConfig) -> RemoteShards:
         """The shards of all sites, as many at each: so many, and with which critics, each site's own study says."""

@@ -29,7 +29,7 @@ def denoised(
     """
     if expected is None:
         expected = independent(noisy, total)
-    return np.asarray(expected + shrunk_table((noisy - expected)[None], std, ordered)[0])
+    return np.asarray(expected + shrunk_table(noisy - expected, std, ordered))
 
 
 def independent(noisy: Floats, total: float) -> Floats:

@@ -20,7 +20,6 @@ Rate = Annotated[float, Field(gt=0, le=1)]
 Share = Annotated[float, Field(gt=0, lt=1), IsShare()]
 ShareOrNone = Annotated[float, Field(ge=0, lt=1), IsShare()]  # at zero the measurement is left out
 LATER = {"inference", "inference_share"}  # settings that files of before them lack: nothing was declared
-ShareByRule = Annotated[float | None, Field(ge=0, lt=1), IsShare()]  # None: a public rule decides
 
 
 class MethodConfig(BaseModel):

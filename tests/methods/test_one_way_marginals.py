@@ -42,13 +42,6 @@ def test_a_mode_far_from_its_base_is_found(rng: np.random.Generator) -> None:
         assert np.abs(found - true).sum() / 2 < 0.15
 
 
-def test_cells_outside_have_no_part_in_a_group() -> None:
-    """Of two cells in a group, one without rows: the other has them all."""
-    group = Counts(np.array([0, 0, 1]), np.array([60.0, 40.0]), 1.0).on(np.array([True, False, True]))
-    found = np.exp(posterior_mode([group], 100.0, np.zeros(2), 1e-6 * np.eye(2)))
-    assert found == pytest.approx([0.6, 0.4], abs=1e-3)
-
-
 def test_noise_follows_size_and_its_squares_add_up_to_the_multiplier() -> None:
     """Eight times the cells, half the noise; one over the squares add up to one over that of the multiplier."""
     weights = weights_by_size({"sex": 2, "age": 16})

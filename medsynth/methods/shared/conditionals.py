@@ -30,10 +30,6 @@ class Counts:
         """Counts of the cells themselves."""
         return cls(np.arange(len(counts)), counts, std)
 
-    def on(self, inside: NDArray[np.bool_]) -> Counts:
-        """These counts where only the cells `inside` have rows."""
-        return Counts(self.group[inside], self.counts, self.std)
-
     @property
     def even(self) -> Floats:
         """Rows of each cell, (cells,), were those of a group spread evenly, and none too few for its noise."""

@@ -31,12 +31,6 @@ def grids(schema: Schema, most: int) -> dict[str, Grid]:
     }
 
 
-def planned_bins(schema: Schema, most: int) -> list[int]:
-    """Bins of each column beside the target, by the schema alone: at most so many of a number."""
-    columns = [column for name, column in schema.columns.items() if name != schema.target]
-    return [column.gaps + (column.size if column.categorical else min(column.size, most)) for column in columns]
-
-
 def even_parts(mass: Floats, parts: int) -> NDArray[np.int64]:
     """The part of each cell when cells are cut into parts of even mass.
 
