@@ -63,8 +63,8 @@ def test_it_holds_only_what_may_leave(content: Any) -> None:
         "frequent values",
         "one-way marginals",
         "class-by-bin marginals",
-        "re-measured marginals",
-        "critic gradient sum",
+        "pairs of columns by class",
+        "strongest pairs of columns",
     }
 
 

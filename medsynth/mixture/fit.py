@@ -91,9 +91,11 @@ def blank(stages: Stages, points: int, seed: int, device: str) -> MixtureModel:
 def tensors(stages: Stages, model: MixtureModel) -> Arrays:
     """Return what rows are drawn from: shares of bins by class and latent point, and the decoder of bins."""
     base, residual = dict[str, Floats](), dict[str, NDArray[np.float32]]()
-    for name, table in model.by_column(model.shares().double().cpu().numpy()).items():
-        base[name] = np.log(np.maximum(table.mean(-1), SMALLEST)).T
-        residual[name] = (np.log(np.maximum(table, SMALLEST)).transpose(2, 1, 0) - base[name]).astype(np.float32)
+    shares = np.ascontiguousarray(model.shares().double().cpu().numpy().transpose(2, 1, 0))  # as they are read
+    for name, span in model.layout.spans.items():
+        table = shares[:, :, span]
+        base[name] = np.log(np.maximum(table.mean(0), SMALLEST))
+        residual[name] = (np.log(np.maximum(table, SMALLEST)) - base[name]).astype(np.float32, order="C")
     own, prior = stages.numbers, (stages.sizes / stages.sizes.sum()).astype(np.float32)
     kept = decoder_tensors(own.shares, stages.bins, stages.columns) | grid_tensors(own.grids)
     return {

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from ..methods.protocol import Arrays, Progress
 from ..methods.shared.labels import BY_CLASS, COARSE, DECLARED, ONE_WAY, VALUES
 from ..methods.shared.sampler import generate as generate
 from ..privacy.accounting.calibration import Plan, Query
-from ..privacy.queries.measurements import Measurements
 from ..schema import Schema
 from .method import Settings
 from .method import notes as notes
+
+if TYPE_CHECKING:
+    from ..privacy.queries.measurements import Measurements
 
 
 class Config(Settings):

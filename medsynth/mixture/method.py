@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -13,9 +14,11 @@ from ..methods.settings import Count, Share, ShareOrNone
 from ..methods.shared.labels import BY_CLASS, COARSE, DECLARED, MATRIX, ONE_WAY, PAIRS, STRONGEST, VALUES
 from ..methods.shared.sampler import generate as generate
 from ..privacy.accounting.calibration import Plan, Query
-from ..privacy.queries.measurements import Measurements
 from ..schema import Schema
 from . import constants as k
+
+if TYPE_CHECKING:
+    from ..privacy.queries.measurements import Measurements
 
 EARLIER = frozenset({
     "histogram_share", "remeasured_share", "selection_share", "critic_share", "moments_share", "candidates", "pairs",

@@ -122,7 +122,3 @@ class MixtureModel:
     def parameters(self) -> list[Tensor]:
         """Return what a fit changes."""
         return [self.base, self.by_class, self.common, self.own]
-
-    def by_column(self, table: Floats) -> dict[str, Floats]:
-        """Return the rows of a table of all bins, (bins, ...), of each column."""
-        return {name: table[span] for name, span in self.layout.spans.items()}

@@ -12,8 +12,8 @@ from medsynth.methods.protocol import Method, MethodModule
 
 # By method and preset: its defaults, and the sizes that cost time alone (`size`).
 QUICK: dict[tuple[str, str | None], dict[str, Any]] = {
-    ("mixture", None): {"steps": 10},
-    ("independent", None): {"steps": 10},
+    ("mixture", None): {"steps": 100},
+    ("independent", None): {"steps": 100},
     ("dp-cgan", None): {"lots": 5, "features": 16, "size": {"steps": 10}},
     ("dp-cgan", "thyroid-study"): {"steps": 40},
     ("dp-merf", None): {"features": 16, "steps": 10},
