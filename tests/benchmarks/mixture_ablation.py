@@ -31,13 +31,14 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "8 bins in pairs": ({"FEWEST_BINS": 8, "MOST_BINS": 8}, {}),
     "no latent points": ({"POINTS": 1, "FEWEST_POINTS": 1}, {}),
     "32 latent points": ({"POINTS": 32}, {}),
-    "weak latent prior": ({"LATENT_WEIGHT": 1.0}, {}),
-    "strong latent prior": ({"LATENT_WEIGHT": 32.0}, {}),
+    "covariance not learned": ({"LEARN_EVERY": 1 << 30}, {}),
+    "weak latent prior": ({"LATENT_WEIGHT": 16.0}, {}),
+    "strong latent prior": ({"LATENT_WEIGHT": 256.0}, {}),
     "no waves prior": ({"DECAY": 0.0}, {}),
     "no smooth base": ({"CURVATURE_STD": 30.0}, {}),
     "classes nearly alike": ({"CLASS_STD": 0.5}, {}),
     "classes free": ({"CLASS_STD": 10.0}, {}),
-    "100 steps": ({"STEPS": 100}, {}),
+    "100 steps": ({}, {"steps": 100}),
 }
 FIGURES = ["mean", "one_way", "two_way", "three_way", "two_way_quantile", "propensity"]
 FIELDS = ["table", "method", "epsilon", "seed", *FIGURES, "cpu_seconds"]

@@ -38,8 +38,7 @@ TOOLS = ["pgm-aim", "pgm-mst", "dpmm-aim", "dpmm-mst", "dpmm-privbayes", "smartn
 QUANTILES = "-quantiles"  # the tool gets the training rows' quantiles as bins, at no charge
 TIMES = " x"  # TABLE x4: four times as many rows are drawn as were fitted
 CUT_POINTS = "medsynth-cut-points"  # the default, told the public grid's bins as the schema's cut points
-MIXTURE = "medsynth-mixture"  # the method `mixture`
-METHODS = ["medsynth", CUT_POINTS, MIXTURE, "bootstrap", *TOOLS, *(tool + QUANTILES for tool in TOOLS)]
+METHODS = ["medsynth", CUT_POINTS, "bootstrap", *TOOLS, *(tool + QUANTILES for tool in TOOLS)]
 SETTINGS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
 
 
@@ -92,14 +91,12 @@ def typed(drawn: pd.DataFrame, train: pd.DataFrame) -> pd.DataFrame:
     return drawn[train.columns].astype({n: train[n].dtype for n in train if not drawn[n].isna().any()})
 
 
-def ours(
-    train: pd.DataFrame, schema: Any, epsilon: float, given: Any, place: Path, times: int, method: str | None = None
-) -> Any:
-    """(state, drawn rows or None) of a method of medsynth, by default of its default."""
+def ours(train: pd.DataFrame, schema: Any, epsilon: float, given: Any, place: Path, times: int) -> Any:
+    """(state, drawn rows or None) of medsynth's default."""
     train.to_parquet(place / "train.parquet")
     (place / "schema.json").write_text(json.dumps(schema.to_dict()))
     script = str(Path(__file__).with_name("panel_fit.py"))
-    words = [sys.executable, script, str(place), "medsynth", str(epsilon), str(DELTA), str(times), method or ""]
+    words = [sys.executable, script, str(place), "medsynth", str(epsilon), str(DELTA), str(times)]
     state = child(words, place, given.cap, {})
     return state, typed(pd.read_parquet(place / "made.parquet"), train) if state == "done" else None
 
@@ -110,9 +107,9 @@ def fitted(
     """(state, drawn rows or None) of any of METHODS, `times` as many rows as there are to fit."""
     if method == "bootstrap":
         return "done", train.sample(frac=times, replace=True, random_state=seed).reset_index(drop=True)
-    if method in ("medsynth", CUT_POINTS, MIXTURE):
+    if method in ("medsynth", CUT_POINTS):
         known = panel_bins.with_cut_points(schema) if method == CUT_POINTS else schema
-        return ours(train, known, epsilon, given, place, times, "mixture" if method == MIXTURE else None)
+        return ours(train, known, epsilon, given, place, times)
     return peer(method, train, schema, epsilon, given, place, seed, times)
 
 
@@ -138,7 +135,7 @@ def jobs(given: Any) -> list[resumable.Job]:
     runs = range(max(given.runs, given.own_runs))
     found = []
     for seed, table, epsilon, method in itertools.product(runs, given.tables, given.epsilons, given.methods):
-        most = given.own_runs if method in ("medsynth", CUT_POINTS, MIXTURE, "bootstrap") else given.runs
+        most = given.own_runs if method in ("medsynth", CUT_POINTS, "bootstrap") else given.runs
         job = (table, method, 0.0 if method == "bootstrap" else epsilon, seed)
         if seed < most and job not in found:
             found.append(job)

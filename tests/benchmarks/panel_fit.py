@@ -1,6 +1,6 @@
-"""Fit a method of medsynth to FOLDER/train.parquet in a process of its own: what panel.py runs.
+"""Fit medsynth's default to FOLDER/train.parquet in a process of its own: what panel.py runs.
 
-python panel_fit.py FOLDER medsynth EPSILON DELTA [TIMES] [METHOD]  # the default without METHOD
+python panel_fit.py FOLDER medsynth EPSILON DELTA [TIMES]
 """
 
 import json
@@ -19,11 +19,10 @@ def main() -> None:
     """Write as many rows as were given, or TIMES as many, and what they cost."""
     folder, epsilon, delta = Path(sys.argv[1]), float(sys.argv[3]), float(sys.argv[4])
     times = int(sys.argv[5]) if len(sys.argv) > 5 else 1
-    method = (sys.argv[6] if len(sys.argv) > 6 else "") or None
     train = pd.read_parquet(folder / "train.parquet")
     schema = Schema.from_dict(json.loads((folder / "schema.json").read_text()))
     clock, used = time.perf_counter(), time.process_time()
-    model = medsynth.fit(train, epsilon=epsilon, delta=delta, schema=schema, method=method)  # its own row count
+    model = medsynth.fit(train, epsilon=epsilon, delta=delta, schema=schema)  # its own row count
     made = medsynth.sample(model, len(train) * times)
     cost = {"seconds": time.perf_counter() - clock, "cpu_seconds": time.process_time() - used}
     cost["peak_gib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
