@@ -28,22 +28,12 @@ from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.rows import CellMap, Features
 from ..rng import numpy_stream
 from ..transforms.grid import scale_middles
+from . import constants as k
 from .measurement import MomentMeasurement
 from .products import Products, ProductsByClass
 
 Floats = NDArray[np.float64]
-# Shares of rows of independent columns, one of which is clipped: noise is in proportion to the bound, and relations of
-# columns with heavy tails lose by clipping.
-CLIPPED_ROWS = (0.0002, 0.002, 0.01, 0.05)
-# Shares of rows at either end that are left out of the standard deviation, and that are clipped; and the distance from
-# the mean, in standard deviations, where values are clipped.
-LEFT_OUT, CLIPPED_ENDS, FAR = 0.01, 0.0025, 4.5
-CLIPPING_NORM = 1.0  # of a row's features
-DRAWN = 20_000  # such rows, drawn in public
-LEAST_SIZE = 0.1  # to which an item is divided: a level of 1 % of the rows has that of its standard deviation
-ALONE = 0.5  # times which means and squares of a column by itself are taken: one-way marginals tell them as well
-OF_TARGET = 2.0  # times which means are taken that are the target's products: of a rare class few rows tell
-MOST_LEVELS, MOST_CROSSED = 20, 8  # of a column, beside its most frequent one: by itself, and in an interaction
+CLIPPING_NORM = 1.0  # of a row's features, which are divided by the bound
 Product = tuple[int, ...]  # the places of the items that are multiplied
 
 
@@ -60,9 +50,9 @@ def fine_values(bins: Bins) -> Floats:
         first, last = np.searchsorted(below, [tail, 1 - tail]).clip(max=len(at) - 1)
         return np.asarray(np.clip(at, at[first], at[last]))
 
-    trimmed = between(LEFT_OUT)
+    trimmed = between(k.LEFT_OUT)
     mean, std = share @ trimmed, np.sqrt(share @ np.square(trimmed - share @ trimmed))
-    values = np.clip(between(CLIPPED_ENDS), mean - FAR * std, mean + FAR * std)
+    values = np.clip(between(k.CLIPPED_ENDS), mean - k.FAR * std, mean + k.FAR * std)
     values = (values - share @ values) / max(std, 1e-12)
     seen = bins.shares[: len(values)] > 0
     return np.asarray(np.clip(values / max(np.abs(values[seen]).max(), 1e-12), -1, 1))
@@ -80,10 +70,10 @@ def column_items(bins: Bins) -> Floats:
         own[: len(values)] = np.stack([values, values**2], 1)
     else:
         share = np.bincount(bins.place, bins.shares, bins.cells) / bins.shares.sum()
-        frequent = np.argsort(-share, kind="stable")[1 : MOST_LEVELS + 1]
+        frequent = np.argsort(-share, kind="stable")[1 : k.MOST_LEVELS + 1]
         own = (np.eye(bins.cells) - share)[bins.place][:, frequent]
     sizes = np.sqrt(bins.shares @ own**2 / bins.shares.sum())
-    return np.concatenate([own / np.maximum(sizes, LEAST_SIZE), np.tile([ALONE, OF_TARGET, 1.0], (cells, 1))], 1)
+    return np.concatenate([own / np.maximum(sizes, k.LEAST_SIZE), np.tile([k.ALONE, k.OF_TARGET, 1.0], (cells, 1))], 1)
 
 
 @dataclass(frozen=True)
@@ -100,7 +90,7 @@ class _Items:
     def of(cls, fine: Mapping[str, Floats], bins: Mapping[str, Bins]) -> _Items:
         """Of tables of items, (cells, items) a column."""
         column = [name for name, table in fine.items() for _ in range(table.shape[1])]
-        values = {name: [k for k, other in enumerate(column) if other == name][:-3] for name in fine}
+        values = {name: [place for place, other in enumerate(column) if other == name][:-3] for name in fine}
         square = {own[0]: own[1] for name, own in values.items() if bins[name].column.ordered}
         values = {name: own[:1] if bins[name].column.ordered else own for name, own in values.items()}
         return cls(values, square, column)
@@ -117,7 +107,7 @@ class _Items:
         """The terms of a regression, and products of any two of them, the target left out."""
         kept = [[self.values[name]] for name in regression.columns if name != target]
         for pair in regression.interactions:
-            kept.append([self.values[name][:MOST_CROSSED] for name in pair if name != target])
+            kept.append([self.values[name][: k.MOST_CROSSED] for name in pair if name != target])
         terms = list(dict.fromkeys(places for own in kept if own for places in itertools.product(*own)))
         both = itertools.combinations_with_replacement(terms, 2)
         return terms, [self.product(one, other) for one, other in both]
@@ -141,7 +131,7 @@ def _independent_products(fine: dict[str, Floats], shares: dict[str, Floats], fa
     rng, items = numpy_stream(0, "declared moments"), list[Floats]()
     for name, table in fine.items():
         share = shares[name] + 1e-12
-        items.append(table[rng.choice(len(share), DRAWN, p=share / share.sum())])
+        items.append(table[rng.choice(len(share), k.DRAWN_ROWS, p=share / share.sum())])
     every = np.concatenate(items, 1)
     return np.asarray(np.prod([every[:, places] for places in factors.numpy()], axis=0))
 
@@ -181,7 +171,7 @@ class DeclaredMoments:
         grids = {name: bins[name].grid for name in names}
         independent = _independent_products(fine, {name: bins[name].shares for name in names}, factors)
         norms = np.linalg.norm(independent, axis=1)
-        bounds = np.quantile(norms, 1 - np.array(CLIPPED_ROWS)).tolist()
+        bounds = np.quantile(norms, 1 - np.array(k.CLIPPED_ROWS)).tolist()
         bound = next((bound for bound in bounds if noise * bound < math.sqrt(rows)), bounds[-1])
         self.products = Products(grids, tuple(order), tables, factors, torch.tensor(1 / bound))
         self.kept = _kept(independent, np.minimum(1.0, bound / norms))

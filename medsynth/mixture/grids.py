@@ -21,18 +21,10 @@ from ..schema import Column
 from ..schema.kinds import clear_stds
 from ..transforms.grid import Grid, grid
 from ..transforms.quantity import Quantity
+from . import constants as k
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
-COARSE_CELLS, FINE_CELLS = 32, 64
-CUT_CELLS = 20  # even coarse cells of a column with cut points, before those that end near one are joined
-MOST_VALUES = 1 << 22  # of all columns together in which frequent values are looked for
-MOST_FREQUENT = 100  # of a column: a laboratory that rounds gives most results as a few dozen values
-FREQUENT_CHANCE = 0.01  # that noise alone makes some value of a column look frequent
-TAIL_STDS = 3.0  # of its noise, which a coarse cell at an end must exceed to be clear
-TAIL_SHARE, LOST_STDS = 0.01, 4.0  # the most rows that may be cut off: a share of all, or so much noise of a cell
-TAIL_PARTS = (1.0, 0.5, 0.25)  # where a tail begins, beside its level
-CURVATURE_STD = 1.0  # prior standard deviation of the second difference of the log density between fine cells
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +47,7 @@ class Survey:
         share = mass / max(mass.sum(), 1e-12)
         edges = [np.concatenate([self.frequent, self.frequent + 1, self.coarse.edges])]
         for first, last, part in zip(self.coarse.edges, self.coarse.edges[1:], share, strict=False):
-            pieces = int(np.clip(round(FINE_CELLS * part), 1, last - first))
+            pieces = int(np.clip(round(k.FINE_CELLS * part), 1, last - first))
             edges.append(np.arange(first, last, -(-int(last - first) // pieces)))
         return Grid(np.unique(np.concatenate(edges)), self.coarse.gaps)
 
@@ -96,7 +88,7 @@ class Survey:
         smooth = np.flatnonzero(self.along(fine))
         curvature = np.zeros((max(len(smooth) - 2, 0), fine.cells))
         curvature[:, smooth] = np.diff(np.eye(len(smooth)), 2, axis=0)
-        return np.asarray(1e-3 * np.eye(fine.cells) + curvature.T @ curvature / CURVATURE_STD**2)
+        return np.asarray(1e-3 * np.eye(fine.cells) + curvature.T @ curvature / k.FINE_CURVATURE_STD**2)
 
     def _kept(self, counts: Floats, std: float, rows: float) -> NDArray[np.bool_]:
         """The coarse cells that lie in no tail of noise, by their noisy `counts`: (cells,).
@@ -104,7 +96,8 @@ class Survey:
         The outermost cells that are clear at either end, and beyond them as many as may hold more than TAIL_SHARE of
         the rows, or LOST_STDS of the noise where these are fewer: what is cut off holds no more, as far as it shows.
         """
-        kept, limit, most = np.ones(len(counts), np.bool_), TAIL_STDS * std, min(TAIL_SHARE * rows, LOST_STDS * std)
+        kept, limit = np.ones(len(counts), np.bool_), k.TAIL_STDS * std
+        most = min(k.TAIL_SHARE * rows, k.LOST_STDS * std)
         for order in (np.arange(self.values), np.arange(self.values)[::-1]):
             rises = counts[order] > limit
             rises |= np.cumsum(counts[order]) > limit * np.sqrt(np.arange(1, self.values + 1))
@@ -124,7 +117,7 @@ def expected_beyond(counts: Floats, level: float, std: float) -> Floats:
         return np.zeros(0)
     places, lengths = np.arange(1, len(counts) + 1), np.arange(len(counts) + 1)
     shapes = np.maximum(1 - places / (lengths[:, None] + 1), 0) * max(level, 0.0)
-    tails = np.concatenate([part * shapes for part in TAIL_PARTS])
+    tails = np.concatenate([part * shapes for part in k.TAIL_PARTS])
     odds = (tails @ counts - (tails**2).sum(1) / 2) / std**2  # their logarithms
     likely = np.exp(odds - odds.max())
     return np.asarray(np.cumsum((likely / likely.sum() @ tails)[::-1])[::-1])
@@ -137,8 +130,8 @@ def coarse_grid(column: Column) -> Grid:
     within half a cell of a cut point are left out.
     """
     if not isinstance(column, Quantity) or not column.cut_codes:
-        return grid(column, COARSE_CELLS)
-    even, cuts = grid(column, CUT_CELLS), np.array(column.cut_codes, np.int64)
+        return grid(column, k.COARSE_CELLS)
+    even, cuts = grid(column, k.CUT_CELLS), np.array(column.cut_codes, np.int64)
     place = np.interp(cuts, even.edges, np.arange(len(even.edges)))
     inner = np.arange(1, len(even.edges) - 1)
     apart = (np.abs(inner[:, None] - place) > 0.5).all(1)
@@ -167,7 +160,7 @@ def _every_value(columns: dict[str, Column]) -> dict[str, Axes]:
     """Every value of the columns with the fewest, as many as fit into memory."""
     by_size = sorted(columns, key=lambda name: columns[name].size)
     total = np.cumsum([columns[name].size for name in by_size])
-    some = by_size[: int((total <= MOST_VALUES).sum())]
+    some = by_size[: int((total <= k.MOST_VALUES).sum())]
     return {name: [(name, EveryCode(columns[name].size + columns[name].gaps))] for name in some}
 
 
@@ -181,5 +174,5 @@ def _measured(vault: Measurements, label: str, plan: Plan, axes: dict[str, Axes]
 
 def _frequent(counts: Floats, std: float) -> Whole:
     """The values whose noisy counts noise alone would hardly reach in any of them, the most frequent ones."""
-    clear = np.flatnonzero(counts > std * clear_stds(len(counts), FREQUENT_CHANCE))
-    return np.sort(clear[np.argsort(-counts[clear], kind="stable")][:MOST_FREQUENT])
+    clear = np.flatnonzero(counts > std * clear_stds(len(counts), k.FREQUENT_CHANCE))
+    return np.sort(clear[np.argsort(-counts[clear], kind="stable")][: k.MOST_FREQUENT])

@@ -25,13 +25,10 @@ from ..privacy.queries.kinds import kind
 from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.rows import CellMap, Codes, cells_of, column_of
 from ..rng import Stream
+from . import constants as k
 
 Floats = NDArray[np.float64]
-MOST_ENTRIES = 1 << 22  # of all matrices together: of wider tables a random part of the columns is read
-RANK = 20  # of the latent variable
-ROUNDS = 4  # in which the part of a column's variance that it shares with others is found
-MOST_SHARED = 0.95  # of the variance of a column
-ROOM = 1.5  # by which a row's squared norm may exceed what is expected of it before it is clipped
+k.MOST_ENTRIES = 1 << 22  # of all matrices together: of wider tables a random part of the columns is read
 
 
 def ordered_bins(bins: Bins) -> int:
@@ -77,8 +74,8 @@ class Scores:
         target, classes = self.given
         labels = cells_of(classes, column_of(codes, self.order, target))
         found = np.empty((len(codes), len(self.tables)))
-        for k, (name, table) in enumerate(self.tables.items()):
-            found[:, k] = table[labels, cells_of(self.cells[name], codes[:, self.order.index(name)])]
+        for place, (name, table) in enumerate(self.tables.items()):
+            found[:, place] = table[labels, cells_of(self.cells[name], codes[:, self.order.index(name)])]
         return found
 
 
@@ -96,16 +93,17 @@ class MomentMatrix:
     ) -> None:  # fmt: skip
         ordered = {name: ordered_bins(bins[name]) for name in names}
         some = [name for name in names if ordered[name] > 1]
-        most = int(np.sqrt(2 * MOST_ENTRIES / given[1].cells))
+        most = int(np.sqrt(2 * k.MOST_ENTRIES / given[1].cells))
         kept = set(torch.randperm(len(some), generator=stream)[:most].tolist())
-        self.names = [name for k, name in enumerate(some) if k in kept]
+        self.names = [name for place, name in enumerate(some) if place in kept]
         self.bins, self.given, self.order = bins, given, tuple(order)
         self.ordered = {name: ordered[name] for name in self.names}
         shares = {name: np.exp(base[name]) for name in self.names}
         scores = {name: normal_scores(shares[name], self.ordered[name]) for name in self.names}
         # (columns, classes): what is expected of a squared score; less than one, by what bins hide
         self.squares = np.stack([(shares[n] * np.square(scores[n])).sum(1) for n in self.names])
-        self.norms = np.sqrt(ROOM * np.maximum(self.squares.sum(0), 1e-12))  # (classes,), at which rows are clipped
+        # (classes,), at which rows are clipped
+        self.norms = np.sqrt(k.NORM_ROOM * np.maximum(self.squares.sum(0), 1e-12))
         tables = {name: scores[name] / self.norms[:, None] for name in self.names}
         self.features = Scores({name: bins[name] for name in self.names}, self.order, given, tables)
 
@@ -157,20 +155,20 @@ def _factors(matrix: Floats, squares: Floats, std: float) -> Floats:
     Donoho 2017), and nothing of what lies below.
     """
     columns, edge = len(squares), 2 * std * np.sqrt(len(squares))
-    rank = min(RANK, columns)
+    rank = min(k.RANK, columns)
     clipped = np.clip(np.trace(matrix) / max(squares.sum(), 1e-12), 0.25, 1.0)  # what clipping left of all variance
     work, level = matrix / clipped, edge / clipped
     shared = np.zeros(columns)
-    factors = np.zeros((columns, RANK))
-    for _ in range(ROUNDS):
+    factors = np.zeros((columns, k.RANK))
+    for _ in range(k.SHARED_ROUNDS):
         np.fill_diagonal(work, shared)
         values, vectors = eigh(work, subset_by_index=[columns - rank, columns - 1])
         kept = np.sqrt(np.maximum(np.square(np.maximum(values, 0)) - level**2, 0))
         factors[:, :rank] = vectors * np.sqrt(kept)
-        shared = np.minimum(np.square(factors).sum(1), MOST_SHARED * squares)
+        shared = np.minimum(np.square(factors).sum(1), k.MOST_SHARED * squares)
     strength = np.maximum(np.square(factors).sum(0), 1e-12)
     size = strength / max(np.square(squares).sum(), 1e-12)  # of a squared loading of the factor, over columns
     noise = (level / 2) ** 2 / columns / strength
     found = factors * squares[:, None] * size / (np.square(squares)[:, None] * size + noise + 1e-12)
     length = np.sqrt(np.square(found).sum(1, keepdims=True))
-    return np.asarray(found * np.minimum(1.0, np.sqrt(MOST_SHARED) / np.maximum(length, 1e-12)))
+    return np.asarray(found * np.minimum(1.0, np.sqrt(k.MOST_SHARED) / np.maximum(length, 1e-12)))

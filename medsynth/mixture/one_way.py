@@ -17,12 +17,12 @@ from ..privacy.queries.rows import Axes
 from ..row_count import NoisyTotal, likely_rows
 from ..schema import Schema
 from ..transforms.grid import Grid
-from .grids import FINE_CELLS, Survey, surveys
+from . import constants as k
+from .grids import Survey, surveys
 from .weights import centred, noise_of_cells, weights_by_size
 
 Floats = NDArray[np.float64]
 LEVELS_OF = "\0levels of "  # names the marginal of a column whose values are few; no column is named so
-DIGITS_WEIGHT = 0.3  # of the marginal of a column's digits, beside one of as many cells
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,7 @@ def _tables(
     """
     cells = {name: axis[0][1].cells for name, axis in axes.items()}
     told = centred({name: count for name, count in cells.items() if name.startswith(LEVELS_OF)})
-    weights = weights_by_size({n: FINE_CELLS if n in fine else count for n, count in cells.items()}, told)
-    weights |= {name: DIGITS_WEIGHT * weights[name] for name in axes if name.startswith(DIGITS_OF)}
+    weights = weights_by_size({n: k.FINE_CELLS if n in fine else count for n, count in cells.items()}, told)
+    weights |= {name: k.DIGITS_WEIGHT * weights[name] for name in axes if name.startswith(DIGITS_OF)}
     noisy = vault.measure_marginals(label, axes, weights, centred=tuple(told))
     return noisy, noise_of_cells(weights, multiplier, told), told

@@ -22,14 +22,9 @@ from ..privacy.queries.rows import Axes, CellMap, Codes
 from ..rng import Stream
 from ..schema import Schema
 from ..schema.definitions import Constraint, Definition
+from . import constants as k
 
 Floats = NDArray[np.float64]
-POINTS = 20_000  # drawn from the one-way marginals to cut a column's bins
-POINTS_PER_CELL = 64  # drawn in each cell of the inputs' table, for the bins that its rows fall into
-WIDE = 0.5  # the part of its bins' width in where a column is cut, beside their mass
-MOST_INPUTS, MOST_CELLS = 3, 1 << 14  # of a rule's columns, and of their table: of more, it is met by sampling alone
-MOST_DRAWN = 1 << 18  # rows that are held against a rule, beforehand, in all cells together
-READ = 2  # inputs of a rule that is followed here; of more, the table of inputs would be too large
 
 
 @dataclass(frozen=True)
@@ -63,9 +58,9 @@ class DerivedColumn:
 
     def of_inputs(self, bins: Mapping[str, Bins], rng: Stream) -> Floats:
         """The share of each of its bins in each cell of its inputs' table: (bins of the one, of the other, its own)."""
-        sizes, cell, codes = drawn_in_cells(bins, self.inputs, POINTS_PER_CELL, rng)
+        sizes, cell, codes = drawn_in_cells(bins, self.inputs, k.DRAWN_PER_CELL, rng)
         found = np.bincount(cell * self.cells + self.cell_of(codes), minlength=math.prod(sizes) * self.cells)
-        return np.asarray(found.reshape(*sizes, self.cells) / POINTS_PER_CELL)
+        return np.asarray(found.reshape(*sizes, self.cells) / k.DRAWN_PER_CELL)
 
 
 def derived_columns(schema: Schema, bins: Mapping[str, Bins], most: int, rng: Stream) -> dict[str, DerivedColumn]:
@@ -75,13 +70,14 @@ def derived_columns(schema: Schema, bins: Mapping[str, Bins], most: int, rng: St
     """
     found = {}
     for name, definition in schema.definitions.items():
-        followed = len(definition.inputs) == READ and schema.target not in definition.inputs
+        followed = len(definition.inputs) == 2 and schema.target not in definition.inputs
         if not followed or definition.column.size <= most:
             continue
         own = [_drawn(bins[column], rng) for column in definition.inputs]
         fine = fine_grid(definition.column)
         counts = np.bincount(fine.cell_of(definition.codes(np.stack(own, 1))), minlength=fine.cells)
-        found[name] = DerivedColumn(definition, Bins.of(definition.column, counts / POINTS, None, most, fine, WIDE))
+        own_bins = Bins.of(definition.column, counts / k.DRAWN_ROWS, None, most, fine, k.WIDE)
+        found[name] = DerivedColumn(definition, own_bins)
     return found
 
 
@@ -100,7 +96,7 @@ def drawn_in_cells(
 
 def _drawn(bins: Bins, rng: Stream) -> Codes:
     """Codes by a column's one-way marginal."""
-    fine = rng.choice(len(bins.shares), POINTS, p=bins.shares / bins.shares.sum())
+    fine = rng.choice(len(bins.shares), k.DRAWN_ROWS, p=bins.shares / bins.shares.sum())
     return _even(bins, fine, rng)
 
 
@@ -119,7 +115,7 @@ def chances_of_breaking(
     """
     for constraint in schema.constraints:
         names = tuple(constraint.inputs)
-        small = len(names) <= MOST_INPUTS and math.prod(bins[name].cells for name in names) <= MOST_CELLS
+        small = len(names) <= k.MOST_INPUTS and math.prod(bins[name].cells for name in names) <= k.MOST_RULE_CELLS
         if small and schema.target not in names:
             chance = chance_of_breaking(constraint, bins, rng)
             if 0 < chance.mean() < 1:
@@ -129,6 +125,6 @@ def chances_of_breaking(
 def chance_of_breaking(constraint: Constraint, bins: Mapping[str, Bins], rng: Stream) -> Floats:
     """The share of rows that break it in each cell of its inputs' table, values in bins as one-way marginals say."""
     names = tuple(constraint.inputs)
-    count = max(1, min(POINTS_PER_CELL, MOST_DRAWN // math.prod(bins[name].cells for name in names)))
+    count = max(1, min(k.DRAWN_PER_CELL, k.MOST_DRAWN // math.prod(bins[name].cells for name in names)))
     sizes, cell, codes = drawn_in_cells(bins, names, count, rng)
     return np.asarray(np.bincount(cell, constraint.broken(codes), math.prod(sizes)).reshape(sizes) / count)

@@ -8,17 +8,8 @@ import medsynth
 from medsynth.methods.shared.conditionals import smoothed
 from medsynth.methods.shared.decoder import grid_tensors, restored_grids
 from medsynth.methods.shared.labels import COARSE, VALUES
-from medsynth.mixture.grids import (
-    COARSE_CELLS,
-    CUT_CELLS,
-    FINE_CELLS,
-    TAIL_SHARE,
-    Survey,
-    _every_value,
-    _frequent,
-    coarse_grid,
-    expected_beyond,
-)
+from medsynth.mixture.constants import COARSE_CELLS, CUT_CELLS, FINE_CELLS, TAIL_SHARE
+from medsynth.mixture.grids import Survey, _every_value, _frequent, coarse_grid, expected_beyond
 from medsynth.schema import Continuous, Schema
 from medsynth.transforms.grid import Grid, grid
 

@@ -57,6 +57,6 @@ def test_features_of_a_row_do_not_depend_on_the_rows_beside(
     })  # fmt: skip
     schema = Schema.from_dict({"name": "t", "target": "y", "columns": COLUMNS})
     budget: dict[str, Any] = {"no_dp": True} if options["method"] == "loss-noise" else {"epsilon": 3.7}
-    declared = {"inference": ["y ~ age + dose"]} if options["method"] == "mixture" else {}  # the rest is tables
+    declared: dict[str, Any] = {"inference": ["y ~ age + dose"]} if options["method"] == "mixture" else {}
     medsynth.fit(frame, schema=schema, rows=60, **budget, **options, **declared)
     assert seen

@@ -11,7 +11,8 @@ import medsynth
 from medsynth.methods.shared.bins import Bins
 from medsynth.methods.shared.cuts import fine_grid
 from medsynth.mixture import stages
-from medsynth.mixture.rules import MOST_CELLS, chance_of_breaking, chances_of_breaking
+from medsynth.mixture.constants import MOST_RULE_CELLS
+from medsynth.mixture.rules import chance_of_breaking, chances_of_breaking
 from medsynth.sampling.rejection import broken, complete
 from medsynth.schema import Schema
 
@@ -77,7 +78,7 @@ def test_rules_of_the_target_of_many_cells_or_of_what_cannot_be_are_left_to_samp
         "rules": ["y = yes implies age > 3", "age >= 0", "a + b > c"],
     })  # fmt: skip
     large = bins(schema, 100)
-    assert np.prod([large[name].cells for name in "abc"]) > MOST_CELLS
+    assert np.prod([large[name].cells for name in "abc"]) > MOST_RULE_CELLS
     assert not list(chances_of_breaking(schema.core, large, rng))
     assert [set(names) for names, _ in chances_of_breaking(schema.core, bins(schema, 10), rng)] == [{"a", "b", "c"}]
 

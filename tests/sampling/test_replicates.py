@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import medsynth
 from medsynth.artifact import Model
 from medsynth.errors import ArtifactError, UsageError
-from medsynth.mixture.one_way import DIGITS_WEIGHT
+from medsynth.mixture.constants import DIGITS_WEIGHT
 from medsynth.sampling import Draw, csv_chunks, provenance
 from medsynth.sampling.replicates import RELEASED, released, replicates, why_not
 from medsynth.schema import Schema
