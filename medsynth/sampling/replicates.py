@@ -30,6 +30,8 @@ def why_not(model: Model) -> str | None:
     if (model.ledger.max_rows or 1) > 1:
         return ("This model counts several rows of a patient, which are no independent draws of a population. Fit with "
                 "one row of each, `max_rows` 1.")  # fmt: skip
+    if set(model.config) & registry.module(model.method, model.preset).Config.earlier:
+        return "This model was fitted by an earlier version's estimator, which measured otherwise. Fit again."
     if not any(name.startswith(RELEASED) for name in model.tensors):
         return (
             "This model holds no measurements, so it cannot be replicated: an earlier version wrote it, or its table "
