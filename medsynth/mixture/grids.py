@@ -5,12 +5,14 @@ its own for a value that many rows share. On even grids most cells lie where no 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..methods.shared.conditionals import Counts, posterior_mode
+from ..methods.shared.conditionals import Counts, mean_over_priors, posterior_mode
 from ..methods.shared.labels import COARSE, VALUES
 from ..methods.shared.marginals import Condition
 from ..privacy.accounting.calibration import Plan
@@ -72,8 +74,37 @@ class Survey:
         precision = pieces * std**2 / (pieces * std**2 + self.std**2)  # of the coarse count, as its pieces' sum
         # The noise of a coarse cell that is one fine cell, as those of tails are, by both measurements.
         alone = std * self.std / math.hypot(std, self.std)
-        shares = np.where(self._kept(sums + precision * (self.counts - sums), alone, rows)[parent], shares, 0.0)
-        return np.asarray(shares / shares.sum())
+        inside = self._kept(sums + precision * (self.counts - sums), alone, rows)[parent]
+        return self._smoothed(measured, fine, inside, rows, rows * shares)
+
+    def _smoothed(
+        self, measured: list[Counts], fine: Grid, inside: NDArray[np.bool_], rows: float, expected: Floats
+    ) -> Floats:
+        """Shares of the cells of `fine`, (cells,), those `inside` alone, as smooth as their counts say they are.
+
+        Ages are smooth, and a cell's neighbours tell nearly as much of it as its own count. Of other columns each cell
+        differs from the next. So shares are the means over priors of the log density: how much it curves, and how much
+        cells differ from the curve, each as likely as it makes the counts. No prior is firmer than chance: the number
+        of rows in a cell differs from any density as a Poisson number does.
+
+        Args: `expected`: rows of each cell by a first look.
+        """
+        order = np.flatnonzero(self.along(fine)[inside])
+        steps = np.diff(np.eye(len(order)), 2, axis=0)
+        chance = 1 / np.maximum(expected[inside][order], 1.0)  # variance of the logarithm of a Poisson number
+        cells = int(inside.sum())
+
+        def precisions() -> Iterator[Floats]:
+            for curvature, roughness in product(k.CURVATURES, k.ROUGHNESSES):
+                spread = np.eye(cells) / k.WEAK_PRECISION
+                curve = np.linalg.inv(steps.T @ steps / curvature**2 + k.LEVEL_PRECISION * np.eye(len(order)))
+                spread[np.ix_(order, order)] = curve + np.diag(chance + roughness**2)
+                yield np.asarray(np.linalg.inv(spread))
+
+        found = np.zeros(fine.cells)
+        base = np.log(self.widths(fine)[inside])
+        found[inside] = mean_over_priors([one.on(inside) for one in measured], rows, base, precisions())
+        return np.asarray(found / found.sum())
 
     def widths(self, fine: Grid) -> Floats:
         """Shares of the cells of `fine`, (cells,), were the density even."""

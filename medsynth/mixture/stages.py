@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..methods.regressions import Regression
-from ..methods.shared.bins import Bins
+from ..methods.shared.bins import Bins, MergedBins
 from ..methods.shared.decoder import decoder
 from ..methods.shared.labels import BY_CLASS, DECLARED, PAIRS, STRONGEST
 from ..methods.shared.marginals import Condition, cleaned, without_spurious_missing
@@ -29,7 +29,6 @@ from ..schema import Schema
 from . import constants as k
 from .declared import DeclaredMoments
 from .measurement import Floats, Measured, Measurement, MomentMeasurement, RuleMeasurement, contrasts
-from .merged_bins import MergedBins
 from .one_way import LEVELS_OF, OneWayMarginals
 from .rules import DerivedColumn, chances_of_breaking, derived_columns
 from .weights import weights_by_size

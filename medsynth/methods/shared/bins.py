@@ -172,3 +172,24 @@ class Bins:
         fine = np.empty(len(bins), np.int64)
         fine[order] = np.clip(np.searchsorted(line, at, side="right") - 1, first[groups], last[groups])
         return np.asarray(fine % inside.shape[1])
+
+
+@dataclass(frozen=True)
+class MergedBins:
+    """Bins of a column merged by a public map: `part` (bins,) is the coarse bin of each."""
+
+    bins: Bins
+    part: NDArray[np.int64]
+
+    @property
+    def cells(self) -> int:
+        """Number of coarse bins."""
+        return int(self.part.max()) + 1
+
+    def cell_of(self, codes: Codes) -> NDArray[np.int64]:
+        """The coarse bin of each code."""
+        return self.part[self.bins.cell_of(codes)]
+
+    def plain(self) -> Regrouped:
+        """The same map without what else is known of the column."""
+        return Regrouped(self.bins.grid, self.part[self.bins.place].astype(np.int64), self.cells)

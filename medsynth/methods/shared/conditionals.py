@@ -36,6 +36,10 @@ class Counts:
         cells = np.bincount(self.group, minlength=len(self.counts))
         return np.asarray((np.maximum(self.counts, self.std) / np.maximum(cells, 1))[self.group])
 
+    def on(self, inside: NDArray[np.bool_]) -> Counts:
+        """These counts where only the cells `inside` have rows."""
+        return Counts(self.group[inside], self.counts, self.std)
+
     @property
     def matrix(self) -> Floats:
         """What adds cells up to groups, in standard deviations of the noise: (groups, cells)."""
