@@ -5,7 +5,7 @@ its own for a value that many rows share. On even grids most cells lie where no 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -75,36 +75,12 @@ class Survey:
         # The noise of a coarse cell that is one fine cell, as those of tails are, by both measurements.
         alone = std * self.std / math.hypot(std, self.std)
         inside = self._kept(sums + precision * (self.counts - sums), alone, rows)[parent]
-        return self._smoothed(measured, fine, inside, rows, rows * shares)
-
-    def _smoothed(
-        self, measured: list[Counts], fine: Grid, inside: NDArray[np.bool_], rows: float, expected: Floats
-    ) -> Floats:
-        """Shares of the cells of `fine`, (cells,), those `inside` alone, as smooth as their counts say they are.
-
-        Ages are smooth, and a cell's neighbours tell nearly as much of it as its own count. Of other columns each cell
-        differs from the next. So shares are the means over priors of the log density: how much it curves, and how much
-        cells differ from the curve, each as likely as it makes the counts. No prior is firmer than chance: the number
-        of rows in a cell differs from any density as a Poisson number does.
-
-        Args: `expected`: rows of each cell by a first look.
-        """
-        order = np.flatnonzero(self.along(fine)[inside])
-        steps = np.diff(np.eye(len(order)), 2, axis=0)
-        chance = 1 / np.maximum(expected[inside][order], 1.0)  # variance of the logarithm of a Poisson number
-        cells = int(inside.sum())
-
-        def precisions() -> Iterator[Floats]:
-            for curvature, roughness in product(k.CURVATURES, k.ROUGHNESSES):
-                spread = np.eye(cells) / k.WEAK_PRECISION
-                curve = np.linalg.inv(steps.T @ steps / curvature**2 + k.LEVEL_PRECISION * np.eye(len(order)))
-                spread[np.ix_(order, order)] = curve + np.diag(chance + roughness**2)
-                yield np.asarray(np.linalg.inv(spread))
-
+        some = [one.on(inside) for one in measured]
         found = np.zeros(fine.cells)
-        base = np.log(self.widths(fine)[inside])
-        found[inside] = mean_over_priors([one.on(inside) for one in measured], rows, base, precisions())
-        return np.asarray(found / found.sum())
+        found[inside] = shares_of_cells(
+            some, rows, self.widths(fine)[inside], rows * shares[inside], self.along(fine)[inside]
+        )
+        return found
 
     def widths(self, fine: Grid) -> Floats:
         """Shares of the cells of `fine`, (cells,), were the density even."""
@@ -136,6 +112,33 @@ class Survey:
             beyond = expected_beyond(counts[order[:first]][::-1], float(counts[order[first : first + 2]].mean()), std)
             kept[order[: first - int((beyond > most).sum())]] = False
         return kept if kept[: self.values].any() else np.ones_like(kept)  # where nothing stands out there is no tail
+
+
+def shares_of_cells(
+    measured: Sequence[Counts], rows: float, widths: Floats, expected: Floats, along: NDArray[np.bool_]
+) -> Floats:
+    """Return the shares of a number's cells, (cells,), as smooth along it as their counts say they are.
+
+    Ages are smooth, and a cell's neighbours tell nearly as much of it as its own count. Of other columns each cell
+    differs from the next. So shares are means over priors of the log density: how much it curves, and how much cells
+    differ from the curve, each as likely as it makes the counts. No prior is firmer than chance: the rows in a cell
+    differ from any density as a Poisson number does.
+
+    Args: `widths`: shares if the density were even; `expected`: rows of each cell by a first look; `along`: cells that
+    follow the curve. The others are frequent values and missing ones.
+    """
+    order, cells = np.flatnonzero(along), len(widths)
+    steps = np.diff(np.eye(len(order)), 2, axis=0)
+    chance = 1 / np.maximum(expected[order], 1.0)  # variance of the logarithm of a Poisson number
+
+    def precisions() -> Iterator[Floats]:
+        for curvature, roughness in product(k.CURVATURES, k.ROUGHNESSES):
+            spread = np.eye(cells) / k.WEAK_PRECISION
+            curve = np.linalg.inv(steps.T @ steps / curvature**2 + k.LEVEL_PRECISION * np.eye(len(order)))
+            spread[np.ix_(order, order)] = curve + np.diag(chance + roughness**2)
+            yield np.asarray(np.linalg.inv(spread))
+
+    return mean_over_priors(measured, rows, np.log(widths), precisions())
 
 
 def expected_beyond(counts: Floats, level: float, std: float) -> Floats:
