@@ -150,8 +150,8 @@ def _kept(products: Floats, factors: Floats) -> Floats:
 class DeclaredMoments:
     """Means and squares of the terms of `regressions`, and products of any two terms of one of them.
 
-    `bins`: every column's beside the target's; `given`: the target's name and the map from its codes to classes. Where
-    a regression names the target each class has sums of its own. `order`: the names of the codes' columns.
+    `bins`: of every column but the target; `given`: the target's name and the map from its codes to classes. Where a
+    regression names the target, each class has sums of its own. `order`: the names of the codes' columns.
     `noise`: the standard deviation of a sum's noise at norm one; `rows`: of the table. The fewest rows are clipped with
     which a product's noise is within its sampling error. `kept`: what clipping leaves of each sum, (width,).
     """

@@ -70,7 +70,7 @@ class Scores:
             check_numbers(table, (self.given[1].cells, self.cells[name].cells), np.float64, what="Scores of a column")
 
     def __call__(self, codes: Codes) -> Floats:
-        """(rows, columns): by tables; no row's depend on the rows beside it."""
+        """(rows, columns): by tables; no row's depend on other rows."""
         target, classes = self.given
         labels = cells_of(classes, column_of(codes, self.order, target))
         found = np.empty((len(codes), len(self.tables)))
@@ -116,7 +116,7 @@ class MomentMatrix:
 
 @dataclass(frozen=True, eq=False)
 class Covariances:
-    """Noisy covariances of scores, (classes, columns, columns), and the noise of one beside the diagonal, (classes,).
+    """Noisy covariances of scores, (classes, columns, columns), and the noise of one off the diagonal, (classes,).
 
     `squares`: the scores' own variances by the marginals, (classes, columns); `rows`: (classes,).
     """

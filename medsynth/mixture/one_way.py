@@ -70,7 +70,7 @@ class OneWayMarginals:
         )
 
     def of_rows(self, rows: float) -> OneWayMarginals:
-        """The same of a table of so many rows, as more measurements tell: levels are known beside their mean count."""
+        """Return these for another number of rows. Of levels only the deviation from their mean is known."""
         told = {name: counts for name, counts in self.counts.items() if name.startswith(LEVELS_OF) and len(counts) > 1}
         more = {name: counts + (rows - self.rows) / len(counts) for name, counts in told.items()}
         return replace(self, counts=self.counts | more, rows=rows)

@@ -1,6 +1,6 @@
 """Measurements as they might have come out: of other rows of the same population, with other noise of the same size.
 
-Rows are drawn from the fitted generator, each by itself, as many as the table has: what their exact answers differ from
+Rows are drawn from the fitted mixture, each by itself, as many as the table has: what their exact answers differ from
 their expectation by is the sampling error of all measurements together, with all that is common to them (the parametric
 bootstrap; Efron and Tibshirani 1993, chapter 6).
 """
@@ -28,7 +28,7 @@ from .released import Kept
 
 Floats = NDArray[np.float64]
 Result = TypeVar("Result")
-MOST_ROWS = 20_000  # drawn for one replicate: the deviations of more are scaled from so many
+MOST_ROWS = 20_000  # drawn for one replicate: the deviations of more are scaled from these
 CHUNK = 2_000  # rows whose features are in memory at once
 UNCHANGED = {VALUES}  # which tells no more than which values stand out
 
@@ -75,7 +75,7 @@ def _chosen(weights: Floats, groups: NDArray[np.int64], rng: Stream) -> NDArray[
 
 @dataclass(eq=False)
 class Population:
-    """Rows of a fitted generator for each of several replicates, (rows, columns) each, and the size of a real table.
+    """Rows of a fitted mixture for each of several replicates, (rows, columns) each, and the size of a real table.
 
     `answers`: exact answers already known, by label and the place of the query among its label's.
     """
@@ -87,7 +87,7 @@ class Population:
 
     @classmethod
     def of(cls, tensors: Arrays, schema: Schema, rows: int, replicates: int, rng: Stream) -> Population:
-        """Of the generator in `tensors`, fitted to `rows` rows."""
+        """Of the mixture in `tensors`, fitted to `rows` rows."""
         count = min(rows, MOST_ROWS)
         drawn = [independent_rows(tensors, schema, rows, count, rng) for _ in range(max(2, replicates))]
         return cls(drawn, schema.names, float(rows))
@@ -112,14 +112,14 @@ class Population:
         """How far a query's exact answer over the rows of a replicate is from that over all, scaled to a table."""
         every = self.answered((label, k), lambda: [exact(query, rows, self.names) for rows in self.rows])
         means = [sum(parts) / len(every) for parts in zip(*every, strict=True)]
-        # Of a sum over some of the rows the deviations are those of so many.
+        # A sum over some of the rows deviates as a sum over that number of rows.
         scale = self.scale * math.sqrt(query.share if isinstance(query, GradientSum) else 1.0)
         return [np.asarray(scale * (own - mean)) for own, mean in zip(every[replicate], means, strict=True)]
 
 
 def exact(query: RowQuery[Any], rows: Codes, names: tuple[str, ...]) -> list[Floats]:
     """The exact answer to a query of synthetic rows, array by array."""
-    if isinstance(query, GradientSum):  # of a linear critic: minus the sum of its features, each row's clipped
+    if isinstance(query, GradientSum):  # minus the sum of features, each row clipped
         total = np.zeros(0)
         for k in range(0, len(rows), CHUNK):
             found = query.features(rows[k : k + CHUNK]).double()

@@ -20,7 +20,7 @@ from ..privacy.queries.rows import CellMap, Codes, cells_of, column_of
 class Products:
     """Products of features of a row, times their `scales`, (products,), or one for all.
 
-    `tables`: each column's features by bin, (bins, features), which stand beside one another; `factors`, (factors,
+    `tables`: each column's features by bin, (bins, features), one column after another; `factors`, (factors,
     products): the places of those that are multiplied, two or more. `bins` and `order`: of the columns, and the names
     of the codes' columns. Raises QueryError unless each bin has features, and each factor and product its place.
     """
@@ -51,7 +51,7 @@ class Products:
         return self.factors.shape[1]
 
     def __call__(self, codes: Codes) -> Tensor:
-        """(rows, products): by tables and multiplications; no row's depend on the rows beside it."""
+        """(rows, products): by tables and multiplications; no row's depend on other rows."""
         places = {name: cells_of(self.bins[name], codes[:, self.order.index(name)]) for name in self.tables}
         each = torch.cat([self.tables[name][torch.from_numpy(place)] for name, place in places.items()], 1)
         return _multiplied(each, self.factors) * self.scales

@@ -1,4 +1,4 @@
-"""The noisy measurements of a fit, kept beside its generator: values that were released, with the noise they bear."""
+"""The noisy measurements of a fit, kept with its model: values that were released, with the noise they bear."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def derived_columns(schema: Schema, bins: Mapping[str, Bins], most: int, rng: St
 def drawn_in_cells(
     bins: Mapping[str, Bins], names: Sequence[str], each: int, rng: Stream
 ) -> tuple[list[int], NDArray[np.int64], Codes]:
-    """So many rows in `each` cell of the table of some columns, values in bins as one-way marginals say.
+    """Draw rows, `each` in a cell of the table of some columns, values in bins as one-way marginals say.
 
     Returns the columns' bins, the cell of each row, (rows,), and the rows, (rows, columns).
     """
