@@ -21,7 +21,7 @@ from medsynth.schema import Schema
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("method", nargs="?", default="warm-dp-cgan")
+    parser.add_argument("method", nargs="?", default="mixture")
     parser.add_argument("fits", nargs="?", type=int, default=1_000, help="with the target, and as many without")
     parser.add_argument("--file", type=Path)
     parser.add_argument("--schema", type=Path)

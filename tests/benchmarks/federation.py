@@ -115,7 +115,7 @@ def main() -> None:
     given.add_argument("--epsilon", type=float, default=3.7)
     given.add_argument("--sites", type=int, default=3)
     given.add_argument("--split", choices=["same", "classes", "sizes"], default="same")
-    given.add_argument("--method", default="warm-dp-cgan")
+    given.add_argument("--method", default="mixture")
     given.add_argument("--arms", nargs="+", default=[POOLED, "server", "secure-sum", "none", ALONE])
     given.add_argument("--output", type=Path, default=Path("federation.csv"))
     asked = given.parse_args()

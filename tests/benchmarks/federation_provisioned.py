@@ -136,7 +136,7 @@ def main() -> None:
     given.add_argument("--data", default=os.environ.get("MEDSYNTH_DATA"))
     given.add_argument("--runs", type=int, default=5)
     given.add_argument("--epsilon", type=float, default=3.7)
-    given.add_argument("--method", default="warm-dp-cgan")
+    given.add_argument("--method", default="mixture")
     given.add_argument("--trust", choices=["none", "server", "secure-sum"], default="server")
     asked = given.parse_args()
     train, test, schema, target = panel_data.load("thyroid", asked.data)

@@ -134,7 +134,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--epsilon", type=float, default=EPSILON)
-    parser.add_argument("--method", default="warm-dp-cgan")
+    parser.add_argument("--method", default="mixture")
     parser.add_argument("--minutes", type=float, default=60.0, help="no run begins later")
     parser.add_argument("--model", type=Path, help="a model file of the extract whose rows to measure")
     parser.add_argument("--output", type=Path, default=Path("results/hospital_extract.csv"))

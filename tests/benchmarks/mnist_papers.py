@@ -1,6 +1,6 @@
 """The table of the papers: 13 classifiers trained on synthetic MNIST images and tested on the 10,000 real ones.
 
-    python tests/benchmarks/mnist_papers.py --methods warm-dp-cgan independent --epsilons 10 3.7 --seeds 3 --minutes 60
+    python tests/benchmarks/mnist_papers.py --methods mixture independent --epsilons 10 3.7 --seeds 3 --minutes 60
     python tests/benchmarks/mnist_papers.py --methods real --epsilons 10 --seeds 1
     python tests/benchmarks/mnist_papers.py --figure docs/mnist.png
 
@@ -140,7 +140,7 @@ def figure(methods: list[str], epsilon: float) -> Any:
 def main() -> None:
     """Run what is missing within the time given, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--methods", nargs="+", default=["warm-dp-cgan", "independent", "dp-merf"])
+    parser.add_argument("--methods", nargs="+", default=["mixture", "independent", "dp-merf"])
     parser.add_argument("--epsilons", nargs="+", type=float, default=[10.0, 3.7])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--minutes", type=float, default=60.0)

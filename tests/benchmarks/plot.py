@@ -21,7 +21,7 @@ STYLE = (
     '<rect width="100%" height="100%" fill="#fff"/>'
 )
 MARKS = {
-    "warm-dp-cgan": "●",
+    "mixture": "●",
     "dp-cgan": "○",
     "independent": "□",
     "dpmm-mst": "M",
@@ -81,7 +81,7 @@ def panel(
             if not some:
                 continue
             place, middle = across(math.log(epsilon)), up(statistics.median(some))
-            if method == "warm-dp-cgan":
+            if method == "mixture":
                 line.append((place, middle))
                 drawing.line((place, up(min(some))), (place, up(max(some))), "range")
                 drawing.text(place, middle + 4, mark, anchor="middle")

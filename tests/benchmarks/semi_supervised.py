@@ -3,7 +3,7 @@
     python tests/benchmarks/semi_supervised.py --tables mnist thyroid --minutes 30
 
 The last experiment of the dp-GAN paper (Zhang, Ji, Wang 2018). Public rows are taken from the tables' test parts, which
-no fit has seen, and what is left of these is tested on. Sources: `warm-dp-cgan`, the default; `dp-gan+public`, which
+no fit has seen, and what is left of these is tested on. Sources: `mixture`, the default; `dp-gan+public`, which
 starts on the same public rows (thyroid alone: on MNIST one of its lots would need gradients of 60,000 x 500,000
 numbers). Both are fitted at epsilon 10, delta 1e-5. With both kinds of rows, the public ones weigh as much in all as
 the synthetic ones, and a number of weights is compared on a quarter of the public rows held back. Accuracy on MNIST;
@@ -31,7 +31,7 @@ EPSILON = 10.0
 SYNTHETIC = 10_000  # rows that classifiers learn from
 SHARES = (0.1, 0.3, 0.5, 0.8)  # of the weight of both that public rows may get: chosen on a quarter of these
 FIELDS = ["table", "method", "epsilon", "seed", "rows", "public", "synthetic", "both", "share"]
-METHODS = {"mnist": ("warm-dp-cgan",), "thyroid": ("warm-dp-cgan", "dp-gan+public")}
+METHODS = {"mnist": ("mixture",), "thyroid": ("mixture", "dp-gan+public")}
 Labelled = tuple[Any, Any]
 
 

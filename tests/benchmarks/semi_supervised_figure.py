@@ -21,9 +21,9 @@ PANELS = {
     "thyroid": ("thyroid: macro AuROC over public rows", 0.7, 1.0),
 }
 SERIES = (  # source, what, mark
-    ("warm-dp-cgan", "public", "○"),
-    ("warm-dp-cgan", "synthetic", ""),  # a broken line
-    ("warm-dp-cgan", "both", "●"),
+    ("mixture", "public", "○"),
+    ("mixture", "synthetic", ""),  # a broken line
+    ("mixture", "both", "●"),
     ("dp-gan+public", "both", "G"),
 )
 LEGEND = "○ public rows alone   broken line: the default's rows alone   ● both   G dp-gan's and public rows"
@@ -50,7 +50,7 @@ def panel(drawing: Drawing, runs: list[dict[str, Any]], name: str, low: float, h
             median = statistics.median(float(run[what]) for run in some if int(run["rows"]) == rows)
             places.append((across(math.log(rows)), up(median)))
             drawing.text(places[-1][0], places[-1][1] + 4, mark, anchor="middle")
-        if source == "warm-dp-cgan" and what != "public":
+        if source == "mixture" and what != "public":
             drawing.path(places, "ceiling" if what == "synthetic" else "stroke")
 
 

@@ -26,7 +26,7 @@ from medsynth.schema import bundled
 SETTINGS = {
     "thyroid-study": "preset `thyroid-study`",
     "dp-cgan": "plain `dp-cgan`",
-    "warm-dp-cgan": "default `warm-dp-cgan`",
+    "mixture": "default `mixture`",
 }
 ROWS = 10_000
 

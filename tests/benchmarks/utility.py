@@ -4,7 +4,7 @@
 
 Tables: thyroid (real; --data FOLDER or MEDSYNTH_THYROID), cancer (scikit-learn's breast cancer, 569 x 31, bounds
 declared as one and a half times round figures of the assay), clinic-4k and clinic-50k (simulated). A method may be a
-preset's name, and be followed by changes to its settings, as warm-dp-cgan+critic_share=0 or +rules=0 (ablations), or
+preset's name, and be followed by changes to its settings, as mixture+strongest_share=0 or +rules=0 (ablations), or
 by +no_dp=1: the same without noise, an upper bound whose epsilon only names its row of the results. Each result is
 written to OUTPUT.csv as it comes and is not run again; what was not run is listed. Train on 10,000 synthetic rows,
 test on real held-out rows; fidelity beside a second real sample's; a fresh process a fit, for its peak memory.
@@ -152,7 +152,7 @@ def main() -> None:
     """Run what is missing within the time given, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=["thyroid", "cancer", "clinic-4k", "clinic-50k"])
-    parser.add_argument("--methods", nargs="+", default=["warm-dp-cgan"])
+    parser.add_argument("--methods", nargs="+", default=["mixture"])
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.5, 1.0, 3.7, 10.0])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--minutes", type=float, default=60.0)
