@@ -72,7 +72,7 @@ def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
 
 
 def train(
-    config: Config, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str, progress: Progress
+    config: Settings, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str, progress: Progress
 ) -> Arrays:
     """Fit the mixture. Return its tensors, the noisy marginals that decode its rows, and all that was released."""
     from .fit import fitted  # with PyTorch, which plans and samples do without
@@ -81,7 +81,7 @@ def train(
 
 
 def replicated(
-    config: Config, schema: Schema, plan: Plan, tensors: Arrays, count: int, seed: int | None
+    config: Settings, schema: Schema, plan: Plan, tensors: Arrays, count: int, seed: int | None
 ) -> Iterator[Arrays]:
     """Yield the tensors of `count` plausible mixtures, by the released measurements among a model's `tensors` alone."""
     from .replicates import replicated as run  # with PyTorch

@@ -132,16 +132,13 @@ def exact(query: RowQuery[Any], rows: Codes, names: tuple[str, ...]) -> list[Flo
 
 
 class Perturbed(Measurements):
-    """The measurements of one replicate: those released, noise of the same size, and another table's sampling error.
+    """The measurements of one replicate: those released, noise of the same size, and another table's sampling error."""
 
-    `quiet`: whether the noise is left out.
-    """
-
-    __slots__ = ("_asked", "_kept", "_population", "_replicate", "_rng", "quiet")
+    __slots__ = ("_asked", "_kept", "_population", "_replicate", "_rng")
 
     def __init__(self, kept: Kept, population: Population, replicate: int, rng: Stream) -> None:
         self._kept, self._population, self._replicate, self._rng = kept.again(), population, replicate, rng
-        self._asked, self.quiet = dict[str, int](), False
+        self._asked = dict[str, int]()
 
     @property
     def max_rows(self) -> int | None:
@@ -156,8 +153,7 @@ class Perturbed(Measurements):
         if label in UNCHANGED:
             return query.result(arrays)
         moved = self._population.deviations(label, k, query, self._replicate)
-        noise = [0.0 if self.quiet else std for std in stds]
         return query.result([
             array + std * self._rng.standard_normal(array.shape) + move.reshape(array.shape)
-            for array, std, move in zip(arrays, noise, moved, strict=True)
+            for array, std, move in zip(arrays, stds, moved, strict=True)
         ])  # fmt: skip

@@ -1,7 +1,8 @@
-"""What a fit measures, in four stages: columns, columns by class, all pairs by class, the strongest pairs again.
+"""What a fit measures: columns, columns by class, all pairs by class, the strongest pairs again, declared regressions.
 
-Each stage asks one query of contingency tables. Which cells it counts follows from the numbers released before, by sums
-and sorting alone: whoever has these numbers asks the same query, on any machine.
+Each of the first four stages asks one query of contingency tables, the fifth one of sums of products. Which cells a query
+counts follows from the numbers released before, by sums and sorting alone: whoever has these numbers asks the same
+query, on any machine.
 """
 
 from __future__ import annotations
@@ -105,8 +106,12 @@ class Stages:
 
     def by_class(self) -> list[Measurement | RuleMeasurement]:
         """Stage 2: count every column, and every column that a rule computes, by class; and the classes themselves."""
-        columns = derived_columns(self.schema, self.bins, k.COLUMN_BINS, numpy_stream(self.seed, "derived"))
-        derived = self.derived = self.like.derived if self.like else columns
+        if self.like:
+            self.derived = self.like.derived
+        else:
+            stream = numpy_stream(self.seed, "derived")
+            self.derived = derived_columns(self.schema, self.bins, k.COLUMN_BINS, stream)
+        derived = self.derived
         axes: dict[str, Axes] = {CLASSES: [self.given]}
         axes |= {name: [self.given, (name, self.bins[name])] for name in self.columns}
         axes |= {name: column.axes(self.given) for name, column in derived.items()}
@@ -147,15 +152,12 @@ class Stages:
         target = self.schema.columns.get(self.schema.target or "")
         categorical = target is not None and target.categorical  # else its classes are bins of its values
         levels = self.numbers.of_levels((self.schema.target or "") if categorical else "")
-        counted = [(table, std[name]) for name, table in whole.items()] + (
-            [(levels[0][:, None], levels[1])] if levels else []
-        )
+        counted = [(table, std[name]) for name, table in whole.items()]
+        counted += [(levels[0][:, None], levels[1])] if levels else []
         precision = np.array([1 / (table.shape[1] * max(noise, TINY) ** 2) for table, noise in counted])
         found = np.maximum(np.average([table.sum(1) for table, _ in counted], 0, precision), 0.0)
-        found = found * self.rows / found.sum() if found.sum() > 0 else np.full(len(found), self.rows / len(found))
-        found = without_spurious_missing(found, target, float(precision.sum() ** -0.5))
-        even = np.full(len(found), self.rows / len(found))
-        self.sizes = found * self.rows / found.sum() if found.sum() > 0 else even
+        noise = float(precision.sum() ** -0.5)
+        self.sizes = scaled(without_spurious_missing(scaled(found, self.rows), target, noise), self.rows)
 
     def _forbidden(self, std: float) -> list[RuleMeasurement]:
         """Rows that a rule of the schema forbids, as cells known to be empty: by the least noise of any count."""
@@ -227,6 +229,12 @@ class Stages:
         query = Marginals(axes, weights_by_size(free), centred=tuple(centred))
         scales = query.scales(self.plan.noise(label) * query.sensitivity(None))
         return self.vault.measure(label, query), dict(zip(axes, (scale.std for scale in scales), strict=True))
+
+
+def scaled(counts: Floats, total: float) -> Floats:
+    """Return counts that add up to `total`, in proportion to those given, or even ones if these are all zero."""
+    whole = counts.sum()
+    return np.asarray(counts * total / whole if whole > 0 else np.full(len(counts), total / len(counts)))
 
 
 def bins_by_noise(rows: float, std: float, classes: int) -> int:
