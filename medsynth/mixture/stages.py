@@ -1,8 +1,8 @@
 """What a fit measures: columns, columns by class, all pairs by class, the strongest pairs again, declared regressions.
 
-Each of the first four stages asks one query of contingency tables, the fifth one of sums of products. Which cells a query
-counts follows from the numbers released before, by sums and sorting alone: whoever has these numbers asks the same
-query, on any machine.
+Each of the first four stages asks one query of contingency tables, the fifth one of sums of products. Which cells a
+query counts follows from the numbers released before, by sums and sorting alone: whoever has these numbers asks the
+same query, on any machine.
 """
 
 from __future__ import annotations
