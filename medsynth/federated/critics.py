@@ -1,14 +1,14 @@
 """GS-WGAN over sites: critics stay where the rows are; generated rows go there, and sanitised gradients come back.
 
 A step's request holds generated rows, which are public: those that critics train against, and those at which their
-gradients are added up. The first holds the map from codes to indicators too, which follows from noisy marginals. What a
-site sends is its part of the sum over all shards of all sites (`privacy/shards.py`): one row changes one clipped
-gradient of it, whatever its critic was trained against. So a server may send any rows, and learns no more than that.
+gradients are added up. The map from codes to indicators a site derives itself (`derivation.py`). What a site sends is
+its part of the sum over all shards of all sites (`privacy/shards.py`): one row changes one clipped gradient of it,
+whatever its critic was trained against. So a server may send any rows, and learns no more than that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,15 +19,17 @@ from torch import Tensor
 
 from ..errors import QueryError
 from ..methods.shared.adversarial.training_setup import Indicators
+from ..privacy.accounting.calibration import Plan
 from ..privacy.queries.rows import Floats
-from ..privacy.queries.wire import Columns, read_features
 from ..privacy.shards import Shards, UpstreamSum
 from ..privacy.vault import Vault
-from .messages import arrays_of, body_of
+from .derivation import Derived, Releases, ShardsAsked, derived
+from .messages import grouped
 from .rounds import Rounds
 from .study import Study
 
-Ask = Callable[[str, UpstreamSum, bytes], Tensor]
+HALF = 1 << 28  # of a seed: checkpoints hold numbers of 53 bits
+Ask = Callable[[str, UpstreamSum, list[NDArray[Any]]], Tensor]
 
 
 def places(rows: Tensor) -> NDArray[np.int32]:
@@ -45,8 +47,8 @@ def indicators(where: NDArray[Any], width: int) -> Tensor:
 class RemoteShards:
     """The server's end: the shards of all sites. What critics train against goes to the sites with the next sum."""
 
-    def __init__(self, ask: Ask, features: bytes, classes: int) -> None:
-        self._ask, self._features, self._classes = ask, [np.frombuffer(features, np.uint8)], classes
+    def __init__(self, ask: Ask, classes: int) -> None:
+        self._ask, self._classes = ask, classes
         self._pools: list[NDArray[np.int32]] = []
 
     def train(self, fakes: Tensor) -> None:
@@ -55,9 +57,9 @@ class RemoteShards:
 
     def measure_upstream_sum(self, label: str, fakes: Tensor, bound: float, *, joint: bool = False) -> Tensor:
         """The noised sum of all sites' critics' clipped gradients at generated rows: (rows, width - classes)."""
-        body = body_of([np.stack(self._pools), places(fakes), *self._features])
-        self._pools, self._features = [], []
-        return self._ask(label, UpstreamSum(fakes, self._classes, bound, joint), body)
+        numbers: list[NDArray[Any]] = [np.stack(self._pools), places(fakes)]
+        self._pools = []
+        return self._ask(label, UpstreamSum(fakes, self._classes, bound, joint), numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,43 +81,45 @@ class SiteCritics:
     Critics of a site that starts anew are trained by the steps on file, from a fresh seed.
     """
 
-    def __init__(self, study: Study, vault: Vault, columns: Columns, rounds: Rounds) -> None:
-        self._study, self._vault, self._columns, self._rounds = study, vault, columns, rounds
+    def __init__(self, study: Study, plan: Plan, vault: Vault, rounds: Rounds) -> None:
+        self._study, self._plan, self._vault, self._rounds = study, plan, vault, rounds
         self._shards: Shards | None = None
         self._map: Indicators | None = None  # of the shards' rows
 
-    def read(self, body: bytes) -> Step:
-        """The step in a request. Raises QueryError unless its arrays have the form that the study's method gives them.
+    def read(self, own: Derived, numbers: Sequence[NDArray[Any]], seed: int, releases: Releases) -> Step:
+        """The step in a request, by what the site derives itself and the request's generated rows.
 
-        Clipping norm and the like are the site's own: no request holds them.
+        Clipping norm and the like are the site's own: no request holds them. Raises QueryError unless the rows have
+        the form that the study's method gives them.
         """
-        arrays, config = arrays_of(body), self._study.config()
-        size = config.size
-        first = not self._rounds.steps
-        if len(arrays) != (3 if first else 2):
-            raise QueryError("A step holds two arrays of generated rows and, the first alone, a map to their columns.")
-        features = self._map or self._features(arrays[2] if first else self._rounds.steps[0][1])
+        if not isinstance(own.query, ShardsAsked):
+            raise QueryError("The study's fit measures something else next.")
+        config = self._study.config()
+        size, first = config.size, not self._rounds.steps
+        features = self._map or _indicators(own)
         classes, width = features.given[1].cells, _width(features)
-        pools, fakes = arrays[:2]
+        if len(numbers) != 2:
+            raise QueryError("A step holds two arrays of generated rows.")
+        pools, fakes = numbers
         times, ones = size.warm + 1 if first else 1, fakes.shape[-1]
         shapes = [(times, classes, size.pool, ones), (config.batch, ones)]
         inside = all(a.dtype == np.int32 and a.size and a.min() >= 0 and a.max() < width for a in (pools, fakes))
         if [pools.shape, fakes.shape] != shapes or not inside:
             raise QueryError("The step's generated rows are not of the form that the study's method gives them.")
         query = UpstreamSum(indicators(fakes, width), classes, config.clip, config.joint)
-        return Step(query, indicators(pools, width), [a.astype(np.float64) for a in (pools, *arrays[2:])])
+        return Step(query, indicators(pools, width), [pools.astype(np.float64), *_kept(seed, releases)])
 
     def release(self, label: str, step: Step) -> None:
         """Train the critics, and put this site's part of the sum on file. Raises BudgetError as a vault does."""
         if self._shards is None:
-            self._shards = self._opened((self._rounds.steps or [step.kept])[0][1])
+            self._shards = self._opened((self._rounds.steps or [step.kept])[0][1:])
         for pool in step.pools:
             self._shards.train(pool)
         self._shards.release(label, step.query)
 
-    def _opened(self, written: NDArray[Any]) -> Shards:
+    def _opened(self, kept: Sequence[Floats]) -> Shards:
         """The shards of this site, their critics as far as the steps on file bring them."""
-        features = self._map = self._features(written)
+        features = self._map = _indicators(derived(self._study, self._plan, *_restored(kept)))
         config = self._study.config()
         count = config.shards // len(self._study.sites)
         classes = features.given[1].cells
@@ -125,13 +129,24 @@ class SiteCritics:
                 shards.train(pool)
         return shards
 
-    def _features(self, written: NDArray[Any]) -> Indicators:
-        """The map from codes to indicators. Raises QueryError for any other, and for another target's classes."""
-        features = read_features(written.astype(np.uint8).tobytes(), self._columns)
-        target = self._study.table_schema.target
-        if not isinstance(features, Indicators) or features.placed or features.given[0] != target:
-            raise QueryError("The map of a step's columns is none of indicators, or of another target's classes.")
-        return features
+
+def _kept(seed: int, releases: Releases) -> list[Floats]:
+    """A seed and releases as a checkpoint holds them."""
+    return [
+        np.array([*divmod(seed, HALF), *map(len, releases)], np.float64),
+        *(array for own in releases for array in own),
+    ]
+
+
+def _restored(kept: Sequence[Floats]) -> tuple[int, Releases]:
+    """What `_kept` was made of."""
+    high, low, *counts = kept[0].astype(np.int64).tolist()
+    return high * HALF + low, grouped(kept[1:], counts)
+
+
+def _indicators(own: Derived) -> Indicators:
+    assert isinstance(own.query, ShardsAsked) and isinstance(own.query.features, Indicators)
+    return own.query.features
 
 
 def _width(features: Indicators) -> int:

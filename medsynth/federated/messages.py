@@ -16,10 +16,12 @@ from ..errors import QueryError
 MOST_BYTES = 1 << 32  # of a message
 WORDS = 4  # bytes that hold the length of a head
 NONCE = re.compile(r"[0-9a-f]{32}")  # of a site's start, as requests carry it
+DIGEST = re.compile(r"[0-9a-f]{64}")  # of a query
+MOST_SEED = 1 << 56
 # What the head of a request holds, by its kind: nothing else is taken.
 KEYS = {
     "join": {"format", "study", "run", "kind"},
-    "measure": {"format", "study", "run", "kind", "number", "label", "among"},
+    "measure": {"format", "study", "run", "kind", "number", "label", "among", "seed", "releases", "query"},
     "finish": {"format", "study", "run", "kind"},
 }
 
@@ -51,7 +53,10 @@ def request(message: bytes) -> tuple[dict[str, Any], bytes]:
     if kind == "measure":
         among = head["among"]
         named = isinstance(among, dict) and all(isinstance(of, str) and NONCE.fullmatch(of) for of in among.values())
-        if type(head["number"]) is not int or not isinstance(head["label"], str) or not named:
+        whole = [head["number"], head["seed"], *(head["releases"] if isinstance(head["releases"], list) else [None])]
+        counted = all(type(one) is int and 0 <= one <= MOST_SEED for one in whole)
+        known = isinstance(head["query"], str) and DIGEST.fullmatch(head["query"])
+        if not counted or not isinstance(head["label"], str) or not named or not known:
             raise QueryError("The message asks for no measurement.")
     return head, body
 
@@ -77,3 +82,11 @@ def body_of(arrays: Sequence[NDArray[Any]]) -> bytes:
     from safetensors.numpy import save
 
     return bytes(save({str(k): np.array(a, order="C") for k, a in enumerate(arrays)}))
+
+
+def grouped(arrays: Sequence[NDArray[Any]], counts: Sequence[int]) -> list[list[NDArray[Any]]]:
+    """Return arrays in groups of these sizes, one after another. Raises QueryError where they are fewer."""
+    if sum(counts) > len(arrays):
+        raise QueryError("The message says of more arrays than it holds.")
+    ends = np.cumsum([0, *counts]).tolist()
+    return [list(arrays[first:last]) for first, last in zip(ends, ends[1:], strict=False)]

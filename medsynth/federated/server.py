@@ -20,15 +20,16 @@ from ..fitting.private_table import ROWS_PER_PATIENT_LABEL, Notice
 from ..fitting.training import rows_of_patients, seal, train
 from ..privacy.accounting.events import Event
 from ..privacy.checkpoint import Checkpoint, sole_user
+from ..privacy.queries.gradients import GradientSum, NormsBelow, PairGradientSum
 from ..privacy.queries.measurements import QUERIES, Result, ShardedMeasurements
 from ..privacy.queries.noising import NoiseShare, Unnoised
 from ..privacy.queries.query import PrivateQuery, RowQuery, added
 from ..privacy.queries.rows import Features, Floats
-from ..privacy.queries.wire import Columns, write
 from ..privacy.release import Release, Releases
 from ..privacy.shard_critics import CriticConfig
 from .critics import RemoteShards
-from .messages import NONCE, arrays_of, packed, unpacked
+from .derivation import digest_of, numbers_of
+from .messages import NONCE, arrays_of, body_of, packed, unpacked
 from .study import FORMAT, Study
 from .transport import Came, Transport
 
@@ -73,10 +74,13 @@ class Sites:
                 )
 
     def measure(
-        self, number: int, label: str, body: bytes, among: Mapping[str, str]
+        self, number: int, label: str, said: dict[str, Any], body: bytes, among: Mapping[str, str]
     ) -> list[list[np.ndarray[Any, Any]]]:
-        """The answers to a measurement of the sites that are named with their nonces; of a secure sum, those of all."""
-        more: dict[str, Any] = {"number": number, "label": label, "among": dict(among)}
+        """The answers to a measurement of the sites that are named with their nonces; of a secure sum, those of all.
+
+        `said`: what else a request says of it: seed, releases, and the digest of the query.
+        """
+        more: dict[str, Any] = {"number": number, "label": label, "among": dict(among), **said}
         least = len(among) if self.study.trust == "secure-sum" else self.study.minimum
         answers = self._ask("measure", list(among), least, body, **more)
         return [arrays_of(content) for _, content in answers.values()]
@@ -143,11 +147,14 @@ class Sites:
 
 
 class FederatedMeasurements(ShardedMeasurements):
-    """What a trainer asks of the rows of all sites together. Each measurement is a release of the server's own fit."""
+    """What a trainer asks of the rows of all sites together. Each measurement is a release of the server's own fit.
 
-    def __init__(self, sites: Sites, releases: Releases, told: Told) -> None:
+    Sites derive the query from the releases before it, which go with each request, and from the public `seed`.
+    """
+
+    def __init__(self, sites: Sites, releases: Releases, seed: int, told: Told) -> None:
         self._sites, self._releases, self._told, self._number = sites, releases, told, 0
-        self._study, self._columns = sites.study, Columns.of(sites.study.table_schema.core)
+        self._study, self._seed, self._released = sites.study, seed, list[list[Floats]]()
 
     @property
     def max_rows(self) -> int | None:
@@ -161,25 +168,30 @@ class FederatedMeasurements(ShardedMeasurements):
         """
         if type(query) not in QUERIES:
             raise BudgetError("Sites answer their own kinds of queries alone.")
-        return self._asked(label, query, write(query, self._columns))
+        found = self._asked(label, query, numbers_of(query))
+        if not isinstance(query, GradientSum | PairGradientSum | NormsBelow):
+            self._released.append(found)  # from which the next query follows
+        return query.result(found)
 
     def split_into_shards(self, count: int, features: Features, classes: int, config: CriticConfig) -> RemoteShards:
         """The shards of all sites, as many at each: so many, and with which critics, each site's own study says."""
-        return RemoteShards(self._asked, write(features, self._columns), classes)
+        return RemoteShards(lambda label, query, numbers: query.result(self._asked(label, query, numbers)), classes)
 
-    def _asked(self, label: str, query: PrivateQuery[Result], body: bytes) -> Result:
-        """The noised answer to a query that `body` asks for. Raises as `measure` does."""
+    def _asked(self, label: str, query: PrivateQuery[Any], numbers: list[Any]) -> list[Floats]:
+        """The noised answer to a query, of which sites are told these numbers. Raises as `measure` does."""
+        said = {"seed": self._seed, "releases": [len(own) for own in self._released], "query": digest_of(query)}
+        body = body_of([*(array for own in self._released for array in own), *numbers])
         sensitivity, number = query.sensitivity(self.max_rows), self._number
         self._number += 1
         among = self._among(number)
 
         def draw(event: Event) -> Release:
             started = time.monotonic()
-            answers = self._sites.measure(number, label, body, among)
+            answers = self._sites.measure(number, label, said, body, among)
             self._told(f"{number + 1}: {label}, {len(answers)} sites, {time.monotonic() - started:.1f} s")
             return Release(self._combined(query, answers, event.multiplier * sensitivity))
 
-        return query.result(self._releases.release(label, sensitivity, draw).arrays)
+        return [*self._releases.release(label, sensitivity, draw).arrays]
 
     def _among(self, number: int) -> dict[str, str]:
         """The sites that are asked, with their nonces: on file before they are, for no other request will do.
@@ -269,12 +281,12 @@ def _fitted(
     planned = PlannedFit(
         options=options, method=method, plan=plan, ledger=ledger, entropy=entropy, stay=None, units=None
     )
-    measurements = FederatedMeasurements(sites, Releases(ledger, entropy, file), told)
+    own = file.seed if seed is None else seed
+    measurements = FederatedMeasurements(sites, Releases(ledger, entropy, file), own, told)
     options.phase("measuring")
     rows, sizes = plan.rows, Arrays()
     if plan.max_rows is not None:
         rows, sizes = rows_of_patients(measurements.measure_rows_per_patient(ROWS_PER_PATIENT_LABEL), plan)
-    own = file.seed if seed is None else seed
     tensors = train(planned, rows, measurements, study.table_schema, own, None)
     return seal(planned, rows, study.table_schema, {**tensors, **sizes}), sites.finish
 

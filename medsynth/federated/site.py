@@ -10,11 +10,11 @@ query fails adds nothing to them (`privacy/queries/query.py`).
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +24,16 @@ from ..errors import BudgetError, MedsynthError, QueryError, UsageError, did_you
 from ..fitting.private_rows import coded, codes_of, vault_of
 from ..fitting.private_table import Notice, open_table
 from ..io.table import Table
+from ..methods.gs_wgan.method import GRADIENTS
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.queries.noising import NoiseShare, Noising, Unnoised, WholeNoise, from_words
 from ..privacy.queries.query import RowQuery
-from ..privacy.queries.wire import Columns, read
 from ..privacy.release import Releases
-from ..privacy.shards import UpstreamSum
 from ..transforms.table_codec import encode
-from .admission import KINDS, check_query, first_query
 from .critics import SiteCritics, Step
+from .derivation import Derived, derived, digest_of, with_numbers
 from .masks import SecretKey, masked, new_nonce
-from .messages import body_of, digest, packed, request
+from .messages import arrays_of, body_of, digest, grouped, packed, request
 from .rounds import Asked, Rounds
 from .study import FORMAT, Study
 
@@ -69,7 +68,7 @@ class Site:
     ) -> None:
         self.study, self.name, self._digest = study, name, study.digest
         self._key = check_key(study, name, key)
-        self._plan, self._columns = study.plan(), Columns.of(study.table_schema.core)
+        self._plan = study.plan()
         entropy = rng.system_entropy()
         private = open_table(table, study.table_schema, None, notice, encoding)
         core = study.table_schema.core
@@ -86,7 +85,8 @@ class Site:
             codes, core.names, stay, Releases(self._ledger, entropy, self._rounds), units,
             noising.get(study.trust) or NoiseShare(study.honest),
         )  # fmt: skip
-        self._critics = SiteCritics(study, self._vault, self._columns, self._rounds)
+        self._critics = SiteCritics(study, self._plan, self._vault, self._rounds)
+        self._latest: tuple[str, Derived] | None = None  # derived last, and from what
         path = table if isinstance(table, Path) else Path(table.where)
         self._budget, self._number = Budget.of(path), f"{self._rounds.seed:014x}"
         self._process, self._opened, self._lock = new_nonce(), False, threading.Lock()
@@ -118,10 +118,6 @@ class Site:
     def ledger(self) -> Ledger:
         """What this site was charged."""
         return self._ledger
-
-    @cached_property
-    def _first(self) -> tuple[str, bytes]:
-        return first_query(self.study, self._plan)
 
     @property
     def finished(self) -> bool:
@@ -172,7 +168,7 @@ class Site:
         self._check_sites(among)
         stored = self._rounds.answers.get(number)
         if stored is None:
-            asked = self._checked(number, label, body)
+            asked = self._checked(head, body)
             kept = asked.kept if isinstance(asked, Step) else ()
             query = asked.query if isinstance(asked, Step) else asked
             self._rounds.asked = Asked(number, key, query.sensitivity(self._vault.max_rows), kept)
@@ -230,18 +226,39 @@ class Site:
             self._budget.answered(self._number, self._process, len(self._rounds.answers))
             self._counted = len(self._rounds.answers)
 
-    def _checked(self, number: int, label: str, body: bytes) -> RowQuery[Any] | Step:
-        """The query or step, where it is one that the plan can mean. Raises MedsynthError for any other."""
+    def _checked(self, head: dict[str, Any], body: bytes) -> RowQuery[Any] | Step:
+        """What the study's fit measures next. Raises MedsynthError where the request means something else."""
+        number, label = head["number"], head["label"]
         if number <= max(self._rounds.answers, default=-1):
             raise Refused("Measurements are numbered, and this number is past.")
         if number >= sum(times for _, times in self._plan.events.values()):
             raise Refused("The plan holds fewer measurements than this number.")
         if self._ledger.times_measured(label) >= self._ledger.allowance.get(label, (None, 0))[1]:
             raise Refused("The plan holds no measurement of this label, or no further one.")
-        asked = self._critics.read(body) if KINDS.get(label) is UpstreamSum else read(body, self._columns)
-        query = asked.query if isinstance(asked, Step) else asked
-        check_query(self.study, self._plan, label, query, body, number=number, first=self._first)
-        return asked
+        arrays = arrays_of(body)
+        releases = grouped(arrays, head["releases"])
+        own, numbers = self._derived(head["seed"], releases), arrays[sum(head["releases"]) :]
+        if label == GRADIENTS:
+            return self._critics.read(own, numbers, head["seed"], releases)
+        query = with_numbers(own, label, numbers)
+        if digest_of(query) != head["query"]:
+            raise Refused(
+                "The server means another query than this site derives from the study and the releases: their versions "
+                "of Python packages or their machines differ."
+            )
+        if self.study.trust != "server" and not query.adds_up:
+            raise Refused("The query is no sum over rows.")
+        return query
+
+    def _derived(self, seed: int, releases: Sequence[Sequence[Any]]) -> Derived:
+        """What the study's fit measures after these releases: derived once for all steps of a network."""
+        found = hashlib.sha256(repr(seed).encode())
+        for array in (array for own in releases for array in own):
+            found.update(repr((array.dtype, array.shape)).encode() + array.tobytes())
+        key = f"{found.hexdigest()} {[len(own) for own in releases]}"
+        if self._latest is None or self._latest[0] != key:
+            self._latest = key, derived(self.study, self._plan, seed, releases)
+        return self._latest[1]
 
     def _finished(self) -> bytes:
         """End the study here: nothing is answered any more, and the budget file holds what was charged."""

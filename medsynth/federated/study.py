@@ -31,7 +31,7 @@ from ..schema import Schema
 from ..schema.yaml_text import parse_yaml
 from ..transforms.categorical import without_levels
 
-FORMAT = 2  # of studies and messages
+FORMAT = 3  # of studies and messages
 METHODS = ("mixture", "independent", "dp-cgan", "gs-wgan", "dp-gan")
 ALL_CRITICS = "all-critics"  # the preset of gs-wgan that keeps nothing secret from a server
 Trust = Literal["none", "server", "secure-sum"]

@@ -21,7 +21,6 @@ from scipy.linalg import eigh
 from ..methods.shared.bins import Bins
 from ..methods.shared.copula import normal_cuts
 from ..privacy.queries.content import MOST_WIDTH, check_numbers, check_size, require
-from ..privacy.queries.kinds import kind
 from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.rows import CellMap, Codes, cells_of, column_of
 from ..rng import Stream
@@ -49,7 +48,6 @@ def normal_scores(shares: Floats, ordered: int) -> Floats:
     return found
 
 
-@kind("scores")
 @dataclass(frozen=True, eq=False)
 class Scores:
     """A number for each column of a row, by `tables`, (classes, bins) a column, of its class and bin.

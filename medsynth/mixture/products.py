@@ -11,11 +11,9 @@ from torch import Tensor
 
 from ..methods.shared.bins import Bins
 from ..privacy.queries.content import MOST_WIDTH, check_numbers, check_places, check_size, require
-from ..privacy.queries.kinds import kind
 from ..privacy.queries.rows import CellMap, Codes, cells_of, column_of
 
 
-@kind("products")
 @dataclass(frozen=True, eq=False)
 class Products:
     """Products of features of a row, times their `scales`, (products,), or one for all.
@@ -64,7 +62,6 @@ class Products:
         return replace(self, bins=bins, tables={name: _means(bins[name], own) for name, own in self.tables.items()})
 
 
-@kind("products by class")
 @dataclass(frozen=True, eq=False)
 class ProductsByClass:
     """Products of features of a row in the place of the row's class. `given`: the target and its classes.

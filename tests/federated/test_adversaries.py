@@ -6,52 +6,68 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from three_sites import Federation
 
 from medsynth.budget import Budget
 from medsynth.errors import MedsynthError, UsageError
-from medsynth.federated.admission import first_query
+from medsynth.federated.derivation import derived, digest_of
 from medsynth.federated.masks import masked
-from medsynth.federated.messages import arrays_of, packed, unpacked
+from medsynth.federated.messages import arrays_of, body_of, packed, unpacked
 from medsynth.federated.site import Site
 from medsynth.federated.study import FORMAT, study_of
-from medsynth.privacy.networks import Mlp
-from medsynth.privacy.pair_clipping import Groups, LocalTraining
-from medsynth.privacy.queries.cells import ALL_CODES, EveryCode
-from medsynth.privacy.queries.gradients import PairGradientSum
-from medsynth.privacy.queries.kinds import kind
-from medsynth.privacy.queries.rows import Codes
-from medsynth.privacy.queries.tables import Distances, Marginals
-from medsynth.privacy.queries.wire import Columns, write
+from medsynth.privacy.queries.rows import CodedRows
+from medsynth.privacy.queries.tables import Marginals
 
 Make = Callable[..., Federation]
 
 
+SEED = 5
+
+
+def script(made: Federation, count: int) -> list[tuple[str, str, list[Any]]]:
+    """What a fit whose releases are all ten asks first: label and digest of each query, and the releases before it."""
+    names = made.study.table_schema.core.names
+    none = CodedRows(np.zeros((0, len(names)), np.int32), names, np.zeros((0, 2), np.uint64))
+    found, releases = list[tuple[str, str, list[Any]]](), list[list[Any]]()
+    for _ in range(count):
+        own = derived(made.study, made.study.plan(), SEED, releases)
+        assert isinstance(own.query, Marginals)
+        found.append((own.label, digest_of(own.query), list(releases)))
+        releases.append([np.full(array.shape, 10.0) for array in own.query.finished(own.query.exact(none))])
+    return found
+
+
 class Adversary:
-    """Whoever can send a site any bytes. `asked` is what a server of the study asks first."""
+    """Whoever can send a site any bytes. Request k is what a server of the study asks after k measurements."""
 
     def __init__(self, made: Federation, site: str = "north") -> None:
         self.made, self.site, self.name = made, made.sites[site], site
-        self.columns = Columns.of(made.study.table_schema.core)
-        self.label, self.body = first_query(made.study, made.study.plan())
-        self.nonces = made.nonces()
+        self.script = script(made, 3) if made.study.method == "independent" else script(made, 1)
+        self.label, self.nonces = self.script[0][0], made.nonces()
 
-    def head(self, **changed: Any) -> dict[str, Any]:
-        head = {"format": FORMAT, "study": self.made.study.digest, "run": "1", "kind": "measure", "number": 0}
-        return {**head, "label": self.label, "among": self.nonces, **changed}
+    @property
+    def body(self) -> bytes:
+        """The body of the first request."""
+        return body_of([])
+
+    def head(self, k: int = 0, **changed: Any) -> dict[str, Any]:
+        head = {"format": FORMAT, "study": self.made.study.digest, "run": "1", "kind": "measure", "number": k}
+        label, query, releases = self.script[k]
+        said = {"label": label, "query": query, "seed": SEED, "releases": [len(own) for own in releases]}
+        return {**head, **said, "among": self.nonces, **changed}
 
     def named(self, *sites: str) -> dict[str, str]:
         """These sites with their nonces."""
         return {name: self.nonces.get(name, "0" * 32) for name in sites}
 
-    def ask(self, body: bytes | None = None, **changed: Any) -> tuple[dict[str, Any], bytes]:
-        return unpacked(self.site.answer(packed(self.head(**changed), self.body if body is None else body)))
+    def ask(self, k: int = 0, body: bytes | None = None, **changed: Any) -> tuple[dict[str, Any], bytes]:
+        arrays = [array for own in self.script[k][2] for array in own]
+        return unpacked(self.site.answer(packed(self.head(k, **changed), body_of(arrays) if body is None else body)))
 
-    def refused(self, body: bytes | None = None, **changed: Any) -> str:
+    def refused(self, k: int = 0, body: bytes | None = None, **changed: Any) -> str:
         """Why such a request is refused. Nothing is charged, and the log has a line more."""
         before, lines = self.site.ledger.entries, self._lines()
-        head, content = self.ask(body, **changed)
+        head, content = self.ask(k, body, **changed)
         assert head["status"] == "refused" and content == b"" and self.site.ledger.entries == before
         new = self.made.log(self.name)[lines:]
         assert len(new) == 1 and "refused" in new[0]
@@ -62,10 +78,6 @@ class Adversary:
             return len(self.made.log(self.name))
         except FileNotFoundError:
             return 0
-
-
-def tables(name: str, cells: int) -> Any:
-    return {"x": [(name, EveryCode(cells))]}
 
 
 def test_the_same_request_gets_the_same_bytes_and_is_charged_once(federation: Make) -> None:
@@ -80,65 +92,39 @@ def test_a_second_answer_of_one_measurement_is_refused(federation: Make) -> None
     """Under the same number another query, and under the next number the same label again."""
     server = Adversary(federation().start())
     server.ask()
-    assert "to another request" in server.refused(write(Marginals(tables("age", 121)), server.columns))
+    assert "to another request" in server.refused(seed=SEED + 1)
     assert "no further one" in server.refused(number=1)
     assert "no further one" in server.refused(number=1, label="two-way marginals")
-    later = next(label for label in server.made.study.plan().events if label != server.label)
-    good = write(Marginals(tables("y", 3)), server.columns)
     planned = sum(times for _, times in server.made.study.plan().events.values())
-    assert "fewer" in server.refused(good, number=planned, label=later)
-    assert "past" in server.refused(good, number=-1, label=later)
-    assert server.ask(good, number=planned - 1, label=later)[0]["status"] == "answered"
-    assert "past" in server.refused(good, number=1, label=later)
+    assert "fewer" in server.refused(1, number=planned)
+    assert "no measurement" in server.refused(1, number=-1)
+    assert server.ask(1, number=planned - 1)[0]["status"] == "answered"
+    assert "past" in server.refused(2, number=1)
 
 
-def test_other_queries_and_other_cells_are_refused(federation: Make) -> None:
+def test_a_query_is_the_one_that_the_site_derives(federation: Make) -> None:
+    """From the study, the seed and the releases. A request holds numbers alone, of the shapes that these have."""
     server = Adversary(federation().start())
-    cells = write(Marginals(tables("age", 121)), server.columns)
-    assert "follows from the study" in server.refused(cells)
-    assert "follows from the study" in server.refused(cells, number=1)  # not by another number either
-    gap = write(Distances(tables("y", 3), {"x": np.zeros(3)}), server.columns)
-    assert "another kind" in server.refused(gap)
-    assert "another kind" in server.refused(gap, label="class-by-bin marginals", number=1)
-    assert "no query" in server.refused(b"\x00" * 64)
-    assert "no query" in server.refused(
-        write(Marginals(tables("y", 2)), server.columns), number=1, label=_other(server)
-    )
-    assert "no query" in server.refused(
-        write(Marginals({"x": [("nobody", ALL_CODES)]}), server.columns), number=1, label=_other(server)
-    )
-
-
-@kind("test: two first columns")
-def two_first(codes: Codes) -> torch.Tensor:
-    return torch.from_numpy(codes[:, :2].astype(np.float32))
-
-
-@kind("test: loss of a real row")
-def of_real(critic: Any, real: torch.Tensor, fake: torch.Tensor, mix: torch.Tensor) -> Any:
-    return critic(real)
-
-
-@pytest.mark.nightly
-def test_local_training_is_what_the_study_says(federation: Make, quick: None) -> None:
-    """More steps would cost no privacy: what is clipped is their sum. They would cost the site its time."""
-    made = federation(trust="none", method="dp-gan", preset="federated-averaging")
-    server = Adversary(made.start())
+    others = [label for label, *_ in server.script[1:]]
+    assert len(others) == 2 and all("something else" in server.refused(label=label) for label in others)
+    assert "another query" in server.refused(query="0" * 64)
+    assert "no measurement" in server.refused(query="0" * 63)
+    assert "no measurement" in server.refused(releases=3) and "no measurement" in server.refused(seed=-1)
     server.ask()
-    groups = Groups(torch.zeros(3, dtype=torch.int64), (1.0,))
-
-    def asked(local: LocalTraining) -> bytes:
-        return write(PairGradientSum(Mlp([2, 1]), of_real, two_first, torch.zeros(3, 2), groups, local), server.columns)
-
-    label = "critic gradient sum"
-    assert "other local training" in server.refused(asked(LocalTraining(64, 0.05)), number=1, label=label)
-    agreed = made.study.config().local
-    assert agreed.steps > 1
-    assert server.ask(asked(agreed), number=1, label=label)[0]["status"] == "answered"
-
-
-def _other(server: Adversary) -> str:
-    return next(label for label in server.made.study.plan().events if label != server.label)
+    good = [array for own in server.script[1][2] for array in own]
+    for arrays, says in (
+        ([array[:-1] for array in good], "shapes"), ([*good, np.ones(3)], "shapes"), (good[:-1], "more arrays"),
+        ([array * np.nan for array in good], "not finite"), ([array * 2.0**70 for array in good], "too large"),
+        ([array[None] for array in good], "shapes"),
+    ):  # fmt: skip
+        assert says in server.refused(1, body_of(arrays))
+    assert "no arrays" in server.refused(1, b"\x00" * 64)
+    assert "something else" in server.refused(1, releases=[])
+    assert server.ask(1)[0]["status"] == "answered"
+    good = [array for own in server.script[2][2] for array in own]
+    uneven = [array * np.arange(array.size).reshape(array.shape) for array in good]
+    assert "another query" in server.refused(2, body_of(uneven))  # other releases, other cells
+    assert server.ask(2)[0]["status"] == "answered"
 
 
 def test_no_message_can_lower_the_noise(federation: Make) -> None:
@@ -333,17 +319,15 @@ def test_a_run_has_one_nonce_of_each_site(federation: Make) -> None:
     made = federation(trust="secure-sum", minimum=2).start()
     server = Adversary(made)
     server.ask(among=server.named("east", "north"))
-    label, body = _other(server), write(Marginals(tables("y", 3)), server.columns)
-    later: dict[str, Any] = {"number": 1, "label": label}
     for changed in ("east", "north"):
-        why = server.refused(body, among={**server.nonces, changed: "5" * 32}, **later)
+        why = server.refused(1, among={**server.nonces, changed: "5" * 32})
         assert ("current nonce" if changed == "north" else "mid-run") in why
-    assert "not enough" in server.refused(body, among=server.named("east", "west"), **later)
+    assert "not enough" in server.refused(1, among=server.named("east", "west"))
     made.start("north", resume=True)  # which has its nonce, and those of the run, on file
     again = Adversary(made)
     assert again.nonces == server.nonces
-    assert "mid-run" in again.refused(body, among={**again.nonces, "east": "5" * 32}, **later)
-    assert again.ask(body, **later)[0]["status"] == "answered"  # west is named for the first time
+    assert "mid-run" in again.refused(1, among={**again.nonces, "east": "5" * 32})
+    assert again.ask(1)[0]["status"] == "answered"  # west is named for the first time
 
 
 @pytest.mark.parametrize("trust", ["none", "secure-sum", "server"])
@@ -375,27 +359,24 @@ def test_a_copy_of_a_checkpoint_answers_nothing_twice(federation: Make) -> None:
     """A copy has the nonce: fresh noise under used pads. Whichever process begins to answer last goes on alone."""
     made = federation(trust="secure-sum").start()
     server = Adversary(made)
-    at, label = made.folder / "north", _other(server)
+    at = made.folder / "north"
     own = at / "trial-north.medsynth-checkpoint"
     server.ask()
     copies = [made.folder / name for name in ("early", "late")]
-    body, later = write(Marginals(tables("y", 3)), server.columns), {"number": 1, "label": label}
     for copy in copies:
         copy.mkdir()
         shutil.copy(own, copy)
     first = copied(made, copies[0])  # alive beside the site
     assert first.ask() == server.ask()  # what was sent before is the same
-    assert server.ask(body, **later)[0]["status"] == "answered"
-    assert "could not answer" in first.ask(body, **later)[0].get("why", "")  # it would have drawn the same measurement
+    assert server.ask(1)[0]["status"] == "answered"
+    assert "could not answer" in first.ask(1)[0].get("why", "")  # it would have drawn the same measurement
     with pytest.raises(UsageError, match="old copy"):
         copied(made, copies[1])
     made.start("north", resume=True)
     latest = Adversary(made)
-    assert latest.ask(body, **later) == server.ask(body, **later)
-    left = [name for name in made.study.plan().events if name not in (label, server.label)]
-    third: dict[str, Any] = {"number": 2, "label": left[0]}
-    assert latest.ask(body, **third)[0]["status"] == "answered"
-    assert "could not answer" in server.ask(body, **third)[0].get("why", "")  # the one that was not told to end
+    assert latest.ask(1) == server.ask(1)
+    assert latest.ask(2)[0]["status"] == "answered"
+    assert "could not answer" in server.ask(2)[0].get("why", "")  # the one that was not told to end
 
 
 def copied(made: Federation, folder: Any) -> Adversary:

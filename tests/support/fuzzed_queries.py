@@ -1,37 +1,36 @@
-"""Queries that together contain every registered kind, and hostile versions of what they hold, as bytes."""
+"""Queries that together contain every kind of map and loss, and hostile versions of what they hold."""
 
-import copy
-import json
-from collections.abc import Callable, Iterator
+import dataclasses
+import importlib
+import math
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors.numpy import load, save
 
-from medsynth.federated import server as server  # whatever registers kinds is imported
+import medsynth
+from medsynth.errors import QueryError
 from medsynth.methods.dp_cgan.encoded_rows import Encoding, SpanEncoding
 from medsynth.methods.dp_cgan.random_features import FourierFeatures
 from medsynth.methods.dp_cgan.thyroid_study import ScaledRows
 from medsynth.methods.dp_gan.training import PenalisedPairLoss
-from medsynth.methods.registry import METHODS
 from medsynth.methods.shared.adversarial.networks import real_loss
 from medsynth.methods.shared.adversarial.training_setup import Indicators
 from medsynth.methods.shared.digit_preference import DigitKinds
 from medsynth.mixture.matrix import Scores
 from medsynth.mixture.products import Products, ProductsByClass
+from medsynth.privacy.contribution import PrivacyUnits
 from medsynth.privacy.networks import Mlp
 from medsynth.privacy.pair_clipping import Groups, LocalTraining
 from medsynth.privacy.queries.cells import ALL_CODES, Beside, Computed, EveryCode, Regrouped
 from medsynth.privacy.queries.gradients import GradientSum, NormsBelow, PairGradientSum, minus_output
 from medsynth.privacy.queries.moments import SecondMoments
+from medsynth.privacy.queries.rows import CodedRows, column_of
 from medsynth.privacy.queries.tables import Distances, Marginals, RowsPerPatient
-from medsynth.privacy.queries.wire import Columns, write
 from medsynth.schema import Schema
 from medsynth.transforms.grid import Grid
-
-for _method in METHODS.values():
-    _method.load(None)
 
 SCHEMA = Schema.from_dict(
     {
@@ -46,16 +45,15 @@ SCHEMA = Schema.from_dict(
         "rules": ["d = a + n"],
     }
 )
-COLUMNS = Columns.of(SCHEMA.core)
-SIZES = tuple(COLUMNS.sizes.values())
-NAMES = tuple(COLUMNS.sizes)
+SIZES = tuple(column.size + column.gaps for column in SCHEMA.core.columns.values())
+NAMES = SCHEMA.core.names
 
 SEVEN = Grid(np.array([0, 2, 3, 7]), 0)
 FORTY = Grid(np.array([0, 3, 10, 11, 25, 40]), 1)
 HALVES = Regrouped(FORTY, np.array([0, 1, 1, 0, 2, 3]), 4)
 LEVELS = EveryCode(3)
 PAIR = Beside(SEVEN, np.array([[0, 1, 2], [3, 4, 0], [1, 2, 3]]), np.array([4, 0, 2]), 5)
-SUMS = Computed(COLUMNS.definitions["d"], Grid(np.array([0, 5, 20, 51]), 1))
+SUMS = Computed(SCHEMA.core.definitions["d"], Grid(np.array([0, 5, 20, 51]), 1))
 TABLES: dict[str, Any] = {
     "n": [("n", HALVES), ("t", LEVELS)],
     "pair": [(("a", "b"), PAIR)],
@@ -123,24 +121,24 @@ CASES: dict[str, Any] = {
 }
 
 
-def tree(query: Any) -> tuple[Any, dict[str, Any]]:
-    """A query's JSON and arrays, as they are written."""
-    content = write(query, COLUMNS)
-    size = int.from_bytes(content[:8], "little")
-    return json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["content"]), load(content)
+def kinds() -> set[type]:
+    """Every class of medsynth that is a map from codes to cells, a map to features or a loss, as queries hold them."""
+    found = set()
+    for module in pkgutil.walk_packages(medsynth.__path__, "medsynth."):
+        if module.name.split(".")[1] in ("methods", "mixture", "privacy", "schema", "transforms"):
+            for value in vars(importlib.import_module(module.name)).values():
+                own = isinstance(value, type) and dataclasses.is_dataclass(value) and value.__module__ == module.name
+                if own and (hasattr(value, "cell_of") or "__call__" in vars(value)) and not hasattr(value, "plain"):
+                    found.add(value)
+    return found
 
 
-def packed(plain: Any, arrays: Any) -> bytes:
-    """The bytes of such a tree."""
-    return save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, {"content": json.dumps(plain)})
-
-
-def kinds_in(plain: Any) -> set[str]:
-    """The names of all kinds in a tree."""
-    if isinstance(plain, dict):
-        own = {plain["function"]} if "function" in plain else {plain["kind"]} if "fields" in plain else set()
-        return own.union(*map(kinds_in, plain.values()))
-    return set().union(*map(kinds_in, plain)) if isinstance(plain, list) else set()
+def held(value: Any) -> set[type]:
+    """The classes of all that a query holds."""
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        inner = [getattr(value, field.name) for field in dataclasses.fields(value)]
+    return {type(value)}.union(*map(held, inner))
 
 
 def _set(at: int, value: Any) -> Callable[[Any], Any]:
@@ -191,42 +189,88 @@ ARRAY_CHANGES: dict[str, Callable[[Any], Any]] = {
 }
 LEAVES: tuple[Any, ...] = (
     -1, 0, 1, 2, 7, 41, 2**20, 2**31, 2**62, 2**70, -0.5, 0.0, 1e-300, 1e300, 1e18, "", "a", "number", True, None,
-    {"function": "minus output"}, {"kind": "every code", "fields": {"cells": 2**30}}, {"list": []},
+    minus_output, EveryCode(2**30), (),
 )  # fmt: skip
+Path = tuple[Any, ...]
 
 
-def _paths(plain: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where a tree has a number, a word, a map or a list that can be replaced."""
-    yield path
-    if isinstance(plain, dict):
-        for key in plain.keys() - {"array", "tensor", "kind", "format"}:
-            yield from _paths(plain[key], (*path, key))
-    elif isinstance(plain, list):
-        for k, each in enumerate(plain):
-            yield from _paths(each, (*path, k))
+def parts(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Where a query has a number, a word, an array, a map or a list that can be replaced, and what stands there."""
+    yield path, value
+    if isinstance(value, Mlp):
+        inner: Any = list(enumerate(value.parameters()))
+    elif dataclasses.is_dataclass(value) and not isinstance(value, Schema):
+        inner = [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value) if field.init]
+    elif isinstance(value, Mapping):
+        inner = list(value.items())
+    else:
+        inner = list(enumerate(value)) if isinstance(value, list | tuple) else []
+    for key, each in inner:
+        if key not in ("definition", "device"):  # of the schema, and of this machine
+            yield from parts(each, (*path, key))
 
 
-def changed_arrays(query: Any, *, critic: bool) -> Iterator[tuple[str, bytes]]:
-    """A query's bytes with each array changed in each way, those of a critic's weights included or not."""
-    plain, arrays = tree(query)
-    weights = [each["tensor"] for each in plain["query"]["fields"].get("critic", {}).get("weights", ())]
-    for name, array in arrays.items():
-        if name in weights and not critic:
-            continue
-        for change, make in ARRAY_CHANGES.items():
-            with np.errstate(all="ignore"):
-                yield f"{change}, array {name}", packed(plain, {**arrays, name: make(array)})
+def with_part(value: Any, path: Path, new: Any) -> Any:
+    """A query with another thing at a place, made anew: it is checked as any other is. Raises what that raises."""
+    if not path:
+        return new
+    key, *rest = path
+    if isinstance(value, Mlp):
+        made = Mlp([value.layers[0].in_features, *(len(layer.weight) for layer in value.layers)], value.activation)
+        for own, parameter in zip(made.parameters(), value.parameters(), strict=True):
+            own.data = parameter.data
+        list(made.parameters())[key].data = new
+        return made
+    if isinstance(value, Mapping):
+        return {**value, key: with_part(value[key], tuple(rest), new)}
+    if isinstance(value, list | tuple):
+        return tuple(with_part(each, tuple(rest), new) if k == key else each for k, each in enumerate(value))
+    return dataclasses.replace(value, **{key: with_part(getattr(value, key), tuple(rest), new)})
 
 
-def changed_leaves(query: Any, count: int, rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
-    """A query's bytes with some of its numbers, words and lists replaced, each by itself."""
-    plain, arrays = tree(query)
-    paths = sorted((path for path in _paths(plain) if len(path) > 1), key=str)
+def changed_arrays(query: Any, *, critic: bool) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Makers of the query with each array changed in each way, those of a critic's weights included or not."""
+    for path, value in parts(query):
+        if isinstance(value, np.ndarray | torch.Tensor) and (critic or "critic" not in path):
+            array = value if isinstance(value, np.ndarray) else value.detach().numpy()
+            for change, make in ARRAY_CHANGES.items():
+                with np.errstate(all="ignore"):
+                    new: Any = np.ascontiguousarray(make(array))
+                new = new if isinstance(value, np.ndarray) else torch.from_numpy(new.copy())
+                yield f"{change}, at {path}", lambda path=path, new=new: with_part(query, path, new)
+
+
+def changed_leaves(query: Any, count: int, rng: np.random.Generator) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Makers of the query with some of its numbers, words and lists replaced, each by itself."""
+    paths = sorted((path for path, _ in parts(query) if path), key=str)
     for _ in range(count):
         path, value = paths[rng.integers(len(paths))], LEAVES[rng.integers(len(LEAVES))]
-        spoilt = copy.deepcopy(plain)
-        inner = spoilt
-        for step in path[:-1]:
-            inner = inner[step]
-        inner[path[-1]] = value
-        yield f"{value!r} at {path}", packed(spoilt, arrays)
+        yield f"{value!r} at {path}", lambda path=path, value=value: with_part(query, path, value)
+
+
+def public_rows() -> Any:
+    """Rows, (rows, columns), that hold every code of every column."""
+    found = np.zeros((max(SIZES), len(SIZES)), np.int32)
+    for k, size in enumerate(SIZES):
+        found[:, k] = np.resize(np.arange(size), len(found))
+    return found
+
+
+def tried(query: Any) -> Any:
+    """The query, once public rows have answered it. Raises whatever it likes for one that they cannot answer."""
+    codes = public_rows()
+    for axes in query.tables.values() if isinstance(query, Marginals | Distances) else ():
+        for name, one in axes:
+            found = one.cell_of(column_of(codes, NAMES, name))
+            if not 0 <= found.min() <= found.max() < one.cells:
+                raise QueryError("a code has no cell")
+    if not query.sensitivity(1) < math.inf:
+        raise QueryError("the sensitivity is not finite")
+    draws = np.zeros((len(codes), query.draws), np.uint64)
+    rows = CodedRows(codes, NAMES, draws, PrivacyUnits(np.arange(len(codes)), len(codes)))
+    finished = query.finished(query.exact(rows))
+    scales = query.scales(1.0)
+    if not all(0 < scale.std < math.inf and 0 < scale.unit < math.inf for scale in scales):
+        raise QueryError("the noise has no scale")
+    query.result([array.astype(np.float64) for array in finished])
+    return query

@@ -1,4 +1,4 @@
-"""A server that sends a site whatever it likes: bytes, crafted queries, old requests, wrong numbers, nonces and sites.
+"""A server that sends a site whatever it likes: bytes, crafted releases, old requests, wrong numbers, nonces and sites.
 
 It asks two worlds at once, which differ in one row at one site, and holds all entropy. `Transcript` keeps what each
 world shows after each request: the reply's exact part, the log, notices, charges and the budget file.
@@ -14,26 +14,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from three_sites import SCHEMA
 
 from medsynth.errors import MedsynthError
-from medsynth.federated.admission import first_query
+from medsynth.federated.derivation import Derived, derived, digest_of, numbers_of, with_numbers
 from medsynth.federated.masks import SecretKey
-from medsynth.federated.messages import arrays_of, digest, packed, unpacked
+from medsynth.federated.messages import arrays_of, body_of, digest, grouped, packed, unpacked
 from medsynth.federated.site import Site, files_of
 from medsynth.federated.study import FORMAT, Study
 from medsynth.privacy.accounting.calibration import Plan
-from medsynth.privacy.networks import Mlp
 from medsynth.privacy.noise import noise_grid
-from medsynth.privacy.queries.cells import Beside, EveryCode, Regrouped
-from medsynth.privacy.queries.gradients import GradientSum, minus_output
-from medsynth.privacy.queries.kinds import kind
 from medsynth.privacy.queries.query import RowQuery
-from medsynth.privacy.queries.rows import Codes
-from medsynth.privacy.queries.tables import Marginals
-from medsynth.privacy.queries.wire import Columns, read, write
-from medsynth.transforms.grid import Grid
+from medsynth.privacy.queries.rows import CodedRows, Codes
 
 NAME = "north"
 OTHERS = ("east", "west")
@@ -56,25 +48,11 @@ def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
     return pd.concat([frame, pd.DataFrame([SPECIAL])], ignore_index=True), frame
 
 
-@kind("test: features that fail on one patient")
-def failing(codes: Codes) -> torch.Tensor:
-    """Two columns; an error, with words of a row, once the patient is among the rows."""
-    if is_special(codes):
-        raise ValueError(f"private {codes[-1].tolist()}")
-    return torch.from_numpy(codes[:, :2].astype(np.float32))
-
-
-@kind("test: features of each row")
-def plain(codes: Codes) -> torch.Tensor:
-    """Two columns."""
-    return torch.from_numpy(codes[:, :2].astype(np.float32))
-
-
 def with_traps(exact: Callable[..., Any]) -> Callable[..., Any]:
-    """`Marginals.exact`, which fails for tables of one name if the patient is among the rows."""
+    """`exact` of a query, which fails for about every other query if the patient is among the rows."""
 
     def trapped(self: Any, rows: Any) -> Any:
-        if is_special(rows.codes) and "raises" in self.tables:
+        if is_special(rows.codes) and int(digest_of(self)[0], 16) % 2:
             raise KeyError(f"private {rows.codes[-1].tolist()}")
         return exact(self, rows)
 
@@ -145,15 +123,24 @@ class World:
         return found
 
 
+@dataclass
+class Script:
+    """What a fit with some releases measures, as far as it goes: what is asked after so many of them."""
+
+    seed: int
+    releases: list[list[Any]] = field(default_factory=list)
+    asked: list[Derived] = field(default_factory=list)
+
+
 class Server:
     """What it sends: `rng` alone decides, and the exact part of replies."""
 
     def __init__(self, study: Study, seed: int) -> None:
-        self.study, self.rng, self.plan = study, np.random.default_rng(seed), study.plan()
-        self.columns, self.digest = Columns.of(study.table_schema.core), study.digest
-        self.first = first_query(study, self.plan)
+        self.study, self.rng, self.plan, self.digest = study, np.random.default_rng(seed), study.plan(), study.digest
         self.nonces = {name: f"{k:032x}" for k, name in enumerate(OTHERS)}
         self.sent = list[bytes]()
+        self.scripts = [self.script() for _ in range(6)]
+        self.known = dict[str, Derived]()
         self.anew()
 
     def anew(self) -> None:
@@ -163,8 +150,30 @@ class Server:
     def one(self, *choices: Any) -> Any:
         return choices[self.rng.integers(len(choices))]
 
+    def script(self) -> Script:
+        """A fit whose releases have the right shapes, and whatever numbers."""
+        made = Script(int(self.rng.integers(2**53)))
+        names = self.study.table_schema.core.names
+        none = CodedRows(np.zeros((0, len(names)), np.int32), names, np.zeros((0, 2), np.uint64))
+        while len(made.asked) < len(self.plan.events):
+            try:
+                found = derived(self.study, self.plan, made.seed, made.releases)
+            except Exception:  # whatever a method makes of such numbers: a site refuses it
+                break
+            made.asked.append(found)
+            if numbers_of(found.query):
+                break
+            shapes = [array.shape for array in found.query.finished(found.query.exact(none))]
+            made.releases.append([self.numbers(shape) for shape in shapes])
+        return made
+
+    def numbers(self, shape: tuple[int, ...]) -> Any:
+        """What is said to have been released: counts, or none of any table."""
+        found = self.rng.normal(size=shape) * self.one(1.0, 10.0, 1e3, 1e9, 0.0) + self.one(0.0, 10.0, -50.0)
+        return np.round(found * 1024) / 1024
+
     def request(self) -> bytes:
-        """The next request: three in ten are what a server of the study might send, but for the query."""
+        """The next request: three in five are what a server of the study might send."""
         what = self.rng.random()
         if what < 0.04:
             return self.rng.bytes(int(self.rng.integers(80)))
@@ -173,7 +182,7 @@ class Server:
             return packed({**head, "run": self.one("1", "1", "2")})
         if what < 0.25 and self.sent:
             return self.sent[-int(self.rng.integers(1, 1 + min(30, len(self.sent))))]
-        head, body = self.measured()
+        head, body = self.measured(as_made=what > 0.42)
         if what < 0.33:
             head[self.one(*head)] = self.one(None, 1, 0, -1, 2.5, True, "", "east", [], {}, [1], "9" * 40, 10**30)
         elif what < 0.36:
@@ -183,13 +192,38 @@ class Server:
         message = packed(head, body)
         return self.damaged(message, 0) if self.rng.random() < 0.05 else message
 
-    def measured(self) -> tuple[dict[str, Any], bytes]:
-        """The head and body of a measurement of the plan."""
-        left = [label for label, (_, times) in self.plan.events.items() if self.times[label] < times]
-        label = self.first[0] if self.number == 0 else self.one(*left, self.one(*self.plan.events))
-        body = self.first[1] if label == self.first[0] else self.body(label)
+    def measured(self, *, as_made: bool) -> tuple[dict[str, Any], bytes]:
+        """The head and body of a measurement of the plan, by one of the scripts, with crafted numbers or `as_made`."""
+        script = self.one(*self.scripts)
+        left = [k for k, own in enumerate(script.asked) if self.times[own.label] < self.plan.events[own.label][1]]
+        place = int(self.one(*left, self.rng.integers(len(script.asked))))
+        own, releases = script.asked[place], script.releases[:place]
+        numbers = [self.weights(array) for array in numbers_of(own.query)]
+        query = digest_of(with_numbers(own, own.label, numbers))
+        label, counts, seed = own.label, [len(each) for each in releases], script.seed
+        arrays = [*(array for each in releases for array in each), *numbers]
+        if not as_made:
+            what = self.one("label", "fewer", "more", "array", "number", "digest", "seed", "count", "nothing")
+            label = self.one(*self.plan.events) if what == "label" else label
+            arrays = arrays[:-1] if what == "fewer" else [*arrays, np.ones(3)] if what == "more" else arrays
+            if what == "array" and arrays:
+                at = int(self.rng.integers(len(arrays)))
+                shape = self.one(arrays[at].shape, (*arrays[at].shape, 1), (0,), (7,))
+                arrays[at] = self.numbers(shape).astype(self.one(np.float64, np.float32, np.int64))
+            if what == "number" and arrays:
+                at = int(self.rng.integers(len(arrays)))
+                with np.errstate(all="ignore"):
+                    arrays[at] = arrays[at] * np.array(self.one(np.nan, np.inf, 1e30, -1.0), arrays[at].dtype)
+            query = self.one("0" * 64, "f" * 64) if what == "digest" else query
+            seed = seed + 1 if what == "seed" else seed
+            counts = [*counts, 1] if what == "count" else counts
         head = {"format": FORMAT, "study": self.digest, "run": "1", "kind": "measure", "number": self.number}
-        return {**head, "label": label, "among": self.among()}, body
+        said = {"label": label, "among": self.among(), "seed": seed, "releases": counts, "query": query}
+        return {**head, **said}, body_of(arrays)
+
+    def weights(self, like: Any) -> Any:
+        """Weights of a critic, of some size."""
+        return (self.rng.normal(size=like.shape) * self.one(1.0, 1e-3, 1e6)).astype(like.dtype)
 
     def among(self) -> dict[str, str]:
         """All sites or fewer, now and then with a nonce of another one."""
@@ -199,14 +233,16 @@ class Server:
             found[self.one(*found)] = self.one("f" * 32, "f" * 31, "")
         return found
 
-    def body(self, label: str) -> bytes:
-        """A query under a label, as it is written or damaged. One that cannot be made is random bytes."""
-        try:
-            made = self.gradients() if "gradient" in label else self.marginals()
-            body = write(made, self.columns)
-        except (MedsynthError, ValueError, LookupError):
-            return self.rng.bytes(200)
-        return self.damaged(body, 8) if self.rng.random() < 0.2 else body
+    def query(self, message: bytes) -> RowQuery[Any]:
+        """What a request that was answered asks for."""
+        head, body = unpacked(message)
+        arrays = arrays_of(body)
+        releases = grouped(arrays, head["releases"])
+        whole = [array.tobytes() for own in releases for array in own]
+        key = digest(b"".join([repr((head["seed"], head["releases"])).encode(), *whole]))
+        if key not in self.known:
+            self.known[key] = derived(self.study, self.plan, head["seed"], releases)
+        return with_numbers(self.known[key], head["label"], arrays[sum(head["releases"]) :])
 
     def damaged(self, content: bytes, first: int) -> bytes:
         """Some bytes after the `first` ones replaced."""
@@ -214,41 +250,6 @@ class Server:
         for _ in range(int(self.rng.integers(1, 4))):
             found[int(self.rng.integers(first, len(found)))] = int(self.rng.integers(256))
         return bytes(found)
-
-    def gradients(self) -> GradientSum:
-        """Of one of two maps, of which one fails on one patient."""
-        network = Mlp([2, 1], bias=False)
-        with torch.no_grad():
-            for parameter in network.parameters():
-                parameter.copy_(torch.from_numpy(self.rng.normal(size=parameter.shape)).to(parameter))
-        return GradientSum(network, minus_output, self.one(plain, failing), 1.0, None)
-
-    def marginals(self) -> Marginals:
-        """Tables of maps of all kinds, of which some fail on one patient."""
-        found = {}
-        for k in range(int(self.rng.integers(1, 4))):
-            name = self.one(f"table {k}", f"table {k}", "raises")
-            found[name] = [self.axis() for _ in range(int(self.rng.integers(1, 3)))]
-        weights = {name: float(self.rng.random() + 0.1) for name in found} if self.rng.random() < 0.3 else None
-        return Marginals(found, weights)
-
-    def axis(self) -> tuple[Any, Any]:
-        """A map of one column's codes, or of two columns'."""
-        name = self.one(*COLUMNS)
-        size = self.columns.sizes[name]
-        edges = np.unique(self.rng.integers(0, size + 1, 4)).astype(np.int64)
-        edges = np.array([0, *edges[(edges > 0) & (edges < size)], size])
-        grid = Grid(edges, 0)
-        place = self.rng.integers(0, 2, grid.cells)
-        most = max(self.columns.sizes["dose"], self.columns.sizes["age"])
-        beside = np.zeros((most, most), np.int64)
-        made = Beside(EveryCode(most), beside, np.zeros(most, np.int64), 1)
-        found: tuple[Any, Any] = self.one(
-            (name, EveryCode(size)), (name, grid), (name, Regrouped(grid, place, 2)), (("age", "dose"), made),
-        )  # fmt: skip
-        if self.rng.random() < 0.2:  # hostile: codes without a cell; a cell that there is not, where the patient is
-            beside[3, 117], found = 7, self.one(found, (name, EveryCode(2)))
-        return found
 
     def seen(self, message: bytes, head: dict[str, Any]) -> None:
         """Take what a reply's head says."""
@@ -263,10 +264,9 @@ class Server:
             self.number = max(self.number, asked["number"] + 1)
 
 
-def distance(study: Study, plan: Plan, columns: Columns, message: bytes, one: bytes, other: bytes) -> float:
+def distance(study: Study, plan: Plan, query: RowQuery[Any], message: bytes, one: bytes, other: bytes) -> float:
     """How far two replies' numbers lie apart, in sensitivities that were charged."""
-    head, body = unpacked(message)
-    query: RowQuery[Any] = read(body, columns)
+    head, _ = unpacked(message)
     multiplier = plan.events[head["label"]][0].multiplier
     scales = query.scales(multiplier * query.sensitivity(None))
     total = 0.0

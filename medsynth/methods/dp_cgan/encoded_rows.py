@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...privacy.queries.content import MOST_WIDTH, check_numbers, check_size, require
-from ...privacy.queries.kinds import kind
 from ...privacy.queries.rows import Codes
 from ...rng import Stream
 from ...schema import Schema
@@ -22,7 +21,6 @@ SPAN_KINDS = ("number", "binary", "levels")
 LARGEST_SCORE = 3.0  # normal scores stay within about three standard deviations
 
 
-@kind("encoded column")
 @dataclass(frozen=True, eq=False)
 class SpanEncoding:
     """A column's slice of the encoded row, as `Span` says. size: how many codes are values and not missing.
@@ -58,7 +56,6 @@ class SpanEncoding:
         return last if self.flag is None else max(last, self.flag + 1)
 
 
-@kind("encoded rows")
 @dataclass(frozen=True, eq=False)
 class Encoding:
     """(rows, columns) codes to (rows, width), indicators not yet centred, each row by itself.

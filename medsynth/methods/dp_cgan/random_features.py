@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...privacy.queries.content import MOST_WIDTH, check_numbers, check_size, require
-from ...privacy.queries.kinds import LOCAL, kind
+from ...privacy.queries.content import LOCAL, MOST_WIDTH, check_numbers, check_size, require
 from ...privacy.queries.rows import CellMap, Codes, cells_of
 from .encoded_rows import EncodedRows, Encoding
 
@@ -20,7 +19,6 @@ MOST_TURNS = 2.0**39  # of a frequency's parts of a turn in all: times 3 and 2^1
 ROW_BITS, FREQUENCY_BITS = 12, 20  # grids of a real row's numbers and of frequencies, on which their products are exact
 
 
-@kind("random features")
 @dataclass(frozen=True, eq=False)
 class FourierFeatures:
     """Real rows' random Fourier features in the place of the row's own class: (rows, classes * 2 * frequencies).

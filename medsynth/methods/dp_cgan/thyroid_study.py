@@ -22,8 +22,7 @@ from ...errors import SchemaError
 from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.clipping import clipped_gradient_sum
 from ...privacy.networks import Mlp
-from ...privacy.queries.content import MOST_WIDTH, check_numbers, check_size, require
-from ...privacy.queries.kinds import LOCAL, kind
+from ...privacy.queries.content import LOCAL, MOST_WIDTH, check_numbers, check_size, require
 from ...privacy.queries.measurements import Measurements
 from ...privacy.queries.rows import Codes
 from ...rng import numpy_stream, torch_stream
@@ -70,7 +69,6 @@ def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
     return []
 
 
-@kind("scaled rows")
 @dataclass(frozen=True, eq=False)
 class ScaledRows:
     """(rows, columns) codes to (rows, features + classes): a number a column, and the class as one-hot.

@@ -13,7 +13,6 @@ from ...privacy.exact.sums import exact_sum
 from ...privacy.networks import Mlp
 from ...privacy.pair_clipping import ONE_GRADIENT, LocalTraining, pair_gradients
 from ...privacy.queries.content import MOST_WIDTH, check_numbers, check_size, require
-from ...privacy.queries.kinds import kind
 from ...rng import torch_stream
 from ..shared.adversarial.networks import AveragedWeights
 from ..shared.adversarial.training_setup import TrainingSetup, by_class
@@ -36,7 +35,6 @@ class DpGanSize:
 LARGEST_WEIGHT = 2.0**20  # of a class, and of the penalty
 
 
-@kind("loss of pairs")
 @dataclass(frozen=True, eq=False)
 class PenalisedPairLoss:
     """A pair's Wasserstein loss with its own penalty, at its own point between its two rows.

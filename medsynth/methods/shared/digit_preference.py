@@ -10,7 +10,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ...privacy.queries.content import require
-from ...privacy.queries.kinds import kind
 from ...rng import Stream
 from ...schema import Schema
 from .conditionals import Counts, mean_over_priors
@@ -33,7 +32,6 @@ PLACE = np.array([*np.repeat(np.arange(DECIMAL_PLACES), NONZERO_DIGITS), DECIMAL
 PREFERENCE_STDS = (0.05, 2.0)
 
 
-@kind("digits")
 @dataclass(frozen=True)
 class DigitKinds:
     """A map from codes to the kind of each whole number of units: its last digit that is not zero, and its place.

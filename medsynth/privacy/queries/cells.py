@@ -13,14 +13,11 @@ from numpy.typing import NDArray
 from ...schema.definitions import Definition
 from ...transforms.grid import MOST_CODES, Grid
 from .content import MOST_NUMBERS, check_places, check_size, require
-from .kinds import kind
 from .rows import CellMap, Codes, Whole, cells_of
 
-kind("grid")(Grid)
 ALL_CODES = Grid(np.array([0, np.iinfo(np.int32).max]), 0)  # one cell: of a map that counts rows
 
 
-@kind("regrouped")
 @dataclass(frozen=True, eq=False)
 class Regrouped:
     """The cells of a grid put together: `place`, (cells of the grid,), is the cell of each, below `cells`.
@@ -41,7 +38,6 @@ class Regrouped:
         return self.place[self.grid.cell_of(codes)]
 
 
-@kind("every code")
 @dataclass(frozen=True)
 class EveryCode:
     """Each of this number of codes in a cell of its own. Raises QueryError unless there is a code, and not too many."""
@@ -56,7 +52,6 @@ class EveryCode:
         return codes.astype(np.int64)
 
 
-@kind("computed column")
 @dataclass(frozen=True)
 class Computed:
     """The cells of a column that the schema computes from others, by the codes of these: (rows, inputs).
@@ -80,7 +75,6 @@ class Computed:
         return cells_of(self.map, self.definition.codes(codes))
 
 
-@kind("beside the last")
 @dataclass(frozen=True, eq=False)
 class Beside:
     """The cells of a column's codes in this row and in the last, (rows, 2), by a public table of both's cells.

@@ -1,4 +1,4 @@
-"""Checks of what a query holds: they run when it is made, here or from bytes (docs/decisions/0059)."""
+"""Checks of what a query holds: they run when it is made (docs/decisions/0059)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ...errors import QueryError
 if TYPE_CHECKING:  # a plan and a refusal do without PyTorch
     from torch import Tensor
 
+LOCAL = {"local": True}  # metadata of a field that says how a value is computed here, and not what is asked
 MOST_NUMBERS = 1 << 27  # in the exact answer to a query
 MOST_WIDTH = 1 << 20  # numbers that a map makes of one row
 LARGEST = 2.0**64  # size of a number in a query, where no smaller bound is stated

@@ -27,7 +27,6 @@ from ..exact.sums import LongSum
 from ..networks import Mlp
 from ..pair_clipping import ONE_GRADIENT, Groups, LocalTraining, PairLoss, clipped_pair_sum, halves_below
 from .content import MOST_NUMBERS
-from .kinds import kind
 from .query import RowQuery, Scale
 from .rows import CodedRows, Codes, Features, Floats, Whole
 
@@ -35,7 +34,6 @@ CHUNK_NUMBERS = 1 << 21  # features of rows whose gradients are summed at once: 
 CHUNKS_AT_ONCE = 8  # on as many cores: each needs memory
 
 
-@kind("minus output")
 def minus_output(outputs: Tensor) -> Tensor:
     """The loss of a linear critic, (rows, 1) to (rows,), whose gradient is minus a row's features."""
     return -outputs[:, 0]

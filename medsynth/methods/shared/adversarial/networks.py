@@ -11,12 +11,10 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from ....privacy.networks import Mlp
-from ....privacy.queries.kinds import kind
 
 LATENT, WIDTH = 8, 96  # of a latent point, and of the generator's hidden layers
 
 
-@kind("loss of real rows")
 def real_loss(output: Tensor) -> Tensor:
     """Cross-entropy against "real" of a critic's outputs, (rows, 1) to (rows,)."""
     return softplus(-output[:, 0])

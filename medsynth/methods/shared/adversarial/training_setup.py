@@ -18,8 +18,7 @@ from torch.nn import functional
 
 from ....privacy.accounting.calibration import Plan, Query
 from ....privacy.networks import Mlp
-from ....privacy.queries.content import MOST_WIDTH, check_size
-from ....privacy.queries.kinds import LOCAL, kind
+from ....privacy.queries.content import LOCAL, MOST_WIDTH, check_size
 from ....privacy.queries.measurements import Measurements
 from ....privacy.queries.rows import Axes, CellMap, Codes, cells_of, column_of
 from ....rng import torch_stream
@@ -53,7 +52,6 @@ def by_class(rows: Tensor, classes: int) -> Tensor:
     return (rows[..., -classes:, None] * rows[..., None, :]).flatten(-2)
 
 
-@kind("indicators")
 @dataclass(frozen=True, eq=False)
 class Indicators:
     """(rows, columns) codes to indicators of bins, column beside column, and of the class, each row by itself.

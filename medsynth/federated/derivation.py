@@ -1,0 +1,212 @@
+"""What a fit measures next: every site derives it by itself, from the study, a public seed and the releases so far.
+
+No query crosses the wire. A request holds numbers: the releases that went before and, for a step of a network, the
+critic's weights, generated rows and clipping norms, in the shapes that the site's own query has. Whoever writes
+requests chooses numbers, and nothing of what is done with a row: each query that comes out is one that the study's
+method makes itself, and is charged by its own sensitivity.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..errors import QueryError
+from ..fitting.private_table import ROWS_PER_PATIENT_LABEL
+from ..fitting.training import rows_of_patients
+from ..methods import registry
+from ..methods.dp_gan.method import QUANTILES
+from ..methods.shared.labels import CRITIC_GRADIENTS
+from ..methods.threads import one_thread
+from ..privacy.accounting.calibration import Plan
+from ..privacy.contribution import PrivacyUnits
+from ..privacy.networks import Mlp
+from ..privacy.pair_clipping import Groups
+from ..privacy.queries.gradients import GradientSum, NormsBelow, PairGradientSum
+from ..privacy.queries.measurements import Result, ShardedMeasurements
+from ..privacy.queries.query import PrivateQuery, RowQuery
+from ..privacy.queries.rows import CodedRows, Features, Floats
+from ..privacy.shard_critics import CriticConfig
+from .study import Study
+
+LARGEST = 2.0**62  # size of a released number
+MOST_RELEASES = 64  # that go before a query
+OF_PAIRS: dict[str, type[PairGradientSum | NormsBelow]] = {CRITIC_GRADIENTS: PairGradientSum, QUANTILES: NormsBelow}
+Releases = Sequence[Sequence[Floats]]
+
+
+@dataclass(frozen=True, eq=False)
+class ShardsAsked:
+    """That a fit splits the rows into shards: by `features`, from codes to indicators, those of `classes` last."""
+
+    features: Features
+    classes: int
+
+
+@dataclass(frozen=True, eq=False)
+class Derived:
+    """What a fit measures next, and under which label; of shards, what they are made by."""
+
+    label: str
+    query: RowQuery[Any] | ShardsAsked
+
+
+class _Stop(Exception):
+    """What is asked when all releases are used."""
+
+    def __init__(self, found: Derived) -> None:
+        super().__init__(found.label)
+        self.found = found
+
+
+class _Released(ShardedMeasurements):
+    """Measurements that were made before: their releases are the answers, and what is asked then is raised."""
+
+    def __init__(self, study: Study, releases: Releases) -> None:
+        self._study, self._left = study, list(releases)
+
+    @property
+    def max_rows(self) -> int | None:
+        return self._study.table_schema.max_rows
+
+    def measure(self, label: str, query: RowQuery[Result]) -> Result:
+        if not self._left:
+            raise _Stop(Derived(label, query))
+        own = [np.asarray(array, np.float64) for array in self._left.pop(0)]
+        if [array.shape for array in own] != self._shapes(query):
+            raise QueryError("The releases that went before do not have the shapes of the study's measurements.")
+        return query.result(own)
+
+    def split_into_shards(self, count: int, features: Features, classes: int, config: CriticConfig) -> NoReturn:
+        raise _Stop(Derived("", ShardsAsked(features, classes)))
+
+    def _shapes(self, query: RowQuery[Any]) -> list[tuple[int, ...]]:
+        """The shapes of an answer: those of the answer over no row."""
+        names = self._study.table_schema.core.names
+        none = np.zeros((0, len(names)), np.int32)
+        units = PrivacyUnits(np.zeros(0, np.int64), self.max_rows) if self.max_rows is not None else None
+        rows = CodedRows(none, names, np.zeros((0, query.draws), np.uint64), units)
+        return [array.shape for array in query.finished(query.exact(rows))]
+
+
+def derived(study: Study, plan: Plan, seed: int, releases: Releases) -> Derived:
+    """Return what a fit of the study measures after `releases`, in order, of its first measurements.
+
+    No row and no noise but that of the releases has a part in it. Args: `seed`: the public one of the fit.
+    Raises QueryError for releases that are none of such measurements, or for more than a fit makes before its steps.
+    """
+    if len(releases) > MOST_RELEASES:
+        raise QueryError("More releases are said to have gone before than a fit makes.")
+    if not all(np.isfinite(array).all() and (np.abs(array) < LARGEST).all() for own in releases for array in own):
+        raise QueryError("A release that went before holds a number that is not finite, or too large.")
+    known, rows = _Released(study, releases), plan.rows
+    module = registry.module(study.method, study.preset)
+    try:
+        with one_thread(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if plan.max_rows is not None:
+                rows, _ = rows_of_patients(known.measure_rows_per_patient(ROWS_PER_PATIENT_LABEL), plan)
+            used = plan.used_on(rows, plan.rows_std)
+            module.train(study.config(), study.table_schema.core, known, used, seed, "cpu", lambda done, of: None)
+    except _Stop as stop:
+        return stop.found
+    raise QueryError("A fit of this study measures nothing after these releases.")
+
+
+def numbers_of(query: RowQuery[Any]) -> list[NDArray[Any]]:
+    """Return what a server says of a query that a site cannot derive: numbers of a step of a network, else none."""
+    if not isinstance(query, GradientSum | PairGradientSum | NormsBelow):
+        return []
+    weights = [_array(p) for p in query.critic.parameters()]
+    if isinstance(query, GradientSum):
+        return weights
+    return [*weights, _array(query.pool), _array(query.groups.of), np.array(query.groups.bounds, np.float64)]
+
+
+def with_numbers(own: Derived, label: str, numbers: Sequence[NDArray[Any]]) -> RowQuery[Any]:
+    """Return a site's own query with the numbers that a server says of it: of the same shapes, finite.
+
+    A step of pairs is one of two measurements, by its label. Raises QueryError for another label or other numbers.
+    """
+    query = own.query
+    if isinstance(query, PairGradientSum | NormsBelow) and label in OF_PAIRS:
+        query = OF_PAIRS[label](query.critic, query.loss, query.features, query.pool, query.groups, query.local)
+    elif label != own.label or isinstance(query, ShardsAsked):
+        raise QueryError("The study's fit measures something else next.")
+    like = numbers_of(query)
+    alike = len(numbers) == len(like) and all(
+        one.shape == other.shape and one.dtype == other.dtype and np.isfinite(one).all()
+        for one, other in zip(numbers, like, strict=True)
+    )
+    if not alike:
+        raise QueryError("The numbers of the request do not have the shapes of the study's measurement.")
+    if not like:
+        return query
+    assert isinstance(query, GradientSum | PairGradientSum | NormsBelow)
+    critic = _with_weights(query.critic, numbers)
+    if isinstance(query, GradientSum):
+        return replace(query, critic=critic)
+    pool, of, bounds = numbers[-3:]
+    groups = Groups(torch.from_numpy(of.copy()), tuple(bounds.tolist()))
+    return replace(query, critic=critic, pool=torch.from_numpy(pool.copy()), groups=groups)
+
+
+def _with_weights(critic: Mlp, numbers: Sequence[NDArray[Any]]) -> Mlp:
+    """A network of the same form with other weights."""
+    layers: Any = list(critic.layers)
+    sizes = [layers[0].in_features, *(layer.out_features for layer in layers)]
+    made = Mlp(sizes, critic.activation, bias=layers[0].bias is not None)
+    with torch.no_grad():
+        for parameter, own in zip(made.parameters(), numbers, strict=False):
+            parameter.copy_(torch.from_numpy(own.copy()))
+    return made
+
+
+def digest_of(query: PrivateQuery[Any]) -> str:
+    """Return SHA-256 of all that a query holds, by which server and sites see that they mean the same one."""
+    found = hashlib.sha256()
+    for part in _parts(query):
+        found.update(len(part).to_bytes(8, "little") + part)
+    return found.hexdigest()
+
+
+def _parts(value: Any) -> Iterator[bytes]:
+    """What a query holds, one plain value after another. Maps that know more than a query needs are plain ones."""
+    if isinstance(value, np.ndarray | Tensor):
+        array = _array(value) if isinstance(value, Tensor) else value
+        yield f"{array.dtype} {array.shape}".encode()
+        yield np.ascontiguousarray(array).tobytes()
+    elif isinstance(value, Mlp):
+        yield value.activation.encode()
+        for parameter in value.parameters():
+            yield from _parts(parameter)
+    elif isinstance(value, Mapping):
+        yield from _parts([*value.items()])
+    elif isinstance(value, list | tuple):
+        yield f"{len(value)}".encode()
+        for each in value:
+            yield from _parts(each)
+    elif hasattr(value, "plain"):
+        yield from _parts(value.plain())
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        yield type(value).__qualname__.encode()
+        for field in dataclasses.fields(value):
+            if not field.metadata.get("local"):
+                yield from _parts(getattr(value, field.name))
+    elif isinstance(value, Callable):  # type: ignore[arg-type]
+        yield value.__qualname__.encode()
+    else:
+        yield f"{type(value).__name__} {value!r}".encode()
+
+
+def _array(tensor: Tensor) -> NDArray[Any]:
+    return tensor.detach().cpu().numpy()
