@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 HELP = """Fits over several sites, each of which keeps its rows.
 
-All sites must trust whoever holds the server: `trust: server` in the study. Trusts none and secure-sum are withdrawn in
-this release, and a study that names one is refused. A server could get more out of their answers than is charged.
+A study says whom sites trust. With `trust: none`, the default, a site's answers have all of their noise when they leave
+it. With `trust: secure-sum` sites share the noise, and the server sees sums over all sites alone. With `trust: server`
+whoever holds the server sees exact sums.
 """
 app = typer.Typer(no_args_is_help=True, help=HELP)
 StudyFile = Annotated[Path, typer.Argument(help="The study, a YAML file.")]
@@ -40,8 +41,6 @@ def key(
     as_json: Json = False,
 ) -> None:
     """Make a site's secret key for a secure sum, and print the public one, which goes into the study.
-
-    Secure sums are withdrawn in this release: no study can use the key yet.
 
     Example:
 

@@ -11,10 +11,8 @@ import importlib.metadata
 import json
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -41,13 +39,14 @@ TRUSTS: dict[Trust, str] = {
     "secure-sum": "sites send masked sums with a share of the noise each: the server sees the noised sum over all "
     "sites alone",
 }
-# Trusts that no study may have in this release, and why. Each is refused before a table is opened.
-WITHDRAWN: Mapping[str, str] = MappingProxyType({
-    trust: f"trust {trust} is withdrawn in this release: a server could write queries that get more out of a site's "
-    "answers than is charged. Set `trust: server` if every site trusts whoever holds the server. Otherwise wait for "
-    "the release that rebuilds what crosses the wire"
-    for trust in ("none", "secure-sum")
-})  # fmt: skip
+# What the claim is towards whoever holds the server, by trust.
+TOWARDS: dict[Trust, str] = {
+    "none": "Towards whoever holds the server, and the other sites, it is the same: a site's answers have all of their "
+    "noise when they leave it",
+    "secure-sum": "Towards whoever holds the server, and the other sites, it is the same, under that condition",
+    "server": "Nothing is claimed towards whoever holds the server, and the claim needs one that runs this program "
+    "unchanged",
+}
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 KEY = re.compile(r"[0-9a-f]{64}")
 MOST_BYTES = 1 << 24  # of a study's file
@@ -108,8 +107,6 @@ class Study(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.trust in WITHDRAWN:
-            raise ValueError(WITHDRAWN[self.trust])
         if not all(NAME.fullmatch(name) for name in self.sites):
             raise ValueError("the names of sites are letters, digits, - and _")
         if not 1 <= self.minimum <= len(self.sites) <= MOST_SITES:
@@ -167,12 +164,7 @@ class Study(BaseModel):
         return registry.configured(self.method, module, method_settings(settings, None, public=False))
 
     def plan(self) -> Plan:
-        """Return every measurement with its noise.
-
-        Raises UsageError or BudgetError if sites cannot answer them, and UsageError for a trust that is withdrawn.
-        """
-        if self.trust in WITHDRAWN:  # again: a copy of a study with another trust is not checked
-            raise UsageError(f"The study: {WITHDRAWN[self.trust]}.")
+        """Return every measurement with its noise. Raises UsageError or BudgetError if sites cannot answer them."""
         module, config = registry.module(self.method, self.preset), self.config()
         core, most = self.table_schema.core, self.table_schema.max_rows
         rows = equivalent_rows(self.rows, most, self.noises)
@@ -200,10 +192,14 @@ class Study(BaseModel):
         if self.trust == "secure-sum":
             found[1] += f" The claim holds if {self.honest} of the sites that answer keep their shares of the noise."
         found.append(
-            f"Towards whoever gets the model, the other sites included, epsilon is {rounded_up(plan.epsilon)}. The "
-            "claim needs a server that runs this program unchanged. Nothing is claimed towards whoever holds the "
-            "server. Nothing is amplified by a sampling that server or sites see."
+            f"Towards whoever gets the model, the other sites included, epsilon is {rounded_up(plan.epsilon)}. "
+            f"{TOWARDS[self.trust]}. Nothing is amplified by a sampling that server or sites see."
         )
+        if self.trust != "server":
+            found.append(
+                "Each site derives every query itself, from the study and the releases so far. A server that breaks "
+                "the rules chooses numbers, and gets answers to queries of the study's method alone."
+            )
         if self.method == "gs-wgan":
             found.append(
                 f"Critics stay at the sites, of {self.config().shards // len(self.sites)} shards at each. All answer "

@@ -59,7 +59,6 @@ class Trial:
         from medsynth.federated import study as studies
         from medsynth.federated.masks import SecretKey
 
-        studies.WITHDRAWN = {}  # in this process alone, as in all that this benchmark starts
         keys = {name: SecretKey.read(self.folder / name / "key").public for name in SITES}
         content = {"name": "trial", "schema": SCHEMA, "epsilon": 3.7, "rows": 300, "method": self.method}
         return studies.study_of({**content, "trust": self.trust, "sites": keys, **METHODS[self.method]})

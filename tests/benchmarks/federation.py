@@ -28,7 +28,6 @@ from panel_figures import LEARNED, by_order
 from threadpoolctl import threadpool_limits
 
 import medsynth
-from medsynth.federated import study as studies
 from medsynth.federated.masks import write_key
 from medsynth.federated.server import federated_fit
 from medsynth.federated.site import Site
@@ -106,7 +105,6 @@ def figures(
 
 def main() -> None:
     """Run what is missing in the CSV, and print medians."""
-    studies.WITHDRAWN = {}  # in this process alone: figures of the machinery that no study may use for now
     given = argparse.ArgumentParser()
     given.add_argument("--data", default=os.environ.get("MEDSYNTH_DATA"))
     given.add_argument("--table", choices=["thyroid", "diabetes130"], default="thyroid")

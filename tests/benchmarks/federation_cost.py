@@ -19,7 +19,6 @@ from typing import Any
 import panel_data
 from federation import parts
 
-from medsynth.federated import study as studies
 from medsynth.federated.masks import write_key
 from medsynth.federated.messages import unpacked
 from medsynth.federated.server import federated_fit
@@ -66,7 +65,6 @@ def cost(trust: str, frames: list[Any], schema: Any) -> dict[str, float]:
 
 def main() -> None:
     """Print a line a trust and number of sites."""
-    studies.WITHDRAWN = {}  # in this process alone: figures of the machinery that no study may use for now
     given = argparse.ArgumentParser()
     given.add_argument("--data", default=os.environ.get("MEDSYNTH_DATA"))
     given.add_argument("--sites", type=int, nargs="+", default=[2, 3, 10, 30])

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,7 @@ from medsynth.federated.critics import indicators, places
 from medsynth.federated.messages import arrays_of, body_of, unpacked
 from medsynth.federated.rounds import Rounds
 from medsynth.methods.gs_wgan.method import GRADIENTS
-from medsynth.methods.shared.adversarial.training_setup import Indicators
 from medsynth.privacy.accounting.events import Gaussian
-from medsynth.privacy.queries.cells import EveryCode
-from medsynth.privacy.queries.wire import read_features, write
 from medsynth.privacy.shards import Shards, UpstreamSum, unit_of
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -44,7 +40,8 @@ def test_a_fit_ends_and_its_rows_obey_the_schema(federation: Make, trust: str) -
     (entry,) = [entry for entry in made.sites["north"].ledger.entries if entry.label == GRADIENTS]
     assert isinstance(entry.event, Gaussian) and entry.count == 3 and entry.sensitivity == pytest.approx(2 * 24**0.5)
     notes = " ".join(model.ledger.notes)
-    assert "Nothing is claimed towards whoever holds the server" in notes and "1 shards at each" in notes
+    assert ("Nothing is claimed towards whoever holds the server" in notes) == (trust == "server")
+    assert ("it is the same" in notes) == (trust != "server") and "1 shards at each" in notes
     assert "Nothing is amplified" in notes
 
 
@@ -84,46 +81,40 @@ def stepped(made: Federation) -> tuple[Adversary, list[tuple[dict[str, Any], byt
     server = Adversary(made)
     before = [(head, body) for head, body in asked if head.get("label") not in (None, GRADIENTS)]
     for head, body in before:
-        assert server.ask(body, **_of(head))[0]["status"] == "answered"
+        assert server.ask(body=body, **_of(head))[0]["status"] == "answered"
     return server, [(head, body) for head, body in asked if head.get("label") == GRADIENTS]
 
 
 def test_steps_of_another_form_order_or_number_are_refused(federation: Make) -> None:
     server, steps = stepped(federation(**METHOD).start())
     (first, body), (second, later), (third, last) = steps
+    *releases, pools, fakes = arrays_of(body)
 
-    def wrong(number: int, *arrays: Any) -> str:
-        return server.refused(body_of(arrays), number=number, label=GRADIENTS, run=first["run"])
+    def wrong(*arrays: Any, **changed: Any) -> str:
+        return server.refused(body=body_of(arrays), **{**_of(first), **changed})
 
-    pools, fakes, features = arrays_of(body)
-    number = first["number"]
-    assert "two arrays" in server.refused(later, **_of(second))  # the first step holds a map
+    assert "not of the form" in server.refused(body=later, **_of(second))  # the first step holds the warm start
     for other in (
         (pools[:1], fakes), (pools, fakes[:-1]), (pools, fakes[:, :-1]), (pools, -1 - fakes), (pools + 1000, fakes),
         (pools[:, :-1], fakes), (pools.astype(float), fakes), (pools, fakes.astype(float)), (pools, fakes[None]),
         (pools, np.repeat(fakes, 2, 0)), (pools[:0], fakes), (pools, fakes[:0]),
     ):  # fmt: skip
-        assert "not of the form" in wrong(number, *other, features)
-    assert "no query" in wrong(number, pools, fakes, features[::-1])
-    assert "no arrays" in server.refused(b"0", **_of(first))
-    own = read_features(features.tobytes(), server.columns)
-    assert isinstance(own, Indicators)
-    for alien in (replace(own, given=("sick", EveryCode(2))), replace(own, placed=True)):
-        sent = np.frombuffer(write(alien, server.columns), np.uint8)
-        assert "none of indicators" in wrong(number, pools, fakes, sent)
-    answer = server.ask(body, **_of(first))
-    assert answer[0]["status"] == "answered" and server.ask(body, **_of(first)) == answer  # and drawn once
+        assert "not of the form" in wrong(*releases, *other)
+    assert "two arrays" in wrong(*releases, pools, fakes, fakes)
+    assert "something else" in wrong(pools, fakes, releases=[])
+    assert "no arrays" in server.refused(body=b"0", **_of(first))
+    answer = server.ask(body=body, **_of(first))
+    assert answer[0]["status"] == "answered" and server.ask(body=body, **_of(first)) == answer  # and drawn once
     assert server.site.ledger.times_measured(GRADIENTS) == 1
-    changed = body_of([pools, fakes[::-1], features])
-    assert "to another request" in server.refused(changed, **_of(first))
-    assert "two arrays" in wrong(number + 1, pools[:1], fakes, features)
+    assert "to another request" in wrong(*releases, pools, fakes[::-1])
+    assert "not of the form" in wrong(*releases, pools, fakes, number=first["number"] + 1)
     for head, content in ((second, later), (third, last)):
-        assert server.ask(content, **_of(head))[0]["status"] == "answered"
-    assert "fewer measurements" in server.refused(last, **{**_of(third), "number": third["number"] + 1})
+        assert server.ask(body=content, **_of(head))[0]["status"] == "answered"
+    assert "fewer measurements" in server.refused(body=last, **{**_of(third), "number": third["number"] + 1})
 
 
 def _of(head: dict[str, Any]) -> dict[str, Any]:
-    return {key: head[key] for key in ("number", "label", "run")}
+    return {key: head[key] for key in ("number", "label", "run", "seed", "releases", "query")}
 
 
 @pytest.mark.parametrize("trust", ["none", "secure-sum"])

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from three_sites import SCHEMA, SITES, Federation, table
+from three_sites import SCHEMA, SITES, Federation, query_of, table
 
 from medsynth.federated.messages import arrays_of, unpacked
 from medsynth.io.table import from_frame
@@ -14,7 +14,6 @@ from medsynth.privacy import noise
 from medsynth.privacy.queries import noising, query
 from medsynth.privacy.queries.noising import from_words
 from medsynth.privacy.queries.rows import CodedRows
-from medsynth.privacy.queries.wire import Columns, read
 from medsynth.transforms.table_codec import encode
 
 Make = Callable[..., Federation]
@@ -42,11 +41,11 @@ def recorded(made: Federation, **options: Any) -> Recorded:
     return kept
 
 
-def exact(made: Federation, site: str, content: bytes) -> list[Any]:
-    """What the query in a request has as its exact answer over one site's rows."""
+def exact(made: Federation, site: str, message: bytes) -> list[Any]:
+    """What the query of a request has as its exact answer over one site's rows."""
     core = made.study.table_schema.core
     codes = encode(from_frame(made.tables[site]), core)
-    asked = read(content, Columns.of(core))
+    asked = query_of(made.study, message)
     return asked.finished(asked.exact(CodedRows(codes, core.names, np.zeros((len(codes), 0), np.uint64))))
 
 
@@ -68,10 +67,10 @@ def test_no_message_holds_a_cell_or_an_exact_count(federation: Make, trust: str)
     compared = 0
     far = []
     for site, message, answer in kept.messages:
-        head, body = unpacked(message)
+        head, _ = unpacked(message)
         if head["kind"] != "measure":
             continue
-        for true, sent in zip(exact(made, site, body), arrays_of(unpacked(answer)[1]), strict=True):
+        for true, sent in zip(exact(made, site, message), arrays_of(unpacked(answer)[1]), strict=True):
             plain = sent if trust == "none" else sent.view(np.int64) / 2.0**16
             assert true.shape == sent.shape and (plain == true).mean() < 0.05
             if trust == "secure-sum":
@@ -109,13 +108,13 @@ def test_neighbours_differ_by_what_is_charged(
     """With noise fixed: other sites' bytes are the same, the site's own differ by at most the sensitivity charged."""
     first, second = neighbours(trust, federation, monkeypatch)
     study, moved = first.made.study, 0.0
-    events, columns = study.plan().events, Columns.of(study.table_schema.core)
+    events = study.plan().events
     for (site, message, one), (_, _, other) in zip(first.messages, second.messages, strict=True):
-        head, body = unpacked(message)
+        head, _ = unpacked(message)
         if site != "north" or head["kind"] != "measure":
             assert one == other
             continue
-        asked = read(body, columns)
+        asked = query_of(study, message)
         std = events[head["label"]][0].multiplier * asked.sensitivity(None)
         total = 0.0
         for a, b, scale in zip(

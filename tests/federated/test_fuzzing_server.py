@@ -132,7 +132,7 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, requests: int, seed: int,
 
 @pytest.mark.parametrize("trust", TRUSTS)
 def test_a_fuzzing_server_sees_charged_numbers_alone(
-    lifted: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trust: str, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trust: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     made = run(tmp_path, monkeypatch, 250, 3, trust, {"method": "independent"})
     assert made.answered > 12 and made.refused > 60 and made.furthest > 0
@@ -143,7 +143,7 @@ def test_a_fuzzing_server_sees_charged_numbers_alone(
 @pytest.mark.parametrize(("trust", "method"), [("none", SMALL), ("none", MANY), ("secure-sum", SMALL),
                                                ("secure-sum", MANY), ("server", SMALL)])  # fmt: skip
 def test_a_fuzzing_server_sees_charged_numbers_alone_in_twenty_thousand_requests(
-    lifted: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trust: str, method: Any
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trust: str, method: Any
 ) -> None:
     made = run(tmp_path, monkeypatch, 4000, 2, trust, method)
     assert made.answered > 200 and made.furthest > 0.5

@@ -5,6 +5,7 @@ import importlib
 import math
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -237,7 +238,7 @@ def changed_arrays(query: Any, *, critic: bool) -> Iterator[tuple[str, Callable[
                 with np.errstate(all="ignore"):
                     new: Any = np.ascontiguousarray(make(array))
                 new = new if isinstance(value, np.ndarray) else torch.from_numpy(new.copy())
-                yield f"{change}, at {path}", lambda path=path, new=new: with_part(query, path, new)
+                yield f"{change}, at {path}", partial(with_part, query, path, new)
 
 
 def changed_leaves(query: Any, count: int, rng: np.random.Generator) -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -245,7 +246,7 @@ def changed_leaves(query: Any, count: int, rng: np.random.Generator) -> Iterator
     paths = sorted((path for path, _ in parts(query) if path), key=str)
     for _ in range(count):
         path, value = paths[rng.integers(len(paths))], LEAVES[rng.integers(len(LEAVES))]
-        yield f"{value!r} at {path}", lambda path=path, value=value: with_part(query, path, value)
+        yield f"{value!r} at {path}", partial(with_part, query, path, value)
 
 
 def public_rows() -> Any:

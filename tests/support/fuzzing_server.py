@@ -17,7 +17,7 @@ import pandas as pd
 from three_sites import SCHEMA
 
 from medsynth.errors import MedsynthError
-from medsynth.federated.derivation import Derived, derived, digest_of, numbers_of, with_numbers
+from medsynth.federated.derivation import Derived, ShardsAsked, derived, digest_of, numbers_of, with_numbers
 from medsynth.federated.masks import SecretKey
 from medsynth.federated.messages import arrays_of, body_of, digest, grouped, packed, unpacked
 from medsynth.federated.site import Site, files_of
@@ -160,6 +160,7 @@ class Server:
                 found = derived(self.study, self.plan, made.seed, made.releases)
             except Exception:  # whatever a method makes of such numbers: a site refuses it
                 break
+            assert not isinstance(found.query, ShardsAsked)
             made.asked.append(found)
             if numbers_of(found.query):
                 break
@@ -198,6 +199,7 @@ class Server:
         left = [k for k, own in enumerate(script.asked) if self.times[own.label] < self.plan.events[own.label][1]]
         place = int(self.one(*left, self.rng.integers(len(script.asked))))
         own, releases = script.asked[place], script.releases[:place]
+        assert not isinstance(own.query, ShardsAsked)
         numbers = [self.weights(array) for array in numbers_of(own.query)]
         query = digest_of(with_numbers(own, own.label, numbers))
         label, counts, seed = own.label, [len(each) for each in releases], script.seed

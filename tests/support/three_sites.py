@@ -7,12 +7,14 @@ import numpy as np
 import pandas as pd
 
 from medsynth.artifact import Model
+from medsynth.federated.derivation import derived, with_numbers
 from medsynth.federated.masks import SecretKey, write_key
-from medsynth.federated.messages import packed, unpacked
+from medsynth.federated.messages import arrays_of, grouped, packed, unpacked
 from medsynth.federated.server import federated_fit
 from medsynth.federated.site import Site
 from medsynth.federated.study import FORMAT, Study, study_of
 from medsynth.federated.transport import InProcess
+from medsynth.privacy.queries.query import RowQuery
 
 SCHEMA: dict[str, Any] = {
     "name": "t",
@@ -34,6 +36,14 @@ def table(rows: int, seed: int, classes: str = "abc") -> pd.DataFrame:
     return pd.DataFrame(
         {"age": age, "dose": rng.integers(0, 1000, rows) / 10, "sick": np.where(age > 60, "yes", "no"), "y": y}
     )
+
+
+def query_of(study: Study, message: bytes) -> RowQuery[Any]:
+    """What a request for a measurement asks for."""
+    head, body = unpacked(message)
+    arrays = arrays_of(body)
+    own = derived(study, study.plan(), head["seed"], grouped(arrays, head["releases"]))
+    return with_numbers(own, head["label"], arrays[sum(head["releases"]) :])
 
 
 class Federation:
