@@ -32,7 +32,7 @@ from ..privacy.contribution import PrivacyUnits
 from ..privacy.networks import Mlp
 from ..privacy.pair_clipping import Groups
 from ..privacy.queries.gradients import GradientSum, NormsBelow, PairGradientSum
-from ..privacy.queries.measurements import Result, ShardedMeasurements
+from ..privacy.queries.measurements import QUERIES, Result, ShardedMeasurements
 from ..privacy.queries.query import PrivateQuery, RowQuery
 from ..privacy.queries.rows import CodedRows, Features, Floats
 from ..privacy.shard_critics import CriticConfig
@@ -79,6 +79,8 @@ class _Released(ShardedMeasurements):
         return self._study.table_schema.max_rows
 
     def measure(self, label: str, query: RowQuery[Result]) -> Result:
+        if type(query) not in QUERIES:
+            raise QueryError("Sites answer their own kinds of queries alone.")
         if not self._left:
             raise _Stop(Derived(label, query))
         own = [np.asarray(array, np.float64) for array in self._left.pop(0)]

@@ -22,17 +22,16 @@ FREQUENT_CHANCE = 0.01  # that noise alone makes some value of a column look fre
 TAIL_STDS = 3.0  # of its noise, which a coarse cell at an end must exceed to be clear
 TAIL_SHARE, LOST_STDS = 0.01, 4.0  # the most rows that may be cut off: a share of all, or of a cell's noise
 TAIL_PARTS = (1.0, 0.5, 0.25)  # where a tail begins, as parts of the level of the cells before it
-FINE_CURVATURE_STD = 1.0  # of the second difference of the log density between fine cells
 CURVATURES = (0.05, 0.2, 1.0)  # how much the log density of a number may curve between fine cells: one is learned
 ROUGHNESSES = (0.0, 0.2, 1.0, 3.0)  # of a cell's log density around that curve
-WEAK_PRECISION, LEVEL_PRECISION = 0.02, 1e-3  # of a cell that no neighbour tells of; of the curve's level and slope
+FLAT = 1e-3  # precision of a cell that no neighbour tells of, and of the curve's level and slope
 DIGITS_WEIGHT = 0.3  # of the table of a column's digits, as a share of that of one with as many cells
 WIDE = 0.5  # the part of a bin's width in where columns are cut, next to its mass
-COLUMN_BINS = 20  # of a number by itself
+BINS = 20  # of a number by itself, at most; and parts of a categorical column with features of their own
 
 # Pairs.
 PAIR_NOISE = 0.4  # L1 noise of a pair's table, as a share of the rows; .6: two-way -.0014 on the hospital extract
-FEWEST_BINS, MOST_BINS = 4, 20  # of a number in a pair, and parts of a categorical column with features of their own
+FEWEST_BINS = 4  # of a number in a pair
 PAIR_LEVELS = 8  # of a categorical column in a pair, at least; 16: two-way -.0008 on the hospital extract
 STRONG_PAIRS = 30
 
@@ -45,19 +44,16 @@ START_STD = 0.1  # of latent coefficients before the first step: points begin ap
 # The prior.
 CURVATURE_STD = 3.0  # of the second difference of neighbouring base logits
 CLASS_STD = 2.0  # of the step between neighbouring class logits, or of a level's; 1: thyroid's mean AuROC at 1 -.013
-CLASS_LEVEL = 0.1  # precision of a class logit of a number itself, as a share of that of a step
-GAP_STD = 9.0  # of the base logit of a missing value
-RIDGE_STD = 30.0  # of a logit that nothing else holds
+RIDGE_STD = 10.0  # of a logit that nothing else holds
 # A point's latent coefficients are a draw from a normal distribution whose covariance S is learned. Their precision is
-# LATENT_WEIGHT / POINTS times the inverse of S + LATENT_FLOOR. Before S is learned, it is LATENT_START. Not learned:
+# LATENT_WEIGHT / POINTS times the inverse of S + LATENT_FLOOR. Before S is learned, it is LATENT_FLOOR. Not learned:
 # propensity +.04 on the hospital extract. Half of all three: the same on three tables, two-way +.001 on thyroid at 1.
-LATENT_WEIGHT, LATENT_FLOOR, LATENT_START = 64.0, 2.0, 6.0
+LATENT_WEIGHT, LATENT_FLOOR = 64.0, 2.0
 LEARN_EVERY = 50  # steps, after which S is learned anew; 10: two-way -.0012 on the hospital extract
 
 # The fit.
 STEPS = 300  # of Adam; 900 on 50,000 rows: two-way +.0003 with 12 waves
 LEARNING_RATE = 0.06  # it falls to zero over the second half of the steps
-REPLICATE_STEPS = 150  # of each replicate, from the fitted mixture
 
 # Declared regressions.
 DECLARED_FIRMNESS = 30.0  # of their moments, as a multiple of what their noise asks; 1: slopes 7 % short, not 2 %
@@ -66,7 +62,7 @@ LEFT_OUT, CLIPPED_ENDS = 0.01, 0.0025  # shares of rows at either end: of no sta
 FAR = 4.5  # standard deviations from the mean, where values are clipped
 LEAST_SIZE = 0.1  # by which an item is divided: a level of 1 % of the rows has that of its standard deviation
 ALONE, OF_TARGET = 0.5, 2.0  # weights of squares and means of one column, and of means that are the target's products
-MOST_LEVELS, MOST_CROSSED = 20, 8  # of a column, next to its most frequent one: by itself, and in an interaction
+MOST_CROSSED = 8  # levels of a column in an interaction, next to its most frequent one
 
 # Tables of hundreds of columns.
 WIDE_COLUMNS = 100  # of a table of more, matrices of second moments are measured in place of pairs

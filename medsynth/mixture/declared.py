@@ -70,7 +70,7 @@ def column_items(bins: Bins) -> Floats:
         own[: len(values)] = np.stack([values, values**2], 1)
     else:
         share = np.bincount(bins.place, bins.shares, bins.cells) / bins.shares.sum()
-        frequent = np.argsort(-share, kind="stable")[1 : k.MOST_LEVELS + 1]
+        frequent = np.argsort(-share, kind="stable")[1 : k.BINS + 1]
         own = (np.eye(bins.cells) - share)[bins.place][:, frequent]
     sizes = np.sqrt(bins.shares @ own**2 / bins.shares.sum())
     return np.concatenate([own / np.maximum(sizes, k.LEAST_SIZE), np.tile([k.ALONE, k.OF_TARGET, 1.0], (cells, 1))], 1)

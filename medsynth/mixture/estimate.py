@@ -152,14 +152,13 @@ class _Prior:
             if ordered > 1:
                 curves.append(span.start + np.arange(max(ordered - 2, 0)))
                 steps.append(span.start + np.arange(ordered - 1))
-                own[span.start : span.start + ordered] *= k.CLASS_LEVEL
-                base[span.start + ordered : span.stop] += k.GAP_STD**-2
+                own[span.start : span.start + ordered] = 0  # a class's level of a number says nothing
         self._curves, self._steps = (torch.from_numpy(np.concatenate(x)).to(model.device) for x in (curves, steps))
         self._base, self._own = (model.tensor(np.sqrt(precision[:, None])) for precision in (base, own))
         sizes = (len(self._curves), 1), (len(self._steps), model.classes), model.base.shape, model.by_class.shape
         draws = (torch.zeros(size) if stream is None else torch.randn(size, generator=stream) for size in sizes)
         self._draws = [draw.to(model.device) for draw in draws]
-        start = torch.eye(len(model.common), device=model.device) * k.LATENT_WEIGHT / (k.LATENT_START + k.LATENT_FLOOR)
+        start = torch.eye(len(model.common), device=model.device) * k.LATENT_WEIGHT / (2 * k.LATENT_FLOOR)
         self._precisions = [start, start]  # of the common and own latent coefficients, (features, features)
 
     def learn(self, model: MixtureModel) -> None:

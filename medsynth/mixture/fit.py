@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..methods.protocol import Arrays, Progress
-from ..methods.shared.bins import MERGED_WIDE
 from ..methods.shared.copula import low_rank_tensors
 from ..methods.shared.decoder import decoder_tensors, grid_tensors
 from ..methods.shared.labels import DECLARED, MATRIX, PAIRS
@@ -48,7 +47,7 @@ def fitted(
     model = blank(stages, points_of(stages), seed, device)
     estimate(model, measured, config.steps, progress)
     found = tensors(stages, model)
-    return found | (_of_low_rank(stages, found) if wide else recorded.tensors(seed))
+    return found | (_of_low_rank(stages) if wide else recorded.tensors(seed))
 
 
 def points_of(stages: Stages) -> int:
@@ -59,11 +58,13 @@ def points_of(stages: Stages) -> int:
     return min(k.POINTS, max(k.FEWEST_POINTS, k.MOST_NUMBERS // (len(stages.sizes) * bins)))
 
 
-def _of_low_rank(stages: Stages, found: Arrays) -> Arrays:
-    """Measure matrices of second moments by class. Return the tensors of the latent variable that columns follow."""
-    base = {name: found[f"base.{name}"].astype(np.float64) for name in stages.columns}
+def _of_low_rank(stages: Stages) -> Arrays:
+    """Measure matrices of second moments by class. Return the tensors of the latent variable that columns follow.
+
+    Scores follow from the rough shares of bins: a query depends on no last bit of an optimiser.
+    """
     stream, points = torch_stream(stages.seed, "matrix"), numpy_stream(stages.seed, "latent")
-    matrix = MomentMatrix(stages.bins, base, stages.columns, stages.given, stages.schema.names, stream)
+    matrix = MomentMatrix(stages.bins, stages.shares, stages.columns, stages.given, stages.schema.names, stream)
     loads = loadings(matrix.measure(stages.vault, MATRIX, stages.plan.noise(MATRIX), stages.sizes))
     by_name = {name: loads[:, place] for place, name in enumerate(matrix.names)}
     return low_rank_tensors(by_name, matrix.ordered, latent_points(k.WIDE_POINTS, loads.shape[2], points))
@@ -76,8 +77,8 @@ def blank(stages: Stages, points: int, seed: int, device: str) -> MixtureModel:
     """
     bins, parts, features = {n: stages.bins[n] for n in stages.columns}, dict[str, Places](), dict[str, Floats]()
     for name, own in bins.items():
-        parts[name] = np.arange(own.cells) if own.ordered else own.merged(k.MOST_BINS, stages.mass[name])
-        middles = own.middles(MERGED_WIDE) if own.ordered else np.empty(0)
+        parts[name] = np.arange(own.cells) if own.ordered else own.merged(k.BINS, stages.mass[name])
+        middles = own.middles(k.WIDE) if own.ordered else np.empty(0)
         features[name] = wave_features(middles, int(parts[name].max()) + 1, k.WAVES)
         features[name] = features[name] if points > 1 else features[name][:, :0]
     sizes, ordered = {name: own.cells for name, own in bins.items()}, {name: own.ordered for name, own in bins.items()}

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..methods.shared.conditionals import Counts, mean_over_priors, posterior_mode
 from ..methods.shared.labels import COARSE, VALUES
-from ..methods.shared.marginals import Condition
+from ..methods.shared.marginals import Condition, cleaned
 from ..privacy.accounting.calibration import Plan
 from ..privacy.queries.cells import EveryCode
 from ..privacy.queries.measurements import Measurements
@@ -27,6 +27,7 @@ from . import constants as k
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
+TINY = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +62,28 @@ class Survey:
         """Both measurements as counts of groups of the cells of `fine`."""
         return [Counts.of_cells(counts, std), Counts(self.parents(fine), self.counts, self.std)]
 
+    def rough(self, fine: Grid, counts: Floats, rows: float, std: float) -> Floats:
+        """Rough shares of the cells of `fine`, (cells,), by which bins are cut: sums of noisy counts, and no fit.
+
+        A query that follows from them is the same on every machine.
+        """
+        parent = self.parents(fine)
+        pieces = np.bincount(parent)
+        off = (self.counts - np.bincount(parent, counts)) / (pieces + (self.std / max(std, TINY)) ** 2)
+        both = np.where(self.inside(fine, counts, std, rows), counts + off[parent], 0.0)
+        return cleaned(both, rows)
+
+    def inside(self, fine: Grid, counts: Floats, std: float, rows: float) -> NDArray[np.bool_]:
+        """Which cells of `fine` lie in no tail of noise, (cells,)."""
+        parent = self.parents(fine)
+        pieces, sums = np.bincount(parent), np.bincount(parent, counts)
+        precision = (
+            pieces * std**2 / np.maximum(pieces * std**2 + self.std**2, TINY)
+        )  # of the coarse count, as its pieces' sum
+        # The noise of a coarse cell that is one fine cell, as those of tails are, by both measurements.
+        alone = std * self.std / max(math.hypot(std, self.std), TINY)
+        return self._kept(sums + precision * (self.counts - sums), alone, rows)[parent]
+
     def shares(self, fine: Grid, counts: Floats, rows: float, std: float) -> Floats:
         """Shares of the cells of `fine`, (cells,), by their noisy counts and the coarse ones.
 
@@ -69,12 +92,7 @@ class Survey:
         """
         measured = self.measured(fine, counts, std)
         shares = np.exp(posterior_mode(measured, rows, np.log(self.widths(fine)), self._prior(fine)))
-        parent = self.parents(fine)
-        pieces, sums = np.bincount(parent), np.bincount(parent, counts)
-        precision = pieces * std**2 / (pieces * std**2 + self.std**2)  # of the coarse count, as its pieces' sum
-        # The noise of a coarse cell that is one fine cell, as those of tails are, by both measurements.
-        alone = std * self.std / math.hypot(std, self.std)
-        inside = self._kept(sums + precision * (self.counts - sums), alone, rows)[parent]
+        inside = self.inside(fine, counts, std, rows)
         some = [one.on(inside) for one in measured]
         found = np.zeros(fine.cells)
         found[inside] = shares_of_cells(
@@ -95,7 +113,7 @@ class Survey:
         smooth = np.flatnonzero(self.along(fine))
         curvature = np.zeros((max(len(smooth) - 2, 0), fine.cells))
         curvature[:, smooth] = np.diff(np.eye(len(smooth)), 2, axis=0)
-        return np.asarray(1e-3 * np.eye(fine.cells) + curvature.T @ curvature / k.FINE_CURVATURE_STD**2)
+        return np.asarray(k.FLAT * np.eye(fine.cells) + curvature.T @ curvature / max(k.CURVATURES) ** 2)
 
     def _kept(self, counts: Floats, std: float, rows: float) -> NDArray[np.bool_]:
         """The coarse cells that lie in no tail of noise, by their noisy `counts`: (cells,).
@@ -133,8 +151,8 @@ def shares_of_cells(
 
     def precisions() -> Iterator[Floats]:
         for curvature, roughness in product(k.CURVATURES, k.ROUGHNESSES):
-            spread = np.eye(cells) / k.WEAK_PRECISION
-            curve = np.linalg.inv(steps.T @ steps / curvature**2 + k.LEVEL_PRECISION * np.eye(len(order)))
+            spread = np.eye(cells) / k.FLAT
+            curve = np.linalg.inv(steps.T @ steps / curvature**2 + k.FLAT * np.eye(len(order)))
             spread[np.ix_(order, order)] = curve + np.diag(chance + roughness**2)
             yield np.asarray(np.linalg.inv(spread))
 

@@ -20,14 +20,13 @@ from scipy.linalg import eigh
 
 from ..methods.shared.bins import Bins
 from ..methods.shared.copula import normal_cuts
-from ..privacy.queries.content import MOST_WIDTH, check_numbers, check_size, require
+from ..privacy.queries.content import MOST_WIDTH, STEPS, check_numbers, check_size, require
 from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.rows import CellMap, Codes, cells_of, column_of
 from ..rng import Stream
 from . import constants as k
 
 Floats = NDArray[np.float64]
-k.MOST_ENTRIES = 1 << 22  # of all matrices together: of wider tables a random part of the columns is read
 
 
 def ordered_bins(bins: Bins) -> int:
@@ -80,13 +79,13 @@ class Scores:
 class MomentMatrix:
     """Second moments of the normal scores of columns, within the row's class.
 
-    `bins`: every column's; `base`: log p(bin | class), (classes, bins) a column; `names`: the columns to read, of
+    `bins`: every column's; `shares`: p(bin | class), (classes, bins) a column; `names`: the columns to read, of
     which a random part is left out where matrices would be too large, and those of more than two levels; `given`: the
     target's name and the map from its codes to classes; `order`: the names of the codes' columns.
     """
 
     def __init__(
-        self, bins: Mapping[str, Bins], base: Mapping[str, Floats], names: Sequence[str], given: tuple[str, CellMap],
+        self, bins: Mapping[str, Bins], shares: Mapping[str, Floats], names: Sequence[str], given: tuple[str, CellMap],
         order: Sequence[str], stream: torch.Generator,
     ) -> None:  # fmt: skip
         ordered = {name: ordered_bins(bins[name]) for name in names}
@@ -96,13 +95,12 @@ class MomentMatrix:
         self.names = [name for place, name in enumerate(some) if place in kept]
         self.bins, self.given, self.order = bins, given, tuple(order)
         self.ordered = {name: ordered[name] for name in self.names}
-        shares = {name: np.exp(base[name]) for name in self.names}
         scores = {name: normal_scores(shares[name], self.ordered[name]) for name in self.names}
         # (columns, classes): what is expected of a squared score; less than one, by what bins hide
         self.squares = np.stack([(shares[n] * np.square(scores[n])).sum(1) for n in self.names])
         # (classes,), at which rows are clipped
         self.norms = np.sqrt(k.NORM_ROOM * np.maximum(self.squares.sum(0), 1e-12))
-        tables = {name: scores[name] / self.norms[:, None] for name in self.names}
+        tables = {name: np.round(scores[name] / self.norms[:, None] * STEPS) / STEPS for name in self.names}
         self.features = Scores({name: bins[name] for name in self.names}, self.order, given, tables)
 
     def measure(self, vault: Measurements, label: str, noise: float, rows: Floats) -> Covariances:

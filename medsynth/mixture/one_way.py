@@ -35,6 +35,7 @@ class OneWayMarginals:
 
     grids: dict[str, Grid]
     shares: dict[str, Floats]
+    rough: dict[str, Floats]
     surveys: dict[str, Survey]
     counts: dict[str, Floats]
     std: dict[str, float]
@@ -64,9 +65,17 @@ class OneWayMarginals:
         rows = likely_rows(plan.rows, totals, plan.rows_std)
         noisy |= {name: noisy[name] + rows / count for name, count in told.items()}
         shares = {n: survey.shares(fine[n], noisy[n], rows, std[n]) for n, survey in found.items()}
+        rough = {n: survey.rough(fine[n], noisy[n], rows, std[n]) for n, survey in found.items()}
         digits = digit_shares(schema, noisy, std, rows, fine, shares)
         return cls(
-            grids=fine, shares=shares | digits, surveys=found, counts=noisy, std=std, rows=rows, totals=tuple(totals)
+            grids=fine,
+            shares=shares | digits,
+            rough=rough,
+            surveys=found,
+            counts=noisy,
+            std=std,
+            rows=rows,
+            totals=tuple(totals),
         )
 
     def of_rows(self, rows: float) -> OneWayMarginals:

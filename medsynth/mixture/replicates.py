@@ -19,7 +19,6 @@ from ..methods.threads import one_thread
 from ..privacy.accounting.calibration import Plan
 from ..rng import numpy_stream, torch_stream
 from ..schema import Schema
-from . import constants as k
 from .estimate import estimate
 from .fit import blank, points_of, tensors
 from .method import Settings
@@ -53,6 +52,6 @@ def replicated(
             again = replace(own, vault=vault, like=own)
             measured = again.measured()
             model = fitted.copy(again.sizes)
-            estimate(model, measured, k.REPLICATE_STEPS, lambda done, of: None, torch_stream(draw, "prior"))
+            estimate(model, measured, config.steps // 2, lambda done, of: None, torch_stream(draw, "prior"))
             found = tensors(again, model)
         yield found

@@ -56,6 +56,7 @@ class Stages:
     like: Stages | None = None
     numbers: OneWayMarginals = field(init=False)
     bins: dict[str, Bins] = field(init=False)
+    cut: dict[str, Bins] = field(init=False)
     condition: Condition = field(init=False)
     rows: float = field(init=False)
     sizes: Floats = field(init=False)
@@ -83,12 +84,15 @@ class Stages:
     def one_way(self) -> list[Measurement]:
         """Stage 1: count every column, numbers on grids that follow the rows, and cut numbers into bins."""
         like = self.like.numbers if self.like else None
-        own = self.numbers = OneWayMarginals.measure(self.vault, self.schema, self.plan, k.COLUMN_BINS, like)
+        own = self.numbers = OneWayMarginals.measure(self.vault, self.schema, self.plan, k.BINS, like)
         if self.like:
+            self.cut = self.like.cut
             self.bins = {n: replace(b, shares=own.shares.get(n, b.shares)) for n, b in self.like.bins.items()}
             self.condition = self.like.condition
         else:
-            self.bins, self.condition = decoder(self.schema, own.shares, own.rows, k.COLUMN_BINS, own.grids, k.WIDE)
+            rough = own.shares | own.rough
+            self.cut, self.condition = decoder(self.schema, rough, own.rows, k.BINS, own.grids, k.WIDE)
+            self.bins = {n: replace(b, shares=own.shares.get(n, b.shares)) for n, b in self.cut.items()}
         tables = []
         for name in self.columns:
             counts, std = self._own_counts(name)
@@ -110,7 +114,7 @@ class Stages:
             self.derived = self.like.derived
         else:
             stream = numpy_stream(self.seed, "derived")
-            self.derived = derived_columns(self.schema, self.bins, k.COLUMN_BINS, stream)
+            self.derived = derived_columns(self.schema, self.cut, k.BINS, stream)
         derived = self.derived
         axes: dict[str, Axes] = {CLASSES: [self.given]}
         axes |= {name: [self.given, (name, self.bins[name])] for name in self.columns}
@@ -118,7 +122,7 @@ class Stages:
         levels = [n for n in self.columns if n not in self.numbers.grids and self.bins[n].cells > 1]
         free = {name: math.prod(cells.cells for _, cells in own) for name, own in axes.items()}
         # By planned sizes: how many bins a number has follows from noisy counts.
-        free |= {n: self.condition.cells * k.COLUMN_BINS for n in [*self.numbers.grids, *derived] if n in axes}
+        free |= {n: self.condition.cells * k.BINS for n in [*self.numbers.grids, *derived] if n in axes}
         noisy, std = self._measured(BY_CLASS, axes, free, levels)
         whole = {name: noisy[name].reshape(self.condition.cells, -1) for name in axes if name not in levels}
         self._count_rows(whole, std)
@@ -206,7 +210,7 @@ class Stages:
         names = list(dict.fromkeys(name for pair in pairs for name in pair))
         fine = bins_by_noise(own.rows, self.plan.noise(label) * math.sqrt(len(pairs)), classes)
         most = {name: fine if self.bins[name].ordered else max(fine, k.PAIR_LEVELS) for name in names}
-        bins = {name: own.bins[name] for name in names}
+        bins = {name: own.cut[name] for name in names}
         merged = {name: MergedBins(one, one.merged(most[name], own.mass[name])) for name, one in bins.items()}
         axes: dict[str, Axes] = {"\0".join(p): [given, *((name, merged[name]) for name in p)] for p in pairs}
         free = {key: classes * math.prod(cells.cells - 1 for _, cells in both[1:]) for key, both in axes.items()}
@@ -244,4 +248,4 @@ def bins_by_noise(rows: float, std: float, classes: int) -> int:
     their tables counts by its mean.
     """
     cells = k.PAIR_NOISE * rows / max(MEAN_SIZE * std * math.sqrt(classes), TINY)
-    return min(max(1 + math.floor(math.sqrt(cells)), k.FEWEST_BINS), k.MOST_BINS)
+    return min(max(1 + math.floor(math.sqrt(cells)), k.FEWEST_BINS), k.BINS)

@@ -28,7 +28,7 @@ def weights_by_size(cells: Mapping[Name, int], last: Mapping[Name, int] | None =
     {'sex': 1.0, 'age': 2.0, 'ward': 2.0}
     """
     norms = {name: centred_norm(count) for name, count in (last or {}).items()}
-    return {name: round((count / norms.get(name, 1.0) ** 2) ** (1 / 3), 12) for name, count in cells.items()}
+    return {name: round((count / norms.get(name, 1.0) ** 2) ** (1 / 3), 6) for name, count in cells.items()}
 
 
 def noise_of_cells(

@@ -36,7 +36,7 @@ def rows(count: int = 40, seed: int = 0) -> Any:
 def embedding() -> Embedding:
     counts = {name: np.ones(grid(column, GRID_CELLS).cells) for name, column in SCHEMA.columns.items()}
     encoded = EncodedRows.of(SCHEMA, counts, 40)
-    return Embedding(encoded, FEATURES, 2.0, 0.7, dp_merf.NORM, torch.Generator().manual_seed(0), "cpu")
+    return Embedding(encoded, FEATURES, 2.0, 0.7, dp_merf.NORM, np.random.default_rng(0), "cpu")
 
 
 def exact_sum(codes: Any) -> Any:
@@ -91,5 +91,5 @@ def test_the_length_scale_follows_no_row() -> None:
     assert torch.equal(one._frequencies, two._frequencies)
     counts = {name: np.arange(1.0, 1 + grid(c, GRID_CELLS).cells) for name, c in SCHEMA.columns.items()}
     encoded = EncodedRows.of(SCHEMA, counts, 40)
-    other = Embedding(encoded, FEATURES, 2.0, 0.7, 1.0, torch.Generator().manual_seed(0), "cpu")
+    other = Embedding(encoded, FEATURES, 2.0, 0.7, 1.0, np.random.default_rng(0), "cpu")
     assert not torch.equal(one._frequencies, other._frequencies)

@@ -129,13 +129,13 @@ def test_the_loss_is_that_of_plain_loops(points: int) -> None:
 def test_the_prior_is_that_of_plain_loops() -> None:
     model = mixture(2)
     base, own = model.base.double().numpy()[:, 0], model.by_class.double().numpy()
-    total = float((base**2).sum()) / k.RIDGE_STD**2 + base[4] ** 2 / k.GAP_STD**2
+    total = float((base**2).sum()) / k.RIDGE_STD**2
     total += sum((base[b] - 2 * base[b + 1] + base[b + 2]) ** 2 for b in range(2)) / k.CURVATURE_STD**2
     for c in range(2):
         total += sum((own[b + 1, c] - own[b, c]) ** 2 for b in range(3)) / k.CLASS_STD**2
-        total += (k.CLASS_LEVEL * (own[:4, c] ** 2).sum() + (own[4:, c] ** 2).sum()) / k.CLASS_STD**2
+        total += float((own[4:, c] ** 2).sum()) / k.CLASS_STD**2
     coefficients = float(model.common.double().square().sum() + model.own.double().square().sum())
-    whole = total + k.LATENT_WEIGHT / (k.LATENT_START + k.LATENT_FLOOR) * coefficients / model.points
+    whole = total + k.LATENT_WEIGHT / (2 * k.LATENT_FLOOR) * coefficients / model.points
     loss = Loss(model, [])
     assert float(loss.value()) == pytest.approx(whole / 2, rel=1e-5)
     loss.prior.learn(model)

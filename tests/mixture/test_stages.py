@@ -147,7 +147,7 @@ def test_a_plan_has_the_pairs_that_there_are() -> None:
 
 def test_bins_follow_the_noise() -> None:
     grid = [bins_by_noise(4000, std, 3) for std in (0.0, 1, 10, 20, 40, 80, 1e6)]
-    assert grid == sorted(grid, reverse=True) and grid[0] == k.MOST_BINS and grid[-1] == k.FEWEST_BINS
+    assert grid == sorted(grid, reverse=True) and grid[0] == k.BINS and grid[-1] == k.FEWEST_BINS
     assert bins_by_noise(4000, 20, 1) >= bins_by_noise(4000, 20, 4) and bins_by_noise(8000, 40, 1) == bins_by_noise(
         4000, 20, 1
     )

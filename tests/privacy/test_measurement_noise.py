@@ -148,7 +148,7 @@ def test_what_a_critic_reads_of_a_row_depends_on_that_row_alone() -> None:
     schema = Schema.from_dict({"name": "t", "target": "y", "columns": columns})
     counts = {name: np.ones(cells.cells) for name, cells in histogram_maps(schema).items()}
     rows = EncodedRows.of(schema, counts, 100)
-    embed = Embedding(rows, 16, 2.0, 0.7, 1.0, torch.Generator().manual_seed(0), "cpu")
+    embed = Embedding(rows, 16, 2.0, 0.7, 1.0, np.random.default_rng(0), "cpu")
     codes = np.column_stack([np.arange(20), np.arange(20) % 2, np.arange(20) % 3]).astype(np.int32)
     other = codes.copy()
     other[7] = [90, 1, 2]

@@ -217,7 +217,8 @@ def with_part(value: Any, path: Path, new: Any) -> Any:
         return new
     key, *rest = path
     if isinstance(value, Mlp):
-        made = Mlp([value.layers[0].in_features, *(len(layer.weight) for layer in value.layers)], value.activation)
+        layers: Any = list(value.layers)
+        made = Mlp([layers[0].in_features, *(len(layer.weight) for layer in layers)], value.activation)
         for own, parameter in zip(made.parameters(), value.parameters(), strict=True):
             own.data = parameter.data
         list(made.parameters())[key].data = new

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...privacy.queries.content import MOST_WIDTH, check_numbers, check_size, require
+from ...privacy.queries.content import MOST_WIDTH, STEPS, check_numbers, check_size, require
 from ...privacy.queries.rows import Codes
 from ...rng import Stream
 from ...schema import Schema
@@ -117,7 +117,7 @@ class EncodedRows:
                 shares[span.start : span.stop] = marginal.shares * (1 - marginal.missing_share)
             if span.flag is not None:
                 shares[span.flag] = marginal.missing_share
-        return torch.tensor(shares, dtype=torch.float32)
+        return torch.from_numpy(shares)
 
     @property
     def encode(self) -> Encoding:
@@ -126,7 +126,7 @@ class EncodedRows:
         for span in self.layout.spans:
             marginal = self.marginals[span.name]
             kept = slice(None) if span.kind == "number" else slice(0)
-            edges, cdf = marginal.grid.edges[kept].astype(np.int64), marginal.cdf[kept]
+            edges, cdf = marginal.grid.edges[kept].astype(np.int64), np.round(marginal.cdf[kept] * STEPS) / STEPS
             spans.append(SpanEncoding(span.index, span.kind, span.start, span.flag, marginal.column.size, edges, cdf))
         return Encoding(tuple(spans), self.layout.width)
 
@@ -186,7 +186,7 @@ class EncodedRows:
 
     def start_bias(self) -> Tensor:
         """Generator biases that begin at the noisy shares: (width,)."""
-        shares = self.shares().clamp(1e-3, 1 - 1e-3)
+        shares = self.shares().float().clamp(1e-3, 1 - 1e-3)
         bias = torch.zeros(self.layout.width)
         for span in self.layout.spans:
             at = slice(span.start, span.stop)

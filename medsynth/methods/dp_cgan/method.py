@@ -19,7 +19,7 @@ from pydantic import Field
 
 from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.queries.measurements import Measurements
-from ...rng import torch_stream
+from ...rng import numpy_stream
 from ...row_count import COUNTED_ROWS
 from ...schema import Schema
 from ..protocol import Arrays, Progress
@@ -90,7 +90,7 @@ def train(
     counts, plan = measured_histograms(schema, vault, plan)
     rows = EncodedRows.of(schema, counts, plan.rows)
     prior = class_shares(schema, rows, vault, plan)
-    stream = torch_stream(seed, "features")
+    stream = numpy_stream(seed, "features")
     embed = Embedding(rows, config.features, config.phase, config.spread, config.clip, stream, device)
     lot = config.sampling_rate(plan.equivalent_rows) * plan.rows
     expected = torch.tensor(prior * config.terms(lot), dtype=torch.float32, device=device).clamp(min=1e-3)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ...privacy.queries.content import LOCAL, MOST_WIDTH, check_numbers, check_size, require
 from ...privacy.queries.rows import CellMap, Codes, cells_of
+from ...rng import Stream
 from .encoded_rows import EncodedRows, Encoding
 
 TURN = 1 << 16  # cosines and sines of real rows come from a table of so many parts of a turn
@@ -78,20 +79,21 @@ class Embedding:
         phase: float,
         spread: float,
         clip: float,
-        stream: torch.Generator,
+        stream: Stream,
         device: str,
     ) -> None:
         half = count // 2
         self._clip = clip
-        self._shares = rows.shares().to(device)
+        shares = rows.shares()  # in double: frequencies are rounded, and the same on every machine
+        self._shares = shares.float().to(device)
         numbers = sum(span.kind == "number" for span in rows.layout.spans)
-        variance = numbers + float((self._shares * (1 - self._shares)).sum())
+        variance = numbers + float((shares * (1 - shares)).sum())
         scale = phase / math.sqrt(2 * max(variance, 0.1))
-        widths = ((torch.rand(half, generator=stream) * 2 - 1) * spread).exp()
-        frequencies = torch.randn(rows.layout.width, half, generator=stream) * scale * widths
-        turns = (frequencies.double() * (2.0**FREQUENCY_BITS / math.tau)).round()
+        widths = np.exp(stream.uniform(-spread, spread, half))
+        frequencies = torch.from_numpy(stream.standard_normal((rows.layout.width, half)) * scale * widths)
+        turns = (frequencies * (2.0**FREQUENCY_BITS / math.tau)).round()
         self._frequencies = (turns * (math.tau * 2.0**-FREQUENCY_BITS)).float().to(device)
-        centre = (rows.shares().double() @ (turns * (TURN * 2.0**-FREQUENCY_BITS))).round().long()
+        centre = (shares @ (turns * (TURN * 2.0**-FREQUENCY_BITS))).round().long()
         self.width = 2 * half
         # Real rows for the critic: the features in the place of the row's own class, zero elsewhere.
         condition = rows.condition

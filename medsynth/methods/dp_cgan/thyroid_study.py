@@ -22,7 +22,7 @@ from ...errors import SchemaError
 from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.clipping import clipped_gradient_sum
 from ...privacy.networks import Mlp
-from ...privacy.queries.content import LOCAL, MOST_WIDTH, check_numbers, check_size, require
+from ...privacy.queries.content import LOCAL, MOST_WIDTH, STEPS, check_numbers, check_size, require
 from ...privacy.queries.measurements import Measurements
 from ...privacy.queries.rows import Codes
 from ...rng import numpy_stream, torch_stream
@@ -128,7 +128,7 @@ class _Scaled:
     def _numbers(column: Column) -> NDArray[np.float64]:
         units = np.arange(column.size, dtype=np.float64)
         part = np.log1p(units) / np.log1p(column.size - 1) if column.scale == "log" else units / (column.size - 1)
-        return 2 * part - 1
+        return np.round((2 * part - 1) * STEPS) / STEPS
 
     def decode(self, x: Tensor, labels: np.ndarray, columns: int) -> Codes:
         """(rows, features), in [-1, 1], and labels to codes."""

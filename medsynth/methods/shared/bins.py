@@ -18,7 +18,7 @@ from .stratified import strata, uniforms
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
 Whole = NDArray[np.int64]
-MERGED_WIDE = 0.75  # the part of width in where merged bins are cut
+MERGED_WIDE = 0.5  # the part of width in where merged bins are cut
 LARGEST_LOG_RATIO = 4.0  # of a class to the whole table inside a bin
 
 

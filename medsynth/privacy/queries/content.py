@@ -13,6 +13,7 @@ from ...errors import QueryError
 if TYPE_CHECKING:  # a plan and a refusal do without PyTorch
     from torch import Tensor
 
+STEPS = 2.0**20  # parts of one to which tables of features are rounded: last bits of logarithms differ by machine
 LOCAL = {"local": True}  # metadata of a field that says how a value is computed here, and not what is asked
 MOST_NUMBERS = 1 << 27  # in the exact answer to a query
 MOST_WIDTH = 1 << 20  # numbers that a map makes of one row
