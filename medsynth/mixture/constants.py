@@ -1,8 +1,12 @@
 """Every tuned number of the default method: what it is, and the figure that chose it where there is one.
 
 Figures are differences to the value that stands here, of fits at epsilon 3.7 or 1 on four tables
-(docs/methods/mixture.md, docs/decisions/0061-one-estimator.md, docs/decisions/research-log.md). Sizes that bound time
-and memory come last. They change no figure of a table that fits.
+(docs/methods/mixture-ablation.md, docs/decisions/0061-one-estimator.md, docs/decisions/research-log.md). A table
+without declared regressions and with at most 100 columns reads 40 of them: the 33 before "Declared regressions", and
+seven that stand where other methods read them, too. These are, in `methods/shared`: `bins.WIDE` (0: two-way -.0017 on
+thyroid at 3.7), `bins.LARGEST_LOG_RATIO`, `cuts.TAIL`, `marginals.NUMERIC_CLASSES`, `marginals.GRID_CELLS`,
+`digit_preference.PREFERENCE_STDS` and `adam.DECAY`. Sizes that bound time and memory come last. They change no figure
+of a table that fits.
 """
 
 from __future__ import annotations
@@ -19,14 +23,17 @@ COARSE_CELLS, FINE_CELLS = 32, 64  # even cells, and cells that follow the rows
 CUT_CELLS = 20  # even coarse cells of a column with cut points, before those that end near one are joined
 MOST_FREQUENT = 100  # values of a column with a cell of their own: a laboratory that rounds has a few dozen
 FREQUENT_CHANCE = 0.01  # that noise alone makes some value of a column look frequent
-TAIL_STDS = 3.0  # of its noise, which a coarse cell at an end must exceed to be clear
-TAIL_SHARE, LOST_STDS = 0.01, 4.0  # the most rows that may be cut off: a share of all, or of a cell's noise
-TAIL_PARTS = (1.0, 0.5, 0.25)  # where a tail begins, as parts of the level of the cells before it
+TAIL_STDS = 3.0  # of its noise: what a clear coarse cell at an end exceeds, and what may be cut off; 4: one-way -.002
+TAIL_SHARE = 0.01  # of all rows, which may be cut off at most
+TAIL_PARTS = (
+    1.0,
+    0.5,
+    0.25,
+)  # where a tail begins, as parts of the level of the cells before; 1 alone: one-way -.003
 CURVATURES = (0.05, 0.2, 1.0)  # how much the log density of a number may curve between fine cells: one is learned
 ROUGHNESSES = (0.0, 0.2, 1.0, 3.0)  # of a cell's log density around that curve
 FLAT = 1e-3  # precision of a cell that no neighbour tells of, and of the curve's level and slope
 DIGITS_WEIGHT = 0.3  # of the table of a column's digits, as a share of that of one with as many cells
-WIDE = 0.5  # the part of a bin's width in where columns are cut, next to its mass
 BINS = 20  # of a number by itself, at most; and parts of a categorical column with features of their own
 
 # Pairs.
@@ -36,15 +43,14 @@ PAIR_LEVELS = 8  # of a categorical column in a pair, at least; 16: two-way -.00
 STRONG_PAIRS = 30
 
 # The model.
-POINTS = 256  # latent points; 32 have the same similarity, propensity wants more
+POINTS = 256  # latent points; 32: propensity +.03 on the hospital extract
 WAVES = 8  # cosines along the bins of a number; 12 on 50,000 rows: two-way +.0003
 DECAY = 1.5  # power of the frequency by which a cosine shrinks
 START_STD = 0.1  # of latent coefficients before the first step: points begin apart
 
 # The prior.
-CURVATURE_STD = 3.0  # of the second difference of neighbouring base logits
 CLASS_STD = 2.0  # of the step between neighbouring class logits, or of a level's; 1: thyroid's mean AuROC at 1 -.013
-RIDGE_STD = 10.0  # of a logit that nothing else holds
+RIDGE_STD = 10.0  # of a base logit
 # A point's latent coefficients are a draw from a normal distribution whose covariance S is learned. Their precision is
 # LATENT_WEIGHT / POINTS times the inverse of S + LATENT_FLOOR. Before S is learned, it is LATENT_FLOOR. Not learned:
 # propensity +.04 on the hospital extract. Half of all three: the same on three tables, two-way +.001 on thyroid at 1.

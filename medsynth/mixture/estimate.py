@@ -138,24 +138,23 @@ class _Moments:
 
 
 class _Prior:
-    """Normal deviations of base logits from a smooth curve, of a class's from its neighbours', and of latent ones.
+    """Normal deviations of base logits, of a class's from its neighbours', and of latent coefficients.
 
     With a stream, of a draw: every deviation but a latent one is measured from a normal draw of its own.
     """
 
     def __init__(self, model: MixtureModel, stream: torch.Generator | None = None) -> None:
         layout = model.layout
-        curves, steps = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        steps = [np.empty(0, np.int64)]
         base, own = np.full(layout.bins, k.RIDGE_STD**-2), np.full(layout.bins, k.CLASS_STD**-2)
         for name, span in layout.spans.items():
             ordered = layout.ordered[name]
             if ordered > 1:
-                curves.append(span.start + np.arange(max(ordered - 2, 0)))
                 steps.append(span.start + np.arange(ordered - 1))
                 own[span.start : span.start + ordered] = 0  # a class's level of a number says nothing
-        self._curves, self._steps = (torch.from_numpy(np.concatenate(x)).to(model.device) for x in (curves, steps))
+        self._steps = torch.from_numpy(np.concatenate(steps)).to(model.device)
         self._base, self._own = (model.tensor(np.sqrt(precision[:, None])) for precision in (base, own))
-        sizes = (len(self._curves), 1), (len(self._steps), model.classes), model.base.shape, model.by_class.shape
+        sizes = (len(self._steps), model.classes), model.base.shape, model.by_class.shape
         draws = (torch.zeros(size) if stream is None else torch.randn(size, generator=stream) for size in sizes)
         self._draws = [draw.to(model.device) for draw in draws]
         start = torch.eye(len(model.common), device=model.device) * k.LATENT_WEIGHT / (2 * k.LATENT_FLOOR)
@@ -175,13 +174,12 @@ class _Prior:
 
     def error(self, model: MixtureModel) -> Tensor:
         """Return half the sum of squared deviations, in variances."""
-        base, own, first = model.base, model.by_class, self._curves
-        curve = (base[first] - 2 * base[first + 1] + base[first + 2]) / k.CURVATURE_STD
+        base, own = model.base, model.by_class
         step = (own[self._steps + 1] - own[self._steps]) / k.CLASS_STD
         found = base.new_zeros(())
         for precision, latent in zip(self._precisions, (model.common.flatten(1), model.own.flatten(1)), strict=True):
             found = found + (latent * (precision @ latent)).sum() / model.points
-        for deviation, drawn in zip((curve, step, self._base * base, self._own * own), self._draws, strict=True):
+        for deviation, drawn in zip((step, self._base * base, self._own * own), self._draws, strict=True):
             found = found + (deviation - drawn).square().sum()
         return found / 2
 

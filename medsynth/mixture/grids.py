@@ -119,10 +119,10 @@ class Survey:
         """The coarse cells that lie in no tail of noise, by their noisy `counts`: (cells,).
 
         The outermost cells that are clear at either end, and beyond them as many as may hold more than TAIL_SHARE of
-        the rows, or LOST_STDS of the noise where these are fewer: what is cut off holds no more, as far as it shows.
+        the rows, or TAIL_STDS of the noise where these are fewer: what is cut off holds no more, as far as it shows.
         """
         kept, limit = np.ones(len(counts), np.bool_), k.TAIL_STDS * std
-        most = min(k.TAIL_SHARE * rows, k.LOST_STDS * std)
+        most = min(k.TAIL_SHARE * rows, k.TAIL_STDS * std)
         for order in (np.arange(self.values), np.arange(self.values)[::-1]):
             rises = counts[order] > limit
             rises |= np.cumsum(counts[order]) > limit * np.sqrt(np.arange(1, self.values + 1))

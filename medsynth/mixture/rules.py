@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..methods.shared.bins import Bins
+from ..methods.shared.bins import WIDE, Bins
 from ..methods.shared.cuts import fine_grid
 from ..methods.shared.stratified import uniforms
 from ..privacy.queries.cells import Computed
@@ -76,7 +76,7 @@ def derived_columns(schema: Schema, bins: Mapping[str, Bins], most: int, rng: St
         own = [_drawn(bins[column], rng) for column in definition.inputs]
         fine = fine_grid(definition.column)
         counts = np.bincount(fine.cell_of(definition.codes(np.stack(own, 1))), minlength=fine.cells)
-        own_bins = Bins.of(definition.column, counts / k.DRAWN_ROWS, None, most, fine, k.WIDE)
+        own_bins = Bins.of(definition.column, counts / k.DRAWN_ROWS, None, most, fine, WIDE)
         found[name] = DerivedColumn(definition, own_bins)
     return found
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..methods.regressions import Regression
-from ..methods.shared.bins import Bins, MergedBins
+from ..methods.shared.bins import WIDE, Bins, MergedBins
 from ..methods.shared.decoder import decoder
 from ..methods.shared.labels import BY_CLASS, DECLARED, PAIRS, STRONGEST
 from ..methods.shared.marginals import Condition, cleaned, without_spurious_missing
@@ -91,7 +91,7 @@ class Stages:
             self.condition = self.like.condition
         else:
             rough = own.shares | own.rough
-            self.cut, self.condition = decoder(self.schema, rough, own.rows, k.BINS, own.grids, k.WIDE)
+            self.cut, self.condition = decoder(self.schema, rough, own.rows, k.BINS, own.grids, WIDE)
             self.bins = {n: replace(b, shares=own.shares.get(n, b.shares)) for n, b in self.cut.items()}
         tables = []
         for name in self.columns:

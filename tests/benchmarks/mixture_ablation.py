@@ -35,7 +35,6 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "weak latent prior": ({"LATENT_WEIGHT": 16.0}, {}),
     "strong latent prior": ({"LATENT_WEIGHT": 256.0}, {}),
     "no waves prior": ({"DECAY": 0.0}, {}),
-    "no smooth base": ({"CURVATURE_STD": 30.0}, {}),
     "classes nearly alike": ({"CLASS_STD": 0.5}, {}),
     "classes free": ({"CLASS_STD": 10.0}, {}),
     "100 steps": ({}, {"steps": 100}),

@@ -105,10 +105,12 @@ class Worlds:
 
     def run(self, requests: int) -> None:
         """As many requests, with restarts among them; now and then the study ends, and begins anew."""
-        for _ in range(requests):
+        for number in range(requests):
             what = self.server.rng.random()
-            if what < 0.03:
+            if number % 40 == 39:
                 self.restart()
+                if what < 0.7:  # else it goes on with the nonce of an earlier start
+                    self.ask(packed({"format": FORMAT, "study": self.server.digest, "kind": "join", "run": "1"}))
             if what > 0.997:
                 end = {"format": FORMAT, "study": self.server.digest, "run": "1", "kind": "finish"}
                 self.ask(packed(end))
@@ -135,7 +137,7 @@ def test_a_fuzzing_server_sees_charged_numbers_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trust: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     made = run(tmp_path, monkeypatch, 250, 3, trust, {"method": "independent"})
-    assert made.answered > 12 and made.refused > 60 and made.furthest > 0
+    assert made.answered > 8 and made.refused > 60 and made.furthest > 0
     assert capfd.readouterr() == ("", "")
 
 

@@ -99,14 +99,14 @@ def test_a_tail_ends_where_its_counts_do() -> None:
 
 
 def test_of_a_large_table_a_few_rows_alone_are_cut_off() -> None:
-    """Four standard deviations of a cell's noise are 100 rows of 40,000, where a hundredth would be 400: of a tail of
-    70, 50 and 30 rows, none of which its count shows by itself, no more than 100 are cut off.
+    """Three standard deviations of a cell's noise are 75 rows of 40,000, where a hundredth would be 400: of a tail of
+    70, 50 and 30 rows, none of which its count shows by itself, no more than 75 are cut off.
     """
     counts = np.zeros(COARSE_CELLS + 1)
     counts[:14] = [*[4_000.0] * 9, 250, 150, 70, 50, 30]
     survey = Survey(coarse=grid(ASSAY, COARSE_CELLS), counts=counts, std=25.0, frequent=np.empty(0, np.int64))
     kept = survey._kept(counts, 25.0, 40_000)
-    assert kept[:12].all() and not kept[12:COARSE_CELLS].any()
+    assert kept[:13].all() and not kept[13:COARSE_CELLS].any()
 
 
 def test_more_noise_lets_a_tail_reach_farther() -> None:

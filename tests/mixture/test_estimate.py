@@ -130,7 +130,6 @@ def test_the_prior_is_that_of_plain_loops() -> None:
     model = mixture(2)
     base, own = model.base.double().numpy()[:, 0], model.by_class.double().numpy()
     total = float((base**2).sum()) / k.RIDGE_STD**2
-    total += sum((base[b] - 2 * base[b + 1] + base[b + 2]) ** 2 for b in range(2)) / k.CURVATURE_STD**2
     for c in range(2):
         total += sum((own[b + 1, c] - own[b, c]) ** 2 for b in range(3)) / k.CLASS_STD**2
         total += float((own[4:, c] ** 2).sum()) / k.CLASS_STD**2
