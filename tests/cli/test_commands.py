@@ -251,14 +251,14 @@ def test_verify_refuses_a_model_without_a_claim(patients: Path, monkeypatch: pyt
 
 
 def test_neighbours_print_the_same_bytes(patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under fixed noise, tables that differ in one row leave the same output, ledger and sizes.
+    """Under fixed noise, tables that differ in one row leave the same output and ledger.
 
-    How many bins a number has follows from noisy counts, and sizes with it: with this noise, the same.
+    How many cells a number has follows from noisy counts, and the size of the model with it: a little.
     """
     from medsynth import rng
 
     monkeypatch.setattr(rng, "system_entropy", lambda: rng.SeededEntropy(11))
-    frame, outputs = pd.read_csv("patients.csv"), []
+    frame, outputs, sizes = pd.read_csv("patients.csv"), [], []
     extreme: dict[str, Any] = {"age_years": 101, "systolic_mmhg": 221, "diagnosis": "overt"}
     for change in (False, True):
         if change:
@@ -268,9 +268,9 @@ def test_neighbours_print_the_same_bytes(patients: Path, monkeypatch: pytest.Mon
         Path("patients.medsynth-ledger").unlink(missing_ok=True)  # it says how many fits there were
         results = [good(*FIT, "--seed", "1", "--force"), good(*FIT, "--seed", "1", "--force", "--json")]
         ledger = good("ledger", "--json")
-        model = (patients.parent / "patients.medsynth").stat().st_size
-        outputs.append(([(a.stdout, a.stderr) for a in [*results, ledger]], model))
-    assert outputs[0] == outputs[1]
+        sizes.append((patients.parent / "patients.medsynth").stat().st_size)
+        outputs.append([(a.stdout, a.stderr) for a in [*results, ledger]])
+    assert outputs[0] == outputs[1] and abs(sizes[0] - sizes[1]) < 0.01 * sizes[0]
 
 
 def commands(group: Any = None, words: tuple[str, ...] = ()) -> Iterator[list[str]]:
