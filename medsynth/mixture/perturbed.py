@@ -112,9 +112,7 @@ class Population:
         """How far a query's exact answer over the rows of a replicate is from that over all, scaled to a table."""
         every = self.answered((label, k), lambda: [exact(query, rows, self.names) for rows in self.rows])
         means = [sum(parts) / len(every) for parts in zip(*every, strict=True)]
-        # A sum over some of the rows deviates as a sum over that number of rows.
-        scale = self.scale * math.sqrt(query.share if isinstance(query, GradientSum) else 1.0)
-        return [np.asarray(scale * (own - mean)) for own, mean in zip(every[replicate], means, strict=True)]
+        return [np.asarray(self.scale * (own - mean)) for own, mean in zip(every[replicate], means, strict=True)]
 
 
 def exact(query: RowQuery[Any], rows: Codes, names: tuple[str, ...]) -> list[Floats]:

@@ -1,6 +1,6 @@
 """Figures of fits over three sites on a provisioned FLARE deployment: certificates, eight processes of this machine.
 
-    python tests/benchmarks/federation_provisioned.py --data FOLDER --runs 5 [--trust server] [--method gs-wgan]
+    python tests/benchmarks/federation_provisioned.py --data FOLDER --runs 5 [--trust none] [--method gs-wgan]
 
 FOLDER/thyroid holds the ann-thyroid files. Kits are provisioned once, as docs/how-to/federation.md says; FLARE's server
 and clients run on, and each run starts the sites anew and fits by the command line. Rows are split as in federation.py,
@@ -137,7 +137,7 @@ def main() -> None:
     given.add_argument("--runs", type=int, default=5)
     given.add_argument("--epsilon", type=float, default=3.7)
     given.add_argument("--method", default="mixture")
-    given.add_argument("--trust", choices=["none", "server", "secure-sum"], default="server")
+    given.add_argument("--trust", choices=["none", "server", "secure-sum"], default="secure-sum")
     asked = given.parse_args()
     train, test, schema, target = panel_data.load("thyroid", asked.data)
     found: list[tuple[float, float, float]] = []

@@ -10,7 +10,9 @@ BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(("method", "trust"), [("gs-wgan", "secure-sum"), ("dp-cgan", "none")])
+@pytest.mark.parametrize(
+    ("method", "trust"), [("mixture", "secure-sum"), ("gs-wgan", "secure-sum"), ("dp-cgan", "none")]
+)
 def test_killed_processes_go_on_to_the_same_model(method: str, trust: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(BENCHMARKS)
     kills = importlib.import_module("federated_kills")

@@ -1,7 +1,4 @@
-"""Nightly: a provisioned FLARE deployment, kits with certificates, processes of this machine.
-
-Trust server: a fixture that lets in other trusts does not reach other processes.
-"""
+"""Nightly: a provisioned FLARE deployment, kits with certificates, processes of this machine."""
 
 import json
 import os
@@ -55,9 +52,11 @@ def processes() -> Iterator[list[subprocess.Popen[bytes]]]:
 
 
 @pytest.mark.nightly
-def test_a_provisioned_deployment(tmp_path: Path, processes: list[subprocess.Popen[bytes]]) -> None:
-    """As docs/how-to/federation.md says, by the same commands."""
-    made = Federation(tmp_path, {name: table(100, k) for k, name in enumerate(SITES)}, trust="server")
+@pytest.mark.parametrize("trust", ["secure-sum", "none", "server"])
+def test_a_provisioned_deployment(tmp_path: Path, processes: list[subprocess.Popen[bytes]], trust: str) -> None:
+    """As docs/how-to/federation.md says, by the same commands, with the default method."""
+    method = {"method": "mixture", "settings": {"steps": 20}}
+    made = Federation(tmp_path, {name: table(100, k) for k, name in enumerate(SITES)}, trust=trust, **method)
     (tmp_path / "study.yaml").write_text(json.dumps(made.content))
     (tmp_path / "project.yml").write_text(PROJECT.format(port=free_port()))
     (tmp_path / "s").mkdir()
@@ -81,6 +80,7 @@ def test_a_provisioned_deployment(tmp_path: Path, processes: list[subprocess.Pop
         run("medsynth", "federate", "allow", str(kits / name))
     for name in SITES:
         words = ["--name", name, "--accept", made.study.digest, "--sockets", str(tmp_path / "s")]
+        words += ["--key", "key"] if trust == "secure-sum" else []
         start(tmp_path / name, "medsynth", "federate", "site", "../study.yaml", "t.csv", *words)
     for name in ("localhost", *SITES):
         start(tmp_path, "bash", str(kits / name / "startup" / "sub_start.sh"))

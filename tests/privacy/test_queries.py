@@ -66,7 +66,6 @@ CASES: dict[str, Any] = {
     "distances": Distances(AXES, {"a": np.ones(3), "ab": np.full((3, 3), 1.5)}),
     "gradient sum": GradientSum(CRITIC, soft, features, 0.4),
     "microbatches": GradientSum(CRITIC, soft, features, 0.4, 4),
-    "a share of the rows": GradientSum(CRITIC, soft, features, 0.4, None, 0.5),
     "pair gradients": PairGradientSum(CRITIC, pair_loss, features, POOL, GROUPS),
     "norms below a bound": NormsBelow(CRITIC, pair_loss, features, POOL, GROUPS),
     "second moments": SecondMoments(vectors, ("b", LEVELS), 2),
@@ -167,18 +166,6 @@ def test_patients_join_a_lot_with_their_rows_of_every_part(name: str) -> None:
         assert set(joined) == {0, 3} and len(lots) == 3
 
 
-def test_a_share_of_the_rows_is_read_by_their_own_draws() -> None:
-    """The sum is that of the rows whose draw lies below the share; what is charged is what all rows would be."""
-    rows, query = rows_of(400, CASES["a share of the rows"], 9), CASES["a share of the rows"]
-    read = rows.draws[:, 0] < np.uint64(2**63)
-    alone = CASES["gradient sum"].exact(some(rows, read))
-    assert all(np.array_equal(a, b) for a, b in zip(query.exact(rows), alone, strict=True))
-    assert 100 < read.sum() < 300 and query.sensitivity(3) == CASES["gradient sum"].sensitivity(3)
-    for share, groups in ((0.0, None), (1.5, None), (0.5, 4)):
-        with pytest.raises(BudgetError, match="share of rows"):
-            GradientSum(CRITIC, soft, features, 0.4, groups, share)
-
-
 def test_a_cell_that_a_map_does_not_have_is_its_nearest_one() -> None:
     """A row would count in another table's cell, and an error would depend on the row."""
     rows = RowsInMemory(np.array([[2, 2], [1, 0]], np.int32), NAMES)
@@ -202,7 +189,7 @@ def test_tables_of_many_rows_are_counted_in_blocks(monkeypatch: pytest.MonkeyPat
     assert np.array_equal(whole[1], [[((rows.codes == [a, b]).all(1)).sum() for b in range(3)] for a in range(3)])
 
 
-@pytest.mark.parametrize("name", ["gradient sum", "a share of the rows"])
+@pytest.mark.parametrize("name", ["gradient sum"])
 def test_gradients_are_summed_in_chunks_on_one_core_and_on_several(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """To the last bit, as those of all rows at once."""
     query = CASES[name]

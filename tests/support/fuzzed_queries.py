@@ -114,7 +114,7 @@ CASES: dict[str, Any] = {
     "second moments": SecondMoments(SCORES, ("t", LEVELS), 2),
     "random features": GradientSum(critic(12, "tanh"), real_loss, FOURIER, 0.4),
     "products by class": GradientSum(critic(9), minus_output, ProductsByClass(PRODUCTS, ("t", LEVELS)), 0.4),
-    "products": GradientSum(critic(3), minus_output, PRODUCTS, 0.4, None, 0.5),
+    "products": GradientSum(critic(3), minus_output, PRODUCTS, 0.4),
     "scaled rows": GradientSum(critic(5, "tanh"), real_loss, SCALED, 0.4, 3),
     "placed indicators": GradientSum(critic(18, "relu"), real_loss, PLACED, 0.4),
     "pair gradients": _pairs(PairGradientSum, LocalTraining(2, 0.25)),

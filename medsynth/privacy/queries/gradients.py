@@ -53,10 +53,8 @@ class GradientSum(RowQuery[tuple[Tensor, ...]]):
 
     `features` is a public, row-by-row map from codes to the critic's input. With `microbatches`, each row joins one of
     as many groups by a draw of its own and group means are clipped: their gradients and sizes are added up over parts.
-    With a `share` below one, each row is read with that chance, by a draw of its own: of a table of very many rows that
-    saves time, and is charged as if all were read. Sensitivity: `bound`, or twice that with microbatches, times the
-    most rows of a patient. Raises BudgetError unless the bound and the number of microbatches are positive, and not too
-    large for whole numbers, and the share, of one without microbatches alone, lies in (0, 1].
+    Sensitivity: `bound`, or twice that with microbatches, times the most rows of a patient. Raises BudgetError unless
+    the bound and the number of microbatches are positive, and not too large for whole numbers.
     """
 
     critic: Mlp
@@ -64,11 +62,8 @@ class GradientSum(RowQuery[tuple[Tensor, ...]]):
     features: Features
     bound: float
     microbatches: int | None = None
-    share: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.share <= 1 or (self.share < 1 and self.microbatches is not None):
-            raise BudgetError("The share of rows that are read lies in (0, 1], and is one with microbatches.")
         groups = 1 if self.microbatches is None else self.microbatches
         most = MOST_NUMBERS // max(1, sum(p.numel() for p in self.critic.parameters()))
         if not BOUNDS[0] <= self.bound <= BOUNDS[1] or not 1 <= groups <= max(1, min(MOST_ROWS, most)):
@@ -81,8 +76,8 @@ class GradientSum(RowQuery[tuple[Tensor, ...]]):
 
     @property
     def draws(self) -> int:
-        """One number, for the row's group, or for whether it is read."""
-        return 0 if self.microbatches is None and self.share == 1 else 1
+        """One number, for the row's group."""
+        return 0 if self.microbatches is None else 1
 
     def sensitivity(self, max_rows: int | None) -> float:
         """The bound, twice with microbatches, times the most rows of a patient."""
@@ -93,8 +88,7 @@ class GradientSum(RowQuery[tuple[Tensor, ...]]):
         if self.microbatches is not None:
             return self._groups(rows, self.microbatches)
         total = list[LongSum]()
-        codes = rows.codes if self.share == 1 else rows.codes[rows.draws[:, 0] < np.uint64(self.share * 2.0**64)]
-        chunks = self._chunks(codes)
+        chunks = self._chunks(rows.codes)
         for found in in_order((partial(self._sum, some) for some in chunks), min(len(chunks), CHUNKS_AT_ONCE)):
             total = total or [LongSum() for _ in found.whole]
             for part, whole in zip(total, found.whole, strict=True):

@@ -75,13 +75,12 @@ class Measurements(ABC):
         features: Features,
         bound: float,
         microbatches: int | None = None,
-        share: float = 1.0,
     ) -> tuple[Tensor, ...]:
         """The noised sum of the critic's clipped gradients over a fresh Poisson lot: `GradientSum`.
 
         An empty lot is noised and charged like any other; the caller divides by the expected lot.
         """
-        return self.measure(label, GradientSum(critic, loss, features, bound, microbatches, share))
+        return self.measure(label, GradientSum(critic, loss, features, bound, microbatches))
 
     def measure_pair_gradient_sum(
         self, label: str, critic: Mlp, loss: PairLoss, features: Features, pool: Tensor, groups: Groups,
