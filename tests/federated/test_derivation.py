@@ -75,6 +75,17 @@ def test_whatever_was_released_a_row_moves_an_answer_by_no_more_than_is_charged(
     assert derivations > 2 * len(SEEDS) - 6
 
 
+def refusal(own: Derived, numbers: list[Any]) -> str:
+    """The words of our own refusal of such numbers. Other errors, of whoever would use them, are none."""
+    try:
+        with_numbers(own, own.label, numbers)
+    except QueryError as error:
+        return str(error)
+    except Exception as error:
+        return type(error).__name__
+    return ""
+
+
 @pytest.mark.parametrize("method", ["dp-cgan", "dp-gan"])
 def test_numbers_of_a_step_have_the_shapes_of_the_studys_network(method: str) -> None:
     *_, own = fit(study(method), lambda shape: np.full(shape, 10.0))
@@ -84,8 +95,7 @@ def test_numbers_of_a_step_have_the_shapes_of_the_studys_network(method: str) ->
     assert type(good) is type(own.query) and digest_of(good) != digest_of(own.query)
     for k, array in enumerate(numbers):
         for wrong in (array[:-1], array[None], array.astype(np.complex64), array * np.nan):
-            with pytest.raises(QueryError, match="do not have the shapes"):
-                with_numbers(own, own.label, [*numbers[:k], wrong, *numbers[k + 1 :]])
+            assert "do not have the shapes" in refusal(own, [*numbers[:k], wrong, *numbers[k + 1 :]])
     for few in (numbers[:-1], [*numbers, numbers[0]]):
         with pytest.raises(QueryError, match="do not have the shapes"):
             with_numbers(own, own.label, few)

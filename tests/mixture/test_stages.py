@@ -119,6 +119,7 @@ def test_stages_like_others_keep_their_bins_and_choices() -> None:
     first = own.measured()
     codes = table(5)
     codes[:, 2] = codes[:, 0] // 10  # wards by age, no more by sex
+    codes = codes[: len(codes) // 8]  # for so few rows pairs would have fewer bins
     same, other = (stages(rows, NoNoise(), like=own) for rows in (table(), codes))
     for again in (same, other):
         found = again.measured()
@@ -127,7 +128,8 @@ def test_stages_like_others_keep_their_bins_and_choices() -> None:
             if isinstance(one, Measurement) and isinstance(before, Measurement):
                 assert one.columns == before.columns and one.values.shape == before.values.shape
                 assert all(np.array_equal(*maps) for maps in zip(one.maps, before.maps, strict=True))
-    assert other.sizes == pytest.approx(np.bincount(codes[:, 3]))
+    shares = np.bincount(codes[:, 3], minlength=len(other.sizes)) / len(codes)
+    assert other.sizes / other.sizes.sum() == pytest.approx(shares, abs=0.01)
 
 
 def test_a_wide_table_has_matrices_in_place_of_pairs() -> None:
