@@ -2,11 +2,11 @@
 
 Figures are differences to the value that stands here, of fits at epsilon 3.7 or 1 on four tables
 (docs/methods/mixture-ablation.md, docs/decisions/0061-one-estimator.md, docs/decisions/research-log.md). A table
-without declared regressions and with at most 100 columns reads 40 of them: the 33 before "Declared regressions", and
-seven that stand where other methods read them, too. These are, in `methods/shared`: `bins.WIDE` (0: two-way -.0017 on
-thyroid at 3.7), `bins.LARGEST_LOG_RATIO`, `cuts.TAIL`, `marginals.NUMERIC_CLASSES`, `marginals.GRID_CELLS`,
-`digit_preference.PREFERENCE_STDS` and `adam.DECAY`. Sizes that bound time and memory come last. They change no figure
-of a table that fits.
+without declared regressions and with at most 100 columns reads 40 of them: the 32 before "Declared regressions", and
+eight that stand where other methods read them, too. These are, in `methods/shared`: `bins.WIDE` (0: two-way -.0017 on
+thyroid at 3.7), `bins.MERGED_WIDE` (.5: two-way -.002 on the hospital extract at 1), `bins.LARGEST_LOG_RATIO`,
+`cuts.TAIL`, `marginals.NUMERIC_CLASSES`, `marginals.GRID_CELLS`, `digit_preference.PREFERENCE_STDS` and `adam.DECAY`.
+Sizes that bound time and memory come last. They change no figure of a table that fits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ STRONG_SHARE = 0.15  # the strongest pairs, again; .1 for ten pairs: propensity 
 
 # Grids and bins of numbers.
 COARSE_CELLS, FINE_CELLS = 32, 64  # even cells, and cells that follow the rows
-CUT_CELLS = 20  # even coarse cells of a column with cut points, before those that end near one are joined
 MOST_FREQUENT = 100  # values of a column with a cell of their own: a laboratory that rounds has a few dozen
 FREQUENT_CHANCE = 0.01  # that noise alone makes some value of a column look frequent
 TAIL_STDS = 3.0  # of its noise: what a clear coarse cell at an end exceeds, and what may be cut off; 4: one-way -.002
@@ -34,7 +33,8 @@ CURVATURES = (0.05, 0.2, 1.0)  # how much the log density of a number may curve 
 ROUGHNESSES = (0.0, 0.2, 1.0, 3.0)  # of a cell's log density around that curve
 FLAT = 1e-3  # precision of a cell that no neighbour tells of, and of the curve's level and slope
 DIGITS_WEIGHT = 0.3  # of the table of a column's digits, as a share of that of one with as many cells
-BINS = 20  # of a number by itself, at most; and parts of a categorical column with features of their own
+BINS = 20  # of a number by itself, at most; parts of a categorical column with features of their own; and even coarse
+# cells of a column with cut points, before those that end near one are joined
 
 # Pairs.
 PAIR_NOISE = 0.4  # L1 noise of a pair's table, as a share of the rows; .6: two-way -.0014 on the hospital extract

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..methods.protocol import Arrays, Progress
-from ..methods.shared.bins import WIDE
+from ..methods.shared.bins import MERGED_WIDE
 from ..methods.shared.copula import low_rank_tensors
 from ..methods.shared.decoder import decoder_tensors, grid_tensors
 from ..methods.shared.labels import DECLARED, MATRIX, PAIRS
@@ -79,7 +79,7 @@ def blank(stages: Stages, points: int, seed: int, device: str) -> MixtureModel:
     bins, parts, features = {n: stages.bins[n] for n in stages.columns}, dict[str, Places](), dict[str, Floats]()
     for name, own in bins.items():
         parts[name] = np.arange(own.cells) if own.ordered else own.merged(k.BINS, stages.mass[name])
-        middles = own.middles(WIDE) if own.ordered else np.empty(0)
+        middles = own.middles(MERGED_WIDE) if own.ordered else np.empty(0)
         features[name] = wave_features(middles, int(parts[name].max()) + 1, k.WAVES)
         features[name] = features[name] if points > 1 else features[name][:, :0]
     sizes, ordered = {name: own.cells for name, own in bins.items()}, {name: own.ordered for name, own in bins.items()}

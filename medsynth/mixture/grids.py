@@ -183,7 +183,7 @@ def coarse_grid(column: Column) -> Grid:
     """
     if not isinstance(column, Quantity) or not column.cut_codes:
         return grid(column, k.COARSE_CELLS)
-    even, cuts = grid(column, k.CUT_CELLS), np.array(column.cut_codes, np.int64)
+    even, cuts = grid(column, k.BINS), np.array(column.cut_codes, np.int64)
     place = np.interp(cuts, even.edges, np.arange(len(even.edges)))
     inner = np.arange(1, len(even.edges) - 1)
     apart = (np.abs(inner[:, None] - place) > 0.5).all(1)

@@ -8,7 +8,7 @@ import medsynth
 from medsynth.methods.shared.conditionals import smoothed
 from medsynth.methods.shared.decoder import grid_tensors, restored_grids
 from medsynth.methods.shared.labels import COARSE, VALUES
-from medsynth.mixture.constants import COARSE_CELLS, CUT_CELLS, FINE_CELLS, TAIL_SHARE
+from medsynth.mixture.constants import BINS, COARSE_CELLS, FINE_CELLS, TAIL_SHARE
 from medsynth.mixture.grids import Survey, _every_value, _frequent, coarse_grid, expected_beyond
 from medsynth.schema import Continuous, Schema
 from medsynth.transforms.grid import Grid, grid
@@ -157,11 +157,11 @@ def test_a_table_of_levels_alone_measures_what_is_planned(rng: np.random.Generat
 def test_coarse_cells_end_at_cut_points_and_are_at_most_half_wider_than_even_ones() -> None:
     points = [5.0, 7.25, 7.5, 20.0]
     column = ASSAY.model_copy(update={"cut_points": tuple(points)})
-    found, even = coarse_grid(column), grid(ASSAY, CUT_CELLS)
+    found, even = coarse_grid(column), grid(ASSAY, BINS)
     assert set(column.cut_codes) <= set(found.edges.tolist())
     assert found.edges[0] == 0 and found.edges[-1] == ASSAY.size and (np.diff(found.edges) > 0).all()
     assert np.diff(found.edges).max() <= 1.5 * np.diff(even.edges).max()
-    assert CUT_CELLS <= len(found.edges) - 1 <= CUT_CELLS + len(points)
+    assert BINS <= len(found.edges) - 1 <= BINS + len(points)
     assert np.array_equal(coarse_grid(ASSAY).edges, grid(ASSAY, COARSE_CELLS).edges)
 
 

@@ -18,7 +18,7 @@ from .stratified import strata, uniforms
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
 Whole = NDArray[np.int64]
-WIDE = 0.5  # the part of width in where bins of a number are merged, next to its mass
+WIDE, MERGED_WIDE = 0.5, 0.75  # the part of width in where a number is cut into bins, and in where these are merged
 LARGEST_LOG_RATIO = 4.0  # of a class to the whole table inside a bin
 
 
@@ -87,14 +87,14 @@ class Bins:
     def merged(self, most: int, mass: Floats) -> NDArray[np.int64]:
         """A coarser bin, at most about `most`, for each bin: neighbours of a number, the rarest levels; missing alone.
 
-        `mass`: (bins,), the shares of rows. Of a number's parts the width counts as much as the mass.
+        `mass`: (bins,), the shares of rows. Of a number's parts the width counts more than the mass.
         """
         if self.cells <= most:
             return np.arange(self.cells)
         values = self.cells - self.column.gaps
         if self.ordered:
             part = np.unique(
-                np.minimum((self.middles(WIDE) * (most - 1)).astype(np.int64), most - 2), return_inverse=True
+                np.minimum((self.middles(MERGED_WIDE) * (most - 1)).astype(np.int64), most - 2), return_inverse=True
             )[1]
         else:
             rank = np.argsort(np.argsort(-mass[:values], kind="stable"))
