@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 Result = TypeVar("Result")
 PREFIX, PUBLIC = "released.", "released.public"
 # One more whenever a measurement's numbers mean something else, or are fitted otherwise: files of before are not read.
-MEANING = 9
+MEANING = 10
 WORD = 1 << 16  # whole numbers are kept as parts of so many values, which float32 holds exactly
 CLEAR_STDS = 3.5  # of the noise: counts below it of single values are kept as none, for no frequent value is one
 
