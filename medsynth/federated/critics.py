@@ -96,7 +96,7 @@ class SiteCritics:
             raise QueryError("The study's fit measures something else next.")
         config = self._study.config()
         size, first = config.size, not self._rounds.steps
-        features = self._map or _indicators(own)
+        features = self._map or (_indicators(own) if first else self._features(self._rounds.steps[0][1:]))
         classes, width = features.given[1].cells, _width(features)
         if len(numbers) != 2:
             raise QueryError("A step holds two arrays of generated rows.")
@@ -107,7 +107,8 @@ class SiteCritics:
         if [pools.shape, fakes.shape] != shapes or not inside:
             raise QueryError("The step's generated rows are not of the form that the study's method gives them.")
         query = UpstreamSum(indicators(fakes, width), classes, config.clip, config.joint)
-        return Step(query, indicators(pools, width), [pools.astype(np.float64), *_kept(seed, releases)])
+        kept = _kept(seed, releases) if first else []  # from which a restart derives the map
+        return Step(query, indicators(pools, width), [pools.astype(np.float64), *kept])
 
     def release(self, label: str, step: Step) -> None:
         """Train the critics, and put this site's part of the sum on file. Raises BudgetError as a vault does."""
@@ -119,7 +120,7 @@ class SiteCritics:
 
     def _opened(self, kept: Sequence[Floats]) -> Shards:
         """The shards of this site, their critics as far as the steps on file bring them."""
-        features = self._map = _indicators(derived(self._study, self._plan, *_restored(kept)))
+        features = self._map = self._features(kept)
         config = self._study.config()
         count = config.shards // len(self._study.sites)
         classes = features.given[1].cells
@@ -128,6 +129,10 @@ class SiteCritics:
             for pool in indicators(pools, _width(features)):
                 shards.train(pool)
         return shards
+
+    def _features(self, kept: Sequence[Floats]) -> Indicators:
+        """The map of the shards' rows, by the seed and the releases that were kept of the first step."""
+        return _indicators(derived(self._study, self._plan, *_restored(kept)))
 
 
 def _kept(seed: int, releases: Releases) -> list[Floats]:

@@ -8,10 +8,11 @@ method makes itself, and is charged by its own sensitivity.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import hashlib
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -33,7 +34,7 @@ from ..privacy.networks import Mlp
 from ..privacy.pair_clipping import Groups
 from ..privacy.queries.gradients import GradientSum, NormsBelow, PairGradientSum
 from ..privacy.queries.measurements import QUERIES, Result, ShardedMeasurements
-from ..privacy.queries.query import PrivateQuery, RowQuery
+from ..privacy.queries.query import RowQuery
 from ..privacy.queries.rows import CodedRows, Features, Floats
 from ..privacy.shard_critics import CriticConfig
 from .study import Study
@@ -46,10 +47,9 @@ Releases = Sequence[Sequence[Floats]]
 
 @dataclass(frozen=True, eq=False)
 class ShardsAsked:
-    """That a fit splits the rows into shards: by `features`, from codes to indicators, those of `classes` last."""
+    """That a fit splits the rows into shards: by `features`, from codes to indicators."""
 
     features: Features
-    classes: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,7 @@ class _Released(ShardedMeasurements):
         return query.result(own)
 
     def split_into_shards(self, count: int, features: Features, classes: int, config: CriticConfig) -> NoReturn:
-        raise _Stop(Derived("", ShardsAsked(features, classes)))
+        raise _Stop(Derived("", ShardsAsked(features)))
 
     def _shapes(self, query: RowQuery[Any]) -> list[tuple[int, ...]]:
         """The shapes of an answer: those of the answer over no row."""
@@ -164,19 +164,17 @@ def with_numbers(own: Derived, label: str, numbers: Sequence[NDArray[Any]]) -> R
 
 def _with_weights(critic: Mlp, numbers: Sequence[NDArray[Any]]) -> Mlp:
     """A network of the same form with other weights."""
-    layers: Any = list(critic.layers)
-    sizes = [layers[0].in_features, *(layer.out_features for layer in layers)]
-    made = Mlp(sizes, critic.activation, bias=layers[0].bias is not None)
+    made = copy.deepcopy(critic)
     with torch.no_grad():
         for parameter, own in zip(made.parameters(), numbers, strict=False):
             parameter.copy_(torch.from_numpy(own.copy()))
     return made
 
 
-def digest_of(query: PrivateQuery[Any]) -> str:
-    """Return SHA-256 of all that a query holds, by which server and sites see that they mean the same one."""
+def digest_of(value: Any) -> str:
+    """Return SHA-256 of all that a query holds, or a list, by which server and sites see that they mean the same."""
     found = hashlib.sha256()
-    for part in _parts(query):
+    for part in _parts(value):
         found.update(len(part).to_bytes(8, "little") + part)
     return found.hexdigest()
 
@@ -204,7 +202,7 @@ def _parts(value: Any) -> Iterator[bytes]:
         for field in dataclasses.fields(value):
             if not field.metadata.get("local"):
                 yield from _parts(getattr(value, field.name))
-    elif isinstance(value, Callable):  # type: ignore[arg-type]
+    elif callable(value):
         yield value.__qualname__.encode()
     else:
         yield f"{type(value).__name__} {value!r}".encode()

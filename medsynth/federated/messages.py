@@ -67,18 +67,18 @@ def digest(message: bytes) -> str:
 
 
 def arrays_of(body: bytes) -> list[NDArray[Any]]:
-    """The arrays of an answer. Raises QueryError for bytes that hold none."""
+    """The arrays of a body. Raises QueryError for bytes that hold none."""
     from safetensors.numpy import load
 
     try:
         found = load(body)
         return [found[str(k)] for k in range(len(found))]
     except Exception:  # whatever a parser makes of somebody else's bytes
-        raise QueryError("A site's answer holds no arrays.") from None
+        raise QueryError("The message holds no arrays.") from None
 
 
 def body_of(arrays: Sequence[NDArray[Any]]) -> bytes:
-    """Arrays as the body of an answer."""
+    """Arrays as the body of a message."""
     from safetensors.numpy import save
 
     return bytes(save({str(k): np.array(a, order="C") for k, a in enumerate(arrays)}))

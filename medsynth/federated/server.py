@@ -20,7 +20,6 @@ from ..fitting.private_table import ROWS_PER_PATIENT_LABEL, Notice
 from ..fitting.training import rows_of_patients, seal, train
 from ..privacy.accounting.events import Event
 from ..privacy.checkpoint import Checkpoint, sole_user
-from ..privacy.queries.gradients import GradientSum, NormsBelow, PairGradientSum
 from ..privacy.queries.measurements import QUERIES, Result, ShardedMeasurements
 from ..privacy.queries.noising import NoiseShare, Unnoised
 from ..privacy.queries.query import PrivateQuery, RowQuery, added
@@ -168,8 +167,9 @@ class FederatedMeasurements(ShardedMeasurements):
         """
         if type(query) not in QUERIES:
             raise BudgetError("Sites answer their own kinds of queries alone.")
-        found = self._asked(label, query, numbers_of(query))
-        if not isinstance(query, GradientSum | PairGradientSum | NormsBelow):
+        numbers = numbers_of(query)
+        found = self._asked(label, query, numbers)
+        if not numbers:
             self._released.append(found)  # from which the next query follows
         return query.result(found)
 
@@ -178,7 +178,7 @@ class FederatedMeasurements(ShardedMeasurements):
         return RemoteShards(lambda label, query, numbers: query.result(self._asked(label, query, numbers)), classes)
 
     def _asked(self, label: str, query: PrivateQuery[Any], numbers: list[Any]) -> list[Floats]:
-        """The noised answer to a query, of which sites are told these numbers. Raises as `measure` does."""
+        """The noised answer to a query, with these numbers in the request. Raises as `measure` does."""
         said = {"seed": self._seed, "releases": [len(own) for own in self._released], "query": digest_of(query)}
         body = body_of([*(array for own in self._released for array in own), *numbers])
         sensitivity, number = query.sensitivity(self.max_rows), self._number

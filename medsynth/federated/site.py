@@ -10,7 +10,6 @@ query fails adds nothing to them (`privacy/queries/query.py`).
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -247,15 +246,12 @@ class Site:
                 "of Python packages or their machines differ."
             )
         if self.study.trust != "server" and not query.adds_up:
-            raise Refused("The query is no sum over rows.")
+            raise Refused("The query is not a sum over rows.")
         return query
 
     def _derived(self, seed: int, releases: Sequence[Sequence[Any]]) -> Derived:
         """What the study's fit measures after these releases: derived once for all steps of a network."""
-        found = hashlib.sha256(repr(seed).encode())
-        for array in (array for own in releases for array in own):
-            found.update(repr((array.dtype, array.shape)).encode() + array.tobytes())
-        key = f"{found.hexdigest()} {[len(own) for own in releases]}"
+        key = digest_of([seed, releases])
         if self._latest is None or self._latest[0] != key:
             self._latest = key, derived(self.study, self._plan, seed, releases)
         return self._latest[1]

@@ -29,8 +29,9 @@ LEVELS_OF = "\0levels of "  # names the marginal of a column whose values are fe
 class OneWayMarginals:
     """Shares of the cells of number columns on their fine `grids`, and of the kinds of numbers by preferred digits.
 
-    `surveys` are what the coarse measurements say of these columns; `counts` and `std` are the noisy tables, by name,
-    and the standard deviations of their noise. `rows`: of the table, by the declared number and the `totals` of these.
+    `rough`: shares of the same cells by sums of counts alone, by which bins are cut. `surveys` are what the coarse
+    measurements say of these columns; `counts` and `std` are the noisy tables, by name, and the standard deviations of
+    their noise. `rows`: of the table, by the declared number and the `totals` of these.
     """
 
     grids: dict[str, Grid]

@@ -43,7 +43,8 @@ class Stages:
     """The measurements of one fit, in order.
 
     `regressions`: those that are declared. `like`: the measurements of a fit whose bins and choices these keep.
-    After `one_way`: `bins` of each column, and `condition`, the map from the target's codes to classes.
+    After `one_way`: `bins` of each column, `cut`, the same with the rough shares by which queries are made, and
+    `condition`, the map from the target's codes to classes.
     After `by_class`: `rows` of the table and `sizes`, those of each class, (classes,). Of each column `mass`, the rows
     of each bin, (bins,), and `shares`, p(bin | class), (classes, bins): rough ones, by which cells are chosen.
     """

@@ -46,6 +46,13 @@ def fit(made: Study, numbers: Callable[[tuple[int, ...]], Any], seed: int = 5) -
         releases.append([numbers(shape) for shape in shapes(found.query)])
 
 
+def hostile(seed: int) -> Callable[[tuple[int, ...]], Any]:
+    """Numbers of some size around some level, of any shape."""
+    rng = np.random.default_rng(seed)
+    scale, level = 10.0 ** rng.integers(-3, 12), rng.choice([0.0, 10.0, -1e4, 1e9])
+    return lambda shape: rng.normal(size=shape) * scale + level
+
+
 @pytest.mark.nightly_for("mixture")
 @pytest.mark.parametrize("method", ["mixture", "independent", "dp-cgan"])
 def test_whatever_was_released_a_row_moves_an_answer_by_no_more_than_is_charged(method: str) -> None:
@@ -56,10 +63,8 @@ def test_whatever_was_released_a_row_moves_an_answer_by_no_more_than_is_charged(
     draws = np.zeros((len(codes), 0), np.uint64)
     derivations = 0
     for seed in SEEDS:
-        rng = np.random.default_rng(seed)
-        scale, level = 10.0 ** rng.integers(-3, 12), rng.choice([0.0, 10.0, -1e4, 1e9])
         try:
-            for found in fit(made, lambda shape: rng.normal(size=shape) * scale + level, seed):  # noqa: B023
+            for found in fit(made, hostile(seed), seed):
                 assert type(found.query) in QUERIES and not isinstance(found.query, ShardsAsked)
                 if numbers_of(found.query):
                     continue

@@ -125,7 +125,7 @@ class World:
 
 @dataclass
 class Script:
-    """What a fit with some releases measures, as far as it goes: what is asked after so many of them."""
+    """The queries of a fit whose releases are crafted, and these releases. `asked[k]` follows from the first k."""
 
     seed: int
     releases: list[list[Any]] = field(default_factory=list)
