@@ -113,6 +113,19 @@ def test_steps_of_another_form_order_or_number_are_refused(federation: Make) -> 
     assert "fewer measurements" in server.refused(body=last, **{**_of(third), "number": third["number"] + 1})
 
 
+def test_a_restarted_site_reads_steps_by_the_map_that_it_kept(federation: Make) -> None:
+    """Whatever releases come with a later step: here such as would put every row of a column into one bin."""
+    server, steps = stepped(federation(**METHOD).start())
+    (first, body), (second, later), _ = steps
+    assert server.ask(body=body, **_of(first))[0]["status"] == "answered"
+    server.site = server.made.start("north", resume=True).sites["north"]
+    *releases, pools, fakes = arrays_of(later)
+    for array in releases:
+        array[:] = 1e6 * (np.arange(len(array)) == 0)
+    head, _ = server.ask(body=body_of([*releases, pools, fakes]), **_of(second))
+    assert head["status"] == "answered", head
+
+
 def _of(head: dict[str, Any]) -> dict[str, Any]:
     return {key: head[key] for key in ("number", "label", "run", "seed", "releases", "query")}
 
