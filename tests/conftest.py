@@ -141,7 +141,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make fits quick: few lots, steps, two-way marginals, shards, and simulated rows of patients over time."""
     quick_methods.offer_quick(monkeypatch)
     # This constant belongs to no method, and no setting of a fit reaches it.
-    monkeypatch.setattr("medsynth.longitudinal.training.SIMULATED", 1000)
+    monkeypatch.setattr("medsynth.patients.training.SIMULATED", 1000)
 
 
 @pytest.fixture(scope="session")

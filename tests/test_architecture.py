@@ -19,12 +19,11 @@ ROOT = Path(__file__).parent.parent
 FLOORS = [
     ["cores", "errors", "rng", "row_count"],
     ["io", "combining"],
-    ["transforms"],
     ["schema"],
     ["privacy"],
     ["methods"],
     ["mixture"],
-    ["longitudinal"],
+    ["patients"],
     ["artifact"],
     ["budget"],
     ["sampling"],

@@ -18,7 +18,7 @@ from medsynth.methods.registry import METHODS
 from medsynth.report.sections.attacks.registry import ATTACKS
 from medsynth.report.sections.registry import SECTIONS
 from medsynth.schema import Schema
-from medsynth.transforms.registry import KINDS
+from medsynth.schema.columns.registry import KINDS
 
 PAGES = Path(__file__).parents[1] / "docs" / "how-to"
 BLOCK = re.compile(r"```python(?: title=\"(.+?)\")?\n(.*?)```", re.DOTALL)

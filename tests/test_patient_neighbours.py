@@ -27,8 +27,8 @@ from medsynth.io import table as tables
 from medsynth.io.split import split
 from medsynth.linked import fitting as linked_fitting
 from medsynth.linked.private_tables import CodedTables, coded_tables, private_tables
-from medsynth.longitudinal import conditional
-from medsynth.longitudinal.successive_rows import successive_rows
+from medsynth.patients import conditional
+from medsynth.patients.successive_rows import successive_rows
 from medsynth.privacy.contribution import bound_contributions
 from medsynth.privacy.exact.raw_rows import RawRows, levels_added
 from medsynth.privacy.queries.noising import WholeNoise
@@ -36,13 +36,13 @@ from medsynth.privacy.queries.query import PrivateQuery
 from medsynth.privacy.release import Release, Releases
 from medsynth.schema import Schema
 from medsynth.schema.cells import CellKinds
+from medsynth.schema.columns.date import Date
+from medsynth.schema.columns.dtypes import numbers_of
+from medsynth.schema.columns.identifier import Identifier, sort_key
+from medsynth.schema.columns.number import Continuous, Count
+from medsynth.schema.columns.table_codec import encode
 from medsynth.schema.kinds import ColumnKind
 from medsynth.schema.linked import LinkedTables
-from medsynth.transforms.date import Date
-from medsynth.transforms.dtypes import numbers_of
-from medsynth.transforms.identifier import Identifier, sort_key
-from medsynth.transforms.number import Continuous, Count
-from medsynth.transforms.table_codec import encode
 
 Frames = dict[str, pd.DataFrame]
 Cells = Iterator[tuple[str, pd.DataFrame]]

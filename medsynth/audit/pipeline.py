@@ -12,8 +12,8 @@ from ..errors import UsageError
 from ..fitting.environment import one_thread
 from ..methods import registry
 from ..schema import Schema
-from ..transforms.categorical import Categorical, without_levels
-from ..transforms.hierarchies import hierarchy
+from ..schema.columns.categorical import Categorical, without_levels
+from ..schema.columns.hierarchies import hierarchy
 from .black_box import audit_rows
 from .finding import Finding
 from .fits.end_to_end import audit_end_to_end

@@ -26,8 +26,8 @@ from ..privacy.accounting.accountant import rounded_up
 from ..privacy.accounting.calibration import Plan, Query, default_delta, equivalent_rows, make_plan
 from ..privacy.noise import FINEST_BITS, GRID_BITS, shares_distance
 from ..schema import Schema
+from ..schema.columns.categorical import without_levels
 from ..schema.yaml_text import parse_yaml
-from ..transforms.categorical import without_levels
 
 FORMAT = 3  # of studies and messages
 METHODS = ("mixture", "independent", "dp-cgan", "gs-wgan", "dp-gan")

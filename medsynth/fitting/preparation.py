@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from .. import rng
 from ..budget import Budget
 from ..io import split_number
-from ..longitudinal.successive_rows import changing
 from ..methods import registry
 from ..methods.protocol import MethodModule
+from ..patients.successive_rows import changing
 from ..privacy.accounting.calibration import Plan, make_plan
 from ..privacy.accounting.events import rows_of
 from ..privacy.accounting.ledger import Ledger

@@ -16,9 +16,9 @@ from ..errors import SchemaError, UsageError, did_you_mean
 from ..io import formats
 from ..io import table as io_table
 from ..io.large import LargeTable, is_large, read_large
-from ..longitudinal import plan as longitudinal
 from ..methods.protocol import MethodModule
 from ..methods.regressions import check_columns
+from ..patients import plan as later_rows
 from ..privacy import hierarchy_selection, partition_selection
 from ..privacy.accounting.calibration import Query
 from ..privacy.contribution import PrivacyUnits, bound_contributions, first_in_order
@@ -26,9 +26,9 @@ from ..privacy.partition_selection import Learning
 from ..rng import Entropy
 from ..schema import Identifier, Schema, bundled_for
 from ..schema.cells import MISSING_WORDS, moment
+from ..schema.columns.categorical import Categorical, without_levels
+from ..schema.columns.table_codec import check_header, encode
 from ..schema.header import free_texts, keys, person_keys
-from ..transforms.categorical import Categorical, without_levels
-from ..transforms.table_codec import check_header, encode
 from .private_rows import order_of_rows, patients
 
 Notice = Callable[[str], None]
@@ -54,7 +54,7 @@ class PrivateTable:
         declared = self.declared.core.columns if self.declared else dict.fromkeys(self.data.header)
         check_columns(getattr(config, "regressions", ()), declared, self.target)
         own = module.queries(config, max(1, rows // (self.max_rows or 1)), self.columns, epsilon)
-        return [*learning, *(longitudinal.queries(own) if self.order else own)]
+        return [*learning, *(later_rows.queries(own) if self.order else own)]
 
     def bounded_rows(self, entropy: Entropy) -> tuple[NDArray[np.int64] | None, PrivacyUnits | None]:
         """The rows that are learned from, by their positions, and their patients; None of both where the row is the

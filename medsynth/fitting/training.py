@@ -8,10 +8,10 @@ import numpy as np
 
 from ..artifact import Arrays, Model
 from ..errors import MedsynthError
-from ..longitudinal.plan import plan_of_first_rows
-from ..longitudinal.successive_rows import SuccessiveRows, later_columns, successive_rows, with_rows_column
 from ..methods.protocol import Progress
 from ..methods.shared.marginals import cleaned
+from ..patients.plan import plan_of_first_rows
+from ..patients.successive_rows import SuccessiveRows, later_columns, successive_rows, with_rows_column
 from ..privacy.hierarchy_selection import select_levels
 from ..privacy.partition_selection import RawTable
 from ..privacy.release import Releases
@@ -19,10 +19,10 @@ from ..rng import numpy_stream, stream_seed
 from ..row_count import COUNTED_ROWS
 from ..sampling.patients import ROWS_PER_PATIENT, rows_of_a_patient
 from ..schema import Schema
+from ..schema.columns.column import MAX_CODES
+from ..schema.columns.table_codec import encode, hierarchy_positions
 from ..schema.learned import LEARNED, LOST, lost_target
 from ..schema.linked.definition import LinkedTables
-from ..transforms.column import MAX_CODES
-from ..transforms.table_codec import encode, hierarchy_positions
 from .environment import MUCH_MEMORY_GIB, fit_memory_gib, one_thread, versions
 from .options import FitOptions
 from .preparation import PlannedFit, WayOut
@@ -218,7 +218,7 @@ def train_in_order(
 
 def simulated_patients(later: float) -> int:
     """On how many simulated patients a model of later rows is fitted, of whom a patient has so many in the mean."""
-    from ..longitudinal.training import SIMULATED
+    from ..patients.training import SIMULATED
 
     return int(np.clip(SIMULATED / max(later, 0.05), 2_000, 100_000))
 
@@ -231,8 +231,8 @@ def train_later(
 
     `simulated`: first rows, (patients, core of `with_rows_column`). `table`: the name of one of several tables.
     """
-    from ..longitudinal.stored import tensors
-    from ..longitudinal.training import Training
+    from ..patients.stored import tensors
+    from ..patients.training import Training
     from ..privacy.vault import Vault
 
     fewest = np.where(np.arange(len(simulated)) < FEWEST_SIMULATED, 2, 1)

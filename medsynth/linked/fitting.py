@@ -25,11 +25,11 @@ from ..fitting.preparation import (
 )
 from ..fitting.reservation import reserved_budget
 from ..fitting.training import seal, simulated_patients, train_later, trained
-from ..longitudinal.plan import plan_of_first_rows
-from ..longitudinal.plan import queries as with_later_rows
-from ..longitudinal.successive_rows import changing
 from ..methods import registry
 from ..methods.protocol import MethodModule
+from ..patients.plan import plan_of_first_rows
+from ..patients.plan import queries as with_later_rows
+from ..patients.successive_rows import changing
 from ..privacy.accounting.calibration import Plan, Query, make_plan
 from ..privacy.accounting.events import rows_of
 from ..privacy.contribution import PrivacyUnits

@@ -13,14 +13,14 @@ from ..errors import SchemaError, UsageError
 from ..fitting.private_table import read_rows
 from ..io.large import LargeTable
 from ..io.table import MISSING_TOKENS, Table
-from ..longitudinal.successive_rows import SuccessiveRows, successive_rows
+from ..patients.successive_rows import SuccessiveRows, successive_rows
 from ..privacy.contribution import PrivacyUnits, first_in_order
 from ..privacy.queries.rows import Codes
 from ..sampling.rejection import widened
 from ..schema import Schema
+from ..schema.columns.table_codec import check_header, encode
 from ..schema.linked.definition import LinkedTables
 from ..schema.linked.views import joint, name_in_joint, own
-from ..transforms.table_codec import check_header, encode
 from .placing import TableRows, form_of
 from .source import Source
 

@@ -27,7 +27,7 @@ from ..privacy.queries.gradients import minus_output
 from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.rows import CellMap, Features
 from ..rng import numpy_stream
-from ..transforms.grid import scale_middles
+from ..schema.columns.grid import scale_middles
 from . import constants as k
 from .measurement import MomentMeasurement
 from .products import Products, ProductsByClass

@@ -20,9 +20,9 @@ from ..privacy.queries.cells import EveryCode
 from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.rows import Axes
 from ..schema import Column
+from ..schema.columns.grid import Grid, grid
+from ..schema.columns.quantity import Quantity
 from ..schema.kinds import clear_stds
-from ..transforms.grid import Grid, grid
-from ..transforms.quantity import Quantity
 from . import constants as k
 
 Floats = NDArray[np.float64]

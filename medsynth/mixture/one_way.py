@@ -16,7 +16,7 @@ from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.rows import Axes
 from ..row_count import NoisyTotal, likely_rows
 from ..schema import Schema
-from ..transforms.grid import Grid
+from ..schema.columns.grid import Grid
 from . import constants as k
 from .grids import Survey, surveys
 from .weights import centred, noise_of_cells, weights_by_size

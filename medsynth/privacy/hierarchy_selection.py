@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..transforms.categorical import Categorical
-from ..transforms.grid import Grid
-from ..transforms.hierarchies import Node, hierarchy
+from ..schema.columns.categorical import Categorical
+from ..schema.columns.grid import Grid
+from ..schema.columns.hierarchies import Node, hierarchy
 from .accounting.calibration import Plan, Query
 from .queries.cells import Regrouped
 from .queries.rows import Codes

@@ -20,10 +20,10 @@ from ..io.table import Table, is_number
 from ..row_count import NoisyTotal, likely_rows
 from ..schema import Identifier, Schema, inference
 from ..schema.cells import CellKinds, is_code_of_a_number
+from ..schema.columns.column import Column
 from ..schema.header import date_pairs, doubtful
 from ..schema.kinds import ColumnKind, clear_codes, column_kind, usual_levels
 from ..schema.learned import Learned, LearnedColumn, lost_target
-from ..transforms.column import Column
 from .accounting.calibration import Query
 from .accounting.events import Event, Thresholded
 from .contribution import PrivacyUnits, check_units

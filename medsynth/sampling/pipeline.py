@@ -16,13 +16,13 @@ from ..artifact import Model, load
 from ..cores import in_order
 from ..errors import UsageError
 from ..io.writer import csv_text
-from ..longitudinal.successive_rows import with_rows_column
 from ..methods import registry
 from ..methods.settings import restored_settings
+from ..patients.successive_rows import with_rows_column
 from ..rng import numpy_stream, stream_seed
 from ..schema import Schema
-from ..transforms.conditions import Range, Where, hull, met, parse
-from ..transforms.table_codec import csv_cells, decode
+from ..schema.columns.conditions import Range, Where, hull, met, parse
+from ..schema.columns.table_codec import csv_cells, decode
 from .balance import balanced, halvings
 from .draw import Draw
 from .patients import ROWS_PER_PATIENT, PatientRows, give_keys, in_chunks, patients_of_rows, rows_of_a_patient

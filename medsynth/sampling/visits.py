@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ..longitudinal.chain import Chain
-from ..longitudinal.stored import restored
-from ..longitudinal.successive_rows import GAP
-from ..longitudinal.trajectories import later_rows
+from ..patients.chain import Chain
+from ..patients.stored import restored
+from ..patients.successive_rows import GAP
+from ..patients.trajectories import later_rows
 from ..rng import Stream
 from ..schema import Schema
 from .patients import PatientRows

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..transforms.registry import AnyColumn
+from .columns.registry import AnyColumn
 from .rules.language import Expression, Rule, Values, evaluate
 
 Codes = NDArray[np.int32]

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from ..errors import did_you_mean, validators_words
-from ..transforms.registry import KINDS
+from .columns.registry import KINDS
 
 MOST_FAULTS = 20  # in one message
 

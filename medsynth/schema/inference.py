@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..io.table import is_number
-from ..transforms.categorical import Binary, Categorical
-from ..transforms.column import Column, Level
-from ..transforms.date import Date
-from ..transforms.number import Continuous, Count
 from .cells import is_code_of_a_number
+from .columns.categorical import Binary, Categorical
+from .columns.column import Column, Level
+from .columns.date import Date
+from .columns.number import Continuous, Count
 from .header import by_start
 from .kinds import CLEAR_STDS, ColumnKind, clear_stds
 from .learned import LearnedColumn

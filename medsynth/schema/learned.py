@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..errors import TargetError
-from ..transforms.categorical import level_text
-from ..transforms.column import Column
+from .columns.categorical import level_text
+from .columns.column import Column
 from .header import doubtful
 from .kinds import CLEAR_STDS, ColumnKind
 

@@ -10,8 +10,8 @@ import yaml
 from pydantic import Field, PrivateAttr, model_validator
 
 from ..errors import SchemaError, did_you_mean
-from ..transforms.dtypes import dtype_name
-from ..transforms.registry import AnyColumn
+from .columns.dtypes import dtype_name
+from .columns.registry import AnyColumn
 from .declared import Declared
 from .definitions import Constraint, Definition
 from .rules.language import Rule

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 import yaml
 
 from ..io.table import Kind
-from ..transforms.registry import KINDS
+from .columns.registry import KINDS
 from .header import keys as keys_by_name
 
 HEAD = """\

@@ -16,7 +16,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 
 import medsynth
 from medsynth.errors import BudgetError, SchemaError
-from medsynth.transforms.number import Continuous, Count
+from medsynth.schema.columns.number import Continuous, Count
 
 CLIPPED = 0.1  # share of a column's values outside the learned bounds from which it counts as cut off
 WIDE = 20  # times the largest value, from which linear bounds leave nothing of a column to be seen

@@ -51,8 +51,8 @@ def schema_keys() -> set[str]:
     """The keys that a person writes in a schema, a review or thresholds."""
     from medsynth.report.data.review import Review, Thresholds
     from medsynth.schema import Schema
+    from medsynth.schema.columns.registry import KINDS
     from medsynth.schema.linked import LinkedTable, LinkedTables
-    from medsynth.transforms.registry import KINDS
 
     models: list[type[BaseModel]] = [Schema, LinkedTable, LinkedTables, Review, Thresholds, *KINDS.values()]
     return {key for model in models for key in model.model_fields}

@@ -25,7 +25,7 @@ from medsynth.privacy.vault import Vault
 from medsynth.rng import NoNoise, SeededEntropy
 from medsynth.sampling.patients import ROWS_PER_PATIENT
 from medsynth.schema import Schema
-from medsynth.transforms.grid import Grid
+from medsynth.schema.columns.grid import Grid
 
 COLUMNS = {
     "patient": {"kind": "identifier", "shape": "P#####"},

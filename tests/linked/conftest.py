@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import medsynth
-from medsynth.longitudinal import training
+from medsynth.patients import training
 from medsynth.schema.linked import LinkedTables
 
 TABLES = """

@@ -63,7 +63,7 @@ def test_codes_are_those_of_plain_loops(frames: dict[str, pd.DataFrame], tables:
 def test_a_form_and_back_is_the_same(frames: dict[str, pd.DataFrame], tables: LinkedTables) -> None:
     """Rows placed by stays, as the chain sees them, become the same rows again."""
     from medsynth.linked.private_tables import _kept
-    from medsynth.transforms.table_codec import encode
+    from medsynth.schema.columns.table_codec import encode
 
     private = read(frames, tables)
     first = encode(private.cells["patients"], tables.view("patients").core)

@@ -144,7 +144,7 @@ def test_what_waits_is_gone_after_an_error_and_kept_for_a_fit_that_goes_on(
     from medsynth.linked import fitting
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("medsynth.longitudinal.training.SIMULATED", 500)
+    monkeypatch.setattr("medsynth.patients.training.SIMULATED", 500)
     words = ["fit", "ward", "--epsilon", "9", "--holdout", "0.5", "--method", "independent", "--rows", "300"]
     (tmp_path / "ward.medsynth").write_text("older")
     with monkeypatch.context() as patch:

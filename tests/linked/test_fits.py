@@ -18,7 +18,7 @@ from medsynth.linked.fitting import plan_of
 from medsynth.linked.integrity import linked_facts
 from medsynth.linked.placing import TableRows
 from medsynth.linked.sampling import CHUNK_PATIENTS, latest, table_frames
-from medsynth.longitudinal import plan as shares
+from medsynth.patients import plan as shares
 from medsynth.privacy import noise
 from medsynth.privacy.queries import query
 from medsynth.schema.linked import LinkedTables
@@ -217,7 +217,7 @@ def test_a_killed_fit_goes_on_with_what_it_measured(
     from medsynth.fitting import training
     from medsynth.linked import fitting
 
-    monkeypatch.setattr("medsynth.longitudinal.training.SIMULATED", 500)
+    monkeypatch.setattr("medsynth.patients.training.SIMULATED", 500)
     checkpoint, true, seen = tmp_path / "checkpoint", training.train_later, list[str]()
 
     def killed(*args: Any, **kwargs: Any) -> Any:

@@ -11,7 +11,7 @@ from medsynth.methods.shared.labels import COARSE, VALUES
 from medsynth.mixture.constants import BINS, COARSE_CELLS, FINE_CELLS, TAIL_SHARE
 from medsynth.mixture.grids import Survey, _every_value, _frequent, coarse_grid, expected_beyond
 from medsynth.schema import Continuous, Schema
-from medsynth.transforms.grid import Grid, grid
+from medsynth.schema.columns.grid import Grid, grid
 
 ASSAY = Continuous(bounds=(0, 50), decimals=2, missing=True)
 STD = 12.0

@@ -17,7 +17,7 @@ PRESSURE = Count(bounds=(50, 300))
 def fitted(column: Any, codes: Any, most: int = 20) -> Any:
     """Bins of a column from exact histograms."""
     from medsynth.methods.shared.marginals import GRID_CELLS
-    from medsynth.transforms.grid import grid
+    from medsynth.schema.columns.grid import grid
 
     fine = grid(column, GRID_CELLS)
     shares = np.bincount(fine.cell_of(codes), minlength=fine.cells) / len(codes)

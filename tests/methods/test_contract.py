@@ -13,7 +13,7 @@ from medsynth.methods.registry import CLAIMING, presets
 from medsynth.methods.shared.marginals import cleaned
 from medsynth.sampling import Draw, sample_codes
 from medsynth.schema import Schema
-from medsynth.transforms.table_codec import encode
+from medsynth.schema.columns.table_codec import encode
 
 pytestmark = pytest.mark.usefixtures("quick")
 PLAIN: dict[str, dict[str, Any]] = {
@@ -167,7 +167,7 @@ def test_encoding_reads_each_row_alone(clinic: Schema, cohort: pd.DataFrame) -> 
     from medsynth.io.table import from_frame
     from medsynth.methods.dp_cgan.encoded_rows import EncodedRows
     from medsynth.methods.shared.marginals import GRID_CELLS
-    from medsynth.transforms.grid import grid
+    from medsynth.schema.columns.grid import grid
 
     codes = encode(from_frame(cohort), clinic)
     counts = {n: np.ones(grid(c, GRID_CELLS).cells) for n, c in clinic.columns.items()}

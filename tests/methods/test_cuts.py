@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from medsynth.methods.shared.bins import Bins
 from medsynth.methods.shared.cuts import TAIL, even_parts, mass_and_width, middles
 from medsynth.schema import Continuous
-from medsynth.transforms.grid import grid, scale_edges, scale_middles
+from medsynth.schema.columns.grid import grid, scale_edges, scale_middles
 
 COLUMN = Continuous(bounds=(0, 1000), decimals=0)
 FINE = grid(COLUMN, 500)

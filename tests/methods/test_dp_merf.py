@@ -17,7 +17,7 @@ from medsynth.privacy.release import Releases
 from medsynth.privacy.vault import Vault
 from medsynth.rng import NoNoise
 from medsynth.schema import Schema
-from medsynth.transforms.grid import grid
+from medsynth.schema.columns.grid import grid
 
 FEATURES = 64
 SCHEMA = Schema.from_dict({"name": "t", "target": "y", "columns": {

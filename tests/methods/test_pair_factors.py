@@ -9,7 +9,7 @@ from scipy import stats
 from medsynth.methods.shared.mixture import Mixture, mixture_tensors
 from medsynth.methods.shared.pair_factors import PairFactor
 from medsynth.schema import Schema
-from medsynth.transforms.grid import Grid
+from medsynth.schema.columns.grid import Grid
 
 POINTS, CLASSES = 3, 2
 SIZES = {"a": 3, "b": 4, "c": 2}

@@ -34,8 +34,8 @@ from medsynth.privacy.release import Releases
 from medsynth.privacy.shard_critics import CriticConfig
 from medsynth.privacy.shards import Shards, UpstreamSum
 from medsynth.rng import NoNoise, SeededEntropy
-from medsynth.transforms import grid as grids
-from medsynth.transforms.grid import Grid
+from medsynth.schema.columns import grid as grids
+from medsynth.schema.columns.grid import Grid
 
 COUNTS = (0, 1, 2, 3, 6, 7, 8, 39, 40, 41, 42, 1000)  # of rows: fewer and more than a column has codes, and as many
 FEW = (2, 42)

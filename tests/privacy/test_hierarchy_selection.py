@@ -7,8 +7,8 @@ import pytest
 
 from medsynth.privacy import hierarchy_selection as selection
 from medsynth.privacy.accounting.calibration import make_plan
-from medsynth.transforms.categorical import Categorical
-from medsynth.transforms.hierarchies import hierarchy
+from medsynth.schema.columns.categorical import Categorical
+from medsynth.schema.columns.hierarchies import hierarchy
 
 TREE = {"north": {"hill": ["ward 1", "ward 2"], "lake": ["ward 3", "ward 4"]}, "south": ["ward 5", "ward 6"]}
 COLUMN = Categorical(hierarchy=TREE, unknown="elsewhere")

@@ -22,7 +22,7 @@ from medsynth.privacy.release import Releases
 from medsynth.privacy.vault import Vault
 from medsynth.rng import Entropy, NoNoise, SeededEntropy
 from medsynth.schema import Schema
-from medsynth.transforms.grid import Grid
+from medsynth.schema.columns.grid import Grid
 
 MULTIPLIER, TIMES, CAP, BOUND = 1.5, 150, 3, 0.7
 LEVELS = Grid(np.arange(4), False)

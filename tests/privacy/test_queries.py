@@ -33,7 +33,7 @@ from medsynth.privacy.shard_critics import CriticConfig
 from medsynth.privacy.vault import Vault
 from medsynth.rng import SeededEntropy
 from medsynth.schema.cells import CellKinds
-from medsynth.transforms.grid import Grid
+from medsynth.schema.columns.grid import Grid
 
 NAMES = ("a", "b")
 LEVELS, CAP, PATIENTS = Grid(np.arange(4), 0), 6, 7

@@ -24,8 +24,8 @@ from medsynth.privacy.partition_selection import RawTable
 from medsynth.privacy.release import Release, Releases
 from medsynth.privacy.vault import Vault
 from medsynth.rng import SeededEntropy, SystemEntropy
-from medsynth.transforms.categorical import Binary
-from medsynth.transforms.grid import grid
+from medsynth.schema.columns.categorical import Binary
+from medsynth.schema.columns.grid import grid
 
 EVENT = Gaussian(multiplier=2.0)
 SOURCES = Path(__file__).parents[2] / "medsynth"

@@ -15,7 +15,7 @@ from medsynth.privacy.exact.second_moments import STEPS, UNIT, clipped_rows, sec
 from medsynth.privacy.release import Releases
 from medsynth.privacy.vault import Vault
 from medsynth.rng import NoNoise
-from medsynth.transforms.grid import Grid
+from medsynth.schema.columns.grid import Grid
 
 GIVEN: Any = ("y", Grid(np.arange(4), 0))
 WIDTH = 7

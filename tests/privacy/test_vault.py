@@ -19,7 +19,7 @@ from medsynth.privacy.queries.tables import Marginals
 from medsynth.privacy.release import Releases
 from medsynth.privacy.vault import Vault
 from medsynth.rng import NoNoise, SeededEntropy
-from medsynth.transforms.grid import Grid
+from medsynth.schema.columns.grid import Grid
 
 ROWS, RATE = 400, 0.3
 LEVELS = Grid(np.arange(4), False)

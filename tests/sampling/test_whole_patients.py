@@ -18,7 +18,7 @@ import medsynth
 from medsynth import rng as randomness
 from medsynth.artifact import Model
 from medsynth.errors import UsageError
-from medsynth.longitudinal import training
+from medsynth.patients import training
 from medsynth.rng import numpy_stream
 from medsynth.sampling import Draw, csv_chunks, frames, pipeline, provenance
 from medsynth.sampling.patients import ROWS_PER_PATIENT, SURE, PatientRows, in_chunks, rows_within, sizes_drawn

@@ -31,7 +31,7 @@ from medsynth.privacy.queries.moments import SecondMoments
 from medsynth.privacy.queries.rows import CodedRows, column_of
 from medsynth.privacy.queries.tables import Distances, Marginals, RowsPerPatient
 from medsynth.schema import Schema
-from medsynth.transforms.grid import Grid
+from medsynth.schema.columns.grid import Grid
 
 SCHEMA = Schema.from_dict(
     {
@@ -126,7 +126,7 @@ def kinds() -> set[type]:
     """Every class of medsynth that is a map from codes to cells, a map to features or a loss, as queries hold them."""
     found = set()
     for module in pkgutil.walk_packages(medsynth.__path__, "medsynth."):
-        if module.name.split(".")[1] in ("methods", "mixture", "privacy", "schema", "transforms"):
+        if module.name.split(".")[1] in ("methods", "mixture", "privacy", "schema"):
             for value in vars(importlib.import_module(module.name)).values():
                 own = isinstance(value, type) and dataclasses.is_dataclass(value) and value.__module__ == module.name
                 if own and (hasattr(value, "cell_of") or "__call__" in vars(value)) and not hasattr(value, "plain"):

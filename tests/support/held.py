@@ -26,7 +26,7 @@ from medsynth.privacy.accounting.events import Event
 from medsynth.privacy.queries import query
 from medsynth.privacy.release import Release, Releases
 from medsynth.schema import schema as schemas
-from medsynth.transforms.grid import grid
+from medsynth.schema.columns.grid import grid
 
 EPSILON = 600.0  # A budget at which few rows have kinds and levels.
 

@@ -14,8 +14,8 @@ from ...privacy.accounting.events import Gaussian
 from ...privacy.contribution import PrivacyUnits
 from ...privacy.queries.rows import Axes, Codes
 from ...privacy.vault import Vault
-from ...transforms.categorical import Categorical
-from ...transforms.grid import Grid
+from ...schema.columns.categorical import Categorical
+from ...schema.columns.grid import Grid
 from ..recorder import Recorder
 from .case import LABEL, MU, Case, Floats, Table, of_vault
 

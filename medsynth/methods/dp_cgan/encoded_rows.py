@@ -13,7 +13,7 @@ from ...privacy.queries.content import MOST_WIDTH, STEPS, check_numbers, check_s
 from ...privacy.queries.rows import Codes
 from ...rng import Stream
 from ...schema import Schema
-from ...transforms.grid import MOST_CODES, Grid, grid
+from ...schema.columns.grid import MOST_CODES, Grid, grid
 from ..shared.marginals import GRID_CELLS, Condition, Marginal, normal_scores
 from .layout import Layout
 

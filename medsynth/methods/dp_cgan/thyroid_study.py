@@ -27,8 +27,8 @@ from ...privacy.queries.measurements import Measurements
 from ...privacy.queries.rows import Codes
 from ...rng import numpy_stream, torch_stream
 from ...schema import Schema
-from ...transforms.column import Column
-from ...transforms.grid import MOST_CODES, grid
+from ...schema.columns.column import Column
+from ...schema.columns.grid import MOST_CODES, grid
 from ..protocol import Arrays, Progress
 from ..settings import Count, MethodConfig, Positive, Rate
 from ..shared.adversarial.networks import generated_loss, real_loss

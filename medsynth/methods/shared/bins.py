@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ...privacy.queries.cells import Regrouped
 from ...rng import Stream
 from ...schema import Column
-from ...transforms.grid import Grid
+from ...schema.columns.grid import Grid
 from .cuts import even_parts, fine_grid, mass_and_width, middles
 from .digit_preference import draw_numbers, kind_weights
 from .stratified import strata, uniforms

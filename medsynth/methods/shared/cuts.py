@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...schema import Column, Schema
-from ...transforms.grid import Grid, grid, scale_edges
+from ...schema.columns.grid import Grid, grid, scale_edges
 from .marginals import GRID_CELLS
 
 Floats = NDArray[np.float64]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...schema import Schema
-from ...transforms.grid import Grid
+from ...schema.columns.grid import Grid
 from .bins import Bins
 from .conditionals import smoothed
 from .cuts import fine_grid

@@ -10,7 +10,7 @@ from scipy.special import ndtr, ndtri
 
 from ...privacy.queries.cells import ALL_CODES, Regrouped
 from ...schema import Column, Schema
-from ...transforms.grid import Grid, grid
+from ...schema.columns.grid import Grid, grid
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from ...privacy.queries.rows import Codes
 from ...rng import Stream
 from ...schema import Schema
+from ...schema.columns.grid import Grid
 from ...schema.definitions import Definition
-from ...transforms.grid import Grid
 from ..protocol import Arrays
 from .decoder import whole_numbers, whole_tensor
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ...schema.columns.grid import MOST_CODES, Grid
 from ...schema.definitions import Definition
-from ...transforms.grid import MOST_CODES, Grid
 from .content import MOST_NUMBERS, check_places, check_size, require
 from .rows import CellMap, Codes, Whole, cells_of
 

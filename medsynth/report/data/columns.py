@@ -10,8 +10,8 @@ import pandas as pd
 
 from ...io import table as io_table
 from ...schema import Column, Schema
-from ...transforms.categorical import level_text
-from ...transforms.column import Codes, Mask, Values
+from ...schema.columns.categorical import level_text
+from ...schema.columns.column import Codes, Mask, Values
 from .missing_codes import LARGEST, missing_codes, numbers_of
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from ...errors import did_you_mean, validators_words
-from ...transforms.registry import AnyColumn
+from ..columns.registry import AnyColumn
 from ..declared import Declared
 from ..schema import MAX_ROWS_PER_PATIENT, MAX_RULES, Schema
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...transforms.column import Column
-from ...transforms.number import Count
-from ...transforms.quantity import Quantity
+from ..columns.column import Column
+from ..columns.number import Count
+from ..columns.quantity import Quantity
 from ..schema import Schema
 from .definition import LinkedTables
 

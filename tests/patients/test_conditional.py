@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from medsynth.longitudinal.conditional import Chances, drawn, fitted, log_chances
+from medsynth.patients.conditional import Chances, drawn, fitted, log_chances
 
 Floats = NDArray[np.float64]
 RNG = np.random.default_rng(0)

@@ -11,8 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from ..io.cell_text import frame_value_text
-from ..io.table import Kind
+from ...io.cell_text import frame_value_text
+from ...io.table import Kind
 from .column import (
     UNREADABLE,
     Codes,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medsynth.longitudinal.successive_rows import (
+from medsynth.patients.successive_rows import (
     SuccessiveRows,
     changing,
     later_columns,

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from pydantic import StrictInt, model_validator
 
-from ..io.table import MISSING_TOKENS, Kind
+from ...io.table import MISSING_TOKENS, Kind
 from .column import MAX_CODES, Codes, Column, Floats, Ints, Mask, Reading, Texts, Values
 from .quantity import Quantity, check_apart
 

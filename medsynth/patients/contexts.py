@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..privacy.queries.cells import Regrouped
 from ..privacy.queries.rows import Codes
 from ..schema import Schema
-from ..transforms.grid import Grid
+from ..schema.columns.grid import Grid
 from .successive_rows import FIRST, GAP, LAST, LEFT, NOW, OF, ROWS, VISIT, later_columns, named
 from .variables import Axis, Variable
 

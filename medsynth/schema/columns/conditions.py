@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UsageError, did_you_mean
+from ...errors import UsageError, did_you_mean
 from .categorical import level_text
 from .table_codec import ColumnSet
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..privacy.contribution import PrivacyUnits
 from ..privacy.queries.rows import Codes
 from ..schema import Schema
-from ..transforms.number import Count
+from ..schema.columns.number import Count
 
 Whole = NDArray[np.int64]
 NOW, LAST, FIRST, OF = "now", "last", "first", "of"  # whose value of a column: this row's, the last's, the first's

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from pydantic import model_validator
 
-from ..errors import UsageError
+from ...errors import UsageError
 from .column import MAX_CODES, Codes, Column, Description, Floats, Level, Mask, Reading, Texts, Values
 
 _DIGITS = re.compile(r"(\d+)")  # decimal digits of any alphabet

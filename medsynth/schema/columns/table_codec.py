@@ -8,9 +8,9 @@ from typing import Protocol
 import numpy as np
 import pandas as pd
 
-from ..errors import SchemaError, did_you_mean
-from ..io.large import LargeTable
-from ..io.table import Table
+from ...errors import SchemaError, did_you_mean
+from ...io.large import LargeTable
+from ...io.table import Table
 from .categorical import Categorical
 from .column import Codes, Column, Values
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from medsynth.longitudinal.changes import FINEST, STEPS, Changes, moved
-from medsynth.longitudinal.conditional import fitted
-from medsynth.longitudinal.tables import worthwhile
-from medsynth.longitudinal.variables import Variable
 from medsynth.methods.shared.bins import Bins
+from medsynth.patients.changes import FINEST, STEPS, Changes, moved
+from medsynth.patients.conditional import fitted
+from medsynth.patients.tables import worthwhile
+from medsynth.patients.variables import Variable
 from medsynth.schema import Column, Schema
 
 CELLS = 32

@@ -11,8 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, StrictBool, StrictInt, StrictStr, model_validator
 
-from ..errors import UsageError
-from ..io.table import MISSING_TOKENS, Kind
+from ...errors import UsageError
+from ...io.table import MISSING_TOKENS, Kind
 from .dtypes import Dtype, canonical, cast, with_point
 
 Level = StrictBool | StrictInt | StrictStr

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import QueryError
+from ...errors import QueryError
 from .column import Column
 
 MOST_CODES = 1 << 31  # of a column: codes are stored in 32 bits

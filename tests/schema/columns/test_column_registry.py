@@ -14,11 +14,11 @@ from medsynth.errors import SchemaError
 from medsynth.io.table import from_frame
 from medsynth.report.sections.plausibility import plausibility
 from medsynth.schema import Schema
+from medsynth.schema.columns.column import Column, Description, Reading
+from medsynth.schema.columns.quantity import Quantity
+from medsynth.schema.columns.registry import KINDS, register
+from medsynth.schema.columns.table_codec import csv_cells, decode, encode
 from medsynth.schema.template import draft
-from medsynth.transforms.column import Column, Description, Reading
-from medsynth.transforms.quantity import Quantity
-from medsynth.transforms.registry import KINDS, register
-from medsynth.transforms.table_codec import csv_cells, decode, encode
 
 
 class Clock(Quantity):
@@ -154,6 +154,6 @@ def test_no_other_room_asks_for_a_kind() -> None:
     kinds = "Binary|Categorical|Continuous|Count|Date|Identifier"
     ladder = re.compile(rf"isinstance\([^\n]*\b({kinds})\b|case ({kinds})\(|columns?(\[\w+\])?\.kind (==|!=|in) ")
     rooms = Path(medsynth.__file__).parent
-    others = [path for path in rooms.rglob("*.py") if path.parent.name != "transforms"]
+    others = [path for path in rooms.rglob("*.py") if path.parent.name != "columns"]
     found = {path.name for path in others if ladder.search(path.read_text())}
     assert len(others) > 50 and found <= {"charts.py"}  # whose columns are the report's

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pandas.api.types import pandas_dtype
 from pydantic import AfterValidator
 
-from ..io.table import whole_text
+from ...io.table import whole_text
 
 FLOATS = re.compile(r"[fF]loat(32|64)")
 _NUMBERS = r"u?int(8|16|32|64)|float|double|bool"

@@ -14,7 +14,7 @@ from ..privacy.queries.cells import Beside, Regrouped
 from ..privacy.queries.rows import CellMap, Codes
 from ..rng import Stream
 from ..schema import Column
-from ..transforms.grid import Grid, grid
+from ..schema.columns.grid import Grid, grid
 from .successive_rows import GAP, LAST, NOW, OF, named
 
 Floats = NDArray[np.float64]

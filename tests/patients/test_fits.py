@@ -15,12 +15,12 @@ from medsynth_sample_data.visits import simulate
 
 import medsynth
 from medsynth.errors import MedsynthError, UsageError
-from medsynth.longitudinal import plan as shares
-from medsynth.longitudinal import training
-from medsynth.longitudinal.contexts import moving, plain
-from medsynth.longitudinal.stored import restored, tensors
-from medsynth.longitudinal.successive_rows import GAP, OF, VISIT
 from medsynth.methods.registry import CLAIMING
+from medsynth.patients import plan as shares
+from medsynth.patients import training
+from medsynth.patients.contexts import moving, plain
+from medsynth.patients.stored import restored, tensors
+from medsynth.patients.successive_rows import GAP, OF, VISIT
 from medsynth.schema import Schema
 
 SCHEMA = Schema.load(SCHEMA_FILE)

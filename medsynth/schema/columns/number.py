@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, StrictInt, model_validator
 
-from ..io.table import Kind
+from ...io.table import Kind
 from .column import MAX_CODES, UNREADABLE, Codes, Floats, Ints, Reading, Values
 from .quantity import LARGEST_UNITS, Quantity, check_apart
 
