@@ -12,6 +12,7 @@ from medsynth import __version__
 from . import audit, demo, fit, ledger, plan, report, sample, schema
 from .console import INTERRUPTED, open_streams
 from .federate import commands as federate
+from .flags import register
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -42,11 +43,12 @@ def _version(show: bool) -> None:
 
 @app.callback()
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    pass
+    register(context.command)
 
 
 app.command("fit")(fit.fit)

@@ -11,16 +11,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TextIO
+from typing import Any, ParamSpec, TextIO
 
 import typer
 
 from medsynth.errors import ArtifactError, MedsynthError
 
 from .flags import hints, translated
-
-if TYPE_CHECKING:
-    from medsynth.artifact import Model
 
 P = ParamSpec("P")
 INTERRUPTED = 130
@@ -195,15 +192,3 @@ def audit_progress(show: bool) -> Iterator[Callable[[str, float, float], None]]:
             bar.update(task, description=what, completed=done, total=total)
 
         yield step
-
-
-def told_of_fitted_rows(model: Model | None, path: Path | None, real: Path) -> bool:
-    """Whether the model in the file `path` is known to have been fitted to these real rows; a warning if so."""
-    from medsynth.fitting.holdout import was_fitted
-
-    if found := was_fitted(model, path, real):
-        notify(
-            f"NOTHING HELD OUT: the model was fitted to rows of {real}. The page calls no comparison with them within "
-            "its threshold, and runs no attack. For a page that does, fit with --holdout 0.25."
-        )
-    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -11,67 +11,28 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from medsynth.errors import OutputExists, UsageError
+from medsynth.fitting.settings import FitSettings
 
 from .console import guarded, notify, result, starting
 from .flags import translated
-from .options import (
-    Delta,
-    Encoding,
-    Force,
-    Inference,
-    Json,
-    MaxRows,
-    Method,
-    Microbatches,
-    NaValues,
-    OneRowAPatient,
-    Output,
-    Preset,
-    Public,
-    Quiet,
-    Rows,
-    SchemaFile,
-    Settings,
-    Target,
-    Unit,
-    parsed_settings,
-)
-from .tables import commands as tables
-from .tables.dispatch import named_by_table
+from .options import Force, Json, Output, Quiet, with_settings
 
 if TYPE_CHECKING:
     from medsynth.artifact import Model
     from medsynth.fitting.holdout import HoldOut
-    from medsynth.io.large import LargeTable
-    from medsynth.io.table import Table
-    from medsynth.schema import Schema
+    from medsynth.fitting.opening import Source
 
 
 @guarded
-@named_by_table(tables.fit)
+@with_settings(
+    "epsilon", "delta", "schema", "target", "method", "preset", "microbatches", "inference", "settings", "rows",
+    "encoding", "na_values", "one_row_a_patient", "unit", "max_rows", "public", "device", "seed", "no_dp",
+)  # fmt: skip
 def fit(
     table: Annotated[Path, typer.Argument(help="CSV (any delimiter, packed or not), Parquet, or a folder of several.")],
-    epsilon: Annotated[float | None, typer.Option(help="Privacy budget; 3.7 in the thyroid study.")] = None,
-    delta: Delta = None,
-    schema: SchemaFile = None,
-    target: Target = None,
-    method: Method = None,
-    preset: Preset = None,
-    microbatches: Microbatches = None,
-    inference: Inference = None,
-    set_: Settings = None,
-    rows: Rows = None,
-    encoding: Encoding = None,
-    na_values: NaValues = None,
-    one_row_a_patient: OneRowAPatient = False,
-    unit: Unit = None,
-    max_rows: MaxRows = None,
-    public: Public = None,
+    settings: FitSettings,
     holdout: Annotated[float | None, typer.Option(help="Keep each row out of training with this chance.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    seed: Annotated[int | None, typer.Option(help="Repeat initial weights and latent draws; never noise.")] = None,
     output: Output = None,
-    no_dp: Annotated[bool, typer.Option("--no-dp", help="Add no noise: NOT PRIVATE, for comparison.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a fit that was killed.")] = False,
     force: Force = False,
     quiet: Quiet = False,
@@ -91,76 +52,80 @@ def fit(
 
         medsynth fit patients.csv --epsilon 3.7 --method dp-gan --set groups=weight-bias
     """
-    if no_dp == (epsilon is not None):
-        raise UsageError("Give exactly one of --epsilon and --no-dp.")
     quiet = quiet or as_json
     with starting(show := sys.stderr.isatty() and not quiet):
-        files = _files(table, output, holdout, (schema, public), force=force, resume=resume)
+        files = _files(table, output, holdout, settings, force=force, resume=resume)
         from medsynth.fitting.pipeline import fit as run  # once the outputs can be written: it takes a second
 
-    with _split(files, table, schema, encoding, holdout, unit, resume, quiet) as (source, declared, number):
-        model = _fitted(
-            run, source, files, quiet, epsilon=epsilon, no_dp=no_dp, delta=delta, schema=declared, target=target,
-            method=method, preset=preset, microbatches=microbatches, settings=parsed_settings(set_, inference),
-            rows=_rows_to_train_on(rows, holdout), encoding=encoding, na_values=_codes(na_values),
-            one_row_a_patient=one_row_a_patient, unit=unit, max_rows=max_rows, public=public, device=device, seed=seed,
-            progress=show, resume=resume, budget_table=table, model_name=files.model.name, split_number=number,
-        )  # fmt: skip
-        model.save(files.model, force=force)
-        _publish(files, quiet)
+    def tell(text: str) -> None:
+        notify(text, quiet=quiet)
+
+    with _split(files, table, settings, holdout, tell, resume=resume) as (source, used, number):
+        options = vars(used) | {"budget_table": files.counted, "split_number": number}
+        try:
+            model = run(
+                source, **options, checkpoint=files.checkpoint, resume=resume, model_name=files.model.name,
+                notice=tell, progress=show,
+            )  # fmt: skip
+            model.save(files.model, force=force)
+        except KeyboardInterrupt:
+            if files.checkpoint.exists():
+                tell("What was measured is on file and counts. The same command with --resume goes on.")
+            raise
+        _publish(files, tell)
     publish_fit(model, files.model, as_json)
 
 
-def _rows_to_train_on(rows: int | None, holdout: float | None) -> int | None:
-    """The declared number of rows, less those that a hold-out is expected to take."""
-    return rows if holdout is None else rows and max(2, round(rows * (1 - holdout)))
-
-
-def _codes(words: list[str] | None) -> tuple[str, ...]:
-    """The codes of missing values that were given, several in one option parted by commas."""
-    return tuple(code for word in words or () for code in word.split(","))
-
-
 class Files(NamedTuple):
-    """What a fit writes: the model, its checkpoint until it stands, and the two parts of a table that is split."""
+    """What a fit writes: the model, its checkpoint until it stands, and the two parts of a table that is split.
+
+    `counted`: the path by which the budget counts fits of the table, or tables.
+    """
 
     model: Path
     checkpoint: Path
     split: HoldOut | None
+    counted: Path
 
 
 def _files(
-    table: Path, output: Path | None, holdout: float | None, read: Sequence[Path | None], *, force: bool, resume: bool
+    table: Path, output: Path | None, holdout: float | None, settings: FitSettings, *, force: bool, resume: bool
 ) -> Files:
     """The files of a fit, all of which can be written. What can be refused is refused before anything is measured."""
     from medsynth.budget import Budget
+    from medsynth.fitting.source import find, is_linked
     from medsynth.io.atomic import check_outputs, refuse_existing
     from medsynth.io.formats import SUFFIXES, beside, name_of
 
-    model = output or Path(f"{name_of(table)}.medsynth")
+    source = find(table) if is_linked(table) else None
+    counted = source.folder / source.name if source else table
+    model = output or Path(f"{name_of(counted)}.medsynth")
     refuse_existing(model, force=True)  # its name, before others are made of it
     if model.suffix.lower() in (*SUFFIXES, ".yaml"):
         raise UsageError(f"{model} is no name of a model: --output takes one that ends in .medsynth.")
-    stem = model.name.removesuffix(".medsynth")
-    checkpoint = model.with_name(f"{stem}.medsynth-checkpoint")
+    checkpoint = model.with_name(f"{model.name.removesuffix('.medsynth')}.medsynth-checkpoint")
     split = None
     if holdout is not None:
         from medsynth.fitting.holdout import HoldOut
         from medsynth.io.split import check_fraction
 
         check_fraction(holdout)
-        split = HoldOut.of(table, model, checkpoint)
-    kept = [table, beside(table, ".schema.yaml"), Budget.of(table).path, *(path for path in read if path)]
+        split = HoldOut.of(table, model, checkpoint, list(source.tables.tables) if source else ())
+    read = [path for path in (settings.schema, settings.public) if isinstance(path, Path)]
+    kept = (*(source.files if source else (table, beside(table, ".schema.yaml"))), Budget.of(counted).path, *read)
     moves = split.moves if split else ()
-    outputs = (model, *(final for _, final in moves))
-    check_outputs(*outputs, inputs=tuple(kept), force=force)
-    check_outputs(checkpoint, *(waiting for waiting, _ in moves), inputs=(*outputs, *kept), force=True)
+    finals, waiting = [final for _, final in moves], [first for first, _ in moves]
+    in_folders = split is not None and bool(split.tables)  # which the fit makes itself
+    check_outputs(model, *([] if in_folders else finals), inputs=kept, force=force)
+    for final in finals if in_folders else ():
+        refuse_existing(final, force=force)
+    check_outputs(checkpoint, *([] if in_folders else waiting), inputs=(model, *finals, *kept), force=True)
     if not (resume or force) and checkpoint.exists():
         raise OutputExists(
             f"{checkpoint} holds what a fit that was interrupted has measured; it counts. --resume goes on with it, "
             "--force begins anew."
         )
-    return Files(model, checkpoint, split)
+    return Files(model, checkpoint, split, counted)
 
 
 @contextmanager
@@ -176,56 +141,33 @@ def _sole_writers(files: Files) -> Iterator[None]:
 
 @contextmanager
 def _split(
-    files: Files, table: Path, schema: Path | None, encoding: str | None, fraction: float | None, unit: str | None,
-    resume: bool, quiet: bool,
-) -> Iterator[tuple[Path | Table | LargeTable, Path | Schema | None, str | None]]:  # fmt: skip
-    """The table and its schema or, with hold-out, the training rows, the whole table's schema and the split's number.
+    files: Files, table: Path, settings: FitSettings, fraction: float | None, tell: Callable[[str], None], *,
+    resume: bool,
+) -> Iterator[tuple[Source, FitSettings, str | None]]:  # fmt: skip
+    """What is fitted, with which settings: the table or, with hold-out, its training part, and the split's number.
 
-    The parts of a table wait beside the checkpoint. Where a fit leaves no checkpoint they are gone at the end. No other
-    run writes the same files meanwhile.
+    The parts of a table wait next to the checkpoint. Where a fit leaves no checkpoint they are gone at the end. No
+    other run writes the same files meanwhile.
     """
     with _sole_writers(files):
         if files.split is None or fraction is None:
-            yield table, schema, None
+            yield table, settings, None
             return
-        from medsynth.fitting.holdout import hold_out
+        from medsynth.fitting.holdout import training_part
 
         try:
-            yield hold_out(
-                table, files.split, fraction, schema, encoding, resume=resume and files.checkpoint.exists(),
-                notice=lambda text: notify(text, quiet=quiet), unit=unit,
-            )  # fmt: skip
+            going_on = resume and files.checkpoint.exists()
+            yield training_part(table, files.split, fraction, settings, resume=going_on, notice=tell)
         finally:
             if not files.checkpoint.exists():
                 files.split.drop()
 
 
-def _fitted(
-    run: Callable[..., Model],
-    source: Path | Table | LargeTable,
-    files: Files,
-    quiet: bool,
-    *,
-    resume: bool,
-    **options: Any,
-) -> Model:
-    try:
-        return run(
-            source, **options, checkpoint=files.checkpoint, resume=resume,
-            notice=lambda text: notify(text, quiet=quiet),
-        )  # fmt: skip
-    except KeyboardInterrupt:
-        if files.checkpoint.exists():
-            notify("What was measured is on file and counts. The same command with --resume goes on.", quiet=quiet)
-        raise
-
-
-def _publish(files: Files, quiet: bool) -> None:
+def _publish(files: Files, tell: Callable[[str], None]) -> None:
     """Put the two parts of a table that was split where they belong, and drop the checkpoint: the model stands."""
     if (split := files.split) is not None:
         split.publish()
-        notify(f"PRIVATE, real rows: {split.train} (training) and {split.heldout} (held out). Do not share them.",
-               quiet=quiet)  # fmt: skip
+        tell(f"PRIVATE, real rows: {split.train} (training) and {split.heldout} (held out). Do not share them.")
     files.checkpoint.unlink(missing_ok=True)
 
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
-import typer
-
 # Parameters whose option has another name. All others are read from the commands themselves.
-ALIASES = {"settings": "set_", "groups": "subgroup", "fraction": "holdout"}
+ALIASES = {"groups": "subgroup", "fraction": "holdout"}
 # What messages of the library advise in words, and the command that does it.
 COMMANDS = {
     "Draft a schema": "medsynth schema draft {table}",
@@ -19,21 +16,17 @@ COMMANDS = {
 QUOTED = re.compile(r"`(\w+)(?:=([^`]*))?`")
 
 
-@cache
-def flags() -> dict[str, str]:
-    """The flag of each parameter, such as no_dp: --no-dp; an argument's is its name in capitals.
+FLAGS: dict[str, str] = {}  # of each parameter, such as no_dp: --no-dp; an argument's is its name in capitals
 
-    Read from the commands' own parameters. Where two commands differ, the one listed first in the help counts.
-    """
-    from .app import app
 
-    found: dict[str, str] = {}
-    for command in _commands(typer.main.get_command(app)):
+def register(root: Any) -> None:
+    """Learn the flags from the commands' own parameters. Where two differ, the one listed first in the help counts."""
+    for command in _commands(root):
         for parameter in command.params:
             name = parameter.name or ""
             flag = parameter.opts[0] if parameter.param_type_name == "option" else name.upper()
-            found.setdefault(name, flag)
-    return found | {name: found[option] for name, option in ALIASES.items()}
+            FLAGS.setdefault(name, flag)
+    FLAGS.update({name: FLAGS[option] for name, option in ALIASES.items()})
 
 
 def translated(text: str) -> str:
@@ -41,13 +34,12 @@ def translated(text: str) -> str:
 
     `no_dp` becomes --no-dp, `device="cpu"` becomes --device cpu; other words in backquotes stay as they are.
     """
-    known = flags()
 
     def flag(match: re.Match[str]) -> str:
         name, value = match.groups()
-        if name not in known:
+        if name not in FLAGS:
             return match.group()
-        return known[name] if value in (None, "True") else f"{known[name]} " + value.strip("\"'")
+        return FLAGS[name] if value in (None, "True") else f"{FLAGS[name]} " + value.strip("\"'")
 
     return QUOTED.sub(flag, text)
 

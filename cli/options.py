@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Callable
 from decimal import Decimal
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from medsynth.errors import UsageError
-from medsynth.methods.registry import DEFAULT, METHODS
+from medsynth.fitting.settings import FitSettings
 
-_METHODS = "; ".join(
-    f"{name}{' (default)' if name == DEFAULT else ''}: {method.summary}" for name, method in METHODS.items()
-)
-_PRESETS = "; ".join(
-    f"{name} (of {method.name}): {preset.summary}"
-    for method in METHODS.values()
-    for name, preset in method.presets.items()
-)
-_MICROBATCHES = " or ".join(name for name, method in METHODS.items() if method.microbatches)
-PUBLIC_ROWS = " or ".join(name for name, method in METHODS.items() if method.public_rows)
 WHOLE = re.compile(r"[+-]?[0-9]+(_[0-9]+)*([eE]\+?[0-9]{1,2})?")
 MOST_DIGITS = 18
 
@@ -36,63 +29,84 @@ def whole_number(text: str) -> int:
     return int(number)
 
 
+Shape = dict[str, Any]
+# How the values of a field of FitSettings are typed, where its type does not say it.
+SHAPES: dict[str, tuple[Any, Shape]] = {
+    "schema": (Path | None, {}),
+    "public": (Path | None, {}),
+    "inference": (list[str] | None, {"metavar": "FORMULA"}),
+    "settings": (list[str] | None, {"names": ["--set"]}),
+    "na_values": (list[str] | None, {}),
+    "rows": (int | None, {"parser": whole_number, "metavar": "N"}),
+    "max_rows": (int | None, {"parser": whole_number, "metavar": "K"}),
+    "unit": (str | None, {"metavar": "COLUMN"}),
+}
+TYPES = {"float | None": float | None, "int | None": int | None, "str | None": str | None, "bool": bool, "str": str}
+
+
+def flag_of(name: str) -> str:
+    """The flag of a field of FitSettings."""
+    _, shape = SHAPES.get(name, (None, {}))
+    return str(shape.get("names", [f"--{name.replace('_', '-')}"])[0])
+
+
+def _doc(name: str) -> str:
+    """What a field of FitSettings is, with flags for the fields that it names."""
+    doc = FitSettings.__dataclass_fields__[name].metadata["doc"]
+    return re.sub(r"`(\w+)`", lambda match: flag_of(match[1]), doc)
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Model file [default: TABLE's name here].")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no messages.")]
-Delta = Annotated[
-    float | None, typer.Option(help="Delta of the guarantee [default: 1e-5, less for more than 10,000 declared rows].")
-]
-SchemaFile = Annotated[Path | None, typer.Option(help="Schema YAML [default: TABLE's .schema.yaml].")]
-Target = Annotated[str | None, typer.Option(help="Column to predict [default: the schema's, else the last].")]
-Method = Annotated[str | None, typer.Option(help=f"{_METHODS}.")]
-Preset = Annotated[str | None, typer.Option(help=f"{_PRESETS}.")]
-Microbatches = Annotated[
-    int | None, typer.Option(help=f"{_MICROBATCHES}: clip mean gradients of this many groups of rows, not each row's.")
-]
-Inference = Annotated[
-    list[str] | None,
-    typer.Option(metavar="FORMULA", help="A regression that matters: 'y ~ a + b', 'y ~ a * b'; may be given again."),
-]
-Settings = Annotated[
-    list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting of the method; may be given again.")
-]
-Encoding = Annotated[
-    str | None, typer.Option(help="Encoding of a text table, such as cp1252 [default: UTF-8, or UTF-16 by its mark].")
-]
-Public = Annotated[Path | None, typer.Option(help=f"A table of rows that you declare public: {PUBLIC_ROWS}.")]
-OneRowAPatient = Annotated[bool, typer.Option("--one-row-a-patient", help="Declare that no two rows share a person.")]
-Unit = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMN", help="The column that names the patient of each row: the claim is for one patient."),
-]
-MaxRows = Annotated[
-    int | None,
-    typer.Option(parser=whole_number, metavar="K", help="With --unit: rows that a patient counts with [default: 1]."),
-]
-NaValues = Annotated[
-    list[str] | None,
-    typer.Option("--na-values", help="Codes of missing values beside the usual ones, such as n.d.,-5; for no schema."),
-]
-Rows = Annotated[
-    int | None,
-    typer.Option(
-        parser=whole_number,
-        metavar="N",
-        help="Declare the public row count, rounded if you like [default: the table's own].",
-    ),
-]
+Encoding = Annotated[str | None, typer.Option(help=_doc("encoding"))]
 ModelArgument = Annotated[Path | None, typer.Argument(help="Model file [default: the newest here].")]
 ModelOption = Annotated[Path | None, typer.Option(help="Model file [default: the newest here].")]
 
 
-def parsed_settings(words: list[str] | None, inference: list[str] | None = None) -> dict[str, object]:
-    """The settings given by --set, by name, and the regressions given by --inference.
+def with_settings(*names: str, required: tuple[str, ...] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Turn the parameter `settings` of a command into an option for each of these fields of FitSettings.
 
-    Raises UsageError for a word that is not NAME=VALUE.
+    Types, help and defaults are those of the fields. The command gets the settings, checked.
     """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def run(**given: Any) -> None:
+            typed = {name: given.pop(name) for name in names}
+            for name in ("inference", "na_values"):
+                if name in typed:
+                    typed[name] = tuple(typed[name] or ())
+            if "na_values" in typed:
+                typed["na_values"] = tuple(code for word in typed["na_values"] for code in word.split(","))
+            typed["settings"] = parsed_settings(typed["settings"])
+            command(settings=FitSettings(**typed), **given)
+
+        parameters = list[inspect.Parameter]()
+        for one in inspect.signature(command, eval_str=True).parameters.values():
+            own = [_option(name, name in required) for name in names] if one.name == "settings" else [one]
+            parameters += [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return run
+
+    return decorate
+
+
+def _option(name: str, required: bool) -> inspect.Parameter:
+    """The option of a field of FitSettings, as a parameter of a command."""
+    field = FitSettings.__dataclass_fields__[name]
+    kind, shape = SHAPES.get(name) or (TYPES[str(field.type)], {})
+    shape = {"names": [flag_of(name)], **shape}
+    option = typer.Option(*shape.pop("names"), help=_doc(name), **shape)
+    default = inspect.Parameter.empty if required else None if field.default == () else field.default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+
+
+def parsed_settings(words: list[str] | None) -> dict[str, object] | None:
+    """The settings given by --set, by name. Raises UsageError for a word that is not NAME=VALUE."""
     for word in words or ():
         if "=" not in word:
             raise UsageError(f"--set takes NAME=VALUE, such as --set lots=800; {word!r} has no equals sign.")
-    found: dict[str, object] = {word.split("=", 1)[0]: word.split("=", 1)[1] for word in words or ()}
-    return {**found, "inference": tuple(inference)} if inference else found
+    return {word.split("=", 1)[0]: word.split("=", 1)[1] for word in words or ()} or None

@@ -8,52 +8,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from medsynth.fitting.settings import FitSettings, methods_with
+
 from .console import guarded, result
 from .flags import translated
-from .options import (
-    PUBLIC_ROWS,
-    WHOLE,
-    Delta,
-    Encoding,
-    Inference,
-    Json,
-    MaxRows,
-    Method,
-    Microbatches,
-    Preset,
-    Rows,
-    SchemaFile,
-    Settings,
-    Target,
-    Unit,
-    parsed_settings,
-    whole_number,
-)
-from .tables import commands as tables
-from .tables.dispatch import named_by_table
+from .options import WHOLE, Json, whole_number, with_settings
 
 if TYPE_CHECKING:
     from medsynth.privacy.accounting.calibration import Plan
 
 
 @guarded
-@named_by_table(tables.plan)
+@with_settings(
+    "epsilon", "delta", "method", "preset", "schema", "target", "inference", "settings", "rows", "unit", "max_rows",
+    "encoding", "microbatches", required=("epsilon",),
+)  # fmt: skip
 def plan(
     table: Annotated[str, typer.Argument(help="A CSV file, or a number of rows (of 20 columns).")],
-    epsilon: Annotated[float, typer.Option(help="Privacy budget.")],
-    delta: Delta = None,
-    method: Method = None,
-    preset: Preset = None,
-    schema: SchemaFile = None,
-    target: Target = None,
-    inference: Inference = None,
-    set_: Settings = None,
-    rows: Rows = None,
-    unit: Unit = None,
-    max_rows: MaxRows = None,
-    encoding: Encoding = None,
-    microbatches: Microbatches = None,
-    public: Annotated[bool, typer.Option("--public", help=f"Rows will be declared public, for {PUBLIC_ROWS}.")] = False,
+    settings: FitSettings,
+    public: Annotated[
+        bool,
+        typer.Option("--public", help=f"Rows will be declared public, for {methods_with('public_rows')}."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show the budget of a fit: every measurement, its noise multiplier and its share. Uses no budget.
@@ -69,37 +45,26 @@ def plan(
         medsynth plan hospital.tables.yaml --epsilon 3.7
     """
     from medsynth.fitting.planning import plan_fit
-
-    made, notes = plan_fit(
-        whole_number(table) if WHOLE.fullmatch(table) else Path(table), epsilon=epsilon, delta=delta, schema=schema,
-        target=target, method=method, preset=preset, microbatches=microbatches, rows=rows, unit=unit,
-        settings=parsed_settings(set_, inference), max_rows=max_rows, encoding=encoding, public=public,
-    )  # fmt: skip
-    show(made, notes, epsilon, method, preset, as_json=as_json)
-
-
-def show(
-    made: Plan, notes: list[str], epsilon: float, method: str | None, preset: str | None, *, as_json: bool
-) -> None:
-    """Print a plan."""
     from medsynth.methods.registry import settle
     from medsynth.privacy.accounting.accountant import rounded_up
 
+    source = whole_number(table) if WHOLE.fullmatch(table) else Path(table)
+    made, notes = plan_fit(source, settings, public=public)
     content = {
         "epsilon": made.epsilon,
-        "epsilon_asked": epsilon,
+        "epsilon_asked": settings.epsilon,
         "delta": made.delta,
         "rows": made.rows,
-        "method": settle(method, preset),
-        "preset": preset,
+        "method": settle(settings.method, settings.preset),
+        "preset": settings.preset,
         "accountant": made.accountant,
         "steps": made.events[made.most_frequent][1],
         "notes": notes,
         "measurements": measurements(made),
     }
     lines = [
-        f"A fit would use epsilon {rounded_up(made.epsilon)} of {epsilon:g}, at delta {made.delta:g}, for {made.rows} "
-        f"rows (accountant {made.accountant.upper()}).",
+        f"A fit would use epsilon {rounded_up(made.epsilon)} of {settings.budget:g}, at delta {made.delta:g}, for "
+        f"{made.rows} rows (accountant {made.accountant.upper()}).",
         "",
         *table_of(measurements(made)),
         "",

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from medsynth.errors import MedsynthError, UsageError
+from medsynth.errors import MedsynthError, TableError, UsageError
 from medsynth.io.formats import name_of, named
 
-from .console import check_page, guarded, newest_model, notify, report_progress, result, told_of_fitted_rows
+from .console import check_page, guarded, newest_model, notify, report_progress, result
 from .options import Encoding, Force, Json, ModelOption, Quiet
-from .tables import commands as tables
-from .tables.dispatch import named_by_model
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     from medsynth.budget import Spent
     from medsynth.io.table import Table
     from medsynth.report.data.records import Estimate
+    from medsynth.report.data.review import Review, Thresholds
     from medsynth.report.data.verdict import Verdict
     from medsynth.report.document import Report
 
@@ -57,7 +56,6 @@ class Inputs(NamedTuple):
 
 
 @guarded
-@named_by_model(tables.report)
 def report(
     real: Real = None,
     train: Annotated[Path | None, typer.Option(help="Real rows fitted on [default: NAME.train.csv].")] = None,
@@ -89,45 +87,121 @@ def report(
 
         medsynth report --fail-on beyond,attack_advantage
     """
-    quiet = quiet or as_json
-    wanted = wanted_of(fail_on)
-    inputs = _with_real_rows(_inputs(model, synthetic, quiet), real, train, shareable)
+    quiet, wanted = quiet or as_json, _wanted(fail_on)
+    from medsynth.artifact import load as load_model
+
+    inputs = _inputs(model, synthetic, quiet)
+    fitted = None if inputs.model is None else load_model(inputs.model)
+    several = fitted is not None and fitted.tables is not None
+    if several and (target or subgroup):
+        raise UsageError(f"`{'target' if target else 'groups'}` is for one table. The file that names several says it.")
+    inputs = _with_real_rows(inputs, real, train, shareable, several)
     output = output or inputs.folder / f"{inputs.name}.report.html"
-    check_page(output, *inputs.files, review, thresholds, force=force)
+    pages = {"": output, **_pages_in_order(fitted, output)}
+    for file in pages.values():
+        check_page(file, *inputs.files, review, thresholds, force=force)
 
     from medsynth.report import build as page
     from medsynth.report.data.review import Review, Thresholds, load
     from medsynth.report.data.verdict import failing
 
-    brought, lines = load(review, Review), load(thresholds, Thresholds)
+    given = Given(load(review, Review), load(thresholds, Thresholds), target, subgroup, encoding, shareable)
     with report_progress(sys.stderr.isatty() and not quiet) as step:
         step("reading")
-        rows, spent = _model_and_rows(inputs, quiet), None if shareable else _spent(inputs)
-        inputs = _without_seen_rows(inputs, rows.model)
-        notes = rows.notes + ([f"{spent.sentence()} ({spent.path.name})"] if spent else [])
-        made = page.build(
-            synthetic=rows.table, real=_read(inputs.real, encoding), train=_read(inputs.train, encoding),
-            model=rows.model, drawn_by_model=rows.drawn_by_model, disjoint=_is_split(inputs), target=target,
-            fitted_rows=inputs.fitted_rows, fits=len(spent.fits) if spent else None, groups=subgroup, review=brought,
-            thresholds=lines, title=inputs.name, commands=command_line(), notes=notes, step=step,
-        )  # fmt: skip
+        made = (_pages_of_tables if several else _page_of_table)(inputs, fitted, given, pages, quiet, step)
         step("writing")
-        page.save(made, output, force=force)
-    if not made.shareable:
-        notify(f"INTERNAL: {output} holds exact statistics of real patients. --shareable leaves them out.", quiet=quiet)
-    _print(made, output, as_json, failed := failing(made.verdicts, wanted))
+        for table, one in made.items():
+            page.save(one, pages[table], force=force)
+    failed = [verdict for one in made.values() for verdict in failing(one.verdicts, wanted)]
+    _print(made, pages, several, quiet, as_json, [verdict.key for verdict in failed])
     if failed:
         raise typer.Exit(FAILED)
 
 
+class Given(NamedTuple):
+    """What a person brings to a report."""
+
+    review: Review | None
+    thresholds: Thresholds | None
+    target: str | None
+    groups: list[str] | None
+    encoding: str | None
+    shareable: bool
+
+
+def _pages_in_order(fitted: Model | None, output: Path) -> dict[str, Path]:
+    """The page of each of several tables that has an order, by its name: hospital.report.html, visits give
+    hospital.visits.report.html.
+    """
+    if fitted is None or fitted.tables is None:
+        return {}
+    stem, tables = output.name.removesuffix(".html").removesuffix(".report"), fitted.tables
+    return {name: output.with_name(f"{stem}.{name}.report.html") for name in tables.others if tables.tables[name].order}
+
+
+def _page_of_table(
+    inputs: Inputs, fitted: Model | None, given: Given, pages: dict[str, Path], quiet: bool, step: Callable[[str], None]
+) -> dict[str, Report]:
+    """The page on one table."""
+    from medsynth.report.build import build
+
+    rows, spent = _rows(inputs, fitted, quiet), None if given.shareable else _spent(inputs)
+    inputs = _without_seen_rows(inputs, fitted)
+    notes = rows.notes + ([f"{spent.sentence()} ({spent.path.name})"] if spent else [])
+    made = build(
+        synthetic=rows.table, real=_read(inputs.real, given.encoding), train=_read(inputs.train, given.encoding),
+        model=fitted, drawn_by_model=rows.drawn_by_model, disjoint=_is_split(inputs), target=given.target,
+        fitted_rows=inputs.fitted_rows, fits=len(spent.fits) if spent else None, groups=given.groups,
+        review=given.review, thresholds=given.thresholds, title=inputs.name, commands=_command_line(), notes=notes,
+        step=step,
+    )  # fmt: skip
+    return {"": made}
+
+
+def _pages_of_tables(
+    inputs: Inputs, fitted: Model | None, given: Given, pages: dict[str, Path], quiet: bool, step: Callable[[str], None]
+) -> dict[str, Report]:
+    """A page on the patients of several tables, and one on the rows of each table that has an order."""
+    from medsynth.linked.report import Sides, read_folder, report_tables
+    from medsynth.sampling.table_files import drawn_by
+
+    assert fitted is not None and fitted.tables is not None
+    made_in = inputs.synthetic or inputs.folder / f"{inputs.name}.synthetic"
+    if not made_in.is_dir():
+        raise TableError(f"There is no folder of synthetic tables {made_in}. Draw them: medsynth sample -n 10000.")
+    spent = None if given.shareable else _spent(inputs)
+    inputs, tables = _without_seen_rows(inputs, fitted), fitted.tables
+    sides = Sides(
+        synthetic=read_folder(tables, made_in),
+        real=None if inputs.real is None else read_folder(tables, inputs.real, given.encoding),
+        train=None if inputs.train is None else read_folder(tables, inputs.train, given.encoding),
+        disjoint=_is_split(inputs), fitted_rows=inputs.fitted_rows,
+    )  # fmt: skip
+    own = drawn_by(fitted, made_in)
+    if fitted.claims and not own:
+        notify(f"No claim can be made for {made_in}: {inputs.model} is not proven to have drawn it.")
+    made = report_tables(
+        fitted, sides, drawn_by_model=own, title=inputs.name, review=given.review, thresholds=given.thresholds,
+        page_of=lambda table: pages[table].name, fits=len(spent.fits) if spent else None, commands=_command_line(),
+        step=step,
+    )  # fmt: skip
+    return {one.table: one.report for one in made}
+
+
 def _without_seen_rows(inputs: Inputs, model: Model | None) -> Inputs:
-    """The inputs, without training rows where the real rows are themselves rows that the model was fitted to."""
-    if inputs.real is None or not told_of_fitted_rows(model, inputs.model, inputs.real):
+    """The inputs, without training rows where the model was fitted to the real rows themselves; a warning if so."""
+    from medsynth.fitting.holdout import was_fitted
+
+    if inputs.real is None or not was_fitted(model, inputs.model, inputs.real):
         return inputs
+    notify(
+        f"NOTHING HELD OUT: the model was fitted to rows of {inputs.real}. The page calls no comparison with them "
+        "within its threshold, and runs no attack. For a page that does, fit with --holdout 0.25."
+    )
     return inputs._replace(train=None, fitted_rows=True)
 
 
-def wanted_of(fail_on: str | None) -> list[str]:
+def _wanted(fail_on: str | None) -> list[str]:
     """The words of --fail-on. Raises UsageError for one that is not known."""
     if fail_on is None:
         return []
@@ -140,12 +214,14 @@ def wanted_of(fail_on: str | None) -> list[str]:
 
 
 def _is_split(inputs: Inputs) -> bool:
-    """Whether real and training rows are the two files of a split, which hold different rows."""
-    both = [named(inputs.folder, f"{inputs.name}.{part}") for part in ("heldout", "train")]
-    return all(
-        given is not None and usual is not None and given.resolve() == usual.resolve()
-        for given, usual in zip((inputs.real, inputs.train), both, strict=True)
-    )
+    """Whether real and training rows are the two parts of a split, which hold different rows."""
+
+    def usual(part: str) -> Path | None:
+        name = f"{inputs.name}.{part}"
+        return _folder(inputs.folder, name) or named(inputs.folder, name)
+
+    both = ((inputs.real, usual("heldout")), (inputs.train, usual("train")))
+    return all(given and there and given.resolve() == there.resolve() for given, there in both)
 
 
 def _inputs(model: Path | None, synthetic: Path | None, quiet: bool) -> Inputs:
@@ -159,51 +235,54 @@ def _inputs(model: Path | None, synthetic: Path | None, quiet: bool) -> Inputs:
     return Inputs(folder, name, path, synthetic or named(folder, f"{name}.synthetic"), None, None)
 
 
-def _with_real_rows(inputs: Inputs, real: Path | None, train: Path | None, shareable: bool) -> Inputs:
+def _with_real_rows(inputs: Inputs, real: Path | None, train: Path | None, shareable: bool, several: bool) -> Inputs:
     """The held-out rows and the training rows; where none are held out, the rows that the model was fitted to.
 
-    Raises where a shareable report names them, or another lacks them.
+    Each is a file or, of `several` tables, a folder. Raises where a shareable report names them, or another lacks them.
     """
     if shareable:
         if real or train:
             raise UsageError("--shareable reads no real rows: leave --real and --train out.")
         return inputs
     folder, name = inputs.folder, inputs.name
-    held_out = folder / f"{name}.heldout.csv"
-    real = real or named(folder, f"{name}.heldout") or (named(folder, name) if inputs.model else None) or held_out
+    found = _folder if several else named
+    held_out = folder / f"{name}.heldout{'' if several else '.csv'}"
+    real = real or found(folder, f"{name}.heldout") or (found(folder, name) if inputs.model else None) or held_out
     if not real.exists():
-        raise MedsynthError(_cure(real))
-    return inputs._replace(real=real, train=train or named(folder, f"{name}.train"))
+        raise MedsynthError(_cure(real, "folder of tables" if several else "file"))
+    return inputs._replace(real=real, train=train or found(folder, f"{name}.train"))
+
+
+def _folder(folder: Path, name: str) -> Path | None:
+    """The folder of that name, where there is one."""
+    return folder / name if (folder / name).is_dir() else None
 
 
 class Rows(NamedTuple):
-    """The model, the synthetic table, whether the model is proven to draw it, and what the page notes of it."""
+    """The synthetic table, whether the model is proven to draw it, and what the page notes of it."""
 
-    model: Model | None
     table: pd.DataFrame | Table
     drawn_by_model: bool
     notes: list[str]
 
 
-def _model_and_rows(inputs: Inputs, quiet: bool) -> Rows:
-    """The model and the synthetic table, drawn again to see whose it is; a fresh sample where there is none."""
-    from medsynth.artifact import load
+def _rows(inputs: Inputs, fitted: Model | None, quiet: bool) -> Rows:
+    """The synthetic table, drawn again to see whose it is; a fresh sample where there is none."""
     from medsynth.report.data.tables import read
     from medsynth.sampling.pipeline import sample
     from medsynth.sampling.provenance import drawn_by
 
-    fitted = None if inputs.model is None else load(inputs.model)
     if inputs.synthetic is not None:
         notify(f"Synthetic table: {inputs.synthetic}", quiet=quiet)
         own = fitted is not None and drawn_by(fitted, inputs.synthetic)
         if fitted is not None and fitted.claims and not own:
             notify(f"No claim can be made for {inputs.synthetic}: {inputs.model} is not proven to have drawn it.")
-        return Rows(fitted, read(inputs.synthetic), own, [])
+        return Rows(read(inputs.synthetic), own, [])
     assert fitted is not None
     usual = f"{inputs.name}.synthetic.csv"
     note = f"There was no {usual}: {fitted.rows} rows were sampled afresh from the model for this report."
     notify(note, quiet=quiet)
-    return Rows(fitted, sample(fitted), True, [note])
+    return Rows(sample(fitted), True, [note])
 
 
 def _read(path: Path | None, encoding: str | None) -> Table | None:
@@ -221,25 +300,36 @@ def _spent(inputs: Inputs) -> Spent | None:
     return budget.spent() if budget else None
 
 
-def command_line() -> list[str]:
+def _command_line() -> list[str]:
     """The command as it was typed, for the page."""
     return [shlex.join(["medsynth", *sys.argv[1:]])] if len(sys.argv) > 1 else []
 
 
-def _print(made: Report, output: Path, as_json: bool, failed: Sequence[Verdict]) -> None:
-    verdicts, twin = made.verdicts, output.with_suffix(".json")
-    lines = [line_of(verdict) for verdict in verdicts]
-    facts = {
-        "report": str(output),
-        "json_twin": str(twin),
-        "shareable": made.shareable,
-        "verdicts": [v.model_dump() for v in verdicts],
-        "failed": [v.key for v in failed],
-    }
-    lines.append(f"Wrote {output} and {twin}.")
+def _print(
+    made: dict[str, Report], pages: dict[str, Path], several: bool, quiet: bool, as_json: bool, failed: Sequence[str]
+) -> None:
+    """Each page's verdicts, and what was written."""
+    shareable = all(one.shareable for one in made.values())
+    if not shareable:
+        listed, verb = ", ".join(map(str, pages.values())), "hold" if several else "holds"
+        notify(f"INTERNAL: {listed} {verb} exact statistics of real patients. --shareable leaves them out.",
+               quiet=quiet)  # fmt: skip
+    lines, facts = list[str](), list[dict[str, Any]]()
+    for table, one in made.items():
+        lines += [f"{table or 'patients'}:"] * several
+        lines += ["  " * several + line_of(verdict) for verdict in one.verdicts]
+        facts.append({
+            "table": table or None, "report": str(pages[table]), "json_twin": str(pages[table].with_suffix(".json")),
+            "verdicts": [v.model_dump() for v in one.verdicts],
+        })  # fmt: skip
+    wrote = ", ".join(str(pages[table]) for table in made)
+    lines.append(
+        f"Wrote {wrote}, and the JSON twin of each." if several else f"Wrote {wrote} and {facts[0]['json_twin']}."
+    )
     if failed:
-        lines.append(f"Failed by --fail-on: {', '.join(v.key for v in failed)}.")
-    result(facts, "\n".join(lines), as_json=as_json)
+        lines.append(f"Failed by --fail-on: {', '.join(failed)}.")
+    content = {"pages": facts} if several else {name: facts[0][name] for name in ("report", "json_twin", "verdicts")}
+    result({**content, "shareable": shareable, "failed": list(failed)}, "\n".join(lines), as_json=as_json)
 
 
 def line_of(verdict: Verdict) -> str:
@@ -267,8 +357,9 @@ def _shown(figure: Estimate) -> str:
     return f"{figure.value:.4g}{ends}"
 
 
-def _cure(real: Path) -> str:
+def _cure(real: Path, kind: str) -> str:
     return (
         f"There are no real rows to compare with ({real}). `medsynth fit TABLE --epsilon E --holdout 0.25` keeps some "
-        "aside. Or name a file that no fit has seen: medsynth report --real FILE. --shareable makes a page without any."
+        f"aside. Or name a {kind} that no fit has seen: medsynth report --real NAME. --shareable makes a "
+        "page without any."
     )

@@ -13,8 +13,6 @@ from medsynth.errors import UsageError
 
 from .console import find_model, guarded, notify, result, writing_to_standard_output
 from .options import Force, Json, ModelOption, whole_number
-from .tables import commands as tables
-from .tables.dispatch import named_by_model
 
 if TYPE_CHECKING:
     from medsynth.artifact import Model
@@ -52,7 +50,6 @@ Replicates = Annotated[
 
 
 @guarded
-@named_by_model(tables.sample)
 def sample(
     n: Number = None,
     patients: Patients = None,
@@ -99,19 +96,20 @@ def sample(
     """
     from medsynth.sampling.draw import Draw
 
-    if parquet:
-        raise UsageError("--parquet is for several tables. Of one, --output NAME.parquet says it.")
     if output == "-" and as_json:
         raise UsageError("--json and --output - both claim standard output. Choose one.")
     draw = Draw(rows=n, patients=patients, seed=seed, where=where or (), where_any=where_any or (), balance=balance,
                 replicates=replicates)  # fmt: skip
-    path = find_model(model)
     from medsynth.artifact import load
 
-    fitted = load(path)
+    fitted = load(path := find_model(model))
+    if fitted.tables is not None:
+        return _to_folder(fitted, path, output, draw, parquet=parquet, force=force, as_json=as_json)
+    if parquet:
+        raise UsageError("--parquet is for several tables. Of one, --output NAME.parquet says it.")
     if output == "-":
         return _to_standard_output(fitted, draw)
-    _to_file(fitted, path, Path(output or f"{path.stem}.synthetic.csv"), draw, force=force, as_json=as_json)
+    return _to_file(fitted, path, Path(output or f"{path.stem}.synthetic.csv"), draw, force=force, as_json=as_json)
 
 
 def _to_standard_output(fitted: Model, draw: Draw) -> None:
@@ -142,6 +140,38 @@ def _to_file(fitted: Model, path: Path, target: Path, draw: Draw, *, force: bool
     counted = f"{drawn.patients} patients" if drawn.patients else f"{drawn.rows} rows"
     wrote = str(target) if len(tables) == 1 else f"{len(tables)} files, {tables[0]} to {tables[-1]}"
     result(facts, f"Wrote {wrote}, {counted}{' a replicate' * bool(drawn.replicates)}.", as_json=as_json)
+
+
+def _to_folder(
+    fitted: Model, path: Path, output: str | None, draw: Draw, *, parquet: bool, force: bool, as_json: bool
+) -> None:
+    """Draw patients with their rows in all tables, into a folder, and print what was written."""
+    from medsynth.artifact import claim
+    from medsynth.sampling.formulas import formula_columns
+    from medsynth.sampling.table_files import outputs, write_tables
+
+    assert fitted.tables is not None
+    for name in ("where_any", "balance", "replicates"):
+        if getattr(draw, name):
+            raise UsageError(f"`{name}` is for one table. The file that names several says it of each.")
+    if draw.rows is not None and draw.patients is not None:
+        raise UsageError("-n and --patients both count patients here. Give one of them.")
+    if output == "-":
+        raise UsageError("Several tables cannot be written to standard output. Name a folder as `output`.")
+    folder = Path(output or f"{path.stem}.synthetic")
+    if folder.name.endswith((".train", ".heldout")) or folder.name == path.stem:
+        raise UsageError(f"{folder} has the name of a folder of real tables. Choose another --output.")
+    asked = draw.patients if draw.rows is None else draw.rows
+    count = fitted.rows if asked is None else asked
+    own = write_tables(fitted, path, folder, count, draw.seed, draw.where, parquet=parquet, force=force)
+    notify(claim(fitted, brief=True), quiet=as_json)
+    for name in fitted.tables.tables:
+        if (odd := formula_columns(fitted.tables.alone(name))) and not parquet:
+            notify(f"CAUTION: spreadsheets run cells of {', '.join(odd[:5])} in {name} as formulas.", quiet=as_json)
+    written = [str(file) for file in outputs(fitted.tables, folder, ".parquet" if parquet else ".csv")]
+    facts = {"output": str(folder), "files": written, "patients": count, "model": str(path), "claims": fitted.claims,
+             "seed": own}  # fmt: skip
+    result(facts, f"Wrote {folder}, {count} patients in {len(written)} tables.", as_json=as_json)
 
 
 def _check_outputs(target: Path, model: Path, force: bool) -> None:

@@ -8,12 +8,11 @@ from typing import Annotated
 
 import typer
 
-from medsynth.errors import SchemaError, UsageError, did_you_mean
+from medsynth.errors import SchemaError, TableError, UsageError, did_you_mean
 
 from .console import guarded, result
 from .flags import translated
 from .options import Encoding
-from .tables.commands import draft as draft_of_folder
 
 app = typer.Typer(no_args_is_help=True, help="What is public about a table: its columns, bounds, levels and target.")
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
@@ -39,10 +38,10 @@ def draft(
 
         medsynth schema draft hospital
     """
-    from medsynth.linked.source import is_folder
+    from medsynth.fitting.source import is_folder
 
     if is_folder(table):
-        return draft_of_folder(table, encoding, force=force, as_json=as_json)
+        return _draft_tables(table, encoding, force=force, as_json=as_json)
     from medsynth.fitting.private_table import table_kinds
     from medsynth.io.atomic import atomic_write, check_outputs
     from medsynth.io.formats import beside, name_of
@@ -57,6 +56,26 @@ def draft(
         f"Wrote {output}. Fill in every TODO, then: medsynth schema check {table}",
         as_json=as_json,
     )
+
+
+def _draft_tables(folder: Path, encoding: str | None, *, force: bool, as_json: bool) -> None:
+    """Write a file that names the tables in a folder, with TODOs for a person and no data value."""
+    from medsynth.fitting.private_table import table_kinds
+    from medsynth.io.atomic import atomic_write, check_outputs
+    from medsynth.io.formats import SUFFIXES, name_of
+    from medsynth.schema.linked.definition import ENDING
+    from medsynth.schema.linked.template import draft_tables
+
+    found = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in SUFFIXES]
+    if len(found) < 2:
+        raise TableError(f"{folder} holds fewer than two tables. Name the folder that holds them all.")
+    name = folder.resolve().name
+    output = folder / f"{name}{ENDING}"
+    check_outputs(output, inputs=tuple(found), force=force)
+    text = draft_tables(name, {name_of(path): table_kinds(path, encoding) for path in found})
+    atomic_write(output, lambda file: file.write(text.encode()), force=force)
+    told = f"Wrote {output}. Fill in every TODO, then: medsynth plan {output} --epsilon 3.7"
+    result({"tables": str(output)}, told, as_json=as_json)
 
 
 @app.command()
@@ -97,7 +116,7 @@ def list_(as_json: Json = False) -> None:
 
         medsynth schema list
     """
-    from medsynth.linked.source import BUNDLED
+    from medsynth.fitting.source import BUNDLED
     from medsynth.schema import bundled
 
     names = [*bundled(), *BUNDLED.values()]
@@ -117,7 +136,7 @@ def show(
 
         medsynth schema show omop
     """
-    from medsynth.linked.source import BUNDLED, bundled_text
+    from medsynth.fitting.source import BUNDLED, bundled_text
     from medsynth.schema import Schema, bundled
 
     if name in BUNDLED.values():

@@ -2,9 +2,9 @@
 
 >>> import medsynth
 >>> sorted(medsynth.__all__)[:5]
-['MedsynthError', 'MedsynthWarning', 'Model', 'Schema', 'Synthesizer']
+['FitSettings', 'MedsynthError', 'MedsynthWarning', 'Model', 'Schema']
 >>> sorted(medsynth.__all__)[5:]
-['combine', 'fit', 'fit_tables', 'load', 'plan', 'sample', 'sample_tables', 'verify']
+['Synthesizer', 'combine', 'fit', 'load', 'plan', 'sample', 'sample_tables', 'verify']
 
 From a table to synthetic rows (here a simulated clinic; `fit` also takes the path of a CSV file):
 
@@ -36,15 +36,18 @@ if TYPE_CHECKING:
     from .artifact import Model, load, verify
     from .combining import combine
     from .errors import MedsynthError, MedsynthWarning
-    from .fitting import fit, plan
-    from .linked import fit_tables, sample_tables
+    from .fitting.pipeline import fit
+    from .fitting.planning import plan
+    from .fitting.settings import FitSettings
     from .report.document import Report
     from .sampling import sample
+    from .sampling.tables import sample_tables
     from .schema import Schema
     from .synthesizer import Synthesizer
 
 __version__ = "0.1.0"
 __all__ = [
+    "FitSettings",
     "MedsynthError",
     "MedsynthWarning",
     "Model",
@@ -52,7 +55,6 @@ __all__ = [
     "Synthesizer",
     "combine",
     "fit",
-    "fit_tables",
     "load",
     "plan",
     "sample",
@@ -60,18 +62,18 @@ __all__ = [
     "verify",
 ]
 _HOMES = {
+    "FitSettings": "fitting.settings",
     "MedsynthError": "errors",
     "MedsynthWarning": "errors",
     "Model": "artifact",
     "Schema": "schema",
     "Synthesizer": "synthesizer",
     "combine": "combining",
-    "fit": "fitting",
-    "fit_tables": "linked",
+    "fit": "fitting.pipeline",
     "load": "artifact",
-    "plan": "fitting",
+    "plan": "fitting.planning",
     "sample": "sampling",
-    "sample_tables": "linked",
+    "sample_tables": "sampling.tables",
     "verify": "artifact",
 }
 

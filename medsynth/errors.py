@@ -89,3 +89,7 @@ class MedsynthWarning(UserWarning):
 
     It is given where a notice of such weight has no other taker. Like an error it contains no cell of a table.
     """
+
+
+LOST = "LOST: "  # how a notice begins that names columns of which nothing was learned
+URGENT = ("WARNING: ", "FEW ROWS: ", LOST)  # how notices begin that nobody should miss

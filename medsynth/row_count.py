@@ -20,6 +20,7 @@ EXACT, BY_COINS, ROUGHLY = 0.5, 0.25, 0.25
 COINS_STD, ROUGH_SHARE = 0.5, 0.2
 LEAST_STD = 0.5  # rows: a count without noise is taken as it is
 PARTS_OF_A_ROW = 1000  # to which a plan's standard deviation of its row count is rounded: model files keep it
+MAX_ROWS_PER_PATIENT = 1000  # of those that a patient may count with
 COUNTED_ROWS = "counted_rows"  # the likely number among a model's tensors
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from .artifact import Model
 from .errors import UsageError
-from .fitting import fit
+from .fitting.pipeline import fit
 from .sampling import sample
 
 if TYPE_CHECKING:

@@ -515,6 +515,7 @@ def test_patients_of_long_keys_stay_apart() -> None:
     """Their column has no missing cell, so its dtype is no secret: rounded keys would make one patient of two."""
     from medsynth.fitting.private_rows import patients
     from medsynth.fitting.private_table import open_table
+    from medsynth.fitting.settings import TableSettings
 
     keys = [2**60 + k // 2 for k in range(FITTED)]
     frame = pd.DataFrame({"who": keys, "age": AGE, "sick": SICK})
@@ -523,7 +524,7 @@ def test_patients_of_long_keys_stay_apart() -> None:
     columns = {"who": {"kind": "identifier"}, "age": FITS["age"], "sick": FITS["sick"]}
     schema = Schema.from_dict({"name": "t", "target": "sick", "unit": "who", "max_rows": 2, "columns": columns})
     for table in (
-        open_table(frame, schema, None, notice),
-        open_table(frame, None, "sick", notice, unit="who", max_rows=2),
+        open_table(frame, TableSettings(schema=schema), notice),
+        open_table(frame, TableSettings(target="sick", unit="who", max_rows=2), notice),
     ):
         assert list(patients(table.data, "who")) == [k // 2 for k in range(FITTED)]

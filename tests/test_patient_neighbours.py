@@ -22,11 +22,11 @@ from hypothesis import strategies as st
 
 import medsynth
 from medsynth import rng
+from medsynth.fitting import training
 from medsynth.fitting.private_table import PrivateTable
+from medsynth.fitting.private_tables import CodedTables, coded_tables, private_tables
 from medsynth.io import table as tables
 from medsynth.io.split import split
-from medsynth.linked import fitting as linked_fitting
-from medsynth.linked.private_tables import CodedTables, coded_tables, private_tables
 from medsynth.patients import conditional
 from medsynth.patients.successive_rows import successive_rows
 from medsynth.privacy.contribution import bound_contributions
@@ -465,7 +465,7 @@ class WatchedReleases:
 
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch, quick: None, fixed_entropy: None) -> WatchedReleases:
-    monkeypatch.setattr(linked_fitting, "SIMULATED", 2000)
+    monkeypatch.setattr(training, "SIMULATED_PATIENTS", 2000)
     monkeypatch.setattr(conditional, "STEPS", 2)
     return WatchedReleases(monkeypatch)
 
@@ -526,7 +526,7 @@ def test_fits_of_several_tables_differ_by_measurements_alone(
             frame.to_csv(folder / f"{name}.csv", index=False)
         (folder / "ward.tables.yaml").write_text(WARD)
         (folder / "ward.medsynth-ledger").unlink(missing_ok=True)
-        return model_of(partial(medsynth.fit_tables, folder, method=method), tmp_path)
+        return model_of(partial(medsynth.fit, folder, method=method), tmp_path)
 
     frames = ward_tables()
     some = {"gone", f"notes.note is {STRANGE['key'][0][:9]!r}"}

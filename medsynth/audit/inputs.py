@@ -18,6 +18,7 @@ import pandas as pd
 
 from ..errors import MedsynthError
 from ..fitting.private_table import PrivateTable, open_table
+from ..fitting.settings import TableSettings
 from ..rng import numpy_stream
 from ..schema import Schema
 from ..schema.columns.table_codec import csv_cells, encode
@@ -89,8 +90,9 @@ def _opened(path: Path, rows: list[dict[str, bytes]], schema: Schema, mode: str)
     lines = [",".join(rows[0]).encode(), *(b",".join(row.values()) for row in rows)]
     path.write_bytes(b"\n".join(lines) + b"\n")
     notices: list[str] = []
+    settings = TableSettings(schema=schema if mode == "schema" else None, target=schema.target)
     try:
-        private = open_table(path, schema if mode == "schema" else None, schema.target, notices.append)
+        private = open_table(path, settings, notices.append)
         codes = encode(next(private.data.chunks()), private.declared.core)[: ROWS - 1] if private.declared else None
     except MedsynthError:
         return {"refused": ""}

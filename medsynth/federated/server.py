@@ -14,9 +14,9 @@ import numpy as np
 from .. import rng
 from ..artifact import Arrays, Model
 from ..errors import BudgetError, MedsynthError, QueryError
-from ..fitting.options import FitOptions, Phase, Progress
-from ..fitting.preparation import PlannedFit, choose_method
-from ..fitting.private_table import ROWS_PER_PATIENT_LABEL, Notice
+from ..fitting.planning import PlannedFit, choose_method
+from ..fitting.private_table import ROWS_PER_PATIENT_LABEL
+from ..fitting.settings import FitOptions, Notice, Phase, Progress
 from ..fitting.training import rows_of_patients, seal, train
 from ..privacy.accounting.events import Event
 from ..privacy.checkpoint import Checkpoint, sole_user
@@ -301,32 +301,5 @@ def _options(
     study: Study, seed: int | None, checkpoint: Path, resume: bool, notice: Notice, progress: Progress, phase: Phase
 ) -> FitOptions:
     """The study as options of a fit."""
-    return FitOptions(
-        epsilon=study.epsilon,
-        no_dp=False,
-        delta=study.delta,
-        schema=study.table_schema,
-        target=None,
-        method=study.method,
-        preset=study.preset,
-        microbatches=None,
-        settings=study.all_settings,
-        inference=(),
-        rows=study.rows,
-        encoding=None,
-        na_values=(),
-        one_row_a_patient=False,
-        unit=None,
-        max_rows=None,
-        public=None,
-        device="cpu",
-        seed=seed,
-        checkpoint=checkpoint,
-        budget_table=None,
-        model_name=None,
-        split_number=None,
-        resume=resume,
-        notice=notice,
-        progress=progress,
-        phase=phase,
-    )
+    settings = vars(study.fit_settings) | {"seed": seed}
+    return FitOptions(**settings, checkpoint=checkpoint, resume=resume, notice=notice, progress=progress, phase=phase)

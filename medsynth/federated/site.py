@@ -21,7 +21,8 @@ from .. import rng
 from ..budget import Budget
 from ..errors import BudgetError, MedsynthError, QueryError, UsageError, did_you_mean
 from ..fitting.private_rows import coded, codes_of, vault_of
-from ..fitting.private_table import Notice, open_table
+from ..fitting.private_table import open_table
+from ..fitting.settings import Notice, TableSettings
 from ..io.table import Table
 from ..methods.gs_wgan.method import GRADIENTS
 from ..privacy.accounting.ledger import Ledger
@@ -69,7 +70,7 @@ class Site:
         self._key = check_key(study, name, key)
         self._plan = study.plan()
         entropy = rng.system_entropy()
-        private = open_table(table, study.table_schema, None, notice, encoding)
+        private = open_table(table, TableSettings(schema=study.table_schema, encoding=encoding), notice)
         core = study.table_schema.core
         # In the study's order, whatever the table's is.
         codes = coded(private.data, lambda data: encode(data, core), codes_of(core), folder)

@@ -18,8 +18,8 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ..errors import SchemaError, UsageError, validators_words
-from ..fitting.options import MOST_ROWS, method_settings
 from ..fitting.private_table import ROWS_PER_PATIENT_LABEL, ROWS_PER_PATIENT_SHARE
+from ..fitting.settings import MOST_ROWS, FitSettings, method_settings
 from ..methods import registry
 from ..methods.settings import MethodConfig
 from ..privacy.accounting.accountant import rounded_up
@@ -155,13 +155,24 @@ class Study(BaseModel):
         count = config.shard_count(equivalent_rows(self.rows, self.table_schema.max_rows))
         return {**self.settings, "shards": max(1, count // len(self.sites)) * len(self.sites)}
 
+    @property
+    def fit_settings(self) -> FitSettings:
+        """The study as settings of a fit."""
+        return self._fit_settings(self.all_settings)
+
+    def _fit_settings(self, settings: dict[str, Any]) -> FitSettings:
+        return FitSettings(
+            epsilon=self.epsilon, delta=self.delta, schema=self.table_schema, method=self.method, preset=self.preset,
+            settings=settings, rows=self.rows, device="cpu",
+        )  # fmt: skip
+
     def config(self) -> Any:
         """The method's configuration. Raises UsageError for settings that it does not have."""
         return self._configured(self.all_settings)
 
     def _configured(self, settings: dict[str, Any]) -> MethodConfig:
         module = registry.module(registry.settle(self.method, self.preset), self.preset)
-        return registry.configured(self.method, module, method_settings(settings, None, public=False))
+        return registry.configured(self.method, module, method_settings(self._fit_settings(settings), public=False))
 
     def plan(self) -> Plan:
         """Return every measurement with its noise. Raises UsageError or BudgetError if sites cannot answer them."""

@@ -6,66 +6,109 @@ And whether rows were kept out of a model's fit, by what is on file: by rows tha
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pandas as pd
+
+from .. import rng
 from ..artifact import Model
 from ..budget import Budget
-from ..errors import MedsynthError, UsageError
+from ..errors import MedsynthError, TableError, UsageError
+from ..io.atomic import atomic_write
 from ..io.formats import SUFFIXES_TRIED, is_parquet, name_of
 from ..io.large import LargeTable
 from ..io.split import check_fraction, expecting, split, split_large
 from ..io.split_number import file_beside, noted, number_kept, number_of, number_split, table_of
 from ..io.table import Table
+from ..io.writer import csv_text
 from ..schema import Schema
 from ..schema.columns.table_codec import encode
-from .private_table import Notice, choose_schema, read_rows
+from ..schema.linked.definition import LinkedTables
+from .private_table import choose_schema, read_rows
+from .private_tables import PrivateTables, open_tables, private_tables
+from .settings import FitSettings, Notice
+from .source import Source, find
 
+PRIVATE_FOLDER = 0o700
 TRAIN, HELD_OUT = ".train", ".heldout"  # what the names of both parts of a table end in
 
 
 @dataclass(frozen=True, kw_only=True)
 class HoldOut:
-    """The files of a split: `train` and `heldout`, and where both wait beside the checkpoint for the model."""
+    """The two parts of a split, each a file or, of several tables, a folder: `train` and `heldout`.
+
+    Both are `waiting` next to the checkpoint until the model stands.
+    """
 
     train: Path
     heldout: Path
     waiting: tuple[Path, Path]
+    tables: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, table: Path, model: Path, checkpoint: Path, tables: Sequence[str] = ()) -> HoldOut:
+        """The parts of a split: next to the model and named after it, and after the checkpoint until then.
+
+        `tables`: the names of several; none where the split is of one table's rows.
+        """
+        ending = "" if tables else ".parquet" if table.is_file() and is_parquet(table) else ".csv"
+        train, heldout = (model.with_name(f"{model.stem}{part}{ending}") for part in (TRAIN, HELD_OUT))
+        first, second = (checkpoint.with_name(f"{checkpoint.name}{part}{ending}") for part in (TRAIN, HELD_OUT))
+        return cls(train=train, heldout=heldout, waiting=(first, second), tables=tuple(tables))
 
     @property
     def moves(self) -> tuple[tuple[Path, Path], ...]:
         """Where each file waits and where it belongs: both parts, and the number of the split."""
-        number = file_beside(self.waiting[1]), file_beside(self.heldout)
-        return (self.waiting[0], self.train), (self.waiting[1], self.heldout), number
-
-    @classmethod
-    def of(cls, table: Path, model: Path, checkpoint: Path) -> HoldOut:
-        """Return the files of a split: next to the model and named after it, and after the checkpoint until then."""
-        ending = ".parquet" if table.is_file() and is_parquet(table) else ".csv"
-        train, heldout = (model.with_name(f"{model.stem}{part}{ending}") for part in (TRAIN, HELD_OUT))
-        first, second = (checkpoint.with_name(f"{checkpoint.name}{part}{ending}") for part in (TRAIN, HELD_OUT))
-        return cls(train=train, heldout=heldout, waiting=(first, second))
+        parts = list(zip(self.waiting, (self.train, self.heldout), strict=True))
+        if self.tables:
+            files = [f"{name}.csv" for name in self.tables]
+            parts = [(waiting / file, final / file) for waiting, final in parts for file in files]
+        return *parts, (file_beside(self.waiting[1]), file_beside(self.heldout))
 
     def publish(self) -> None:
         """Move the files to where they belong: the model that was fitted on them stands."""
         for waiting, final in self.moves:
             try:
+                if self.tables:
+                    final.parent.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
                 os.replace(waiting, final)
             except OSError as error:
                 raise MedsynthError(
                     f"{final} could not be written ({error.strerror}). The model stands; its rows are in {waiting}."
                 ) from None
+        self.drop()
 
     def drop(self) -> None:
-        """Remove the files where they wait: nothing was fitted on them."""
+        """Remove what waits: nothing was fitted on it, or all of it was published."""
         for waiting, _ in self.moves:
             waiting.unlink(missing_ok=True)
+        for folder in self.waiting if self.tables else ():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def training_part(
+    path: Path, files: HoldOut, fraction: float, settings: FitSettings, *, resume: bool, notice: Notice
+) -> tuple[Table | LargeTable | PrivateTables, FitSettings, str]:
+    """Hold rows or, of several tables, patients out of training, each with the chance `fraction`.
+
+    Returns what is left to train on, the settings of its fit and the split's number. Declared `rows` become the number
+    that is expected to be left. Raises UsageError, TableError or SchemaError.
+    """
+    if settings.rows is not None:
+        settings = replace(settings, rows=max(2, round(settings.rows * (1 - fraction))))
+    if files.tables:
+        tables, number = hold_out_tables(find(path), files, fraction, settings.encoding, resume=resume)
+        return tables, settings, number
+    table, schema, number = hold_out(path, files, fraction, settings, resume=resume, notice=notice)
+    return table, replace(settings, schema=schema), number
 
 
 def hold_out(
-    path: Path, files: HoldOut, fraction: float, schema: Path | None, encoding: str | None, *, resume: bool,
-    notice: Notice, unit: str | None = None,
-) -> tuple[Table | LargeTable, Schema | None, str]:  # fmt: skip
+    path: Path, files: HoldOut, fraction: float, settings: FitSettings, *, resume: bool, notice: Notice
+) -> tuple[Table | LargeTable, Schema | None, str]:
     """Split the table at `path`, once all of its cells have met its schema; or, to `resume`, take the split that waits.
 
     Returns the training rows, the schema that the whole table has and the split's number. How many rows the secret
@@ -74,10 +117,10 @@ def hold_out(
     SchemaError.
     """
     check_fraction(fraction)
-    read = read_rows(path, encoding)
+    read = read_rows(path, settings.encoding)
     if read.form:
         notice(f"{read.where} is read as a table {read.form}.")
-    declared = choose_schema(read, schema, path, notice)
+    declared = choose_schema(read, settings.schema, path, notice)
     if declared is not None:
         for piece in read.chunks():
             encode(piece, declared.core)  # of both parts, with the numbers of the rows as they stand in the file
@@ -89,12 +132,60 @@ def hold_out(
                 "Fit as it was begun, or start anew with `force` and without `resume`."
             )
         return expecting(read_rows(train), read, 1 - fraction), declared, number_kept(heldout, path)
-    whose = declared.unit if declared else unit
+    whose = declared.unit if declared else settings.unit
     if isinstance(read, LargeTable):
         kept: Table | LargeTable = split_large(read, fraction, train, heldout, force=True, unit=whose)
     else:
         kept, _ = split(read, fraction, train, heldout, force=True, unit=whose)
     return kept, declared, number_split(heldout, path)
+
+
+def hold_out_tables(
+    source: Source, files: HoldOut, fraction: float, encoding: str | None, *, resume: bool
+) -> tuple[PrivateTables, str]:
+    """Keep patients out of training by secret coins; or, to `resume`, take the split that waits.
+
+    A patient's rows stay together, over all tables. Returns the tables to train on, with the number of patients that
+    was expected, and the split's number: how many the draws left is no public number. Raises UsageError, TableError or
+    SchemaError.
+    """
+    check_fraction(fraction)
+    read = open_tables(source, encoding)
+    expected = max(2, round(read.rows * (1 - fraction)))
+    table = source.folder / source.name
+    if resume:  # a fit that is resumed keeps its split
+        if not all(folder.is_dir() for folder in files.waiting):
+            raise UsageError(
+                f"The fit that is resumed was begun without `holdout`, or its rows, {files.waiting[0]} and "
+                f"{files.waiting[1]}, are gone. Fit as it was begun, or start anew with `force` and without `resume`."
+            )
+        kept = open_tables(Source(tables=unnamed(source.tables), folder=files.waiting[0], name=source.name))
+        kept = replace(kept, tables=source.tables, expected_patients=expected, place=table)
+        return kept, number_kept(files.waiting[1], table)
+    out = rng.coins(rng.system_entropy(), read.cells[source.tables.first].rows, fraction)
+    if (~out).sum() < 2:
+        raise TableError("What `holdout` leaves to train on are fewer than two patients. Leave more.")
+    parts = [{name: table.cells[mask[read.whose[name]]] for name, table in read.cells.items()} for mask in (~out, out)]
+    files.drop()
+    for folder, cells in zip(files.waiting, parts, strict=True):
+        folder.mkdir(mode=PRIVATE_FOLDER)
+        for name, own in cells.items():
+            _write_private(folder / f"{name}.csv", own)
+    kept_cells = {name: replace(read.cells[name], cells=own.reset_index(drop=True)) for name, own in parts[0].items()}
+    kept = replace(private_tables(source.tables, kept_cells), expected_patients=expected, place=table)
+    return kept, number_split(files.waiting[1], table)
+
+
+def unnamed(tables: LinkedTables) -> LinkedTables:
+    """The tables as files of their own names."""
+    return tables.model_copy(
+        update={"tables": {name: table.model_copy(update={"file": None}) for name, table in tables.tables.items()}}
+    )
+
+
+def _write_private(path: Path, cells: pd.DataFrame) -> None:
+    text = csv_text(cells, header=True).encode()
+    atomic_write(path, lambda file: file.write(text), force=True, private=True)
 
 
 def was_fitted(model: Model | None, path: Path | None, real: Path) -> bool:

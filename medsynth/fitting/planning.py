@@ -1,23 +1,124 @@
-"""The plan of a fit, without a measurement."""
+"""Before the first measurement: the method, the plan of all measurements, and what a person is told of both."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from .. import rng
 from ..errors import UsageError
+from ..io import split_number
 from ..methods import registry
+from ..methods.protocol import MethodModule
 from ..privacy.accounting.accountant import rounded_up
-from ..privacy.accounting.calibration import Plan, check_budget, make_plan
-from ..schema import Schema
-from .options import check_kinds, check_rows, check_unit, declared, method_settings, settled_delta
-from .private_table import open_table
-from .public_facts import check_enough_rows, public_facts
+from ..privacy.accounting.calibration import Plan, Query, make_plan
+from ..privacy.accounting.ledger import Ledger
+from ..privacy.contribution import PrivacyUnits
+from .environment import choose_device
+from .opening import Source, opened
+from .private import Private, Remark
+from .private_table import PublicRows
+from .settings import FitOptions, FitSettings, check_rows, keywords_of, method_settings, silent
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChosenMethod:
+    """A method, its code and configuration, and the device that it trains on."""
+
+    name: str
+    module: MethodModule
+    config: Any
+    device: str
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The configuration as plain data."""
+        found: dict[str, Any] = self.config.model_dump(mode="json")
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedFit:
+    """What all phases after the planning share: the plan and its ledger, and which rows of which patients are used.
+
+    `stay`: their positions; None where the row is the unit of privacy, and all are.
+    """
+
+    options: FitOptions
+    method: ChosenMethod
+    plan: Plan
+    ledger: Ledger
+    entropy: rng.Entropy
+    stay: NDArray[np.int64] | None = None
+    units: PrivacyUnits | None = None
+
+
+def choose_method(options: FitOptions) -> ChosenMethod:
+    """The method that the options name, configured, and its device."""
+    name = registry.settle(options.method, options.preset)
+    if options.method in registry.ALIASES:
+        options.notice(f"{options.method} is now called {name}, and is another estimator (docs/methods/mixture.md).")
+    module = registry.module(name, options.preset)
+    if not options.no_dp:
+        registry.check_claim(name)
+    config = registry.configured(name, module, method_settings(options, public=options.public is not None))
+    return ChosenMethod(name=name, module=module, config=config, device=choose_device(options.device))
+
+
+def plan_measurements(private: Private, options: FitOptions, method: ChosenMethod) -> PlannedFit:
+    """Bound contributions, and plan every measurement with its noise. Nothing is measured yet.
+
+    Raises BudgetError where the plan's noise leaves nothing of a table without a schema.
+    """
+    entropy = rng.NoNoise() if options.no_dp else rng.system_entropy()
+    stay, units = private.bounded_rows(entropy)
+    rows = private.rows if options.rows is None else options.rows
+    queries = private.queries(method.module, options.budget, method.config, rows)
+    plan = make_plan(queries, epsilon=options.budget, delta=options.own_delta, rows=rows, max_rows=private.max_rows)
+    plan = replace(plan, rows_std=private.rows_std if options.rows is None else None)
+    for note in private.check_enough(plan):
+        options.notice(note)
+    ledger = plan.ledger(entropy.source)
+    return PlannedFit(options=options, method=method, plan=plan, ledger=ledger, entropy=entropy, stay=stay, units=units)
+
+
+def announce(private: Private, planned: PlannedFit, public_rows: PublicRows | None) -> None:
+    """Say what is taken as public: in notices to the person, and in notes of the ledger."""
+    options, plan = planned.options, planned.plan
+    facts = private.public_facts(options, plan.rows)
+    listed = "\n  - ".join(["Public by declaration, before anything is measured (docs/privacy.md):", *facts])
+    remarks = [Remark(listed, f"Public by declaration: {'; '.join(facts)}.")]
+    if options.split_number is not None:
+        remarks.append(Remark(note=split_number.note(options.split_number)))
+    remarks += private.remarks(options, plan)
+    if public_rows is not None:
+        remarks.append(
+            Remark("The rows of `public` are public because you say so. No claim covers them.", public_rows.note)
+        )
+    if plan.delta > 1 / (10 * plan.rows):
+        remarks.append(Remark(
+            f"`delta` {plan.delta:g} is large for {plan.rows} rows: below {1 / (10 * plan.rows):.1g} is advised. "
+            "Where `rows` are declared, it follows them by itself."
+        ))  # fmt: skip
+    of_method = planned.method.module.notes(planned.method.config, private.records(plan), private.columns,
+                                            options.budget)  # fmt: skip
+    remarks += [Remark(text) for text in of_method]
+    if options.no_dp:
+        remarks.append(Remark(
+            "`no_dp`: NOT DIFFERENTIALLY PRIVATE. The model and its rows may give patients away. Share neither."
+        ))  # fmt: skip
+    for remark in remarks:
+        for text, tell in ((remark.notice, options.notice), (remark.note, planned.ledger.notes.append)):
+            if text:
+                tell(text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,21 +147,8 @@ class FitPlan:
         return f"<p>{head}</p>{self.measurements.to_html(index=False)}{notes}"
 
 
-def plan(
-    table: Path | str | int | pd.DataFrame,
-    *,
-    epsilon: float,
-    delta: float | None = None,
-    schema: Schema | Mapping[str, object] | Path | str | None = None,
-    target: str | None = None,
-    method: str | None = None,
-    preset: str | None = None,
-    inference: Sequence[str] = (),
-    settings: Mapping[str, object] | None = None,
-    rows: int | None = None,
-    unit: str | None = None,
-    max_rows: int | None = None,
-) -> FitPlan:
+@keywords_of(FitSettings)
+def plan(table: Path | str | int | pd.DataFrame, settings: FitSettings) -> FitPlan:
     """What `fit` would measure on a table, or on so many rows of twenty columns. Nothing is measured and nothing spent.
 
     Raises what `fit` raises before its first measurement.
@@ -69,10 +157,7 @@ def plan(
     >>> 3.5 < found.epsilon <= 3.7, "one-way marginals" in list(found.measurements["measurement"])
     (True, True)
     """
-    made, notes = plan_fit(
-        table, epsilon=epsilon, delta=delta, schema=declared(schema), target=target, method=method, preset=preset,
-        inference=inference, settings=settings, rows=rows, unit=unit, max_rows=max_rows,
-    )  # fmt: skip
+    made, notes = plan_fit(table, settings)
     shares = made.shares()
     lines = [
         {
@@ -90,58 +175,40 @@ def plan(
 
 
 def plan_fit(
-    table: Path | str | int | pd.DataFrame,
-    *,
-    epsilon: float,
-    delta: float | None = None,
-    schema: Schema | Path | str | None = None,
-    target: str | None = None,
-    method: str | None = None,
-    preset: str | None = None,
-    microbatches: int | None = None,
-    inference: Sequence[str] = (),
-    settings: Mapping[str, object] | None = None,
-    rows: int | None = None,
-    encoding: str | None = None,
-    public: bool = False,
-    unit: str | None = None,
-    max_rows: int | None = None,
-    columns: int = 20,
+    table: Source | int, settings: FitSettings, *, columns: int = 20, public: bool | None = None
 ) -> tuple[Plan, list[str]]:
-    """The plan that `fit` would follow on `table`, and notes. No row is measured.
+    """The plan that `fit` would follow on a table or tables, and notes. No row is measured.
 
-    A number of rows instead of a table plans for one of `columns` columns that has a schema. Raises what `fit` raises
-    before its first measurement.
+    A number of rows instead of a table plans for one of `columns` columns that has a schema. `public`: whether rows
+    will be declared public, where the settings do not name them yet. Raises what `fit` raises before its first
+    measurement.
     """
-    check_kinds(epsilon=epsilon, rows=rows)
-    delta = settled_delta(delta, table if isinstance(table, int) else rows)
-    check_budget(epsilon, delta)
-    check_rows(rows)
-    check_unit(unit, max_rows)
-    if unit is not None and isinstance(table, int):
-        raise UsageError("`unit` names a column of a table: give the table, not a number of rows.")
-    method = registry.settle(method, preset)
+    if settings.no_dp:
+        raise UsageError("`no_dp` plans nothing: leave it out.")
+    method = registry.settle(settings.method, settings.preset)
     registry.check_claim(method)
-    private = None
-    if not isinstance(table, int):
-        private = open_table(table, schema, target, lambda text: None, encoding, unit=unit, max_rows=max_rows)
-    module = registry.module(method, preset)
-    config = registry.configured(
-        method, module, method_settings(settings, microbatches, public=public, inference=inference)
-    )
-    if private is None:
-        count, queries = int(table), partial(module.queries, columns=columns, epsilon=epsilon)  # type: ignore[arg-type]
+    private = None if isinstance(table, int) else opened(table, settings, silent)
+    module = registry.module(method, settings.preset)
+    public = settings.public is not None if public is None else public
+    config = registry.configured(method, module, method_settings(settings, public=public))
+    delta = settings.own_delta
+    queries: Callable[[Any, int], list[Query]]
+    if isinstance(table, int):
+        if settings.unit is not None:
+            raise UsageError("`unit` names a column of a table: give the table, not a number of rows.")
+        count, queries = table, partial(module.queries, columns=columns, epsilon=settings.budget)
+        delta = replace(settings, rows=max(2, count)).own_delta
     else:
-        columns = private.columns
-        count = private.data.public_rows if rows is None else rows
-        facts = public_facts(private, count, None, declared_rows=rows is not None)
-        queries = partial(private.queries, module, epsilon)
+        assert private is not None
+        columns, count = private.columns, private.rows if settings.rows is None else settings.rows
+        queries = partial(private.queries, module, settings.budget)
     if count < 2:
         raise UsageError("A plan needs two rows or more.")
     check_rows(count)
     max_rows = private.max_rows if private else None
-    plan = make_plan(queries(config, count), epsilon=epsilon, delta=delta, rows=count, max_rows=max_rows)
-    notes = [f"Public by declaration: {'; '.join(facts)}."] if private else []
-    notes += check_enough_rows(private, plan) if private else []
-    notes += module.notes(config, plan.equivalent_rows, columns, epsilon)
-    return plan, notes
+    made = make_plan(queries(config, count), epsilon=settings.budget, delta=delta, rows=count, max_rows=max_rows)
+    if private is None:
+        return made, module.notes(config, made.equivalent_rows, columns, settings.budget)
+    notes = [f"Public by declaration: {'; '.join(private.public_facts(settings, count))}."]
+    notes += private.check_enough(made)
+    return made, notes + module.notes(config, private.records(made), columns, settings.budget)

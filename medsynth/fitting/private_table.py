@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import SchemaError, UsageError, did_you_mean
+from ..errors import BudgetError, SchemaError, UsageError, did_you_mean
 from ..io import formats
 from ..io import table as io_table
 from ..io.large import LargeTable, is_large, read_large
 from ..methods.protocol import MethodModule
 from ..methods.regressions import check_columns
 from ..patients import plan as later_rows
+from ..patients.successive_rows import changing
 from ..privacy import hierarchy_selection, partition_selection
-from ..privacy.accounting.calibration import Query
+from ..privacy.accounting.calibration import Plan, Query
+from ..privacy.accounting.events import Thresholded, rows_of
 from ..privacy.contribution import PrivacyUnits, bound_contributions, first_in_order
+from ..privacy.noise import rarely_exceeded
 from ..privacy.partition_selection import Learning
 from ..rng import Entropy
 from ..schema import Identifier, Schema, bundled_for
@@ -29,12 +33,16 @@ from ..schema.cells import MISSING_WORDS, moment
 from ..schema.columns.categorical import Categorical, without_levels
 from ..schema.columns.table_codec import check_header, encode
 from ..schema.header import free_texts, keys, person_keys
+from ..schema.kinds import CLEAR_STDS
+from .private import Remark
 from .private_rows import order_of_rows, patients
+from .settings import FitSettings, Notice, TableSettings
 
-Notice = Callable[[str], None]
 ROWS_PER_PATIENT_LABEL, ROWS_PER_PATIENT_SHARE = "rows per patient", 0.02
 # Noise grows with `max_rows`, and the rows that patients keep grow less, whatever the table is: one row has the least.
 DEFAULT_MAX_ROWS = 1
+SURELY_STDS = 1.65  # standard deviations that a count must exceed a threshold by to pass it in 95 of 100 fits
+RARE_SHARE = 0.05  # of the rows: a class as rare as this may be what the table is about
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +123,128 @@ class PrivateTable:
         """The columns that read like a person's key, where the row is the privacy unit: rows may share a person."""
         return [] if self.max_rows else [name for name in person_keys(self.data.header) if name != self.target]
 
+    @property
+    def rows(self) -> int:
+        """The number of rows that counts as public where none is declared."""
+        return self.data.public_rows
+
+    @property
+    def rows_std(self) -> float | None:
+        """By how much `rows` is off, where secret draws left fewer; None where that is not known."""
+        return self.data.expected_std
+
+    def records(self, plan: Plan) -> int:
+        """How many records the notes of a method are about."""
+        return plan.equivalent_rows
+
+    def public_facts(self, settings: FitSettings, rows: int) -> list[str]:
+        """The facts that no noise covers and that neighbouring tables share, one phrase each.
+
+        They come from declarations, from the header line and the file's form; none but the row count changes with a
+        row. `rows`: the count that the plan is made for.
+        """
+        table, schema = self.data, self.declared
+        facts = [f"the header: {len(table.header)} columns, their names and their order"]
+        facts.append(f"the form of the input: {table.form or 'commas and UTF-8, Parquet or a frame'}")
+        if settings.rows is not None:
+            facts.append(f"the number of rows, {rows}, as `rows` declares it")
+        elif table.expected_rows is None:
+            facts.append(f"the number of rows, {rows}, the table's own")
+        else:
+            facts.append(
+                f"the number of rows, {rows}: the whole table's own, times the share that is kept for training"
+            )
+        if schema is None:
+            facts.append("that no schema is declared: kinds, levels and bounds are measured, and charged")
+            if self.learning.na_values:
+                facts.append(f"codes of missing values that `na_values` adds: {', '.join(self.learning.na_values)}")
+            if self.keys_by_name:
+                facts.append(f"that these columns are keys, by their names: {', '.join(self.keys_by_name)}")
+        else:
+            facts.append(f"the schema {schema.name!r} with all that it declares, and that the table meets it")
+        facts.append(f"the target, {self.target!r}")
+        if self.max_rows is not None:
+            facts.append(
+                f"that {self.unit!r} names the patient of each row, and that a patient counts with at most "
+                f"{rows_of(self.max_rows)}, whichever they are"
+            )
+        if settings.one_row_a_patient:
+            facts.append("that no two rows share a patient, as `one_row_a_patient` declares")
+        if settings.public is not None:
+            facts.append("the rows of `public`")
+        return [*facts, "`epsilon`, `delta`, the method and its settings"]
+
+    def check_enough(self, plan: Plan) -> list[str]:
+        """What a person should know of the noise before anything is spent, where no schema is declared.
+
+        By declared numbers and planned noise alone. Raises BudgetError where nothing could be learned.
+        """
+        if self.declared is not None:
+            return []
+        columns = self.columns
+        rare = smallest_level(plan, partition_selection.TARGET, 1)
+        level = smallest_level(plan, partition_selection.LEVELS, columns)
+        needed = max(CLEAR_STDS * plan.noise(partition_selection.KINDS) * math.sqrt(columns), 2 * rare)
+        if plan.rows < needed:
+            raise BudgetError(
+                f"{plan.rows} rows are too few to learn what {columns} columns are made of at this budget: about "
+                f"{needed:.0f} would be needed, and nothing was spent. Draft a schema and declare it, which costs "
+                "nothing; or give a larger `epsilon`, or a table of more rows or fewer columns."
+                + (" A smaller `max_rows` has less noise." if (plan.max_rows or 1) > 1 else "")
+            )
+        notes = [
+            f"By the planned noise, a class of {self.target!r} comes out for certain only if about {rare:.0f} rows "
+            f"have it, and a level of another column if about {level:.0f} have it: {rare / plan.rows:.1%} and "
+            f"{level / plan.rows:.1%} of the rows. What is rarer is merged; fewer rows will do for the usual partner "
+            "of a common level, such as 1 where 0 is common. A declared schema names all, for nothing."
+        ]
+        if rare > RARE_SHARE * plan.rows:
+            notes.insert(
+                0, f"FEW ROWS: classes of {self.target!r} that are rarer than {rare / plan.rows:.0%} may be lost."
+            )
+        return notes
+
+    def remarks(self, settings: FitSettings, plan: Plan) -> Iterator[Remark]:
+        """What is taken as public without a word from the user, and what is odd about the table's header."""
+        if self.declared is None:
+            yield Remark(
+                f"Target: {self.target!r}. `target` names another.",
+                "Kinds of columns, levels and bounds were learned from noisy counts.",
+            )
+            yield Remark(
+                "No schema: kinds, levels and bounds are learned privately, for part of the budget. A declared schema "
+                "does better."
+            )
+        if self.keys_by_name:
+            names = ", ".join(self.keys_by_name)
+            yield Remark(f"Keys, by their names: {names}. They are never modelled; sampled rows get fresh ones.")
+        if self.shared_keys and not settings.one_row_a_patient:
+            warning = (
+                f"The column {self.shared_keys[0]!r} reads like a person's key. This fit protects one row: a person "
+                "with several rows is protected less, by a factor of about their number."
+            )
+            yield Remark(
+                f"WARNING: {warning} If rows may share a person, stop here and name the column as `unit`, or in a "
+                "schema; if no two rows do, say so by `one_row_a_patient`.",
+                warning,
+            )
+        most = rows_of(plan.max_rows or 1)
+        if self.order and self.declared:
+            yield Remark(
+                f"Rows of a patient follow one another by {self.order!r}; the first {most} stay. "
+                f"Taken to change from row to row: {', '.join(changing(self.declared))}."
+            )
+        if settings.unit is not None:
+            yield Remark(
+                f"{settings.unit!r} names the patients: the claim is for one of them, who counts with at most "
+                f"{most}, drawn at random. `max_rows` keeps more, for so many times the noise."
+            )
+        if settings.rows is None:
+            yield Remark(
+                f"The table's row count, {plan.rows}, is taken as public. `rows` declares another.",
+                "The row count was not declared: the table's own was taken as public.",
+            )
+
 
 @dataclass(frozen=True, kw_only=True)
 class PublicRows:
@@ -127,6 +257,13 @@ class PublicRows:
     def note(self) -> str:
         """The note of them in the ledger."""
         return f"{len(self.data.cells)} rows were declared public by the user: a file of SHA-256 {self.digest}."
+
+
+def smallest_level(plan: Plan, label: str, columns: int) -> float:
+    """The number of rows that a level needs to come out of a measurement in 95 of 100 fits: public, by the plan."""
+    event, std, most = plan.events[label][0], plan.noise(label) * math.sqrt(columns), plan.max_rows or 1
+    delta = event.delta if isinstance(event, Thresholded) else 0.5
+    return most + rarely_exceeded(std, delta / (columns * most)) + SURELY_STDS * std
 
 
 def refuse_private_rows_as_public(table: Path | str, public: Path | str) -> None:
@@ -167,47 +304,41 @@ def read_table(path: Path | str, encoding: str | None = None) -> io_table.Table:
 
 
 def open_table(
-    table: Path | str | pd.DataFrame | io_table.Table | LargeTable,
-    schema: Schema | Path | str | None,
-    target: str | None,
-    notice: Notice,
-    encoding: str | None = None,
-    na_values: Sequence[str] = (),
-    unit: str | None = None,
-    max_rows: int | None = None,
+    table: Path | str | pd.DataFrame | io_table.Table | LargeTable, settings: TableSettings, notice: Notice
 ) -> PrivateTable:
     """A table at a path, in a frame or read before, with the schema that a fit of it takes.
 
-    `na_values`: codes of missing values to look for beside the usual ones, `unit` and `max_rows`: the column of
-    patients and their most rows, where no schema is declared. Raises TableError or SchemaError, UsageError for an
-    encoding that does not exist, or for any of these beside a schema.
+    Raises TableError or SchemaError, UsageError for an encoding that does not exist, or for what a schema declares and
+    a setting too.
     """
     path = Path(table) if isinstance(table, str | Path) else None
     if isinstance(table, io_table.Table | LargeTable):
         data: io_table.Table | LargeTable = table
     else:
-        data = io_table.from_frame(table) if isinstance(table, pd.DataFrame) else read_rows(table, encoding)
+        data = io_table.from_frame(table) if isinstance(table, pd.DataFrame) else read_rows(table, settings.encoding)
     if data.form:
         notice(f"{data.where} is read as a table {data.form}.")
-    declared = choose_schema(data, schema, path, notice)
-    whose = declared.unit if declared else unit
+    declared = choose_schema(data, settings.schema, path, notice)
+    whose = declared.unit if declared else settings.unit
     if isinstance(table, pd.DataFrame) and isinstance(data, io_table.Table) and whose in data.header:
         data = io_table.with_keys(data, table, whose)
     if declared is not None:
-        declared = settle_target(declared, target, notice)
+        declared = settle_target(declared, settings.target, notice)
         check_target(declared)
         if declared.unit and isinstance(data, io_table.Table):
             patients(data, declared.unit)  # a row without one is found before anything else is done
-        if na_values:
+        if settings.na_values:
             raise UsageError("`na_values` are for tables without a schema. Name the codes in the schema's `missing`.")
-        if unit is not None:
+        if settings.unit is not None:
             raise UsageError(
                 '`unit` is for tables without a schema. Declare it in the schema, with the key "max_rows".'
             )
         return PrivateTable(data=data, declared=declared, target=declared.target or declared.names[-1])
+    target, unit = settings.target, settings.unit
     if target is not None and target not in data.header:
         raise SchemaError(f"The target {target!r} is no column.{did_you_mean(target, data.header)}")
-    learning = learning_of(data.header, target, tuple(code.strip() for code in na_values), unit, max_rows)
+    codes = tuple(code.strip() for code in settings.na_values)
+    learning = learning_of(data.header, target, codes, unit, settings.max_rows)
     if unit is not None and isinstance(data, io_table.Table):
         patients(data, unit)
     names = [name for name in data.header if name not in learning.keys]
@@ -240,14 +371,19 @@ def learning_of(
 
 
 def choose_schema(
-    data: io_table.Table | LargeTable, schema: Schema | Path | str | None, path: Path | None, notice: Notice
+    data: io_table.Table | LargeTable,
+    schema: Schema | Mapping[str, object] | Path | str | None,
+    path: Path | None,
+    notice: Notice,
 ) -> Schema | None:
     """The schema given, else the file beside the table, else a bundled one by header, else None.
 
     Its columns come in the table's order. Raises SchemaError where they are not the table's.
     """
     sibling = formats.beside(path, ".schema.yaml") if path else None
-    if isinstance(schema, Schema):
+    if isinstance(schema, Mapping):
+        found = Schema.from_dict(schema, "`schema`")
+    elif isinstance(schema, Schema):
         found = schema
     elif schema is not None:
         found = Schema.load(schema)

@@ -1,23 +1,103 @@
-"""The budget of a fit: on file in full before the first measurement, whatever happens afterwards."""
+"""The way out of the private side: the releases with their checkpoint, and the budget that is reserved for them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from ..budget import Budget
 from ..errors import MedsynthError, TargetError
 from ..io.table import Table
 from ..privacy.accounting.accountant import rounded_up
-from .preparation import PlannedFit, WayOut
+from ..privacy.checkpoint import Checkpoint, sole_user
+from ..privacy.release import SECRET, Releases
+from .planning import PlannedFit
+from .private import Private
+from .private_table import PublicRows
+from .private_tables import PrivateTables
+from .settings import FitSettings
 
 
-def budget_of(table: object, declared: Path | str | None) -> Budget | None:
-    """The budget file of a fit: that of the table `declared`, else of the file that `table` is or was read from."""
-    path = declared if declared is not None else table if isinstance(table, Path | str) else None
-    if path is None and isinstance(table, Table) and table.written is not None:
-        path = table.where
+@dataclass(frozen=True, kw_only=True)
+class WayOut:
+    """The one way out of the private side, the seed of public streams, and the checkpoint where one is kept.
+
+    `resumed`: whether a fit that was killed has left a checkpoint: it may have measured something already.
+    `complete`: whether all measurements of the plan are among them, so that nothing more is drawn.
+    """
+
+    releases: Releases
+    seed: int | None
+    checkpoint: Checkpoint | None = None
+    resumed: bool = False
+    complete: bool = False
+
+
+def facts_of(
+    private: Private, planned: PlannedFit, public_rows: PublicRows | None, budget: Budget | None
+) -> dict[str, Any]:
+    """Everything on which the records of a fit's checkpoint depend: every option, as what it came to."""
+    options = planned.options
+    own = {field.name: getattr(options, field.name) for field in fields(FitSettings)}
+    own = {name: value.item() if isinstance(value, np.generic) else value for name, value in own.items()}
+    return {
+        **own,
+        "method": planned.method.name,
+        "settings": planned.method.settings,
+        "device": planned.method.device,
+        "rows": planned.plan.rows,
+        "public": public_rows.digest if public_rows else None,
+        "delta": planned.plan.delta,
+        "split_number": options.split_number,
+        "budget_table": budget.path.name if budget else None,
+        "noise": planned.entropy.source,
+        "plan": planned.plan.to_json(),
+        **private.facts(),
+    }
+
+
+@contextmanager
+def open_releases(
+    private: Private, planned: PlannedFit, public_rows: PublicRows | None, budget: Budget | None
+) -> Iterator[WayOut]:
+    """The way out, with the checkpoint where one is kept: no other fit uses it meanwhile, and its seed is repeated.
+
+    Raises UsageError, before anything is written or drawn, where the checkpoint is of a fit with other options.
+    """
+    options, seed = planned.options, planned.options.seed
+    if options.checkpoint is None:
+        yield WayOut(releases=Releases(planned.ledger, planned.entropy), seed=seed)
+        return
+    with sole_user(options.checkpoint):
+        facts = facts_of(private, planned, public_rows, budget)
+        checkpoint = Checkpoint(options.checkpoint, facts, resume=options.resume)
+        labels = checkpoint.labels
+        if labels:
+            options.notice(f"Resuming: {len(labels)} records of the fit that was killed are used again.")
+        measured = sum(not label.startswith(SECRET) for label in labels)
+        yield WayOut(
+            releases=Releases(planned.ledger, planned.entropy, checkpoint),
+            seed=checkpoint.seed if seed is None else seed,
+            checkpoint=checkpoint,
+            resumed=checkpoint.resumed,
+            complete=measured == sum(times for _, times in planned.plan.events.values()),
+        )
+
+
+def budget_of(private: Private, source: object, declared: Path | str | None) -> Budget | None:
+    """The budget file of a fit: that of the table `declared`, else of what `source` is or was read from."""
+    path = declared
+    if path is None and isinstance(private, PrivateTables):
+        path = private.place
+    elif path is None and isinstance(source, Path | str):
+        path = source
+    elif path is None and isinstance(source, Table) and source.written is not None:
+        path = source.where
     return None if path is None else Budget.of(Path(path))
 
 

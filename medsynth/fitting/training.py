@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..artifact import Arrays, Model
-from ..errors import MedsynthError
+from ..errors import LOST, MedsynthError
 from ..methods.protocol import Progress
 from ..methods.shared.marginals import cleaned
 from ..patients.plan import plan_of_first_rows
+from ..patients.stored import of_table
 from ..patients.successive_rows import SuccessiveRows, later_columns, successive_rows, with_rows_column
+from ..privacy.contribution import PrivacyUnits
 from ..privacy.hierarchy_selection import select_levels
 from ..privacy.partition_selection import RawTable
+from ..privacy.queries.rows import Codes
 from ..privacy.release import Releases
 from ..rng import numpy_stream, stream_seed
 from ..row_count import COUNTED_ROWS
@@ -21,17 +25,16 @@ from ..sampling.patients import ROWS_PER_PATIENT, rows_of_a_patient
 from ..schema import Schema
 from ..schema.columns.column import MAX_CODES
 from ..schema.columns.table_codec import encode, hierarchy_positions
-from ..schema.learned import LEARNED, LOST, lost_target
+from ..schema.learned import LEARNED, lost_target
 from ..schema.linked.definition import LinkedTables
+from ..schema.linked.views import chain_view, count_column, name_in_joint, own
 from .environment import MUCH_MEMORY_GIB, fit_memory_gib, one_thread, versions
-from .options import FitOptions
-from .preparation import PlannedFit, WayOut
+from .planning import PlannedFit
 from .private_rows import Coded, coded, codes_of, vault_of
-from .private_table import (
-    ROWS_PER_PATIENT_LABEL,
-    PrivateTable,
-    PublicRows,
-)
+from .private_table import ROWS_PER_PATIENT_LABEL, PrivateTable, PublicRows
+from .private_tables import CodedTables, PrivateTables
+from .reservation import WayOut
+from .settings import FitOptions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from ..privacy.vault import Vault
 
 ROWS_OFF = 0.05  # of the declared number of rows: noisy counts that differ by more are told of
+SIMULATED_PATIENTS = 40_000  # of several tables, on whom the rows that follow are fitted, at most
 FEWEST_SIMULATED = 500  # patients of several rows, on whom the model of later rows is fitted, however rare they are
 
 
@@ -186,7 +190,8 @@ def _told(planned: PlannedFit, plan: Plan, device: str) -> Progress:
     """Tells a person how far training is, with what was measured so far."""
 
     def progress(done: int, total: int) -> None:
-        planned.options.progress(plan, device, done, total, planned.ledger.times_measured(plan.most_frequent))
+        if callable(show := planned.options.progress):
+            show(plan, device, done, total, planned.ledger.times_measured(plan.most_frequent))
 
     return progress
 
@@ -245,6 +250,43 @@ def train_later(
     )  # fmt: skip
     with one_thread():
         return tensors(later.run())
+
+
+def train_tables(private: PrivateTables, codes: CodedTables, planned: PlannedFit, out: WayOut) -> Arrays:
+    """Train the method's generator on patients, and the models of the rows that follow in each table."""
+    from ..privacy.vault import Vault
+
+    method, core, patients = planned.method, codes.schema.core, planned.plan.rows
+    units = PrivacyUnits(np.arange(len(codes.patients)), 1)
+    vault = Vault(codes.patients, core.names, out.releases, units)
+    plan = replace(plan_of_first_rows(planned.plan, patients), planned_rows=None)
+    found = trained(planned, plan, vault, core, out.seed, None)
+    seed = stream_seed(out.seed, "first rows")
+    simulated = method.module.generate(found, method.config, core, patients, SIMULATED_PATIENTS, seed)
+    for k, name in enumerate(private.tables.others):
+        if name not in codes.rows:
+            continue
+        planned.options.phase(f"later rows of {name}")
+        first = _first_rows(simulated, private.tables, name, core.names)
+        several = float((first[:, -1] > 0).sum() / len(simulated)) * patients
+        enough = simulated_patients(float(first[:, -1].mean()) if len(first) else 0.0)
+        chain = train_later(
+            planned, out, chain_view(private.tables, name), codes.rows[name], several, first[:enough], name
+        )
+        found |= of_table(k, chain)
+    return found
+
+
+def _first_rows(patients: Codes, tables: LinkedTables, name: str, names: tuple[str, ...]) -> Codes:
+    """First rows of simulated patients in a table, (patients, columns of its view and how many rows follow)."""
+    some = patients[patients[:, names.index(count_column(name))] > 0]
+    schema, mine = chain_view(tables, name), own(tables, name)
+    found = []
+    for one in schema.core.names:
+        code = some[:, names.index(name_in_joint(name, one) if one in mine else one)]
+        column = schema.core.columns[one]
+        found.append(np.minimum(code, column.size + column.gaps - 1))  # the model may leave such a cell empty
+    return np.column_stack([*found, some[:, names.index(count_column(name))] - 1]).astype(np.int32)
 
 
 def seal(planned: PlannedFit, rows: int, schema: Schema, tensors: Arrays, tables: LinkedTables | None = None) -> Model:

@@ -12,6 +12,7 @@ import pandas as pd
 
 from ..artifact import Model
 from ..errors import TableError
+from ..fitting.private_tables import coded_tables, private_tables
 from ..io.formats import named
 from ..io.table import Table
 from ..report.build import build
@@ -21,13 +22,12 @@ from ..report.data.tables import read
 from ..report.document import Report
 from ..sampling.rejection import widened
 from ..sampling.rules_across_rows import completed
+from ..sampling.tables import tables_of
 from ..schema import Schema
 from ..schema.columns.table_codec import csv_cells
 from ..schema.linked.definition import LinkedTables
 from ..schema.linked.views import joint
 from .integrity import linked_facts, patients
-from .private_tables import coded_tables, private_tables
-from .sampling import tables_of
 
 Cells = Mapping[str, pd.DataFrame]  # by table
 FEWEST_ROWS = 20  # of a table that gets a page

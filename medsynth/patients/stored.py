@@ -43,6 +43,17 @@ class _Names:
         return PREFIX + ("gap" if name == GAP else str(self.core.index(name)))
 
 
+def of_table(number: int, tensors: Arrays) -> Arrays:
+    """The tensors of the model of one of several tables, by its number, under names of its own."""
+    return {f"table.{number}.{key}": value for key, value in tensors.items()}
+
+
+def tensors_of(number: int, tensors: Arrays) -> Arrays:
+    """The tensors of the model of one of several tables, by its number, under the names that they had."""
+    prefix = f"table.{number}."
+    return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
+
+
 def tensors(chain: Chain) -> Arrays:
     """The chain's own, by names that no method uses."""
     names, found = _Names(chain.schema.core.names), dict[str, NDArray[np.float64] | NDArray[np.int64]]()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..errors import TargetError
+from ..errors import LOST, TargetError
 from .columns.categorical import level_text
 from .columns.column import Column
 from .header import doubtful
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from .schema import Schema
 
 LEARNED = "Learned: "  # how notes begin in a ledger that say what was learned, lost and merged
-LOST = "LOST: "  # how the note begins that names columns of which nothing was learned
 NAMES_IN_SENTENCE, LARGE_NUMBER = 12, 1_000_000
 FEW_VALUES = 20  # whole numbers between a column's bounds: so few are no key, whatever its name
 

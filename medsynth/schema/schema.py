@@ -10,6 +10,7 @@ import yaml
 from pydantic import Field, PrivateAttr, model_validator
 
 from ..errors import SchemaError, did_you_mean
+from ..row_count import MAX_ROWS_PER_PATIENT
 from .columns.dtypes import dtype_name
 from .columns.registry import AnyColumn
 from .declared import Declared
@@ -20,7 +21,7 @@ from .rules.parser import parse
 if TYPE_CHECKING:
     import pandas as pd
 
-MAX_RULES, MAX_ROWS_PER_PATIENT = 200, 1000
+MAX_RULES = 200
 
 
 class Schema(Declared):

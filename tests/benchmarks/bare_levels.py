@@ -16,8 +16,9 @@ from statistics import median
 
 from bare_table_sources import SOURCES
 
-from medsynth.fitting import plan_fit
+from medsynth.fitting.planning import plan_fit
 from medsynth.fitting.private_table import learning_of
+from medsynth.fitting.settings import FitSettings
 from medsynth.io.table import read, whole_text
 from medsynth.privacy.partition_selection import RawTable
 from medsynth.privacy.release import Releases
@@ -32,7 +33,7 @@ def learned(name: str, fits: int) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "t.csv"
         frame.to_csv(path, index=False)
-        table, plan = read(path), plan_fit(path, epsilon=EPSILON, target=target)[0]
+        table, plan = read(path), plan_fit(path, FitSettings(epsilon=EPSILON, target=target))[0]
     values = {c: {whole_text(word) or word for word in table.cells[c].unique()} for c in table.header}
     values = {c: words for c, words in values.items() if len(words) <= FEW}
     figures = []

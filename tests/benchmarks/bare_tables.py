@@ -85,7 +85,7 @@ def _split(frame: pd.DataFrame, target: str, *, repeated: bool) -> tuple[pd.Data
 
 def _levels(real: pd.DataFrame, drawn: pd.DataFrame, model: Any, keys: list[str]) -> tuple[int, int]:
     """Of values that enough rows share for the planned noise, in columns of at most twenty: how many came back."""
-    from medsynth.fitting.public_facts import smallest_level
+    from medsynth.fitting.private_table import smallest_level
     from medsynth.methods import registry
     from medsynth.privacy import partition_selection as selection
     from medsynth.privacy.accounting.calibration import make_plan

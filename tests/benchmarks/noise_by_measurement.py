@@ -24,7 +24,7 @@ import panel_figures
 from medsynth_sample_data import simulate
 
 import medsynth
-from medsynth.fitting import preparation
+from medsynth.fitting import planning
 from medsynth.privacy.accounting.calibration import Plan, make_plan
 from medsynth.report.data import protocol
 
@@ -63,7 +63,7 @@ def tables(name: str, run: int, data: str | None) -> tuple[Any, Any, Any, str]:
 def figures(name: str, run: int, data: str | None, names: tuple[str, ...], epsilon: float) -> Figures:
     """Of one fit."""
     train, test, schema, target = tables(name, run, data)
-    with patch.object(preparation, "make_plan", quieter(*names)):
+    with patch.object(planning, "make_plan", quieter(*names)):
         model = medsynth.fit(train, epsilon=epsilon, delta=1e-5, schema=schema, rows=len(train))
     return figures_of(medsynth.sample(model, len(train)), train, test, schema, target)
 

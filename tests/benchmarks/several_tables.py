@@ -32,9 +32,9 @@ import resumable
 from medsynth_sample_data import omop
 
 import medsynth
+from medsynth.fitting.source import bundled
 from medsynth.linked.integrity import linked_facts
 from medsynth.linked.report import rows_beside_patients
-from medsynth.linked.source import bundled
 from medsynth.report.sections.plausibility import plausibility
 from medsynth.schema.linked import LinkedTables
 
@@ -110,7 +110,7 @@ def one_run(patients: int, epsilon: float, run: int, method: str) -> dict[str, A
         for name, frame in true.items():
             frame.to_csv(Path(folder) / f"{name}.csv", index=False)
         began = time.perf_counter()
-        model = medsynth.fit_tables(folder, epsilon=epsilon, delta=DELTA, rows=patients, notice=lambda text: None)
+        model = medsynth.fit(folder, epsilon=epsilon, delta=DELTA, rows=patients, notice=lambda text: None)
         fitted = time.perf_counter()
         drawn = medsynth.sample_tables(model, patients)
     return {**figures(drawn, true, tables), "fit_s": fitted - began, "draw_s": time.perf_counter() - fitted}

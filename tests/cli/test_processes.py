@@ -231,5 +231,5 @@ def test_a_fault_of_medsynth_shows_no_words_of_its_own(patients: Path, monkeypat
 
     monkeypatch.setattr(registry, "configured", broken)
     done = run(*FIT)
-    assert done.exit_code == 1 and OWN_FAULT in done.stderr and "preparation.py" in done.stderr
+    assert done.exit_code == 1 and OWN_FAULT in done.stderr and "planning.py" in done.stderr
     assert "7431" not in done.stderr and "Traceback" not in done.stderr

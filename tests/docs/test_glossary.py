@@ -7,7 +7,8 @@ from typing import Any, get_args
 import pytest
 from medsynth_sample_data import hospital, simulate
 
-from medsynth.fitting import plan_fit
+from medsynth.fitting.planning import plan_fit
+from medsynth.fitting.settings import FitSettings
 from medsynth.methods import registry
 from medsynth.privacy.accounting import events
 from medsynth.schema import Schema
@@ -16,9 +17,9 @@ ROOT = Path(__file__).parents[2]
 GLOSSARY = (ROOT / "docs" / "reference" / "glossary.md").read_text()
 
 
-def labels(*arguments: Any, **settings: Any) -> Any:
+def labels(table: Any, **settings: Any) -> Any:
     """The labels of what a fit would measure."""
-    plan, _ = plan_fit(*arguments, epsilon=3.7, **settings)
+    plan, _ = plan_fit(table, FitSettings(epsilon=3.7, **settings))
     return set(plan.events)
 
 

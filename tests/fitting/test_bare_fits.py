@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 
 import medsynth
 from medsynth.errors import BudgetError, MedsynthError, SchemaError, UsageError
-from medsynth.fitting import plan_fit
+from medsynth.fitting.planning import plan_fit
 from medsynth.fitting.private_table import learning_of
+from medsynth.fitting.settings import FitSettings
 from medsynth.io.table import Table, read
 from medsynth.privacy import partition_selection as selection
 from medsynth.privacy.accounting.calibration import make_plan
@@ -166,7 +167,7 @@ def test_a_table_too_small_is_refused_before_anything_is_spent(tmp_path: Path) -
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
     small = pd.DataFrame({"a": range(200), "b": [0] * 172 + [1] * 28})
     small.to_csv(tmp_path / "t.csv", index=False)
-    notes = "\n".join(plan_fit(tmp_path / "t.csv", epsilon=3.7, method="independent")[1])
+    notes = "\n".join(plan_fit(tmp_path / "t.csv", FitSettings(epsilon=3.7, method="independent"))[1])
     assert "FEW ROWS: classes of 'b' that are rarer than" in notes
 
 

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 import medsynth
 from medsynth.errors import MedsynthError, SchemaError, UsageError
-from medsynth.fitting import plan_fit
+from medsynth.fitting.planning import plan_fit
+from medsynth.fitting.settings import FitSettings
 from medsynth.privacy import partition_selection as selection
 from medsynth.sampling.patients import ROWS_PER_PATIENT
 
@@ -79,12 +80,14 @@ def test_noise_and_needs_are_those_of_patients(tmp_path: Path) -> None:
     visits().to_csv(tmp_path / "v.csv", index=False)
     table, plans = tmp_path / "v.csv", {}
     for most in (1, 3):
-        plans[most], notes = plan_fit(table, epsilon=3.7, method="independent", unit="patient_id", max_rows=most)
+        plans[most], notes = plan_fit(
+            table, FitSettings(epsilon=3.7, method="independent", unit="patient_id", max_rows=most)
+        )
     assert plans[3].noise(selection.KINDS) == pytest.approx(3 * plans[1].noise(selection.KINDS))
     assert "rows per patient" in plans[1].events
     assert any("'patient_id' names the patient of each row" in note for note in notes)
     with pytest.raises(MedsynthError, match="too few"):
-        plan_fit(table, epsilon=3.7, unit="patient_id", max_rows=100)
+        plan_fit(table, FitSettings(epsilon=3.7, unit="patient_id", max_rows=100))
 
 
 @pytest.mark.parametrize(

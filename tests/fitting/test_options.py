@@ -10,8 +10,9 @@ import pytest
 
 import medsynth
 from medsynth.errors import MedsynthError, UsageError
-from medsynth.fitting import environment, plan_fit
-from medsynth.fitting.options import NO_DP_BUDGET, method_settings
+from medsynth.fitting import environment
+from medsynth.fitting.planning import plan_fit
+from medsynth.fitting.settings import NO_DP_BUDGET, FitSettings, method_settings
 from medsynth.schema import Schema
 
 ROOT = Path(__file__).parents[2] / "medsynth"
@@ -47,24 +48,28 @@ def test_no_string_names_a_flag(path: Any) -> None:
 
 
 def test_settings_of_a_method() -> None:
-    assert method_settings(None, None, public=False) == {}
-    assert method_settings({"lots": 3}, 4, public=True) == {"lots": 3, "microbatches": 4, "public": True}
+    def given(**settings: Any) -> dict[str, object]:
+        public = settings.pop("public", False)
+        return method_settings(FitSettings(epsilon=1.0, **settings), public=public)
+
+    assert given() == {}
+    assert given(settings={"lots": 3}, microbatches=4, public=True) == {"lots": 3, "microbatches": 4, "public": True}
     with pytest.raises(UsageError, match="`public`"):
-        method_settings({"public": True}, None, public=False)
+        given(settings={"public": True})
 
 
 def test_a_plan_is_the_one_that_a_fit_follows(
     quick: None, cohort: pd.DataFrame, clinic: Schema, tmp_path: Path
 ) -> None:
     cohort.to_csv(tmp_path / "t.csv", index=False)
-    plan, notes = plan_fit(tmp_path / "t.csv", epsilon=2.0, schema=clinic, method="independent", rows=300)
+    plan, notes = plan_fit(tmp_path / "t.csv", FitSettings(epsilon=2.0, schema=clinic, method="independent", rows=300))
     model = medsynth.fit(cohort, epsilon=2.0, schema=clinic, method="independent", rows=300)
     charged = {entry.label: (entry.event, entry.count) for entry in model.ledger.entries}
     assert charged == plan.events and model.epsilon == plan.epsilon and isinstance(notes, list)
-    without = plan_fit(300, epsilon=2.0, method="independent", columns=len(cohort.columns))[0]
+    without = plan_fit(300, FitSettings(epsilon=2.0, method="independent"), columns=len(cohort.columns))[0]
     assert without.events == plan.events
     with pytest.raises(UsageError, match="two rows"):
-        plan_fit(1, epsilon=2.0, method="independent")
+        plan_fit(1, FitSettings(epsilon=2.0, method="independent"))
 
 
 def test_a_large_delta_is_noted_and_the_public_count_is_named(quick: None) -> None:

@@ -117,7 +117,7 @@ def test_releases_without_noise_are_never_taken_for_private_ones(
     quick: None, tmp_path: Path, cohort: pd.DataFrame, clinic: Schema
 ) -> None:
     """A fit with --no-dp follows the plan of some epsilon: its file must not serve a fit that makes a claim."""
-    from medsynth.fitting.options import NO_DP_BUDGET
+    from medsynth.fitting.settings import NO_DP_BUDGET
 
     options: dict[str, Any] = {"schema": clinic, "rows": 300, "checkpoint": tmp_path / "c", "method": "independent"}
     medsynth.fit(cohort, no_dp=True, **options)

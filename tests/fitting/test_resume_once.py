@@ -17,9 +17,8 @@ import pytest
 import medsynth
 from medsynth.budget import Budget
 from medsynth.errors import MedsynthError, TargetError, UsageError
-from medsynth.fitting import preparation
-from medsynth.fitting.options import FitOptions
-from medsynth.fitting.preparation import FREE
+from medsynth.fitting import planning
+from medsynth.fitting.settings import FitOptions
 from medsynth.privacy import partition_selection as selection
 from medsynth.privacy.checkpoint import Checkpoint
 from medsynth.privacy.release import Releases
@@ -308,11 +307,11 @@ def test_several_tables_are_charged_for_each_copy(tmp_path: Path, quick: None, m
     for kill in range(1, 8, 2):
         left[0] = kill
         with pytest.raises(Killed):
-            medsynth.fit_tables(source, checkpoint=tmp_path / "m", **options)
+            medsynth.fit(source, checkpoint=tmp_path / "m", **options)
         left[0] = -1
         shutil.copy(tmp_path / "m", tmp_path / "c")
         for name in ("m", "c"):
-            medsynth.fit_tables(source, checkpoint=tmp_path / name, resume=True, **options)
+            medsynth.fit(source, checkpoint=tmp_path / name, resume=True, **options)
     on_file = Counter[Any]()
     spent = Budget.of(tmp_path / "ward").spent()
     for fit in spent.fits:
@@ -322,7 +321,7 @@ def test_several_tables_are_charged_for_each_copy(tmp_path: Path, quick: None, m
     with pytest.raises(UsageError, match="`table` differs"):
         text = (tmp_path / "visits.csv").read_text().splitlines()
         (tmp_path / "visits.csv").write_text("\n".join([text[0], *text[2:], text[1]]) + "\n")
-        medsynth.fit_tables(source, checkpoint=tmp_path / "m", resume=True, **options)
+        medsynth.fit(source, checkpoint=tmp_path / "m", resume=True, **options)
 
 
 TABLES = """
@@ -366,6 +365,8 @@ CHANGES: dict[str, dict[str, Any]] = {
     "split_number": {"split_number": "0123456789abcdef"},
 }
 NAMED = {"split_number": "holdout"}
+# Options of a run on which no record of a checkpoint depends.
+FREE = ("checkpoint", "resume", "model_name", "notice", "progress", "phase")
 
 
 def test_an_option_that_differs_is_refused_before_anything_is_drawn(
@@ -375,7 +376,7 @@ def test_an_option_that_differs_is_refused_before_anything_is_drawn(
     options = {field.name for field in dataclasses.fields(FitOptions)}
     assert options == {*CHANGES, *FREE} and not set(FREE) & set(CHANGES)
     monkeypatch.chdir(world.folder)
-    monkeypatch.setattr(preparation, "choose_device", lambda name: {"auto": "cpu"}.get(name, name))
+    monkeypatch.setattr(planning, "choose_device", lambda name: {"auto": "cpu"}.get(name, name))
     frame(seed=3).to_csv("public.csv", index=False)
     world.fit(kill=1, epsilon=300.0)
     checkpoint, drawn, lines = (world.folder / "m").read_bytes(), world.drawn.copy(), Budget.of(world.table).path

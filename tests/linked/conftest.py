@@ -118,7 +118,7 @@ def model(frames: dict[str, pd.DataFrame], tmp_path_factory: pytest.TempPathFact
     folder = write(frames, tmp_path_factory.mktemp("linked") / "ward")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training, "SIMULATED", 2000)
-        return medsynth.fit_tables(folder, epsilon=50, method="independent", seed=0, rows=300)
+        return medsynth.fit(folder, epsilon=50, method="independent", seed=0, rows=300)
 
 
 @pytest.fixture(scope="session")

@@ -16,11 +16,13 @@ from typer.testing import CliRunner
 
 import medsynth
 from medsynth.errors import OutputExists, TableError
+from medsynth.fitting.holdout import HoldOut, hold_out_tables
+from medsynth.fitting.source import bundled, find
+from medsynth.io.atomic import refuse_existing
 from medsynth.io.split_number import number_of
-from medsynth.linked.files import TablesHoldOut, check_folder, drawn_by, hold_out_tables, write_tables
 from medsynth.linked.integrity import linked_facts
 from medsynth.linked.report import Sides, read_folder, report_tables, target_of
-from medsynth.linked.source import bundled, find
+from medsynth.sampling.table_files import check_folder, drawn_by, write_tables
 from medsynth.schema.linked import LinkedTables
 
 Frames = dict[str, pd.DataFrame]
@@ -78,9 +80,9 @@ def test_nothing_is_overwritten_unasked(model: medsynth.Model, saved: Path) -> N
 
 
 def test_a_patient_is_held_out_from_all_tables(ward: Path, frames: Frames, tmp_path: Path) -> None:
-    files = TablesHoldOut.of(str(tmp_path / "ward"), tmp_path / "checkpoint")
+    files = HoldOut.of(ward, tmp_path / "ward.medsynth", tmp_path / "checkpoint", list(find(ward).tables.tables))
     private, number = hold_out_tables(find(ward), files, 0.4, None, resume=False)
-    assert private.patients == 180  # expected, whatever the coins left
+    assert private.rows == 180  # expected, whatever the coins left
     parts = [{path.stem: pd.read_csv(path, dtype=str) for path in folder.iterdir()} for folder in files.waiting]
     for name, frame in frames.items():
         whose = [set(part[name]["patient"]) for part in parts]
@@ -90,7 +92,7 @@ def test_a_patient_is_held_out_from_all_tables(ward: Path, frames: Frames, tmp_p
         assert sorted(pd.concat([part[name] for part in parts])["patient"]) == sorted(frame["patient"])
     assert private.cells["stays"].rows == len(parts[0]["stays"])
     again, same = hold_out_tables(find(ward), files, 0.4, None, resume=True)
-    assert same == number and again.facts() == private.facts() and again.patients == 180
+    assert same == number and again.facts() == private.facts() and again.rows == 180
     files.publish()
     assert number_of(files.heldout) == number
     assert not any(path.name.startswith("checkpoint") for path in tmp_path.iterdir())
@@ -98,13 +100,13 @@ def test_a_patient_is_held_out_from_all_tables(ward: Path, frames: Frames, tmp_p
         assert stat.S_IMODE(path.stat().st_mode) == 0o600 and stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert not any(folder.exists() for folder in files.waiting)
     with pytest.raises(OutputExists):
-        files.check(find(ward).tables, force=False)
+        refuse_existing(files.moves[0][1], force=False)
     with pytest.raises(TableError, match="fewer than two patients"):
         hold_out_tables(find(ward), files, 1 - 1e-12, None, resume=False)
 
 
 def test_a_split_that_cannot_be_written_waits(ward: Path, tmp_path: Path) -> None:
-    files = TablesHoldOut.of(str(tmp_path / "ward"), tmp_path / "checkpoint")
+    files = HoldOut.of(ward, tmp_path / "ward.medsynth", tmp_path / "checkpoint", list(find(ward).tables.tables))
     hold_out_tables(find(ward), files, 0.4, None, resume=False)
     files.train.write_text("in the way")
     with pytest.raises(medsynth.MedsynthError, match=r"The model stands; its rows are in .*checkpoint\.train"):
@@ -141,18 +143,18 @@ def test_what_waits_is_gone_after_an_error_and_kept_for_a_fit_that_goes_on(
     """Real rows are left nowhere by a fit that failed, though an older model stands; by one that was interrupted they
     wait for `--resume`, which ends with the same split.
     """
-    from medsynth.linked import fitting
+    from medsynth.fitting import pipeline, training
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("medsynth.patients.training.SIMULATED", 500)
     words = ["fit", "ward", "--epsilon", "9", "--holdout", "0.5", "--method", "independent", "--rows", "300"]
     (tmp_path / "ward.medsynth").write_text("older")
     with monkeypatch.context() as patch:
-        patch.setattr(fitting, "open_releases", lambda *args: (_ for _ in ()).throw(TableError("failed")))
+        patch.setattr(pipeline, "open_releases", lambda *args: (_ for _ in ()).throw(TableError("failed")))
         assert invoked(*words, "--force", code=1)["error"] == "failed"
     assert not list(tmp_path.glob("*checkpoint*")) and (tmp_path / "ward.medsynth").read_text() == "older"
     with monkeypatch.context() as patch:
-        patch.setattr(fitting, "train_later", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(training, "train_later", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
         found = run.invoke(app, [*words, "--force"])
     assert found.exit_code == 130 and "--resume goes on" in found.stderr
     waiting = tmp_path / "ward.medsynth-checkpoint.train" / "stays.csv"

@@ -14,13 +14,14 @@ import yaml
 import medsynth
 from medsynth.artifact import load, verify
 from medsynth.errors import BudgetError, MedsynthError, UsageError
-from medsynth.linked.fitting import plan_of
+from medsynth.fitting.planning import plan_fit
+from medsynth.fitting.settings import FitSettings
 from medsynth.linked.integrity import linked_facts
-from medsynth.linked.placing import TableRows
-from medsynth.linked.sampling import CHUNK_PATIENTS, latest, table_frames
 from medsynth.patients import plan as shares
 from medsynth.privacy import noise
 from medsynth.privacy.queries import query
+from medsynth.sampling.placing import TableRows
+from medsynth.sampling.tables import CHUNK_PATIENTS, latest, table_frames
 from medsynth.schema.linked import LinkedTables
 
 from .conftest import simulated, write
@@ -35,7 +36,7 @@ def test_the_ledger_is_the_plan_and_epsilon_stands_once(model: medsynth.Model, w
         and model.ledger.protects == "one patient with up to 9 rows"
     )
     assert verify(model)["pld"] <= 50
-    planned, facts = plan_of(ward, epsilon=50, method="independent", rows=300)
+    planned, facts = plan_fit(ward, FitSettings(epsilon=50, method="independent", rows=300))
     assert {e.label for e in model.ledger.entries} == set(planned.events)
     labels = [f"{table}: {label}" for table in ("stays", "tests") for label in shares.SHARES]
     assert set(labels) < set(planned.events)
@@ -98,10 +99,10 @@ def test_the_claim_and_the_tables_survive_the_file(model: medsynth.Model, tmp_pa
 
 
 def test_parts_go_on_with_fresh_keys(model: medsynth.Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    from medsynth.linked import sampling
+    from medsynth.sampling import tables
 
     assert CHUNK_PATIENTS > 1000
-    monkeypatch.setattr(sampling, "CHUNK_PATIENTS", 40)
+    monkeypatch.setattr(tables, "CHUNK_PATIENTS", 40)
     parts = list(table_frames(model, 100, seed=2))
     assert [len(part["patients"]) for part in parts] == [40, 40, 20]
     whole = {name: pd.concat([part[name] for part in parts]) for name in parts[0]}
@@ -138,7 +139,7 @@ def test_the_latest_row_by_plain_loops() -> None:
 
 
 def test_conditions_are_about_patients_and_first_rows(model: medsynth.Model, quick: None, ward: Path) -> None:
-    default = medsynth.fit_tables(ward, epsilon=50, rows=290, seed=0)
+    default = medsynth.fit(ward, epsilon=50, rows=290, seed=0)
     assert default.rows == 290  # as declared, not as there are
     some = medsynth.sample_tables(default, 200, seed=0, where=["sex=F", "stays.ward=heart"])
     assert set(some["patients"]["sex"]) == {"F"}
@@ -158,7 +159,7 @@ def test_tables_without_an_order_and_a_table_of_nobody(tmp_path: Path, quick: No
     people.to_parquet(folder / "a.parquet")
     people.rename(columns={"v": "w"}).head(60).to_parquet(folder / "b.parquet")
     (folder / "ward.tables.yaml").write_text(yaml.safe_dump(one))
-    drawn = medsynth.sample_tables(medsynth.fit_tables(folder, epsilon=50, rows=100, seed=0), 200, seed=0)
+    drawn = medsynth.sample_tables(medsynth.fit(folder, epsilon=50, rows=100, seed=0), 200, seed=0)
     assert set(drawn["b"]["k"]) < set(drawn["a"]["k"]) and 60 < len(drawn["b"]) < 180
     one["tables"] |= {
         "c": {"order": "t", "max_rows": 2, "columns": {"c": key, "k": key, "t": day, "x": number}},
@@ -169,14 +170,14 @@ def test_tables_without_an_order_and_a_table_of_nobody(tmp_path: Path, quick: No
     pd.DataFrame({"c": [1, 2], "k": [0, 1], "t": ["2020-02-02"] * 2, "x": [1, 2]}).to_csv(folder / "c.csv", index=False)
     days = [f"2020-{1 + k % 12:02}-05" for k in range(150)]
     pd.DataFrame({"k": [k % 90 for k in range(150)], "c": "", "u": days, "y": 3}).to_csv(folder / "d.csv", index=False)
-    drawn = medsynth.sample_tables(medsynth.fit_tables(folder, epsilon=50, rows=100, seed=0), 200, seed=0)
+    drawn = medsynth.sample_tables(medsynth.fit(folder, epsilon=50, rows=100, seed=0), 200, seed=0)
     assert len(drawn["c"]) < 60 and len(drawn["d"]) > 100 and drawn["d"]["c"].isna().mean() > 0.5
 
 
 def released(frames: Frames, folder: Path, method: str) -> Any:
     """Everything that a fit releases: artifact, notices, progress, and tables drawn from it."""
     told: list[Any] = []
-    model = medsynth.fit_tables(
+    model = medsynth.fit(
         write(frames, folder), epsilon=3.7, method=method, rows=60, seed=1, notice=told.append,
         progress=lambda plan, *facts: told.append(facts), phase=told.append,
     )  # fmt: skip
@@ -215,7 +216,6 @@ def test_a_killed_fit_goes_on_with_what_it_measured(
     """Killed between two tables: the resumed fit is that which was not killed, and the file counts it once."""
     from medsynth.budget import Budget
     from medsynth.fitting import training
-    from medsynth.linked import fitting
 
     monkeypatch.setattr("medsynth.patients.training.SIMULATED", 500)
     checkpoint, true, seen = tmp_path / "checkpoint", training.train_later, list[str]()
@@ -226,29 +226,29 @@ def test_a_killed_fit_goes_on_with_what_it_measured(
             raise KeyboardInterrupt
         return true(*args, **kwargs)
 
-    monkeypatch.setattr(fitting, "train_later", killed)
+    monkeypatch.setattr(training, "train_later", killed)
     with pytest.raises(KeyboardInterrupt):
-        medsynth.fit_tables(ward, epsilon=3.7, method="independent", rows=300, checkpoint=checkpoint)
-    monkeypatch.setattr(fitting, "train_later", true)
-    model = medsynth.fit_tables(ward, epsilon=3.7, method="independent", rows=300, checkpoint=checkpoint, resume=True)
+        medsynth.fit(ward, epsilon=3.7, method="independent", rows=300, checkpoint=checkpoint)
+    monkeypatch.setattr(training, "train_later", true)
+    model = medsynth.fit(ward, epsilon=3.7, method="independent", rows=300, checkpoint=checkpoint, resume=True)
     assert seen == ["stays", "tests"] and model.ledger.complete
     assert len(Budget.of(ward / "ward").spent().fits) == 1
     frames["patients"].head(200).to_csv(ward / "patients.csv", index=False)
     with pytest.raises(MedsynthError):
-        medsynth.fit_tables(ward, epsilon=3.7, method="independent", rows=300, checkpoint=checkpoint, resume=True)
+        medsynth.fit(ward, epsilon=3.7, method="independent", rows=300, checkpoint=checkpoint, resume=True)
 
 
 def test_what_one_table_offers_is_refused_with_the_cure(model: medsynth.Model, ward: Path) -> None:
     with pytest.raises(UsageError, match="sample_tables"):
         medsynth.sample(model, 10)
-    with pytest.raises(UsageError, match="fit_tables"):
-        medsynth.fit(ward / "ward.tables.yaml", epsilon=1)
+    with pytest.raises(UsageError, match="`target` is for one table"):
+        medsynth.fit(ward / "ward.tables.yaml", epsilon=1, target="sex")
     one = medsynth.fit(pd.DataFrame({"a": [0, 1] * 50, "b": [1, 0] * 50}), epsilon=50, method="independent")
     with pytest.raises(UsageError, match="model of one table"):
         medsynth.sample_tables(one, 10)
     with pytest.raises(UsageError, match="one or more"):
         medsynth.sample_tables(model, 0)
-    with pytest.raises(UsageError, match="two patients"):
-        plan_of(ward, epsilon=1, rows=1)
+    with pytest.raises(UsageError, match="two or more"):
+        medsynth.plan(ward, epsilon=1, rows=1)
     with pytest.raises(BudgetError, match="too small"):
-        plan_of(ward, epsilon=1e-9, rows=300)
+        medsynth.plan(ward, epsilon=1e-9, rows=300)

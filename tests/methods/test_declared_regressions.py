@@ -10,6 +10,7 @@ import torch
 import medsynth
 from medsynth.errors import UsageError
 from medsynth.fitting.planning import plan_fit
+from medsynth.fitting.settings import FitSettings
 from medsynth.methods import registry
 from medsynth.methods.regressions import Regression, check_columns, parsed
 from medsynth.methods.shared.bins import Bins
@@ -94,14 +95,14 @@ def test_mistakes_are_refused_before_anything_is_measured() -> None:
     with pytest.raises(UsageError, match="belongs to"):
         registry.configured("dp-merf", registry.module("dp-merf"), {"inference": ("y ~ a",)})
     with pytest.raises(UsageError, match="more than 100 columns"):
-        plan_fit(100_000, epsilon=10, inference=["y ~ a"], columns=500)
+        plan_fit(100_000, FitSettings(epsilon=10, inference=["y ~ a"]), columns=500)
 
 
 def test_the_plan_gives_them_their_share() -> None:
-    made, _ = plan_fit(4000, epsilon=3.7, inference=["y ~ a"])
-    plain, _ = plan_fit(4000, epsilon=3.7)
+    made, _ = plan_fit(4000, FitSettings(epsilon=3.7, inference=["y ~ a"]))
+    plain, _ = plan_fit(4000, FitSettings(epsilon=3.7))
     assert made.shares()[DECLARED] == pytest.approx(0.25) and DECLARED not in plain.events
-    by_text, _ = plan_fit(4000, epsilon=3.7, settings={"inference": "y ~ a; b ~ a"})
+    by_text, _ = plan_fit(4000, FitSettings(epsilon=3.7, settings={"inference": "y ~ a; b ~ a"}))
     assert by_text.events == made.events
 
 

@@ -14,6 +14,7 @@ import medsynth
 from medsynth import rng
 from medsynth.errors import SchemaError, TableError, UsageError
 from medsynth.fitting.planning import plan_fit
+from medsynth.fitting.settings import FitSettings
 from medsynth.methods.dp_gan import grouping, training
 from medsynth.methods.dp_gan import method as dp_gan
 from medsynth.methods.registry import configured, module
@@ -194,7 +195,7 @@ def test_public_rows_stand_in_the_ledger_and_cost_nothing(
     assert any(digest in note and "40 rows" in note and "public" in note for note in kept.ledger.notes)
     assert {entry.label for entry in kept.ledger.entries} == LABELS and kept.config["public"] is True
     assert len(medsynth.sample(kept, 20)) == 20
-    plan, *_ = plan_fit(300, epsilon=3.7, method="dp-gan", public=True)
+    plan, *_ = plan_fit(300, FitSettings(epsilon=3.7, method="dp-gan"), public=True)
     assert set(plan.events) == LABELS
 
 

@@ -15,6 +15,7 @@ import medsynth
 from medsynth.artifact import claim
 from medsynth.errors import UsageError
 from medsynth.fitting.planning import plan_fit
+from medsynth.fitting.settings import FitSettings
 from medsynth.methods.loss_noise import method as loss_noise
 from medsynth.privacy.networks import Mlp
 from medsynth.schema import Schema
@@ -52,7 +53,7 @@ def test_it_is_refused_with_a_budget(cohort: pd.DataFrame, clinic: Schema, patie
     with pytest.raises(UsageError, match=REFUSAL):
         medsynth.fit(cohort, epsilon=3.7, schema=clinic, method="loss-noise")
     with pytest.raises(UsageError, match=REFUSAL):
-        plan_fit(300, epsilon=3.7, method="loss-noise")
+        plan_fit(300, FitSettings(epsilon=3.7, method="loss-noise"))
     for words in (["fit", "patients.csv"], ["plan", "patients.csv"]):
         done = CliRunner().invoke(app, [*words, "--epsilon", "3.7", "--method", "loss-noise"])
         assert done.exit_code == 2 and "--no-dp alone" in " ".join(done.stderr.split())

@@ -12,7 +12,8 @@ from scipy import stats
 
 import medsynth
 from medsynth.errors import BudgetError, TargetError
-from medsynth.fitting import plan_fit
+from medsynth.fitting.planning import plan_fit
+from medsynth.fitting.settings import FitSettings
 from medsynth.io.table import from_frame
 from medsynth.privacy import partition_selection as selection
 from medsynth.privacy.accounting.calibration import make_plan
@@ -243,5 +244,5 @@ def test_the_plan_is_made_before_a_cell_is_read(tmp_path: Path) -> None:
     for cell in ("8", "8.5", "x"):
         table = pd.DataFrame({"a": ["8"] * 200 + [cell], "b": ["yes", "no", "yes"] * 67})
         table.to_csv(tmp_path / "t.csv", index=False)
-        plans.append(plan_fit(tmp_path / "t.csv", epsilon=3.0, method="independent")[0])
+        plans.append(plan_fit(tmp_path / "t.csv", FitSettings(epsilon=3.0, method="independent"))[0])
     assert plans[0] == plans[1] == plans[2]

@@ -129,9 +129,10 @@ def test_an_unknown_word_is_refused_with_the_list() -> None:
 def test_the_default_delta_follows_declared_rows_and_never_the_tables_own(quick: None) -> None:
     """However many rows a table has: only what somebody declares moves delta, by whole powers of ten."""
     from medsynth.fitting.planning import plan_fit
+    from medsynth.fitting.settings import FitSettings
     from medsynth.privacy.accounting.calibration import default_delta
 
-    few, many = (plan_fit(rows, epsilon=3.7)[0] for rows in (3_772, 101_766))
+    few, many = (plan_fit(rows, FitSettings(epsilon=3.7))[0] for rows in (3_772, 101_766))
     assert (few.delta, many.delta) == (1e-5, 1e-7)
     assert all(default_delta(rows) * rows <= 0.1 for rows in (2, 9_999, 10_000, 10_001, 99_999, 123_456_789))
     table = simulate.cohort(120, 1)

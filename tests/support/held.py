@@ -19,7 +19,8 @@ import torch
 from numpy.typing import NDArray
 
 import medsynth
-from medsynth.fitting import plan_fit
+from medsynth.fitting.planning import plan_fit
+from medsynth.fitting.settings import FitSettings
 from medsynth.methods import registry
 from medsynth.privacy import noise, partition_selection, shards
 from medsynth.privacy.accounting.events import Event
@@ -156,6 +157,6 @@ def released(source: Any, schema: Any, folder: Path, **unit: Any) -> dict[str, A
     if isinstance(source, Path):
         lines = [json.loads(line) for line in source.with_suffix(".medsynth-ledger").read_text().splitlines()]
         found["budget"] = [{k: v for k, v in line.items() if k not in ("fit", "started", "attempt")} for line in lines]
-        plan, notes = plan_fit(source, epsilon=EPSILON, schema=schema, target="sick", method="independent")
+        plan, notes = plan_fit(source, FitSettings(epsilon=EPSILON, schema=schema, target="sick", method="independent"))
         found["plan"] = plan.to_json(), plan.rows, notes
     return found

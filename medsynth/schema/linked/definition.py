@@ -8,9 +8,10 @@ from typing import ClassVar, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from ...errors import did_you_mean, validators_words
+from ...row_count import MAX_ROWS_PER_PATIENT
 from ..columns.registry import AnyColumn
 from ..declared import Declared
-from ..schema import MAX_ROWS_PER_PATIENT, MAX_RULES, Schema
+from ..schema import MAX_RULES, Schema
 
 ENDING = ".tables.yaml"  # of such a file
 MAX_TABLES = 20

@@ -14,21 +14,21 @@ from numpy.typing import NDArray
 from ..artifact import Model, load
 from ..errors import UsageError
 from ..methods import registry
+from ..patients.stored import tensors_of
 from ..privacy.queries.rows import Codes
 from ..rng import numpy_stream, stream_seed
-from ..sampling.balance import balanced, halvings
-from ..sampling.pipeline import conditions, method_sampler
-from ..sampling.rejection import Sampler, broken, rejection_sample, widened
-from ..sampling.replicates import broken_model
-from ..sampling.rules_across_rows import broken_next, completed
-from ..sampling.visits import visits
 from ..schema import Schema
 from ..schema.columns.conditions import Range, Where, parse
 from ..schema.columns.table_codec import column_values, decode
 from ..schema.linked.definition import LinkedTables
 from ..schema.linked.views import chain_view, count_column, joint, name_in_joint, number_name, own, placed_by
+from .balance import balanced, halvings
+from .pipeline import conditions, method_sampler
 from .placing import Placed, TableRows, form_of
-from .stored import tensors_of
+from .rejection import Sampler, broken, rejection_sample, widened
+from .replicates import broken_model
+from .rules_across_rows import broken_next, completed
+from .visits import visits
 
 Whole = NDArray[np.int64]
 Mask = NDArray[np.bool_]

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import SchemaError, UsageError
-from ..fitting.private_table import read_rows
 from ..io.large import LargeTable
 from ..io.table import MISSING_TOKENS, Table
-from ..patients.successive_rows import SuccessiveRows, successive_rows
+from ..methods.protocol import MethodModule
+from ..patients.plan import queries as with_later_rows
+from ..patients.successive_rows import SuccessiveRows, changing, successive_rows
+from ..privacy.accounting.calibration import Plan, Query
+from ..privacy.accounting.events import rows_of
 from ..privacy.contribution import PrivacyUnits, first_in_order
 from ..privacy.queries.rows import Codes
+from ..rng import Entropy
+from ..sampling.placing import TableRows, form_of
 from ..sampling.rejection import widened
 from ..schema import Schema
 from ..schema.columns.table_codec import check_header, encode
 from ..schema.linked.definition import LinkedTables
 from ..schema.linked.views import joint, name_in_joint, own
-from .placing import TableRows, form_of
+from .private import Remark
+from .private_table import read_rows
+from .settings import FitSettings
 from .source import Source
 
 Whole = NDArray[np.int64]
@@ -29,17 +38,93 @@ Whole = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateTables:
-    """Tables as they were read, and the patient of each row: `whose`, (rows,) numbers of the first table's rows."""
+    """Tables as they were read, and the patient of each row: `whose`, (rows,) numbers of the first table's rows.
+
+    `place`: their folder and the name that they have together, by which the budget counts fits of them.
+    """
 
     tables: LinkedTables
     cells: Mapping[str, Table] = field(repr=False)
     whose: Mapping[str, Whole] = field(repr=False)
     expected_patients: int | None = None
+    place: Path | None = None
 
     @property
-    def patients(self) -> int:
+    def rows(self) -> int:
         """The number of patients that counts as public: never what secret draws left."""
         return self.cells[self.tables.first].rows if self.expected_patients is None else self.expected_patients
+
+    @property
+    def rows_std(self) -> float | None:
+        """By how much `rows` is off: not known."""
+        return None
+
+    @property
+    def max_rows(self) -> int:
+        """The most rows of a patient, over all tables."""
+        return self.tables.max_rows
+
+    @property
+    def columns(self) -> int:
+        """How many columns the method learns of patients, those of first rows in each table included."""
+        return len(joint(self.tables).core.columns)
+
+    @property
+    def in_order(self) -> list[str]:
+        """The tables of which a patient may have several rows."""
+        return [name for name in self.tables.others if self.tables.tables[name].order]
+
+    def records(self, plan: Plan) -> int:
+        """How many records the notes of a method are about: patients."""
+        return plan.rows
+
+    def queries(self, module: MethodModule, epsilon: float, config: Any, rows: int) -> list[Query]:
+        """All measurements of a fit: the method's own of patients, and those of the rows that follow.
+
+        Raises UsageError for fewer than two patients.
+        """
+        if rows < 2:
+            raise UsageError("Several tables need two patients or more.")
+        return with_later_rows(module.queries(config, rows, self.columns, epsilon), self.in_order)
+
+    def bounded_rows(self, entropy: Entropy) -> tuple[None, None]:
+        """None: `coded_tables` keeps a patient's first rows in each table, whatever the patients are."""
+        return None, None
+
+    def check_enough(self, plan: Plan) -> list[str]:
+        """Nothing: the schema of several tables is declared."""
+        return []
+
+    def public_facts(self, settings: FitSettings, rows: int) -> list[str]:
+        """What no noise covers and neighbouring tables share, one phrase each."""
+        tables = self.tables
+        first, *others = tables.tables
+        declared = settings.rows is not None
+        return [
+            f"the headers of the tables {', '.join(map(repr, tables.tables))} and the form of their files",
+            f"the number of patients, {rows}, {'as `rows` declares it' if declared else f'the rows of {first!r}'}",
+            f"the columns, rules and orders that {tables.name!r} declares, and that the tables meet them",
+            f"that {tables.key!r} names the patient of each row, and that every row of "
+            f"{', '.join(map(repr, others))} is of a patient of {first!r}",
+            "that a patient counts with at most "
+            + ", ".join(f"{rows_of(table.max_rows)} of {name!r}" for name, table in tables.tables.items()),
+            f"the target, {joint(tables).target!r}",
+            "`epsilon`, `delta`, the method and its settings",
+        ]
+
+    def remarks(self, settings: FitSettings, plan: Plan) -> Iterator[Remark]:
+        """What is taken as public without a word from the user."""
+        if settings.rows is None:
+            yield Remark(
+                f"The number of patients, {plan.rows}, is taken as public. `rows` declares another.",
+                "The number of patients was not declared: the tables' own was taken as public.",
+            )
+        for name in self.in_order:
+            schema = self.tables.view(name)
+            yield Remark(
+                f"Rows of {name!r} follow one another by {schema.order!r}. Taken to change from row to row: "
+                f"{', '.join(changing(schema))}."
+            )
 
     def facts(self) -> dict[str, object]:
         """What identifies these tables: for the private checkpoint alone."""
@@ -60,7 +145,7 @@ def open_tables(source: Source, encoding: str | None = None) -> PrivateTables:
             found = replace(found, header=tuple(names), cells=found.cells[names])
         check_header(found, declared)
         cells[name] = found
-    return private_tables(source.tables, cells)
+    return replace(private_tables(source.tables, cells), place=source.folder / source.name)
 
 
 def private_tables(tables: LinkedTables, cells: Mapping[str, Table]) -> PrivateTables:

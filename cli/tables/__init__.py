@@ -1,1 +1,0 @@
-"""What `fit`, `plan`, `sample` and `report` do where there are several tables."""

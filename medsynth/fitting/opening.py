@@ -1,0 +1,43 @@
+"""A fit's source, whatever it is, becomes private tables: read and checked once, before anything else is done."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pandas as pd
+
+from ..errors import UsageError
+from ..io.large import LargeTable
+from ..io.table import Table
+from .private_table import PrivateTable, open_table
+from .private_tables import PrivateTables, open_tables
+from .settings import FitSettings, Notice
+from .source import find, is_linked
+
+Source = Path | str | pd.DataFrame | Table | LargeTable | PrivateTables
+# Settings that several tables have, too. What the others say stands in the file that names these tables.
+OF_SEVERAL = {
+    "epsilon", "no_dp", "delta", "method", "preset", "settings", "rows", "encoding", "device", "seed",
+}  # fmt: skip
+
+
+def opened(source: Source, settings: FitSettings, notice: Notice) -> PrivateTable | PrivateTables:
+    """The private table, or tables, at a path, in a frame or read before.
+
+    Raises UsageError for a setting that several tables do not take, TableError or SchemaError for what cannot be read.
+    """
+    if isinstance(source, Path | str) and is_linked(Path(source)):
+        check_settings(settings)
+        return open_tables(find(Path(source), notice), settings.encoding)
+    if isinstance(source, PrivateTables):
+        check_settings(settings)
+        return source
+    return open_table(source, settings, notice)
+
+
+def check_settings(settings: FitSettings) -> None:
+    """Raises UsageError for a setting of one table alone."""
+    for field in fields(FitSettings):
+        if field.name not in OF_SEVERAL and getattr(settings, field.name) != field.default:
+            raise UsageError(f"`{field.name}` is for one table. The file that names several says it of each.")

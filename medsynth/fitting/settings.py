@@ -1,0 +1,267 @@
+"""The settings of a fit, declared once: the parameters of `medsynth.fit` and the command's options come from here."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+import numpy as np
+
+from ..errors import URGENT, MedsynthWarning, UsageError
+from ..methods import registry
+from ..privacy.accounting.calibration import Plan, check_budget, default_delta
+from ..row_count import MAX_ROWS_PER_PATIENT
+
+if TYPE_CHECKING:
+    from ..schema import Schema
+
+DEVICES = ("auto", "cpu", "cuda")
+MOST_ROWS = 10**11  # of a table
+NO_DP_BUDGET = 300.0  # sets the schedule of a fit without noise, which makes no claim
+Notice = Callable[[str], None]  # takes a message for a person
+Phase = Callable[[str], None]  # what a fit is doing, in a word or two
+Progress = Callable[[Plan, str, int, int, int], None]  # plan, device, steps done, steps in all, lots measured so far
+
+
+def methods_with(capability: str) -> str:
+    """The methods that have a capability, in words."""
+    return " or ".join(name for name, method in registry.METHODS.items() if getattr(method, capability))
+
+
+def _about(doc: str) -> dict[str, str]:
+    return {"doc": doc}
+
+
+_METHODS = "; ".join(
+    f"{name}{' (default)' if name == registry.DEFAULT else ''}: {method.summary}"
+    for name, method in registry.METHODS.items()
+)
+_PRESETS = "; ".join(
+    f"{name} (of {method.name}): {preset.summary}"
+    for method in registry.METHODS.values()
+    for name, preset in method.presets.items()
+)
+
+
+def log_notice(text: str) -> None:
+    """A message for a person, where nobody takes it: to the logger "medsynth", which shows it at level INFO.
+
+    One of URGENT weight is a MedsynthWarning: that is shown where nobody has configured a logger.
+    """
+    if text.startswith(URGENT):
+        warnings.warn(text, MedsynthWarning, stacklevel=2)
+    else:
+        logging.getLogger("medsynth").info(text)
+
+
+def silent(name: str) -> None:
+    """Takes what a fit is doing, and shows nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableSettings:
+    """How a table is read: what is public of its columns, and whose its rows are."""
+
+    schema: Schema | Mapping[str, object] | Path | str | None = field(
+        default=None, metadata=_about("Schema YAML [default: TABLE's .schema.yaml].")
+    )
+    target: str | None = field(
+        default=None, metadata=_about("Column to predict [default: the schema's, else the last].")
+    )
+    encoding: str | None = field(
+        default=None,
+        metadata=_about("Encoding of a text table, such as cp1252 [default: UTF-8, or UTF-16 by its mark]."),
+    )
+    na_values: Sequence[str] = field(
+        default=(),
+        metadata=_about("Codes of missing values to add to the usual ones, such as n.d.,-5; for no schema."),
+    )
+    unit: str | None = field(
+        default=None,
+        metadata=_about("The column that names the patient of each row: the claim is for one patient."),
+    )
+    max_rows: int | None = field(
+        default=None, metadata=_about("With `unit`: rows that a patient counts with [default: 1].")
+    )
+
+    def __post_init__(self) -> None:
+        check_kinds(max_rows=self.max_rows)
+        if self.target == "":
+            raise UsageError("`target` is empty. Name a column, or leave it out.")
+        if self.max_rows is not None and self.unit is None:
+            raise UsageError("`max_rows` is the most rows of a patient: name the column of patients as `unit` too.")
+        if self.max_rows is not None and not 1 <= self.max_rows <= MAX_ROWS_PER_PATIENT:
+            raise UsageError(f"`max_rows` must lie between 1 and {MAX_ROWS_PER_PATIENT}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitSettings(TableSettings):
+    """What is fitted and at what cost: all on which the measurements of a fit depend, but for the table.
+
+    Raises UsageError for a value out of its range, before a table is opened.
+    """
+
+    epsilon: float | None = field(default=None, metadata=_about("Privacy budget; 3.7 in the thyroid study."))
+    delta: float | None = field(
+        default=None,
+        metadata=_about("Delta of the guarantee [default: 1e-5, less for more than 10,000 declared rows]."),
+    )
+    method: str | None = field(default=None, metadata=_about(f"{_METHODS}."))
+    preset: str | None = field(default=None, metadata=_about(f"{_PRESETS}."))
+    microbatches: int | None = field(
+        default=None,
+        metadata=_about(
+            f"{methods_with('microbatches')}: clip mean gradients of this many groups of rows, not each row's."
+        ),
+    )
+    inference: Sequence[str] = field(
+        default=(), metadata=_about("A regression that matters: 'y ~ a + b', 'y ~ a * b'; may be given again.")
+    )
+    settings: Mapping[str, object] | None = field(
+        default=None, metadata=_about("NAME=VALUE: a setting of the method; may be given again.")
+    )
+    rows: int | None = field(
+        default=None,
+        metadata=_about("Declare the public row count, rounded if you like [default: the table's own]."),
+    )
+    one_row_a_patient: bool = field(default=False, metadata=_about("Declare that no two rows share a person."))
+    public: Path | str | None = field(
+        default=None, metadata=_about(f"A table of rows that you declare public: {methods_with('public_rows')}.")
+    )
+    device: str = field(default="auto", metadata=_about("auto, cpu or cuda."))
+    seed: int | None = field(default=None, metadata=_about("Repeat initial weights and latent draws; never noise."))
+    no_dp: bool = field(default=False, metadata=_about("Add no noise: NOT PRIVATE, for comparison."))
+
+    def __post_init__(self) -> None:
+        check_kinds(epsilon=self.epsilon, delta=self.delta, rows=self.rows, seed=self.seed)
+        super().__post_init__()
+        if self.unit is not None and self.one_row_a_patient:
+            raise UsageError("Give one of `unit` and `one_row_a_patient`: rows share patients, or none do.")
+        if self.no_dp == (self.epsilon is not None):
+            raise UsageError("Give exactly one of `epsilon` and `no_dp`.")
+        check_budget(self.budget, self.own_delta)
+        check_rows(self.rows)
+        registry.settle(self.method, self.preset)
+        if self.device not in DEVICES:
+            raise UsageError("`device` must be auto, cpu or cuda.")
+
+    @property
+    def budget(self) -> float:
+        """The epsilon that the plan is made for; of a fit without noise it sets the schedule alone."""
+        return NO_DP_BUDGET if self.epsilon is None else self.epsilon
+
+    @property
+    def own_delta(self) -> float:
+        """The delta given, or that of the declared number of rows."""
+        return default_delta(self.rows) if self.delta is None else self.delta
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions(FitSettings):
+    """A fit's settings, and how this run of it goes: on none of these does a measurement depend.
+
+    `checkpoint`: a private file that keeps each release. `resume`: go on with the fit whose checkpoint it is.
+    `budget_table`: the table that the budget counts the fit for, where `table` is a frame or a part of another table.
+    `model_name`: how the budget lists the model. `split_number`: of the split that kept rows out of the table.
+    `notice` takes messages for a person; `progress` the steps done, or True for a bar; `phase` what is being done.
+    """
+
+    checkpoint: Path | None = None
+    resume: bool = False
+    budget_table: Path | str | None = None
+    model_name: str | None = None
+    split_number: str | None = None
+    notice: Notice = log_notice
+    progress: Progress | bool = False
+    phase: Phase = silent
+
+    @property
+    def folder(self) -> Path | None:
+        """Where a large table's codes lie while the fit runs: next to the checkpoint, which is as private."""
+        return self.checkpoint.absolute().parent if self.checkpoint else None
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def keywords_of(settings: Callable[P, Any]) -> Callable[[Callable[[T, Any], R]], Callable[Concatenate[T, P], R]]:
+    """Turn `verb(table, settings)` into `verb(table, *, epsilon=..., ...)`: its keywords are the settings' fields."""
+
+    def decorate(verb: Callable[[T, Any], R]) -> Callable[Concatenate[T, P], R]:
+        @wraps(verb)
+        def run(table: T, /, *none: P.args, **keywords: P.kwargs) -> R:
+            return verb(table, settings(*none, **keywords))
+
+        first, _ = inspect.signature(verb).parameters.values()
+        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [first, *inspect.signature(settings).parameters.values()], return_annotation="Model"
+        )
+        return run
+
+    return decorate
+
+
+@contextmanager
+def progress_bar(show: bool) -> Iterator[tuple[Progress, Phase]]:
+    """A bar with the phase, then the device, rows a second, epsilon so far and the time left; nothing unless `show`.
+
+    Rows are expected rows: lot sizes as drawn are private. Epsilon is read from the plan's table.
+    """
+    if not show:
+        yield (lambda plan, device, done, total, lots: None), silent
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[detail]}"), TimeElapsedColumn())
+    with Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", detail="", total=None)
+        table: list[tuple[int, float]] = []
+
+        def advance(plan: Plan, device: str, done: int, total: int, lots: int) -> None:
+            event, _ = plan.events[plan.most_frequent]
+            if not table:
+                table.extend(plan.epsilon_by_release())
+            elapsed = bar.tasks[0].elapsed or 0.0
+            rows = lots * plan.rows * getattr(event, "rate", 1.0) / elapsed if elapsed else 0
+            epsilon = next((epsilon for steps, epsilon in table if lots <= steps), plan.epsilon)
+            detail = f"{rows:,.0f} rows/s, epsilon {epsilon:.2f}"
+            bar.update(task, description=f"fitting on {device}", completed=done, total=total, detail=detail)
+
+        yield advance, lambda name: bar.update(task, description=name)
+
+
+def check_kinds(**numbers: object) -> None:
+    """Raises UsageError for a parameter that should be a number and is none."""
+    for name, value in numbers.items():
+        whole = name in ("rows", "seed", "max_rows")
+        kinds = int | np.integer if whole else int | float | np.integer | np.floating
+        if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
+            raise UsageError(f"`{name}` must be a {'whole ' if whole else ''}number.")
+
+
+def check_rows(rows: int | None) -> None:
+    """Raises UsageError for a declared number of rows that no table has."""
+    if rows is not None and rows < 2:
+        raise UsageError("`rows` must be two or more.")
+    if rows is not None and rows > MOST_ROWS:
+        raise UsageError(f"`rows` must be at most {MOST_ROWS}.")
+
+
+def method_settings(settings: FitSettings, *, public: bool) -> dict[str, object]:
+    """The settings that the method is configured with. Raises UsageError where they declare rows public themselves."""
+    if "public" in (settings.settings or {}):
+        raise UsageError("`settings` declare no public rows: give their table as `public`.")
+    named = {"microbatches": settings.microbatches, "public": public or None,
+             "inference": tuple(settings.inference) or None}  # fmt: skip
+    return {**(settings.settings or {}), **{name: value for name, value in named.items() if value is not None}}

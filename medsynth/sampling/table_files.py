@@ -1,0 +1,116 @@
+"""Several synthetic tables as files of one folder, with their provenance."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from ..artifact import Model
+from ..errors import MedsynthError, OutputExists
+from ..io.atomic import refuse_existing
+from ..io.formats import is_parquet, named
+from ..io.writer import ParquetParts, csv_text
+from ..schema.columns.conditions import Where
+from ..schema.columns.table_codec import csv_cells, decode
+from ..schema.linked.definition import LinkedTables
+from .draw import Draw
+from .provenance import SEED_BITS, load, of
+from .provenance import beside as provenance_of
+from .tables import own_columns, table_codes, tables_of, written
+
+CSV, PARQUET = ".csv", ".parquet"
+
+
+def outputs(tables: LinkedTables, folder: Path, ending: str = CSV) -> list[Path]:
+    """The files of synthetic tables in a folder."""
+    return [folder / (name + ending) for name in tables.tables]
+
+
+def check_folder(tables: LinkedTables, folder: Path, ending: str, *, force: bool) -> None:
+    """Raises OutputExists where one of the files is there, unless `force`, MedsynthError where none can be written."""
+    if folder.exists() and not folder.is_dir():
+        raise MedsynthError(f"{folder} is a file. Several tables are written into a folder: choose another `output`.")
+    if not folder.absolute().parent.is_dir():
+        raise MedsynthError(f"{folder} cannot be made: there is no folder {folder.parent}. Make it first.")
+    other = PARQUET if ending == CSV else CSV
+    if folder.is_dir() and any((folder / (name + other)).exists() for name in tables.tables):
+        raise OutputExists(f"{folder} holds these tables in another form. Choose another `output`.")
+    for path in (*outputs(tables, folder, ending), provenance_of(folder)):
+        refuse_existing(path, force=force)
+
+
+def write_tables(
+    model: Model, path: Path, folder: Path, patients: int, seed: int | None = None, where: Where = (), *,
+    parquet: bool = False, force: bool = False,
+) -> int:  # fmt: skip
+    """Draw tables of the model in the file `path` into a folder, and write their provenance beside it.
+
+    All files appear once all are drawn. Returns the seed, a fresh one where none is given. Raises OutputExists unless
+    `force`, UsageError as `sample_tables` does.
+    """
+    tables, ending = tables_of(model), PARQUET if parquet else CSV
+    check_folder(tables, folder, ending, force=force)
+    seed = secrets.randbits(SEED_BITS) if seed is None else seed
+    with _drawn(model, folder.absolute().parent, patients, seed, where, ending) as made:
+        folder.mkdir(exist_ok=True)
+        for file in outputs(tables, folder, ending):
+            os.replace(made / file.name, file)
+    of(model, path, Draw(patients=patients, seed=seed, where=where)).save(folder, force=True)
+    return seed
+
+
+@contextmanager
+def _drawn(model: Model, beside: Path, patients: int, seed: int, where: Where, ending: str) -> Iterator[Path]:
+    """A folder, gone afterwards, with the files of drawn tables: any number of rows in constant memory."""
+    tables = tables_of(model)
+    with tempfile.TemporaryDirectory(prefix=".medsynth-tables-", dir=beside) as name, ExitStack() as stack:
+        files = {table: stack.enter_context((Path(name) / (table + ending)).open("wb")) for table in tables.tables}
+        parquet = {table: ParquetParts(file) for table, file in files.items()} if ending == PARQUET else {}
+        for k, part in enumerate(table_codes(model, patients, seed, where)):
+            for table, rows in part.items():
+                codes, schema = own_columns(tables, table, rows.codes), written(tables, table)
+                if ending == PARQUET:
+                    parquet[table].add(decode(codes, schema))
+                else:
+                    files[table].write(csv_text(csv_cells(codes, schema), header=k == 0).encode())
+        for one in parquet.values():
+            one.close()
+        for file in files.values():
+            file.flush()
+        yield Path(name)
+
+
+def drawn_by(model: Model, folder: Path) -> bool:
+    """Whether the tables in a folder are exactly what `model` draws with the seed, count and conditions on file."""
+    found = load(folder)
+    if found is None or model.tables is None or found.patients is None:
+        return False
+    if found.replicates is not None or found.balance or found.where_any:
+        return False
+    names = list(model.tables.tables)
+    files = [named(folder, name) for name in names]
+    try:
+        endings = {PARQUET if is_parquet(file) else CSV for file in files if file}
+        if len(endings) != 1 or None in files:
+            return False
+        with (
+            tempfile.TemporaryDirectory() as beside,
+            _drawn(model, Path(beside), found.patients, found.seed, found.where, ending := endings.pop()) as made,
+        ):
+            pairs = [(file, made / (name + ending)) for file, name in zip(files, names, strict=True) if file]
+            return all(_same(*pair) for pair in pairs)
+    except (MedsynthError, OSError, ValueError):
+        return False
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether two files hold the same bytes; of Parquet, whose bytes vary with the library, the same cells."""
+    if is_parquet(one):
+        import pyarrow.parquet
+
+        return bool(pyarrow.parquet.read_table(one).equals(pyarrow.parquet.read_table(other)))
+    return one.read_bytes() == other.read_bytes()
