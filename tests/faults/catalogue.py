@@ -1,4 +1,4 @@
-"""The planted faults: read from the lists beside this file, and printed as the page docs/guards.md.
+"""The planted faults, read from the lists next to this file, and the table that lists them.
 
 A fault is one change of one file that a plausible mistake would make, and the guard that must fail for it: a test, by
 its pytest node. Each list (NAME.toml) holds the faults of one class.
@@ -15,17 +15,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 LISTS = Path(__file__).parent
-PAGE = ROOT / "docs" / "guards.md"
 HEAD = """\
 # Guards and the faults that they catch
 
 Each line is a mistake that somebody could make in the code, and the test that fails once it is made. The faults are
 lists in tests/faults: a file, its text, and the wrong text in its place. `make faults` puts each of them into a copy of
-the sources, one at a time, runs its guard there, and ends in an error for any fault that is not found. A guard counts
+the sources, one at a time, runs its guard there, and ends in an error for any fault that no guard finds. A guard counts
 only if it passes without the fault, and fails with it by an assertion about the property: a fault that ends in a crash
-is not counted as found. It runs every night. An ordinary test run checks that all lists still meet the sources.
-
-This page is made from the lists: `python tests/faults/run.py --page`.
+does not count as found. It runs every night. An ordinary test run checks that all lists still match the sources.
 """
 
 

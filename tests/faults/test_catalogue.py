@@ -9,7 +9,7 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
-from catalogue import PAGE, ROOT, load, page
+from catalogue import ROOT, load, page
 
 FAULTS = load()
 
@@ -54,8 +54,9 @@ def test_every_guard_is_there(collected: dict[str, bool]) -> None:
             assert any(fault.guard in (node, node.split("[")[0]) for node in collected), fault.name
 
 
-def test_the_page_is_made_from_the_lists() -> None:
-    assert PAGE.read_text() == page(FAULTS), "write it anew: python tests/faults/run.py --page"
+def test_the_table_lists_every_fault() -> None:
+    text = page(FAULTS)
+    assert all(fault.guard in text for fault in FAULTS) and text.count("\n| ") > len(FAULTS)
 
 
 def test_the_lists_name_no_machine() -> None:
