@@ -1,15 +1,12 @@
-"""Figures of fits over three sites on a provisioned FLARE deployment: certificates, eight processes of this machine.
+"""Fits over three sites on a provisioned FLARE deployment: certificates, and eight processes of this machine.
 
-    python tests/benchmarks/federation_provisioned.py --data FOLDER --runs 5 [--trust none] [--method gs-wgan]
-
-FOLDER/thyroid holds the ann-thyroid files. Kits are provisioned once, as docs/how-to/federation.md says; FLARE's server
-and clients run on, and each run starts the sites anew and fits by the command line. Rows are split as in federation.py,
-and the figures are computed as there. Prints a line a run, then medians and ranges.
+Kits are provisioned once, as docs/how-to/federation.md describes. FLARE's server and clients keep running; each run
+starts the sites again and fits by the command line. Rows and figures are those of `federation`. Prints a line per run,
+then medians with their range.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import signal
@@ -21,12 +18,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-import panel_data
-from federation import PRESETS, figures, parts
-
 import medsynth
 from medsynth.federated.masks import write_key
 from medsynth.federated.study import study_of
+from tests.benchmarks import tables
+from tests.benchmarks.common import options, spread
+from tests.benchmarks.federation import PRESETS, figures, parts
 
 SITES = ("east", "north", "west")
 ADMINISTRATOR = "lead@hospitals.org"
@@ -43,7 +40,7 @@ BUILDERS = [
 
 
 class Deployment:
-    """Kits below a folder, and the processes that were started."""
+    """Kits below a folder, and the processes that run."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.kits = folder, folder / "kits" / "figures" / "prod_00"
@@ -52,14 +49,14 @@ class Deployment:
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def run(self, *words: str) -> str:
-        """A command to its end. Raises SystemExit with what it said where it fails."""
+        """Run a command to its end. Raise SystemExit with its output if it fails."""
         done = subprocess.run(words, cwd=self.folder, env=self.environment, capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(f"{' '.join(words)}\n{done.stdout}\n{done.stderr}")
         return done.stdout
 
     def start(self, folder: Path, *words: str) -> subprocess.Popen[bytes]:
-        """A process with a group of its own."""
+        """Start a process with a group of its own."""
         with (self.folder / f"log-{len(self.processes)}").open("w") as log:
             self.processes.append(
                 subprocess.Popen(
@@ -69,7 +66,7 @@ class Deployment:
         return self.processes[-1]
 
     def provision(self) -> None:
-        """Make the kits, restrict them, start FLARE's server and clients, and wait for these to be registered."""
+        """Make and restrict the kits, start FLARE's server and clients, and wait until these are registered."""
         with socket.socket() as one:
             one.bind(("localhost", 0))
             port = int(one.getsockname()[1])
@@ -89,7 +86,7 @@ class Deployment:
             time.sleep(1)
 
     def fit(self, digest: str) -> float:
-        """Start the sites, fit by the command line, and give the seconds that the fit took."""
+        """Start the sites and fit by the command line. Return the seconds of the fit."""
         sites = [
             self.start(self.folder / name, "medsynth", "federate", "site", "../study.yaml", "t.csv", "--name", name,
                        "--key", "key", "--accept", digest, "--sockets", str(self.folder), "--force")
@@ -108,55 +105,49 @@ class Deployment:
         return seconds
 
     def end(self) -> None:
-        """End what was started."""
+        """End all processes."""
         for process in self.processes:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
 
-def written_study(folder: Path, frames: list[Any], rows: int, schema: Any, asked: argparse.Namespace) -> str:
-    """Tables, keys and the study's file; its digest."""
+def written_study(folder: Path, frames: list[Any], rows: int, schema: Any, given: Any) -> str:
+    """Write tables, keys and the study's file. Return the study's digest."""
     keys = {}
     for name, frame in zip(SITES, frames, strict=True):
         (folder / name).mkdir()
         frame.to_csv(folder / name / "t.csv", index=False)
         keys[name] = write_key(folder / name / "key").public
     content = {
-        "name": "figures", "schema": schema.to_dict(), "epsilon": asked.epsilon, "rows": rows, "trust": asked.trust,
-        "method": asked.method, "preset": PRESETS.get(asked.method), "sites": keys,
+        "name": "figures", "schema": schema.to_dict(), "epsilon": given.epsilon, "rows": rows, "trust": given.trust,
+        "method": given.method, "preset": PRESETS.get(given.method), "sites": keys,
     }  # fmt: skip
-    (folder / "study.yaml").write_text(json.dumps(content))  # JSON is YAML
+    (folder / "study.yaml").write_text(json.dumps(content))  # JSON is YAML.
     return str(study_of(content).digest)
 
 
-def main() -> None:
-    """Fit so often, and print figures."""
-    given = argparse.ArgumentParser()
-    given.add_argument("--data", default=os.environ.get("MEDSYNTH_DATA"))
-    given.add_argument("--runs", type=int, default=5)
-    given.add_argument("--epsilon", type=float, default=3.7)
-    given.add_argument("--method", default="mixture")
-    given.add_argument("--trust", choices=["none", "server", "secure-sum"], default="secure-sum")
-    asked = given.parse_args()
-    train, test, schema, target = panel_data.load("thyroid", asked.data)
-    found: list[tuple[float, float, float]] = []
+def main(words: list[str]) -> None:
+    """Fit as often as asked, and print figures."""
+    parser = options("federation-provisioned", __doc__, data=True)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--epsilon", type=float, default=3.7)
+    parser.add_argument("--method", default="mixture")
+    parser.add_argument("--trust", choices=["none", "server", "secure-sum"], default="secure-sum")
+    given = parser.parse_args(words)
+    train, test, schema, target = tables.load("thyroid", given.data)
+    found: list[list[float]] = []
     with tempfile.TemporaryDirectory() as place:
         deployment = Deployment(Path(place))
         try:
-            digest = written_study(Path(place), parts(train, target, 3, "same"), len(train), schema, asked)
+            digest = written_study(Path(place), parts(train, target, 3, "same"), len(train), schema, given)
             deployment.provision()
-            for run in range(asked.runs):
+            for run in range(given.runs):
                 seconds = deployment.fit(digest)
                 model = medsynth.load(Path(place) / "figures.medsynth")
-                found.append((*figures(medsynth.sample(model, len(train)), train, test, schema, target), seconds))
+                found.append([*figures(medsynth.sample(model, len(train)), train, test, schema, target), seconds])
                 print(f"{run}: mean {found[-1][0]:.4f}, two-way {found[-1][1]:.4f}, {seconds:.0f} s", flush=True)
         finally:
             deployment.end()
     for name, values in zip(("mean", "two_way", "seconds"), zip(*found, strict=True), strict=True):
-        middle = sorted(values)[len(values) // 2]
-        print(f"{name}: median {middle:.4g} ({min(values):.4g} to {max(values):.4g}), {len(values)} runs")
-
-
-if __name__ == "__main__":
-    main()
+        print(f"{name}: {spread(values, 4)}, {len(values)} runs")
