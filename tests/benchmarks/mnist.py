@@ -4,7 +4,7 @@ This is table A1 of GS-WGAN (Chen, Orekondy, Fritz 2020), accuracy. It differs f
 images alike: scikit-learn's histogram boosting replaces xgboost; "gbm" has 20 rounds on a square root of the pixels;
 boosting, bagging, trees, the forest, the linear SVC and the CNN learn from the first 10,000 images, the others from
 60,000. The method `real` learns from real images: the ceiling. Each fit is a process of its own, at delta 1e-5;
-synthetic tables are kept in results/mnist. Results join --output and are not run again. Settings may follow a
+synthetic tables are kept in --folder. Results join --output and are not run again. Settings may follow a
 method's name as +NAME=VALUE, and +no_dp=1 fits without privacy.
 """
 
@@ -37,7 +37,6 @@ NAMES = (
 )  # fmt: skip
 FIELDS = ["table", "method", "epsilon", "seed", *NAMES, "mean", "cpu_seconds", "seconds", "peak_gib", "spent"]
 SHOWN = 10  # Images per class in the figure.
-KEPT = RESULTS / "mnist"
 
 
 def schema() -> Any:
@@ -49,14 +48,15 @@ def schema() -> Any:
     return Schema.from_dict({"name": "mnist", "target": "digit", "columns": columns})
 
 
-def fit(name: str, epsilon: float, seed: int, data: str | None, rows: int) -> None:
+def fit(name: str, epsilon: float, seed: int, given: Any) -> None:
     """Fit a method in this process, draw as many images, and keep them with the cost."""
     import medsynth
 
     method, *changes = name.split("+")
     settings = dict(change.split("=") for change in changes)
     no_dp = settings.pop("no_dp", None) is not None
-    pixels, digits = (part[:rows] for part in mnist(data, "train"))
+    rows = given.rows
+    pixels, digits = (part[:rows] for part in mnist(given.data, "train"))
     frame = pd.DataFrame(pixels, columns=PIXELS).assign(digit=digits.astype(str))
     clock, used = time.perf_counter(), time.process_time()
     model = medsynth.fit(
@@ -68,22 +68,26 @@ def fit(name: str, epsilon: float, seed: int, data: str | None, rows: int) -> No
     cost |= {"spent": "no limit" if model.epsilon is None else round(model.epsilon, 4)}
     made = medsynth.sample(model, rows)
     drawn, labels = made[PIXELS].to_numpy(np.uint8), made["digit"].to_numpy(np.uint8)
-    KEPT.mkdir(parents=True, exist_ok=True)
-    part = kept(name, epsilon, seed, rows).with_suffix(".part.npz")
+    given.folder.mkdir(parents=True, exist_ok=True)
+    path = kept(name, epsilon, seed, given)
+    part = path.with_suffix(".part.npz")
     np.savez_compressed(part, pixels=drawn, digits=labels, cost=json.dumps(cost))
-    part.replace(kept(name, epsilon, seed, rows))
+    part.replace(path)
 
 
-def kept(method: str, epsilon: float, seed: int, rows: int) -> Path:
+def kept(method: str, epsilon: float, seed: int, given: Any) -> Path:
     """Return the file of a synthetic table."""
-    return KEPT / (f"{method}-{epsilon:g}-{seed}" + ("" if rows == ROWS else f"-{rows}") + ".npz")
+    name = f"{method}-{epsilon:g}-{seed}" + ("" if given.rows == ROWS else f"-{given.rows}")
+    return Path(given.folder / f"{name}.npz")
 
 
 def synthetic(method: str, epsilon: float, seed: int, given: Any) -> tuple[Any, Any, Run]:
     """Return synthetic images, digits and their cost. Fit them in a process of their own if they are not kept."""
-    path = kept(method, epsilon, seed, given.rows)
+    path = kept(method, epsilon, seed, given)
     if not path.exists():
-        words = again("mnist", "--fit", method, str(epsilon), str(seed), "--rows", str(given.rows))
+        words = again(
+            "mnist", "--fit", method, str(epsilon), str(seed), "--rows", str(given.rows), "--folder", str(given.folder)
+        )
         words += ["--data", given.data] if given.data else []
         subprocess.run(words, cwd=ROOT, check=True, stdout=sys.stderr)
     with np.load(path) as found:
@@ -205,11 +209,12 @@ def main(words: list[str]) -> None:
     parser.add_argument("--epsilons", nargs="+", type=float, default=[10.0, 3.7])
     parser.add_argument("--seeds", type=int, default=3, help="runs")
     parser.add_argument("--rows", type=int, default=ROWS, help="images to fit and to draw")
+    parser.add_argument("--folder", type=Path, default=RESULTS / "mnist", help="of synthetic tables")
     parser.add_argument("--figure", type=Path, help="write a picture of synthetic images instead")
     parser.add_argument("--fit", nargs=3, help="used for its own processes")
     given = parser.parse_args(words)
     if given.fit:
-        fit(given.fit[0], float(given.fit[1]), int(given.fit[2]), given.data, given.rows)
+        fit(given.fit[0], float(given.fit[1]), int(given.fit[2]), given)
         return
     if given.figure:
         given.figure.write_bytes(png(figure(given.methods, given.epsilons[0], given)))

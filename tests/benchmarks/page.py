@@ -5,8 +5,8 @@ A table of the page stands between two comments:
     <!-- table panel.csv; table=thyroid; method, epsilon, mean AuROC~ -->
     <!-- /table -->
 
-The first names the CSV file, columns and values that select its lines (or nothing), and the columns to show. A column
-with ~ shows the part before a bracket: the median without its range. With --check, nothing is written.
+The first names the CSV file, columns and values that select its lines (or nothing; a|b selects both), and the columns
+to show. A column with ~ shows the part before a bracket: the median without its range. --check writes nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def table(file: str, chosen: str, columns: str, folder: Path = TABLES) -> str:
         raise ValueError(f"{file} has no column {', '.join(sorted(lost))}.")
     if not rows:
         return "*Not measured with this version yet.*"
-    rows = [row for row in rows if all(row[name] == value for name, value in wanted.items())]
+    rows = [row for row in rows if all(row[name] in value.split("|") for name, value in wanted.items())]
     if not rows:
         raise ValueError(f"{file} has no line with {chosen}.")
     cells = (

@@ -17,7 +17,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 COMMAND = re.compile(r"python -m tests\.benchmarks ([a-z][^\n`]*)")
 WITH_FIGURES = ["results", "inference", "patients-over-time", "several-tables", "report", "audit", "how-to/federation",
                 "methods/README", "methods/mixture-ablation"]  # fmt: skip
-NEED_DATA = ("thyroid-study", "mnist", "federation", "federation-cost", "federation-provisioned")
+NEED_DATA = ("thyroid-study", "mnist", "federation", "federation-cost")
 
 
 class Parsed(Exception):
