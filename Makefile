@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 
-.PHONY: demo test lint docs faults nightly panel release-check clean
+.PHONY: demo test lint docs faults nightly bench release-check clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -29,10 +29,9 @@ faults: $(VENV)/.installed
 nightly: $(VENV)/.installed
 	$(BIN)/python tests/nightly.py $(PARTS)
 
-# Goes on with the panel of tools and tables (docs/panel.md) for so many minutes: nightly, results/panel.csv is kept.
-panel: $(VENV)/.installed
-	OMP_NUM_THREADS=1 $(BIN)/python tests/benchmarks/panel.py --minutes $(or $(MINUTES),60)
-	$(BIN)/python tests/benchmarks/panel_table.py results/panel.csv
+# Runs a benchmark, or lists all of them: `make bench NAME=panel OPTIONS="--minutes 60"`.
+bench: $(VENV)/.installed
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.benchmarks $(NAME) $(OPTIONS)
 
 docs: $(VENV)/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'

@@ -71,7 +71,7 @@ def sample(
     gets their rows (docs/several-tables.md).
 
     One table serves to predict: classifiers learn more from several times as many rows as were fitted
-    (docs/panel.md). To estimate, draw --replicates 20, run the analysis on each, and combine the estimates
+    (docs/results.md). To estimate, draw --replicates 20, run the analysis on each, and combine the estimates
     (`medsynth combine`): a first column `replicate` numbers the plausible models that drew the rows. With {replicate}
     in the name of --output each has a file of its own.
 

@@ -27,9 +27,9 @@ PARTS = {  # in this order: each is one or more commands, run until one fails
         "python -m coverage report --fail-under=95",
         "python -m coverage report --include=medsynth/privacy/* --fail-under=100",
     ],
-    "fits at once": ["python tests/benchmarks/fits_at_once.py --fits 50 --commands 10"],
-    "kills": ["python tests/benchmarks/kills.py --kills 50"],
-    "kills of sites": ["python tests/benchmarks/federated_kills.py --kills 20"],
+    "fits at once": ["python -m tests.benchmarks fits-at-once --fits 50 --commands 10"],
+    "kills": ["python -m tests.benchmarks kills --kills 50"],
+    "kills of sites": ["python -m tests.benchmarks federated-kills --kills 20"],
 }
 
 

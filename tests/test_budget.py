@@ -1,7 +1,6 @@
 """What all fits on a table cost together: on file before anything is measured, by the command and the API alike."""
 
 import contextlib
-import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from medsynth.budget import Budget, Spent
 from medsynth.errors import MedsynthError
 from medsynth.privacy.release import Releases
 from medsynth.schema import Schema
+from tests.benchmarks import fits_at_once
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -222,9 +222,7 @@ def test_the_report_names_the_total(patients: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_fits_at_once_by_command_and_api_are_all_on_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fits_at_once_by_command_and_api_are_all_on_file(tmp_path: Path) -> None:
     """Eight processes at once: eight fits on file, each settled, and the sum is that of all. The benchmark: fifty."""
-    monkeypatch.syspath_prepend(Path(__file__).parent / "benchmarks")
-    at_once = importlib.import_module("fits_at_once")
-    at_once.fit_at_once(tmp_path, fits=8, commands=1)
-    assert at_once.checked(tmp_path, fits=8, commands=1)
+    fits_at_once.fit_at_once(tmp_path, fits=8, commands=1)
+    assert fits_at_once.checked(tmp_path, fits=8, commands=1)

@@ -17,6 +17,7 @@ from medsynth.report.data.tables import read
 from medsynth.report.sections.plausibility import plausibility
 from medsynth.schema import Schema
 from medsynth.schema.columns.table_codec import encode
+from tests.benchmarks import hospital as benchmark
 
 CODES = {"lactate_mmol_l": "-9", "smoker": "refused"}
 
@@ -101,16 +102,13 @@ def test_a_frame_comes_back_in_its_dtypes(quick: None, extract: pd.DataFrame, sc
     assert (drawn["stay_days"] >= 0).all() and pd.api.types.is_datetime64_dtype(drawn["admitted"].dtype)
 
 
-def test_figures_of_the_benchmark(extract: pd.DataFrame, schema: Schema, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Real rows beside themselves, and beside rows whose heights are missing in other places."""
-    monkeypatch.syspath_prepend(Path(__file__).parent / "benchmarks")
-    import hospital_extract
-
+def test_figures_of_the_benchmark(extract: pd.DataFrame, schema: Schema) -> None:
+    """Real rows compared with themselves, and with rows whose heights are missing in other places."""
     cells = cells_of(extract.iloc[:4000])
-    assert hospital_extract.adults(cells)[0] == 0 and hospital_extract.adults(cells)[1] > 100
-    gone = hospital_extract.missing(cells, schema)
+    assert benchmark.adults(cells)[0] == 0 and benchmark.adults(cells)[1] > 100
+    gone = benchmark.missing(cells, schema)
     assert gone["lactate_mmol_l"].mean() > 0.5 and gone["bmi"].equals(extract["bmi"].iloc[:4000].isna())
-    assert [gap for gap, _ in hospital_extract.together(gone, gone).values()] == [0.0, 0.0]
+    assert [gap for gap, _ in benchmark.together(gone, gone).values()] == [0.0, 0.0]
     other = gone.assign(height_cm=gone["height_cm"].to_numpy()[::-1])
-    found = hospital_extract.together(gone, other)
+    found = benchmark.together(gone, other)
     assert found["one_alone"][0] > 30 and found["both"][0] > 10 and "height_cm" in found["both"][1]

@@ -11,20 +11,18 @@ import pandas as pd
 import pytest
 
 from medsynth.privacy.accounting.accountant import gaussian_delta
+from tests.benchmarks import dp_regression, intervals, studies
 
 DELTA = 1e-5
 
 
 @pytest.fixture(autouse=True)
-def scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Benchmarks are scripts that import one another by their bare names; their truth is that of a small table here."""
-    monkeypatch.syspath_prepend(Path(__file__).parent / "benchmarks")
-    import study_data
-
-    monkeypatch.setattr(study_data, "TRUTH_ROWS", 20_000)
-    study_data.truth.cache_clear()
+def small_truth(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The truth is that of a small table here."""
+    monkeypatch.setattr(studies, "TRUTH_ROWS", 20_000)
+    studies.truth.cache_clear()
     yield
-    study_data.truth.cache_clear()
+    studies.truth.cache_clear()
 
 
 def test_private_regressions_are_statsmodels_where_noise_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,10 +30,6 @@ def test_private_regressions_are_statsmodels_where_noise_is_small(monkeypatch: p
 
     The noise is that of one seed: half a standard error is twice what three seeds gave.
     """
-    import dp_regression
-    import interval_peers
-    import study_data
-
     made: list[dp_regression.Release] = []
 
     class Kept(dp_regression.Release):
@@ -44,10 +38,10 @@ def test_private_regressions_are_statsmodels_where_noise_is_small(monkeypatch: p
             made.append(self)
 
     monkeypatch.setattr(dp_regression, "Release", Kept)
-    real = study_data.study(6000, 3)
-    wanted = study_data.coefficients(real, study_data.DECLARED)
-    values, rng = study_data.numbers(real), np.random.default_rng(0)
-    found = dp_regression.fit(values, study_data.DECLARED, interval_peers.bounds(), 300, DELTA, rng)
+    real = studies.simulated(6000, 3)
+    wanted = intervals.STUDY.coefficients(real, studies.DECLARED)
+    values, rng = studies.numbers(real), np.random.default_rng(0)
+    found = dp_regression.fit(values, studies.DECLARED, intervals.bounds(), 300, DELTA, rng)
     assert set(found.index) == set(wanted.index) and any(":" in term for term in found.index)
     wanted = wanted.loc[found.index]
     assert ((found["estimate"] - wanted["estimate"]).abs() < 0.5 * wanted["std_error"]).all()
@@ -56,13 +50,9 @@ def test_private_regressions_are_statsmodels_where_noise_is_small(monkeypatch: p
 
 
 def test_more_noise_and_wider_intervals_with_less_budget() -> None:
-    import dp_regression
-    import interval_peers
-    import study_data
-
-    values, formulas = study_data.numbers(study_data.study(6000, 3)), study_data.DECLARED
+    values, formulas = studies.numbers(studies.simulated(6000, 3)), studies.DECLARED
     one, other = (
-        dp_regression.fit(values, formulas, interval_peers.bounds(), epsilon, DELTA, np.random.default_rng(0))
+        dp_regression.fit(values, formulas, intervals.bounds(), epsilon, DELTA, np.random.default_rng(0))
         for epsilon in (300, 1)
     )
     assert (other["std_error"] > 1.2 * one["std_error"]).all()
@@ -70,8 +60,6 @@ def test_more_noise_and_wider_intervals_with_less_budget() -> None:
 
 def test_a_release_is_the_gaussian_mechanism_of_the_budget() -> None:
     """Its noise follows from the norm and the part of mu^2; longer rows and more than the budget are refused."""
-    import dp_regression
-
     release = dp_regression.Release(1.0, DELTA, np.random.default_rng(0))
     assert gaussian_delta(release.mu, 1.0) == pytest.approx(DELTA, rel=1e-4)
     rows = np.full((3, 2), 2.0)
@@ -85,18 +73,13 @@ def test_a_release_is_the_gaussian_mechanism_of_the_budget() -> None:
 
 
 def test_bounds_are_those_of_the_columns_as_regressions_take_them() -> None:
-    import interval_peers
-    import study_data
-
-    values, bounds = study_data.numbers(study_data.study(2000, 5)), interval_peers.bounds()
+    values, bounds = studies.numbers(studies.simulated(2000, 5)), intervals.bounds()
     for name in values.columns.intersection(list(bounds)):
         assert values[name].between(*bounds[name]).all(), name
 
 
 def test_a_tool_is_told_the_pairs_of_declared_regressions() -> None:
-    import interval_peers
-
-    pairs = interval_peers.declared_pairs()
+    pairs = intervals.declared_pairs()
     assert ("age", "crp") in pairs and ("albumin", "crp") in pairs and len(pairs) == len(set(pairs))
     assert not {"ward"} & {name for pair in pairs for name in pair}
 
@@ -104,23 +87,20 @@ def test_a_tool_is_told_the_pairs_of_declared_regressions() -> None:
 def test_runs_go_on_where_they_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A way's lines stand beside the real rows' of its run, in the form that interval_coverage.py reads."""
-    import interval_peers
+    """A way's lines stand beside the real rows' of its run, in the form of interval-coverage."""
 
     ways, output = ["regression", "binned", "NAPSU-bins"], tmp_path / "a.csv"
-    words = ["interval_peers.py", "--ways", *ways, "--rows", "600", "--output", str(output)]
-    monkeypatch.setattr("sys.argv", [*words, "--runs", "1"])
-    interval_peers.main()
+    words = ["--ways", *ways, "--rows", "600", "--output", str(output)]
+    intervals.of_peers([*words, "--runs", "1"])
     first, ran = output.read_text(), list[int]()
-    one_run = interval_peers.one_run
+    one_run = intervals.one_run
 
     def counted(name: str, rows: int, epsilon: float, run: int, given: SimpleNamespace) -> pd.DataFrame:
         ran.append(run)
         return one_run(name, rows, epsilon, run, given)
 
-    monkeypatch.setattr(interval_peers, "one_run", counted)
-    monkeypatch.setattr("sys.argv", [*words, "--runs", "2"])
-    interval_peers.main()
+    monkeypatch.setattr(intervals, "one_run", counted)
+    intervals.of_peers([*words, "--runs", "2"])
     assert ran == [1, 1, 1] and output.read_text().startswith(first)
     printed = capsys.readouterr().out
     assert all(way in printed for way in ("DP regression", "binned, naive", "NAPSU-bins, naive", "real"))

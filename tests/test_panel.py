@@ -13,6 +13,10 @@ import pandas as pd
 import pytest
 
 from medsynth.schema import Schema
+from tests.benchmarks import common, panel
+from tests.benchmarks.bins import coded, decoded, grids, with_cut_points
+from tests.benchmarks.figures import TRIPLES, groups, propensity, similarity
+from tests.benchmarks.inside import mirror_descent
 
 SCHEMA = Schema.from_dict(
     {
@@ -28,12 +32,6 @@ SCHEMA = Schema.from_dict(
 )
 
 
-@pytest.fixture(autouse=True)
-def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Benchmarks are scripts that import one another by their bare names."""
-    monkeypatch.syspath_prepend(Path(__file__).parent / "benchmarks")
-
-
 def rows(seed: int, count: int = 400) -> pd.DataFrame:
     """Skewed rows of the schema."""
     rng = np.random.default_rng(seed)
@@ -44,8 +42,6 @@ def rows(seed: int, count: int = 400) -> pd.DataFrame:
 
 
 def test_similarity_is_one_less_total_variation() -> None:
-    from panel_figures import groups, similarity
-
     rng = np.random.default_rng(0)
     tables = [rng.integers(0, 4, (90, 5)), rng.integers(0, 3, (70, 5))]
     for order in (1, 2, 3):
@@ -58,24 +54,18 @@ def test_similarity_is_one_less_total_variation() -> None:
 
 
 def test_the_same_table_scores_one_and_a_disjoint_one_nothing() -> None:
-    from panel_figures import groups, similarity
-
     one = np.zeros((10, 3), np.int64)
     assert similarity(one, one, groups(3, 2)) == 1
     assert similarity(one, one + 1, groups(3, 2)) == 0
 
 
 def test_triples_are_the_same_for_all_tools() -> None:
-    from panel_figures import TRIPLES, groups
-
     assert len(groups(30, 3)) == TRIPLES == len(set(groups(30, 3)))
     assert groups(30, 3) == groups(30, 3)
 
 
 @pytest.mark.parametrize("quantiles", [False, True])
 def test_codes_come_back_from_values(quantiles: bool) -> None:
-    from panel_bins import coded, decoded, grids
-
     train = rows(0)
     by = grids(SCHEMA, train if quantiles else None)
     codes = coded(train, by)
@@ -87,8 +77,6 @@ def test_codes_come_back_from_values(quantiles: bool) -> None:
 
 
 def test_the_public_grid_is_the_same_whatever_the_rows_are() -> None:
-    from panel_bins import grids
-
     assert np.allclose(grids(SCHEMA)["age"].edges, np.arange(21) * 1001 / 20)
     by = grids(SCHEMA, rows(0))["age"]
     shares = np.bincount(by.codes(rows(0)["age"]), minlength=by.size) / 400
@@ -97,8 +85,6 @@ def test_the_public_grid_is_the_same_whatever_the_rows_are() -> None:
 
 def test_cut_points_of_a_schema_are_the_edges_of_the_public_grid() -> None:
     """Values fall into the same parts by the schema's cut points as by the grid's bins, on both scales."""
-    from panel_bins import grids, with_cut_points
-
     known, frame = with_cut_points(SCHEMA), rows(5)
     for name, grid in grids(SCHEMA).items():
         if name in ("visits", "ill"):  # of few values, each of which is a bin
@@ -114,8 +100,6 @@ def test_cut_points_of_a_schema_are_the_edges_of_the_public_grid() -> None:
 
 
 def test_ten_bins_are_each_two_of_the_twenty_and_others_are_not() -> None:
-    from panel_bins import coded, grids
-
     table = rows(8, 3000)
     twenty, ten, fifteen = (coded(table, grids(SCHEMA, bins=bins)) for bins in (20, 10, 15))
     for name in ("age", "dose"):
@@ -126,23 +110,18 @@ def test_ten_bins_are_each_two_of_the_twenty_and_others_are_not() -> None:
 
 
 def test_rows_spread_over_bins_are_right_in_those_bins_and_not_in_others() -> None:
-    """What other_bins.py measures: a tool that knows a lumpy column by its bins alone scores one there alone."""
-    from other_bins import BINS, similarities
-    from panel_bins import coded, decoded, grids
-
+    """What `panel --bins` measures: a tool that knows a lumpy column by its bins alone scores one there alone."""
     rng = np.random.default_rng(9)
     table = rows(9, 4000).assign(age=rng.choice([4.5, 19.5, 24.8, 39.9, 55.2, 79.9], 4000))
     by = grids(SCHEMA)
     spread = decoded(coded(table, by), by, rng)
-    found = {bins: (one, two) for bins, one, two in similarities(table, spread, SCHEMA)}
-    assert list(found) == list(BINS)
+    found = {bins: (one, two) for bins, one, two in panel.similarities(table, spread, SCHEMA)}
+    assert list(found) == list(panel.BINS)
     assert found[20] == found[10] == (1.0, 1.0)
     assert max(found[17] + found[23]) < 0.96
 
 
 def test_a_level_that_is_not_declared_is_refused() -> None:
-    from panel_bins import coded, grids
-
     with pytest.raises(ValueError, match="not declared"):
         coded(rows(0).replace({"ill": {"yes": "perhaps"}}), grids(SCHEMA))
 
@@ -154,8 +133,6 @@ def given(tmp_path: Path, **more: Any) -> Any:
 
 
 def test_a_bootstrap_has_no_epsilon_and_the_first_runs_come_first(tmp_path: Path) -> None:
-    import panel
-
     wanted = given(tmp_path)
     assert panel.jobs(wanted) == [("clinic-4k", "bootstrap", 0.0, 0), ("clinic-4k", "bootstrap", 0.0, 1)]
     wanted.methods = ["medsynth", "pgm-aim"]
@@ -165,9 +142,6 @@ def test_a_bootstrap_has_no_epsilon_and_the_first_runs_come_first(tmp_path: Path
 
 
 def test_what_was_run_is_not_run_again(tmp_path: Path) -> None:
-    import panel
-    import resumable
-
     place, asked = tmp_path / "panel.csv", []
 
     def one(table: str, method: str, epsilon: float, seed: int) -> dict[str, Any]:
@@ -178,16 +152,13 @@ def test_what_was_run_is_not_run_again(tmp_path: Path) -> None:
 
     wanted = panel.jobs(given(tmp_path))
     with pytest.raises(KeyboardInterrupt):
-        resumable.run(wanted, one, place, panel.FIELDS, 1.0)
-    runs, left = resumable.run(wanted, one, place, panel.FIELDS, 1.0)
+        common.resume(wanted, one, place, panel.FIELDS, 1.0)
+    runs, left = common.resume(wanted, one, place, panel.FIELDS, 1.0)
     assert asked == [wanted[0], wanted[1], wanted[1]] and not left and len(runs) == 2
-    assert len(resumable.read(place, panel.FIELDS)) == 2
+    assert len(common.read(place, panel.FIELDS)) == 2
 
 
 def test_a_bootstrap_is_hardly_told_apart_and_a_shuffled_column_is() -> None:
-    from panel_bins import coded, grids
-    from panel_figures import groups, propensity, similarity
-
     train, by = rows(0), grids(SCHEMA)
     drawn = train.sample(frac=1, replace=True, random_state=0).reset_index(drop=True)
     shuffled = drawn.assign(age=drawn["age"].sample(frac=1, random_state=1).to_numpy())
@@ -198,11 +169,9 @@ def test_a_bootstrap_is_hardly_told_apart_and_a_shuffled_column_is() -> None:
 
 
 def test_the_table_of_the_page(tmp_path: Path) -> None:
-    import panel_table
-
     runs = [{"table": "t", "method": "pgm-aim", "epsilon": "3.7", "seed": str(k), "mean": mean, "state": state}
             for k, (mean, state) in enumerate([("0.9", "done"), ("0.8", "done"), ("", "time-out")])]  # fmt: skip
-    line = panel_table.tables(runs).splitlines()[-1]
+    line = panel.summary(runs).splitlines()[-1]
     assert line.startswith("| pgm-aim | 3.7 | 2, 1 time-out | 0.850 (0.800 to 0.900) |")
 
 
@@ -232,8 +201,6 @@ class OneTable:
 @pytest.mark.parametrize("noise", [5.0, 30.0, 200.0])
 def test_mirror_descent_does_not_stop_before_it_began(noise: float) -> None:
     """However small its first steps are: with much noise the first twenty move nothing."""
-    from panel_peer import mirror_descent
-
     counts = np.array([3000.0, 800, 150, 40, 10])
     engine = OneTable(counts, noise)
     loss = mirror_descent(engine, [1])

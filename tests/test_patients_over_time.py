@@ -13,14 +13,10 @@ import pytest
 from medsynth_sample_data import visits
 
 from medsynth.schema import Schema
+from tests.benchmarks import over_time, over_time_rules
+from tests.benchmarks.over_time_tables import Flattened, load, parted, without_order
 
 DATA = Path(os.environ.get("MEDSYNTH_DATA") or Path(__file__).parents[2] / "shared" / "data")
-
-
-@pytest.fixture(autouse=True)
-def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Benchmarks are scripts that import one another by their bare names."""
-    monkeypatch.syspath_prepend(Path(__file__).parent / "benchmarks")
 
 
 @pytest.fixture(scope="module")
@@ -39,15 +35,13 @@ def test_real_patients_are_near_the_truth_and_shuffled_ones_are_not(
     frame: pd.DataFrame, schema: Schema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The seed is fixed: it cannot fail by chance."""
-    import over_time_figures
-
-    monkeypatch.setattr(over_time_figures, "TRUTH_PATIENTS", 20_000)
-    over_time_figures.truth_of_visits.cache_clear()
+    monkeypatch.setattr(over_time, "TRUTH_PATIENTS", 20_000)
+    over_time.truth_of_visits.cache_clear()
     kept = ["patient_id", "visit_date"]
     moved = frame.drop(columns=kept).sample(frac=1, random_state=0).reset_index(drop=True)
     shuffled = pd.concat([frame[kept], moved], axis=1)
-    near, far = (over_time_figures.of_visits(rows, rows, None, schema) for rows in (frame, shuffled))
-    over_time_figures.truth_of_visits.cache_clear()
+    near, far = (over_time.of_visits(rows, rows, None, schema) for rows in (frame, shuffled))
+    over_time.truth_of_visits.cache_clear()
     for name in ("autocorrelation", "transitions", "rows", "gaps", "last_haemoglobin", "copied"):
         assert near[name] < 0.05, name
     assert near["rows_after_death"] == near["chronic_undone"] == 0 < far["rows_after_death"]
@@ -58,10 +52,7 @@ def test_real_patients_are_near_the_truth_and_shuffled_ones_are_not(
 @pytest.mark.statistical
 def test_a_patient_as_a_wide_row_comes_back(frame: pd.DataFrame, schema: Schema) -> None:
     """Levels, whole numbers of few values, and how many visits there are, exactly. The seed is fixed."""
-    from over_time_figures import GAP_EDGES
-    from over_time_flat import Flattened
-
-    flat, some = Flattened(schema, GAP_EDGES), frame.head(600)
+    flat, some = Flattened(schema, over_time.GAP_EDGES), frame.head(600)
     codes, sizes = flat.wide(some)
     assert list(codes) == list(sizes) and len(codes) == some["patient_id"].nunique()
     assert all(codes[name].between(0, size - 1).all() for name, size in sizes.items())
@@ -75,10 +66,7 @@ def test_a_patient_as_a_wide_row_comes_back(frame: pd.DataFrame, schema: Schema)
 
 
 def test_a_visit_that_should_be_there_takes_a_value_of_another_patient(frame: pd.DataFrame, schema: Schema) -> None:
-    from over_time_figures import GAP_EDGES
-    from over_time_flat import Flattened
-
-    flat = Flattened(schema, GAP_EDGES)
+    flat = Flattened(schema, over_time.GAP_EDGES)
     codes, sizes = flat.wide(frame.head(300))
     codes["visits"] = schema.max_rows - 1 if schema.max_rows else 0
     back = flat.visits(codes, np.random.default_rng(0), np.array([15_000]))
@@ -88,28 +76,22 @@ def test_a_visit_that_should_be_there_takes_a_value_of_another_patient(frame: pd
 
 
 def test_the_first_runs_come_first_and_wide_rows_are_for_the_simulated_table() -> None:
-    import patients_over_time
-
     given: Any = SimpleNamespace(
         tables=["visits", "pbc"], methods=["medsynth", "real", "pgm-mst"], epsilons=[3.7], runs=2
     )
-    jobs = patients_over_time.jobs(given)
+    jobs = over_time.jobs(given)
     assert [job[3] for job in jobs] == [0] * 5 + [1] * 5 and ("pbc", "pgm-mst", 3.7, 0) not in jobs
     assert ("visits", "real", 0.0, 1) in jobs
 
 
 def test_the_summary_is_medians_with_their_range() -> None:
-    import patients_over_time
-
     runs = [{"table": "pbc", "method": "real", "epsilon": "0.0", "serBilir_real": value, "serBilir_sign": sign}
             for value, sign in (("0.1", "True"), ("0.3", "True"), ("0.2", "False"))]  # fmt: skip
-    text = patients_over_time.summary(runs)
+    text = over_time.summary(runs)
     assert "| real | none | 3 | 0.200 (0.100 to 0.300) | - | 2 of 3 |" in text and "### visits" not in text
 
 
 def test_the_schema_without_its_order_is_otherwise_the_same(schema: Schema) -> None:
-    from over_time_data import without_order
-
     plain = without_order(schema)
     assert plain.order is None and plain.unit == schema.unit and plain.columns == schema.columns
     assert plain.rules == schema.rules[:1]  # the others are across rows
@@ -118,28 +100,21 @@ def test_the_schema_without_its_order_is_otherwise_the_same(schema: Schema) -> N
 @pytest.mark.statistical
 def test_real_visits_agree_with_other_real_visits() -> None:
     """pbc: bilirubin rises and albumin falls, in both halves of the patients. The halves are fixed."""
-    import over_time_data
-    import over_time_figures
-
     if not (DATA / "pbc").exists():
         pytest.skip("no pbc: set MEDSYNTH_DATA to the folder of public tables")
-    frame, _, schema = over_time_data.load("pbc", DATA, 0)
-    halves = over_time_data.parted(frame, "id", 0.5, 0)
-    found = over_time_figures.of_pbc(halves[0], halves[1], None, schema)
+    frame, _, schema = load("pbc", str(DATA), 0)
+    halves = parted(frame, "id", 0.5, 0)
+    found = over_time.of_pbc(halves[0], halves[1], None, schema)
     assert found["serBilir_sign"] and found["albumin_sign"] and found["serBilir_overlaps"] and found["albumin_overlaps"]
     assert found["serBilir_real"] > 0 > found["albumin_real"]
 
 
 def test_without_the_public_files_a_table_is_refused(tmp_path: Path) -> None:
-    import over_time_data
-
     with pytest.raises(SystemExit, match="--data"):
-        over_time_data.load("pbc", tmp_path, 0)
+        load("pbc", str(tmp_path), 0)
 
 
 def test_broken_rules_are_counted_and_simulated_rows_break_none() -> None:
-    import over_time_rules
-
     rows = over_time_rules.table(200, 3)
     assert not any(over_time_rules.by_pandas(rows).values())
     later = rows.index[rows["patient_id"].duplicated() & (rows["visit_date"] > "2012-02-01")][0]
@@ -147,19 +122,3 @@ def test_broken_rules_are_counted_and_simulated_rows_break_none() -> None:
     rows.loc[later, "visit_date"] = "2012-01-01"
     found = over_time_rules.by_pandas(rows)
     assert found["running sum"] == 1 and found["visits not after the last"] == 1
-
-
-def test_numbers_of_few_patients_drift_as_they_should() -> None:
-    """20,000 patients: eight standard errors of a mean drift are below the bounds. The seed is fixed."""
-    import over_time_drifts
-
-    rows = over_time_drifts.simulate(5, 20_000)
-    assert list(rows) == list(over_time_drifts.SCHEMA.names) and rows.equals(over_time_drifts.simulate(5, 20_000))
-    by = rows.assign(marker=np.log(rows["marker"])).groupby("id")
-    gaps = by["year"].diff()
-    assert (gaps.dropna() > 0).all()
-    for name, wanted in (("protein", (-0.05, -0.16)), ("pressure", (0.0, 0.0))):
-        for level, drift in zip(("no", "yes"), wanted, strict=True):
-            some = rows["progressed"] == level
-            found = by[name].diff()[some].sum() / gaps[some].sum()
-            assert found == pytest.approx(drift, abs=0.02 * (1 if name == "protein" else 10))

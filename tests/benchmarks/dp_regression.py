@@ -1,20 +1,19 @@
-"""A baseline: several regressions given the whole budget, and nothing else released.
+"""A baseline that spends the whole budget on several regressions and releases nothing else.
 
-Neighbouring tables differ in one row that counts for nothing in one of them (zero-out); how many rows there are is
-public. Every release is a sum over rows of a vector of bounded norm with Gaussian noise; together they are one Gaussian
-measurement of sensitivity over noise mu, the largest that the budget allows (Balle and Wang 2018; squares of mu add
+Neighbouring tables differ in one row, which is empty in one of them (zero-out). The number of rows is public. Every
+release is a sum over rows of vectors of bounded norm, with Gaussian noise. All releases together are one Gaussian
+measurement with the largest mu, sensitivity over noise, that the budget allows (Balle and Wang 2018; squares of mu add
 up).
 
-Scale       A tenth of mu^2: each number's histogram of 32 bins between its public bounds, each binary column's sum.
-            Halves of the distances between the 16 % and 84 % points, and their middles, standardise the columns.
-Linear      All regressions share the products of their terms, as many equal parts of the rest as there are linear ones
-            (sufficient statistics perturbation; AdaSSP, Wang 2018, arXiv:1803.02596, without its ridge). A row's
-            products are clipped at the norm that 1 % of rows of independent columns with the released means pass.
-Logistic    Each takes a part for three noisy Newton steps from the released share of events (Avella-Medina, Bradshaw
-            and Loh 2023, arXiv:2103.11003): the score of rows, those of large predictors weighted down to a norm, as
-            above; three fifths of the part are the last step's. The Hessian is that of independent columns, corrected
-            by the ratio of the shared products to theirs.
-Intervals   Normal, by the delta method: the variance of sampling that the model states plus that of the noise.
+Scale       A tenth of mu^2: a histogram of 32 bins between the public bounds of each number, and the sum of each binary
+            column. The 16 % and 84 % points standardise the columns.
+Linear      All regressions share the products of their terms. The share of the budget is one equal part per linear
+            regression (sufficient statistics perturbation; AdaSSP, Wang 2018, arXiv:1803.02596, without its ridge). A
+            row's products are clipped at a norm that 1 % of rows of independent columns exceed.
+Logistic    Each gets one part for three noisy Newton steps from the released share of events (Avella-Medina, Bradshaw
+            and Loh 2023, arXiv:2103.11003). Rows are clipped as above; the last step gets three fifths of the part.
+            The Hessian is that of independent columns, corrected by the ratio of the shared products to theirs.
+Intervals   Normal, by the delta method: the model's sampling variance plus the variance of the noise.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ SCALE, BINS, STEPS, CLIPPED, CONSTANT = 0.1, 32, (0.2, 0.2, 0.6), 0.01, "1"
 
 
 class Release:
-    """Sums with noise: `mu` is what all of them together have."""
+    """Sums with noise; all of them together have `mu`."""
 
     def __init__(self, epsilon: float, delta: float, rng: np.random.Generator) -> None:
         self.mu = brentq(lambda mu: gaussian_delta(mu, epsilon) - delta, 1e-3, 50.0, xtol=1e-10)
         self.rng, self.left = rng, 1.0
 
     def sum(self, rows: Array, norm: float, share: float) -> tuple[Array, float]:
-        """The sum of `rows` (rows, values), each of norm at most `norm`, for `share` of mu^2; and its noise."""
+        """Return the noisy sum of `rows` (rows, values), of norm at most `norm`, for `share` of mu^2; and its noise."""
         self.left -= share
         assert self.left > -1e-9 and np.linalg.norm(rows, axis=1).max() <= norm * (1 + 1e-9)
         noise = norm / (self.mu * math.sqrt(share))
@@ -52,7 +51,7 @@ class Release:
 
 
 class Scales:
-    """Centre and unit of every column: of a binary one its released mean and the standard deviation it implies."""
+    """Centre and unit of every column; for a binary one, its released mean and the implied standard deviation."""
 
     def __init__(self, values: pd.DataFrame, bounds: Bounds, release: Release) -> None:
         self.centre, self.unit = dict[str, float](), dict[str, float]()
@@ -73,24 +72,24 @@ class Scales:
 
     @staticmethod
     def binned(column: pd.Series[float], bounds: tuple[float, float]) -> Array:
-        """One-hot cells of a column, (rows, BINS)."""
+        """Return one-hot cells of a column, (rows, BINS)."""
         at = ((column - bounds[0]) / (bounds[1] - bounds[0]) * BINS).to_numpy()
         cells: Array = np.eye(BINS)[np.clip(at.astype(int), 0, BINS - 1)]
         return cells
 
     def scaled(self, values: pd.DataFrame) -> pd.DataFrame:
-        """Columns on the scale of the releases."""
+        """Return columns on the scale of the releases."""
         return pd.DataFrame({name: (values[name] - self.centre[name]) / unit for name, unit in self.unit.items()})
 
     def likely(self, rng: np.random.Generator) -> pd.DataFrame:
-        """Rows of independent columns with the released means, scaled: what norms are chosen by."""
+        """Draw scaled rows of independent columns with the released means, by which norms are chosen."""
         drawn: dict[str, Array] = {name: rng.standard_normal(20_000) for name in self.centre}
         for name in self.binary:
             drawn[name] = ((rng.random(20_000) < self.centre[name]) - self.centre[name]) / self.unit[name]
         return pd.DataFrame(drawn)
 
     def back(self, terms: list[str]) -> Array:
-        """A: terms of the original columns, the constant first, are A times terms of the scaled ones."""
+        """Return A: the original terms, with the constant first, are A times the scaled terms."""
         matrix = np.zeros((len(terms) + 1, len(terms) + 1))
         matrix[0, 0] = 1
         for k, term in enumerate(terms, 1):
@@ -103,7 +102,7 @@ class Scales:
 
 
 def design(scaled: pd.DataFrame, terms: list[str]) -> Array:
-    """(rows, 1 + terms): a constant and the terms, of which a:b is a product."""
+    """Return (rows, 1 + terms): a constant and the terms, of which a:b is a product."""
     columns = [scaled[term.split(":")].prod(axis=1).to_numpy() for term in terms]
     return np.column_stack([np.ones(len(scaled)), *columns])
 
@@ -112,9 +111,9 @@ def fit(
     values: pd.DataFrame, formulas: tuple[str, ...], bounds: Bounds, epsilon: float, delta: float,
     rng: np.random.Generator,
 ) -> pd.DataFrame:  # fmt: skip
-    """Estimate and standard error of each term, as study_data.coefficients: outcomes of 0 and 1 by logistic regression.
+    """Return estimate and standard error of each term; outcomes of 0 and 1 get a logistic regression.
 
-    An interaction a:b stands beside a and b in its formula.
+    A formula with an interaction a:b also contains a and b.
     """
     parts = [(text.split(" ~ ")[0], text.split(" ~ ")[1].split(" + ")) for text in formulas]
     names = list(dict.fromkeys(name for outcome, terms in parts for t in [outcome, *terms] for name in t.split(":")))
@@ -140,7 +139,7 @@ def fit(
 
 
 def clipped(rows: Array, likely: Array) -> tuple[Array, float]:
-    """Rows, longer ones shortened to the norm that a share CLIPPED of `likely` rows pass; and that norm."""
+    """Return rows clipped at the norm that a share CLIPPED of `likely` rows exceed; and that norm."""
     norm = float(np.quantile(np.linalg.norm(likely, axis=1), 1 - CLIPPED))
     return rows * np.minimum(1, norm / np.linalg.norm(rows, axis=1))[:, None], norm
 
@@ -148,7 +147,7 @@ def clipped(rows: Array, likely: Array) -> tuple[Array, float]:
 def products(
     values: pd.DataFrame, blocks: list[list[str]], scales: Scales, release: Release, share: float
 ) -> tuple[pd.DataFrame, float]:
-    """Released sums of products of scaled terms, of those pairs that stand in one block; and their noise."""
+    """Return released sums of products of scaled terms, for pairs within one block; and their noise."""
     every = list(dict.fromkeys(term for block in blocks for term in block))
     at = [[every.index(term) for term in block] for block in blocks]
     pairs = sorted({(min(p), max(p)) for block in at for p in itertools.product(block, block)} - {(0, 0)})
@@ -164,11 +163,11 @@ def products(
 
 
 def linear(moments: Array, noise: float, rows: int, unit: float) -> tuple[Array, Array]:
-    """Coefficients of the scaled terms and their covariance; the outcome, of `unit`, is the last of the moments."""
+    """Return coefficients of the scaled terms and their covariance; the last of the moments is the outcome."""
     gram, cross, square = moments[:-1, :-1], moments[:-1, -1], moments[-1, -1]
     beta = np.linalg.solve(gram, cross)
     residual = max(square - 2 * beta @ cross + beta @ gram @ beta, 0) / (rows - len(beta))
-    # Noise of cross - gram beta: entries i, j and j, i of gram are one release, and entry 0, 0 is public.
+    # Noise of cross - gram beta: entries i, j and j, i of gram are one release; entry 0, 0 is public.
     spread = np.outer(beta, beta)
     spread[np.diag_indices_from(spread)] = 1 + beta @ beta
     spread[0, 0] -= beta[0] ** 2
@@ -179,7 +178,7 @@ def linear(moments: Array, noise: float, rows: int, unit: float) -> tuple[Array,
 def logistic(
     values: pd.DataFrame, outcome: str, terms: list[str], gram: Array, scales: Scales, release: Release, share: float,
 ) -> tuple[Array, Array]:  # fmt: skip
-    """Coefficients of the scaled terms and their covariance, by noisy Newton steps."""
+    """Return coefficients of the scaled terms and their covariance, by noisy Newton steps."""
     likely = design(scales.likely(release.rng), terms)
     x = design(scales.scaled(values), terms)
     weighted, norm = clipped(x, likely)

@@ -1,19 +1,16 @@
-"""Kill -9 of the server and of sites at random moments of a fit over sites, and resume: real processes, real sockets.
+"""Kill -9 of the server and of sites at random moments of a fit over sites, and resume: real processes and sockets.
 
-    python tests/benchmarks/federated_kills.py --kills 20
-
-Three sites and a server are processes of this machine (`medsynth.federated`, as the commands start them). Each kill is
-of the server or of one site in turn, once the server's checkpoint has reached a size drawn at random; what was killed
-is started again with `resume`. At the end it is checked that every site's ledger, by its checkpoint, is within its
-plan and holds each measurement once; that the budget files hold what was released; and that the model is, to the last
-byte of its tensors, that of a fit that was not killed and got the same answers. Prints a line a kill, and the sums.
+Three sites and a server are processes of this machine, as the commands start them. Each kill hits the server or one
+site in turn, when the server's checkpoint has reached a random size; what was killed starts again with `resume`. At
+the end, every site's ledger must be within its plan and contain each measurement once, the budget files must contain
+what was released, and the model must equal, to the last byte, that of a fit that got the same answers without kills.
+Prints a line per kill, and the sums.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import multiprocessing
+import json
 import random
 import shutil
 import signal
@@ -21,12 +18,14 @@ import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+
+from tests.benchmarks.common import options
+from tests.benchmarks.kills import forked
 
 SITES = ("east", "north", "west")
 PRELOADED = ("medsynth.federated.site", "medsynth.federated.server", "medsynth.methods.gs_wgan.all_critics",
@@ -56,7 +55,7 @@ class Trial:
     trust: str
 
     def study(self) -> Any:
-        """The study that all agreed to."""
+        """Return the study that all agreed to."""
         from medsynth.federated import study as studies
         from medsynth.federated.masks import SecretKey
 
@@ -66,7 +65,7 @@ class Trial:
 
 
 def prepared(trial: Trial) -> None:
-    """Tables and keys."""
+    """Write tables and keys."""
     from medsynth.federated.masks import write_key
 
     rng = np.random.default_rng(0)
@@ -80,7 +79,7 @@ def prepared(trial: Trial) -> None:
 
 
 def site(trial: Trial, name: str) -> None:
-    """In a process of its own: a site, until the study ends."""
+    """Run a site in a process of its own until the study ends."""
     from medsynth.federated.masks import SecretKey
     from medsynth.federated.site import Site
     from medsynth.federated.transport import serve, socket_of
@@ -91,7 +90,7 @@ def site(trial: Trial, name: str) -> None:
 
 
 def server(trial: Trial, output: str) -> None:
-    """In a process of its own: the fit; what all have on file is copied before the study ends."""
+    """Run the fit in a process of its own. All files are copied before the study ends."""
     from medsynth.federated.server import federated_fit
     from medsynth.federated.transport import Sockets
 
@@ -106,26 +105,15 @@ def server(trial: Trial, output: str) -> None:
         end()
 
 
-def begun(target: Any, *args: Any) -> BaseProcess:
-    """A process, as a fork of one that has imported everything."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, *PRELOADED])
-    process = context.Process(target=target, args=args)
-    process.start()
-    return process
-
-
 def size(trial: Trial) -> int:
-    """Bytes of the server's checkpoint; zero while there is none."""
+    """Return the bytes of the server's checkpoint; zero if there is none."""
     with contextlib.suppress(FileNotFoundError):
         return (trial.folder / "checkpoint").stat().st_size
     return 0
 
 
 def records(path: Path) -> list[tuple[str, bytes]]:
-    """Label and bytes of each whole record of a checkpoint."""
-    import json
-
+    """Return label and bytes of each whole record of a checkpoint."""
     from medsynth.privacy.checkpoint import RECORD_HEAD
 
     found, place, content = [], 0, path.read_bytes()
@@ -139,9 +127,9 @@ def records(path: Path) -> list[tuple[str, bytes]]:
 
 
 def run(trial: Trial, output: str, kills: int, whole: int, moments: random.Random) -> int:
-    """A fit to its end, with so many kills at moments before its checkpoint has `whole` bytes. Returns how many."""
-    processes = {name: begun(site, trial, name) for name in SITES}
-    processes["server"] = begun(server, trial, output)
+    """Run a fit to its end, with kills before its checkpoint has `whole` bytes. Return the number of kills."""
+    processes = {name: forked(PRELOADED, site, trial, name) for name in SITES}
+    processes["server"] = forked(PRELOADED, server, trial, output)
     due = sorted(whole * moments.random() for _ in range(kills))
     done = 0
     while processes["server"].exitcode != 0:
@@ -154,8 +142,10 @@ def run(trial: Trial, output: str, kills: int, whole: int, moments: random.Rando
             done += 1
             print(f"killed {name} at {100 * size(trial) / whole:.0f} % of the server's checkpoint", flush=True)
         for name, process in processes.items():
-            if process.exitcode not in (None, 0):  # killed, or ended since a site was away for too long
-                processes[name] = begun(site, trial, name) if name in SITES else begun(server, trial, output)
+            if process.exitcode not in (None, 0):  # Killed, or ended because a site was away too long.
+                processes[name] = (
+                    forked(PRELOADED, site, trial, name) if name in SITES else forked(PRELOADED, server, trial, output)
+                )
         time.sleep(0.002)
     for name in SITES:
         processes[name].join(60)
@@ -164,7 +154,7 @@ def run(trial: Trial, output: str, kills: int, whole: int, moments: random.Rando
 
 
 def checked(trial: Trial, output: str) -> None:
-    """Raises AssertionError unless each site answered its plan once, and its budget file says so."""
+    """Raise AssertionError unless each site answered its plan once, and its budget file agrees."""
     import medsynth
     from medsynth.budget import Budget
 
@@ -179,10 +169,10 @@ def checked(trial: Trial, output: str) -> None:
 
 
 def same_without_kills(trial: Trial, output: str) -> None:
-    """Raises AssertionError unless a server that is never killed makes the same model of the same sites' answers."""
+    """Raise AssertionError unless a server that is never killed makes the same model from the same answers."""
     import medsynth
 
-    began = records(trial.folder / f"{output}-checkpoint")[:2]  # the facts and the run's number: no measurement
+    began = records(trial.folder / f"{output}-checkpoint")[:2]  # Facts and the run's number, but no measurement.
     assert began[1][0].startswith("secret")
     (trial.folder / "checkpoint").write_bytes(b"".join(content for _, content in began))
     for name in SITES:
@@ -193,11 +183,13 @@ def same_without_kills(trial: Trial, output: str) -> None:
     one, two = (medsynth.load(trial.folder / f"{name}.medsynth") for name in (output, "again"))
     assert one.tensors.keys() == two.tensors.keys()
     assert all(one.tensors[name].tobytes() == two.tensors[name].tobytes() for name in one.tensors)
-    assert all((trial.folder / f"again-{name}").stat().st_size == before[name] for name in SITES)  # none drawn anew
+    assert all(
+        (trial.folder / f"again-{name}").stat().st_size == before[name] for name in SITES
+    )  # None was drawn again.
 
 
 def trials(folder: Path, method: str, trust: str, kills: int, seed: int) -> int:
-    """A fit that is not killed, for its checkpoint's length, then one that is. Returns how many kills were made."""
+    """Run a fit without kills for its checkpoint's length, then one with kills. Return the number of kills."""
     first, second = (Trial(folder=folder / part, method=method, trust=trust) for part in ("a", "b"))
     for trial in (first, second):
         trial.folder.mkdir()
@@ -210,19 +202,15 @@ def trials(folder: Path, method: str, trust: str, kills: int, seed: int) -> int:
     return done
 
 
-def main() -> None:
-    """Kill as often as asked, and print what came of it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(words: list[str]) -> None:
+    """Kill as often as asked, and print the outcome."""
+    parser = options("federated-kills", __doc__)
     parser.add_argument("--kills", type=int, default=20, help="half of the server, half of sites")
     parser.add_argument("--method", choices=list(METHODS), default="gs-wgan")
     parser.add_argument("--trust", choices=["none", "server", "secure-sum"], default="secure-sum")
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
+    given = parser.parse_args(words)
     with tempfile.TemporaryDirectory() as place:
         done = trials(Path(place), given.method, given.trust, given.kills, given.seed)
     print(f"{done} kills of {given.method}, trust {given.trust}: every site's ledger is its plan, each measurement was "
           "drawn once, and the model is that of a fit that was not killed and got the same answers.")  # fmt: skip
-
-
-if __name__ == "__main__":
-    main()

@@ -1,14 +1,11 @@
-"""Many fits at once on one table, by the command and by the Python API: is each on the budget file, and the sum right?
+"""Many fits of one table at once, by the command and by the Python API: is each on the budget file, and the sum right?
 
-    python tests/benchmarks/fits_at_once.py --fits 50 --commands 10
-
-Fits by the API are processes of their own, forked from one that has imported everything, and begin together; those by
-the command are started as a person would. Prints what stands on file, and how long it took.
+Fits by the API are processes forked from one that has imported everything, and start together. Those by the command
+start as a person would start them. Prints what is on file, and the seconds.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import multiprocessing
 import subprocess
@@ -16,9 +13,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event
 from pathlib import Path
+
+from tests.benchmarks.common import DELTA, options
+from tests.benchmarks.kills import forked
 
 PRELOADED = (
     "medsynth_cli.app",
@@ -36,12 +35,11 @@ columns:
   ward: {kind: categorical, levels: [a, b, c]}
   sick: {kind: binary, levels: ["no", "yes"]}
 """
-EPSILONS = (0.5, 1.0, 2.0)  # in turn
-DELTA = 1e-5
+EPSILONS = (0.5, 1.0, 2.0)  # In turn.
 
 
 def by_api(folder: Path, number: int, gate: Event) -> None:
-    """In a process of its own: one fit, once the gate is open."""
+    """Run one fit in a process of its own, once the gate is open."""
     import medsynth
 
     gate.wait()
@@ -49,17 +47,8 @@ def by_api(folder: Path, number: int, gate: Event) -> None:
     medsynth.fit(folder / TABLE, epsilon=epsilon, delta=DELTA, method="independent", model_name=f"api {number}")
 
 
-def begun(folder: Path, number: int, gate: Event) -> BaseProcess:
-    """A fit by the API, started as a fork of a process that has imported everything."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, *PRELOADED])
-    process = context.Process(target=by_api, args=(folder, number, gate))
-    process.start()
-    return process
-
-
 def by_command(folder: Path, number: int) -> subprocess.Popen[bytes]:
-    """A fit by the command, in a process of its own."""
+    """Start a fit by the command, in a process of its own."""
     epsilon = str(EPSILONS[number % len(EPSILONS)])
     words = ["fit", TABLE, "--epsilon", epsilon, "--delta", str(DELTA), "--method", "independent", "--quiet"]
     words = [sys.executable, "-m", "medsynth_cli", *words, "--output", f"{number}.medsynth"]
@@ -67,13 +56,13 @@ def by_command(folder: Path, number: int) -> subprocess.Popen[bytes]:
 
 
 def fit_at_once(folder: Path, fits: int, commands: int) -> None:
-    """So many fits of one small table, so many of them by the command, and wait for all of them."""
+    """Fit one small table `fits` times at once, `commands` of them by the command, and wait for all."""
     rows = [f"{20 + k % 70},{'FM'[k % 2]},{'abc'[k % 3]},{'yes' if k % 4 else 'no'}" for k in range(60)]
     (folder / TABLE).write_text("age,sex,ward,sick\n" + "\n".join(rows) + "\n")
     (folder / "clinic.schema.yaml").write_text(SCHEMA)
     gate = multiprocessing.get_context("forkserver").Event()
     typed = [by_command(folder, number) for number in range(commands)]
-    running = [begun(folder, number, gate) for number in range(commands, fits)]
+    running = [forked(PRELOADED, by_api, folder, number, gate) for number in range(commands, fits)]
     gate.set()
     for process in running:
         process.join()
@@ -84,7 +73,7 @@ def fit_at_once(folder: Path, fits: int, commands: int) -> None:
 
 
 def checked(folder: Path, fits: int, commands: int) -> str:
-    """What the budget file says. Raises AssertionError unless all fits are on file, settled, and the sums right."""
+    """Return what the budget file says. Raise AssertionError unless all fits are on file, settled and summed."""
     from medsynth.artifact import load
     from medsynth.budget import Budget
     from medsynth.privacy.accounting import accountant
@@ -92,7 +81,7 @@ def checked(folder: Path, fits: int, commands: int) -> str:
     budget = Budget.of(folder / TABLE)
     spent, lines = budget.spent(), budget.path.read_text().splitlines()
     assert len(spent.fits) == len({fit.number for fit in spent.fits}) == fits and spent.unfinished == 0
-    assert len(lines) == 2 * fits  # each reserved and settled, and no line is cut or written over
+    assert len(lines) == 2 * fits  # Each is reserved and settled; no line is cut or overwritten.
     names = Counter(str(fit.model) for fit in spent.fits)
     assert names == Counter([f"{k}.medsynth" for k in range(commands)] + [f"api {k}" for k in range(commands, fits)])
     for fit in spent.fits:
@@ -109,18 +98,14 @@ def checked(folder: Path, fits: int, commands: int) -> str:
     return f"{fits} fits on file, {commands} of them by the command: the sum is {plain:.4g}, and {spent.sentence()}"
 
 
-def main() -> None:
-    """Fit as often as asked, and print what came of it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(words: list[str]) -> None:
+    """Fit as often as asked, and print the outcome."""
+    parser = options("fits-at-once", __doc__)
     parser.add_argument("--fits", type=int, default=50)
     parser.add_argument("--commands", type=int, default=10)
-    given = parser.parse_args()
+    given = parser.parse_args(words)
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         fit_at_once(Path(name), given.fits, given.commands)
         print(checked(Path(name), given.fits, given.commands))
     print(f"{time.monotonic() - begin:.0f} s.")
-
-
-if __name__ == "__main__":
-    main()

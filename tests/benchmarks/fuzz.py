@@ -1,15 +1,12 @@
-"""Mutated artifacts and schemas: is each read, or refused with one clear error, and is nothing ever run or stuck?
+"""Mutated artifacts and schemas: is each read, or refused with one clear error? Is nothing ever run or stuck?
 
-    python tests/benchmarks/fuzz.py --cases 10000
-
-Half are artifacts (bytes changed; contents changed and signed anew, as a hostile author would; tensors changed), half
-schemas (characters, lines and values changed, hostile tags put in). What is read is used as well: rows are sampled, a
-table is encoded. Every case has five seconds; an audit hook sees whatever would start a program or open a socket.
+Half are artifacts (bytes changed; contents changed and signed again, as a hostile author would; tensors changed), half
+schemas (characters, lines and values changed, hostile tags inserted). What is read is used as well: rows are sampled, a
+table is encoded. Every case has five seconds. An audit hook sees whatever would start a program or open a socket.
 """
 
 from __future__ import annotations
 
-import argparse
 import copy
 import json
 import random
@@ -25,6 +22,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+
+from tests.benchmarks.common import options
 
 SECONDS = 5
 FORBIDDEN = ("os.system", "subprocess.Popen", "pickle.find_class", "socket.connect", "os.exec", "os.posix_spawn")
@@ -57,7 +56,7 @@ rules:
 
 
 def table(rows: int = 60) -> pd.DataFrame:
-    """A table that meets the schema."""
+    """Return a table that meets the schema."""
     rng = np.random.default_rng(0)
     day = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 300, rows), "D")
     return pd.DataFrame({
@@ -70,7 +69,7 @@ def table(rows: int = 60) -> pd.DataFrame:
 
 
 def spoiled(content: object, rng: random.Random) -> object:
-    """Plain data with one place in it changed, taken away or doubled."""
+    """Return plain data with one place changed, removed or doubled."""
     content = copy.deepcopy(content)
     at, places = content, []
     stack = [content]
@@ -91,13 +90,13 @@ def spoiled(content: object, rng: random.Random) -> object:
         where[key] = rng.choice([*HOSTILE, rng.randint(-5, 5), rng.choice(places)[0]])
         try:
             json.dumps(where[key])
-        except ValueError:  # it contains itself
+        except ValueError:  # It contains itself.
             where[key] = None
     return content
 
 
 def artifact(whole: bytes, rng: random.Random) -> bytes:
-    """A model file, spoiled."""
+    """Return a spoiled model file."""
     from safetensors.numpy import load, save
 
     from medsynth.artifact import _digest
@@ -128,7 +127,7 @@ def artifact(whole: bytes, rng: random.Random) -> bytes:
 
 
 def schema(text: str, rng: random.Random) -> str:
-    """A schema's text, spoiled."""
+    """Return a spoiled schema."""
     for _ in range(rng.choice([1, 1, 2, 5])):
         lines, choice = text.split("\n"), rng.random()
         k = rng.randrange(len(lines))
@@ -149,7 +148,7 @@ def schema(text: str, rng: random.Random) -> str:
 
 
 def tried(case: str, work: Any) -> str:
-    """How one case ended: read, or refused by which error. Raises AssertionError for any other end."""
+    """Return how one case ended: read, or the error that refused it. Raise AssertionError for any other end."""
     from medsynth.errors import MedsynthError
 
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
@@ -165,12 +164,12 @@ def tried(case: str, work: Any) -> str:
 
 
 def fuzz(cases: int, seed: int, folder: Path) -> Counter[str]:
-    """Run half of the cases on artifacts, half on schemas; how they ended."""
+    """Run half of the cases on artifacts and half on schemas. Return how they ended."""
     import medsynth
     from medsynth.io.table import from_frame
     from medsynth.schema.columns.table_codec import encode
 
-    warnings.simplefilter("ignore")  # of numbers that a hostile author put in
+    warnings.simplefilter("ignore")  # A hostile author's numbers cause warnings.
     seen: list[str] = []
     sys.addaudithook(lambda event, args: seen.append(event) if event.startswith(FORBIDDEN) else None)
     signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(AssertionError("a case hangs")))
@@ -204,19 +203,15 @@ def fuzz(cases: int, seed: int, folder: Path) -> Counter[str]:
     return ends
 
 
-def main() -> None:
+def main(words: list[str]) -> None:
     """Run the cases and count how they ended."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options("fuzz", __doc__)
     parser.add_argument("--cases", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
+    given = parser.parse_args(words)
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as name:
         ends = fuzz(given.cases, given.seed, Path(name))
     for end, count in sorted(ends.items()):
         print(f"{count:6} {end}")
     print(f"{given.cases} cases in {time.perf_counter() - start:.0f} s; none ended otherwise, hung or ran anything.")
-
-
-if __name__ == "__main__":
-    main()

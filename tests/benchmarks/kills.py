@@ -1,17 +1,13 @@
 """Kill -9 at random moments of a fit, and resume: does each end with a valid model and a ledger within its plan?
 
-And after each kill: is at least as much on the budget file as was released?
-
-    python tests/benchmarks/kills.py --kills 50
-
-The checkpoint of a whole fit (300 simulated patients, 400 lots) is measured once; then the fit is started again and
-again with --resume and killed once its checkpoint has reached a size drawn evenly from all sizes, or at once. After at
-most five kills it runs to its end, and what it leaves is checked. Prints a line a chain, and the sums.
+After each kill, the budget file must contain at least what was released. The checkpoint of a whole fit (300 simulated
+patients, 400 lots) is measured once. Then the fit starts again and again with --resume and is killed at once, or when
+its checkpoint has reached a random size. After at most five kills it runs to its end, and what it leaves is checked.
+Prints a line per chain, and the sums.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import hashlib
 import json
@@ -26,17 +22,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
+
+from tests.benchmarks.common import options
 
 EPSILON = 3.7
-CHAIN = 5  # kills of one fit at most
-AT_ONCE = 0.1  # share of kills before the first measurement
-MESSAGES = "messages.txt"  # of a fit: its standard error
+CHAIN = 5  # Most kills of one fit.
+AT_ONCE = 0.1  # Share of kills before the first measurement.
+MESSAGES = "messages.txt"  # Standard error of a fit.
 PRELOADED = ("medsynth_cli.app", "medsynth.fitting.pipeline", "medsynth.methods.dp_cgan.method", "opacus.accountants")
+
+
+def forked(preloaded: Sequence[str], target: Any, *args: Any) -> BaseProcess:
+    """Start a process as a fork of one that has imported everything: these benchmarks do not test imports."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([target.__module__, *preloaded])
+    process = context.Process(target=target, args=args)
+    process.start()
+    return process
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """The fit to be killed: its folder, its settings, and the columns of its table, all where none are named."""
+    """The fit to kill: its folder, its settings, and the columns of its table; all if none are named."""
 
     folder: Path
     lots: int = 400
@@ -45,13 +53,13 @@ class Job:
 
 
 def small(folder: Path) -> Job:
-    """A fit that takes a second or two."""
+    """Return a fit that takes a second or two."""
     columns = ("age_years", "sex_at_birth", "tsh_miu_l", "diagnosis")
     return Job(folder=folder, lots=50, features=32, columns=columns)
 
 
 def run(job: Job) -> None:
-    """In a process of its own: `medsynth fit`, with its standard error in a file."""
+    """Run `medsynth fit` in a process of its own, with its standard error in a file."""
     from medsynth_cli.app import main
 
     os.chdir(job.folder)
@@ -63,16 +71,12 @@ def run(job: Job) -> None:
 
 
 def begun(job: Job) -> BaseProcess:
-    """The fit, started as a fork of a process that has imported everything: no test of what Python imports."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, *PRELOADED])
-    process = context.Process(target=run, args=(job,))
-    process.start()
-    return process
+    """Start the fit."""
+    return forked(PRELOADED, run, job)
 
 
 def size(folder: Path) -> int:
-    """Bytes of the fit's checkpoint; zero while there is none."""
+    """Return the bytes of the fit's checkpoint; zero if there is none."""
     path = folder / "patients.medsynth-checkpoint"
     try:
         return path.stat().st_size
@@ -81,7 +85,7 @@ def size(folder: Path) -> int:
 
 
 def released(folder: Path) -> tuple[str, list[str]]:
-    """The number of the fit whose checkpoint lies in the folder, and the labels of all that it has released."""
+    """Return the number of the fit whose checkpoint is in the folder, and the labels of all its releases."""
     from medsynth.privacy.checkpoint import RECORD_HEAD
 
     path, number, labels, place = folder / "patients.medsynth-checkpoint", "", list[str](), 0
@@ -90,7 +94,7 @@ def released(folder: Path) -> tuple[str, list[str]]:
         length, digest = RECORD_HEAD.unpack_from(content, place)
         body = content[place + RECORD_HEAD.size : place + RECORD_HEAD.size + length]
         if hashlib.sha256(body).digest() != digest:
-            break  # half-written at the kill
+            break  # Half-written at the kill.
         metadata = json.loads(body[8 : 8 + int.from_bytes(body[:8], "little")])["__metadata__"]
         if "seed" in metadata:
             number = f"{int(metadata['seed']):014x}"
@@ -101,7 +105,7 @@ def released(folder: Path) -> tuple[str, list[str]]:
 
 
 def covered(job: Job) -> None:
-    """Raises AssertionError unless the budget file holds what the killed fit has released, and more."""
+    """Raise AssertionError unless the budget file contains what the killed fit has released."""
     from medsynth.budget import Budget
 
     number, labels = released(job.folder)
@@ -113,7 +117,7 @@ def covered(job: Job) -> None:
 
 
 def prepared(job: Job) -> int:
-    """Write the table and its schema; the bytes that the checkpoint of one whole fit reaches."""
+    """Write the table and its schema. Return the bytes that the checkpoint of one whole fit reaches."""
     from medsynth_sample_data import simulate
 
     import medsynth
@@ -165,18 +169,18 @@ def chain(job: Job, whole: int, moments: random.Random, kills: int) -> list[int]
             covered(job)
             assert not (job.folder / "patients.medsynth").exists() or (job.folder / "patients.medsynth").stat().st_size
         else:
-            finished(job, process)  # it ended before it could be killed
+            finished(job, process)  # It ended before it could be killed.
     finished(job, begun(job))
     return sizes
 
 
-def main() -> None:
-    """Kill as often as asked, and print what came of it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(words: list[str]) -> None:
+    """Kill as often as asked, and print the outcome."""
+    parser = options("kills", __doc__)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--small", action="store_true", help="the suite's quick fit: four columns, 50 lots")
-    given = parser.parse_args()
+    given = parser.parse_args(words)
     moments, kills, fits = random.Random(given.seed), 0, 0
     with tempfile.TemporaryDirectory() as name:
         job = small(Path(name)) if given.small else Job(folder=Path(name))
@@ -189,7 +193,3 @@ def main() -> None:
             print(f"killed at {shares} of the checkpoint, then resumed to a valid model", flush=True)
     print(f"{kills} kills, {fits} chains: every one ended with a valid model and a ledger within its plan, and at no "
           "kill was less on the budget file than had been released.")  # fmt: skip
-
-
-if __name__ == "__main__":
-    main()

@@ -1,14 +1,11 @@
-"""How many rules do 100,000 synthetic patients break? Simulated visits with rules of each kind that the language has.
+"""How many rules do synthetic patients break? Simulated visits with rules of each kind that the language has.
 
-    OMP_NUM_THREADS=1 python tests/benchmarks/over_time_rules.py --patients 100000
-
-Fits 8,000 simulated patients at epsilon 3.7, samples as many rows as so many patients have, writes them to CSV, reads
-them, and counts the rows that break each rule twice: by the report's check of whole tables, and by pandas alone.
+Fits 8,000 simulated patients at epsilon 3.7, samples as many rows as --patients patients have, writes them to CSV and
+reads them. Counts the rows that break each rule twice: by the report's check of whole tables, and by pandas alone.
 """
 
 from __future__ import annotations
 
-import argparse
 import io
 import tempfile
 from pathlib import Path
@@ -22,6 +19,7 @@ import medsynth
 from medsynth.io.table import read
 from medsynth.report.sections.plausibility import plausibility
 from medsynth.schema import Schema
+from tests.benchmarks.common import options
 
 DELTA = 1e-6
 MORE = {
@@ -40,13 +38,13 @@ RULES = [
 
 
 def schema() -> Schema:
-    """That of the simulated visits with more columns, which rules define, and more rules."""
+    """Return the schema of the simulated visits with more rules, and with columns that rules define."""
     plain: dict[str, Any] = Schema.load(visits.SCHEMA).to_dict()
     return Schema.from_dict({**plain, "columns": {**plain["columns"], **MORE}, "rules": [*plain["rules"], *RULES]})
 
 
 def table(patients: int, seed: int) -> pd.DataFrame:
-    """Simulated visits that obey the rules: the few patients who break one have no place in it."""
+    """Return simulated visits that obey the rules; the few patients who break one are left out."""
     frame: pd.DataFrame = visits.simulate(patients, seed)
     by = frame.groupby("patient_id")
     weight, severity = by["weight_kg"].shift(), by["severity"].shift()
@@ -62,7 +60,7 @@ def table(patients: int, seed: int) -> pd.DataFrame:
 
 
 def by_pandas(made: pd.DataFrame) -> dict[str, int]:
-    """Rows that break a rule, counted without medsynth's code: for each rule across rows, and patients apart."""
+    """Count rows that break each rule across rows, without medsynth's code."""
     by = made.groupby("patient_id", sort=False)
     last = by.shift()
     known = last["weight_kg"].notna()
@@ -92,13 +90,13 @@ def by_pandas(made: pd.DataFrame) -> dict[str, int]:
     return {name: int(np.asarray(rows, bool).sum()) for name, rows in found.items()}
 
 
-def main() -> None:
+def main(words: list[str]) -> None:
     """Fit, sample, count, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options("over-time-rules", __doc__)
     parser.add_argument("--patients", type=int, default=100_000)
     parser.add_argument("--fitted", type=int, default=8_000)
     parser.add_argument("--epsilon", type=float, default=3.7)
-    given = parser.parse_args()
+    given = parser.parse_args(words)
     own, rows = schema(), table(given.fitted, 1000)
     assert not any(by_pandas(rows).values())
     model = medsynth.fit(rows, epsilon=given.epsilon, delta=DELTA, schema=own, rows=len(rows))
@@ -118,7 +116,3 @@ def main() -> None:
     print(f"report: {found.broken} rules broken of {len(found.rules)}; not checked: {unchecked}")
     for text, count in by_pandas(made).items():
         print(f"pandas: {count} rows: {text}")
-
-
-if __name__ == "__main__":
-    main()

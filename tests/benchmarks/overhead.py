@@ -1,28 +1,23 @@
-"""What a guarantee costs: a critic's step with clipping and noise beside a plain one; and what a GPU gains.
+"""The cost of a guarantee: a critic's step with clipping and noise compared with a plain one; and a GPU's gain.
 
-    OMP_NUM_THREADS=1 python tests/benchmarks/overhead.py --fits --output results/overhead.csv
-
-A step reads a lot of real rows and as many generated ones, and updates the critic. "Plain" is the gradient of both by
-autograd, without a guarantee. "Clipped" is what fits do: exact clipped sums of both and noise on that of real rows.
+A step reads a lot of real rows and as many generated rows, and updates the critic. "Plain" is the gradient of both by
+autograd, without a guarantee. "Clipped" is what fits use: exact clipped sums of both, noise on that of real rows.
 "Opacus" and "vmap" are Opacus' per-row gradients and torch.func's, clipped and noised in float32, likewise for both.
-All are run one after another in one process: medians of at least five steps and half a second each.
+All run one after another in one process: medians of at least five steps and half a second each.
 
-With `--fits`, seconds of whole fits of each method on a simulated clinic, on each device. Every device that is there is
-measured, the CPU with as many threads as OMP_NUM_THREADS says. What is on file is not taken again.
+With --fits, whole fits of each method on a simulated clinic are timed on each device. Every device of the machine is
+measured, the CPU with OMP_NUM_THREADS threads. A figure on file is not measured again.
 """
 
 from __future__ import annotations
 
-import argparse
 import copy
 import statistics
 import time
 from collections.abc import Callable, Container, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import resumable
 import torch
 from opacus.grad_sample import GradSampleModule
 from torch import Tensor
@@ -32,9 +27,10 @@ from medsynth.privacy.clipping import PRODUCT_BITS, SUM_BITS, clipped_gradient_s
 from medsynth.privacy.networks import Mlp
 from medsynth.privacy.noise import noised
 from medsynth.rng import system_entropy
+from tests.benchmarks.common import Run, append, markdown, options, read
 
 FIELDS = ["device", "what", "kind", "seconds"]
-CRITICS = {  # widths and rows of a lot
+CRITICS = {  # Widths of layers, and rows of a lot.
     "24-128-1, 32": ([24, 128, 1], 32),
     "24-128-1, 512": ([24, 128, 1], 512),
     "24-128-1, 4096": ([24, 128, 1], 4096),
@@ -43,21 +39,20 @@ CRITICS = {  # widths and rows of a lot
 }
 CLIP, NOISE, RATE = 1.1, 1.0, 0.05
 LEAST_STEPS, LEAST_SECONDS = 5, 0.5
-MOST_NUMBERS = 1 << 28  # of per-row gradients in memory: beyond it, Opacus and vmap are left out
+MOST_NUMBERS = 1 << 28  # Per-row gradients in memory; Opacus and vmap are left out above it.
 CLINIC_ROWS, EPSILON = 4000, 3.7
-Run = dict[str, Any]
-Job = tuple[str, str, str]  # device; critic and lot, or "fit"; kind of step, or method
+Cell = tuple[str, str, str]  # device; critic and lot, or "fit"; kind of step, or method
 Step = Callable[[Mlp, Tensor, Tensor], list[Tensor]]
 
 
 def plain(critic: Mlp, real: Tensor, made: Tensor) -> list[Tensor]:
-    """The summed gradient of both, without clipping or noise."""
+    """Return the summed gradient of both, without clipping or noise."""
     loss = real_loss(critic(real)).sum() + generated_loss(critic(made)).sum()
     return list(torch.autograd.grad(loss, list(critic.parameters())))
 
 
 def clipped(critic: Mlp, real: Tensor, made: Tensor) -> list[Tensor]:
-    """What a fit does: exact clipped sums, and noise on real rows' in whole numbers."""
+    """Return what a fit uses: exact clipped sums, with noise in whole numbers on the sum of real rows."""
     own = clipped_gradient_sum(critic, real_loss, real, CLIP)
     other = clipped_gradient_sum(critic, generated_loss, made, CLIP).tensors
     unit, found = units(CLIP)[1], []
@@ -79,7 +74,7 @@ def _with_noise(own: list[Tensor], other: list[Tensor]) -> list[Tensor]:
 
 
 def opacus(critic: Mlp, real: Tensor, made: Tensor) -> list[Tensor]:
-    """Per-row gradients by Opacus' hooks."""
+    """Return sums of per-row gradients by Opacus' hooks."""
     sums = []
     for rows, loss in ((real, real_loss), (made, generated_loss)):
         wrapped = GradSampleModule(copy.deepcopy(critic), loss_reduction="sum")
@@ -89,7 +84,7 @@ def opacus(critic: Mlp, real: Tensor, made: Tensor) -> list[Tensor]:
 
 
 def vmap(critic: Mlp, real: Tensor, made: Tensor) -> list[Tensor]:
-    """Per-row gradients by torch.func."""
+    """Return sums of per-row gradients by torch.func."""
     weights = {name: p.detach() for name, p in critic.named_parameters()}
     sums = []
     for rows, loss in ((real, real_loss), (made, generated_loss)):
@@ -107,7 +102,7 @@ STEPS: dict[str, Step] = {"plain": plain, "clipped": clipped, "opacus": opacus, 
 
 
 def seconds_of(step: Step, critic: Mlp, rows: Tensor, device: str) -> float:
-    """The median seconds of an update, after two that are not counted."""
+    """Return the median seconds of an update, after two that are not counted."""
     made, times = rows.flip(0), list[float]()
     while len(times) < LEAST_STEPS + 2 or sum(times[2:]) < LEAST_SECONDS:
         if device == "cuda":
@@ -123,8 +118,8 @@ def seconds_of(step: Step, critic: Mlp, rows: Tensor, device: str) -> float:
     return statistics.median(times[2:])
 
 
-def steps_on(device: str, done: Container[Job]) -> Iterator[Run]:
-    """Seconds of each step of each critic that is not done."""
+def steps_on(device: str, done: Container[Cell]) -> Iterator[Run]:
+    """Yield the seconds of each step of each critic that is not on file."""
     for name, (sizes, lot) in CRITICS.items():
         rows = torch.from_numpy(np.random.default_rng(0).normal(size=(lot, sizes[0])).astype(np.float32)).to(device)
         for kind, step in STEPS.items():
@@ -137,8 +132,8 @@ def steps_on(device: str, done: Container[Job]) -> Iterator[Run]:
             yield {"device": device, "what": name, "kind": kind, "seconds": seconds}
 
 
-def fits_on(device: str, done: Container[Job]) -> Iterator[Run]:
-    """Seconds of one fit of each method that makes a claim and is not done, the first of a process not counted."""
+def fits_on(device: str, done: Container[Cell]) -> Iterator[Run]:
+    """Yield the seconds of one fit of each method with a claim. The first fit of a process is not counted."""
     from medsynth_sample_data import simulate
 
     import medsynth
@@ -155,42 +150,33 @@ def fits_on(device: str, done: Container[Job]) -> Iterator[Run]:
         yield {"device": device, "what": "fit", "kind": method, "seconds": seconds}
 
 
-def printed(seconds: dict[Job, float]) -> None:
-    """Markdown: milliseconds a step, the clipped one beside the plain one of the device; and seconds a fit."""
+def printed(seconds: dict[Cell, float]) -> None:
+    """Print milliseconds per step, the clipped one compared with the plain one of the device; and seconds per fit."""
     devices = sorted({device for device, _, _ in seconds})
-    print(f"| device | critic, lot | {' | '.join(STEPS)} | clipped / plain |\n|{' --- |' * (len(STEPS) + 3)}")
+    lines = []
     for device in devices:
         for name in CRITICS:
             own = {kind: seconds[device, name, kind] for kind in STEPS if (device, name, kind) in seconds}
             each = [f"{1000 * own[kind]:.2f} ms" if kind in own else "" for kind in STEPS]
-            print(f"| {device} | {name} | {' | '.join(each)} | {own['clipped'] / own['plain']:.2f} |")
+            lines.append([device, name, *each, f"{own['clipped'] / own['plain']:.2f}"])
+    print(markdown(["device", "critic, lot", *STEPS, "clipped / plain"], lines))
     fits = sorted({kind for _, what, kind in seconds if what == "fit"})
     if fits:
-        print(f"\n| method | {' | '.join(devices)} |\n|{' --- |' * (len(devices) + 1)}")
-    for kind in fits:
-        each = [f"{seconds[device, 'fit', kind]:.1f} s" for device in devices]
-        print(f"| {kind} | {' | '.join(each)} |")
+        cells = ([kind, *(f"{seconds[device, 'fit', kind]:.1f} s" for device in devices)] for kind in fits)
+        print("\n" + markdown(["method", *devices], cells))
 
 
-def _job(run: Run) -> Job:
-    return run["device"], run["what"], run["kind"]
-
-
-def main() -> None:
-    """Measure, put on file, and print markdown tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(words: list[str]) -> None:
+    """Measure, put on file, and print the tables."""
+    parser = options("overhead", __doc__, output="overhead.csv")
     parser.add_argument("--fits", action="store_true", help="time whole fits too")
-    parser.add_argument("--output", type=Path, default=Path("results/overhead.csv"))
-    given = parser.parse_args()
+    given = parser.parse_args(words)
     devices = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {devices}", flush=True)
-    seconds = {_job(run): float(run["seconds"]) for run in resumable.read(given.output, FIELDS)}
+    runs = read(given.output, FIELDS)
+    seconds: dict[Cell, float] = {(r["device"], r["what"], r["kind"]): float(r["seconds"]) for r in runs}
     for measure in (steps_on, fits_on) if given.fits else (steps_on,):
         for run in (run for device in devices for run in measure(device, seconds)):
-            resumable.append(given.output, FIELDS, run)
-            seconds[_job(run)] = run["seconds"]
+            append(given.output, FIELDS, run)
+            seconds[run["device"], run["what"], run["kind"]] = run["seconds"]
     printed(seconds)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,4 @@
-"""Epsilon of GS-WGAN's own settings: as claimed, as its accountant counts, and as its theorem is due.
-
-    python tests/benchmarks/paper_epsilons.py
+"""Epsilon of GS-WGAN's own settings: as claimed, as its accountant counts, and as its theorem requires.
 
 1000 critics, noise 1.07, 32 generated rows a step, 20,000 steps, clipping at 1, delta 1e-5. The claim is 10.
 """
@@ -14,12 +12,13 @@ from scipy.stats import binom, norm
 
 from medsynth.privacy.accounting import accountant
 from medsynth.privacy.accounting.events import PublicOrderGaussian, ShardSampledGaussian
+from tests.benchmarks.common import options
 
 CRITICS, SIGMA, ROWS, STEPS, DELTA = 1000, 1.07, 32, 20_000, 1e-5
 
 
 def least(noise: float) -> float:
-    """A lower bound: one critic's gradient differs from all others, and gradients beyond a threshold are counted."""
+    """Return a lower bound: one critic's gradient differs from all others; an attacker counts large gradients."""
     best = 0.0
     for threshold in np.linspace(0.5, 1.0, 51):
         absent = norm.sf(threshold / noise)
@@ -27,14 +26,15 @@ def least(noise: float) -> float:
         for count in range(2, 30):
             seen = binom.sf(count - 1, STEPS, there) - DELTA
             if seen > 0:
-                # Without that critic: at most the number of choices of `count` steps, times all of them beyond.
+                # Without that critic: at most the choices of `count` steps, times the chance that all are large.
                 choices = math.lgamma(STEPS + 1) - math.lgamma(count + 1) - math.lgamma(STEPS - count + 1)
                 best = max(best, math.log(seen) - choices - count * float(norm.logsf(threshold / noise)))
     return best
 
 
-def main() -> None:
+def main(words: list[str]) -> None:
     """Print the table."""
+    options("paper-epsilons", __doc__).parse_args(words)
     each = [(ShardSampledGaussian(multiplier=SIGMA, shards=CRITICS), STEPS * ROWS)]
     halved = [(ShardSampledGaussian(multiplier=SIGMA / 2, shards=CRITICS), STEPS * ROWS)]
     noise = SIGMA / (2 * math.sqrt(ROWS))
@@ -42,10 +42,7 @@ def main() -> None:
     in_order = [(PublicOrderGaussian(multiplier=noise, shards=CRITICS), STEPS)]
     lines = [
         ("the paper's claim", 10.0),
-        (
-            "its public accountant: a shard sampled for each generated row, sensitivity C",
-            accountant.epsilon(each, DELTA, "rdp"),
-        ),
+        ("its accountant: one shard sampled per generated row, sensitivity C", accountant.epsilon(each, DELTA, "rdp")),
         ("the same with the theorem's sensitivity, 2 C", accountant.epsilon(halved, DELTA, "rdp")),
         ("one shard sampled a step, as it is: at least", least(noise)),
         ("one shard sampled a step, as it is: by the Renyi bound at most", accountant.epsilon(due, DELTA, "rdp")),
@@ -53,7 +50,3 @@ def main() -> None:
     ]
     for what, epsilon in lines:
         print(f"{what:<72} {epsilon:>12,.2f}")
-
-
-if __name__ == "__main__":
-    main()

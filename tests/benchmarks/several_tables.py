@@ -1,26 +1,22 @@
-"""Several tables under one claim: simulated OMOP tables, fitted, drawn and held against a second real sample.
-
-    OMP_NUM_THREADS=1 python tests/benchmarks/several_tables.py --runs 5 --output results/several_tables.csv
+"""Several tables under one claim: simulated OMOP tables, fitted, drawn and compared with the simulated patients.
 
 Each run simulates five tables (`medsynth_sample_data.omop`), fits the bundled schemas at one epsilon for one patient in
-all of them, and draws as many patients. Figures, beside those of a second simulated sample:
+all of them, and draws as many patients. `real` is a second simulated sample. Figures:
 
-  broken           orphans, rows before what they belong to, rows beyond the most a patient may have
+  broken           orphans, rows before what they belong to, rows beyond the most that a patient may have
   rules            rules of the tables, across tables and rows, that any row breaks
-  rows             largest difference of the mean number of rows a patient, of the four tables
+  rows             largest difference of the mean number of rows per patient, of the four tables
   concepts         largest total variation of a table's concepts
   same day         error of the share of conditions on the day of the visit they belong to
   transitions      largest total variation of the next condition, or drug, given this one
   together         error of the correlation, over patients, of metformin with chronic kidney disease
   fit, draw        seconds
 
-Runs are added to the output as they end. Figures are medians with their range.
+Runs join --output as they end. Prints medians with their range.
 """
 
 from __future__ import annotations
 
-import argparse
-import statistics
 import tempfile
 import time
 from pathlib import Path
@@ -28,7 +24,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import resumable
 from medsynth_sample_data import omop
 
 import medsynth
@@ -37,32 +32,32 @@ from medsynth.linked.integrity import linked_facts
 from medsynth.linked.report import rows_beside_patients
 from medsynth.report.sections.plausibility import plausibility
 from medsynth.schema.linked import LinkedTables
+from tests.benchmarks.common import DELTA, KEYS, Run, markdown, options, report, spread, values
 
 CONCEPTS = {"visit_occurrence": "visit_concept_id", "condition_occurrence": "condition_concept_id",
             "drug_exposure": "drug_concept_id", "measurement": "measurement_concept_id"}  # fmt: skip
 FIGURES = ["broken", "rules", "rows", "concepts", "same_day", "transitions", "together", "fit_s", "draw_s"]
-FIELDS = ["table", "method", "epsilon", "seed", *FIGURES]
-DELTA = 1e-5
+FIELDS = [*KEYS, *FIGURES]
 
 
 def shares(values: pd.Series) -> pd.Series:
-    """The share of each value."""
+    """Return the share of each value."""
     return values.value_counts(normalize=True)
 
 
 def apart(one: pd.Series, other: pd.Series) -> float:
-    """Total variation of two laws."""
+    """Return the total variation of two laws."""
     return float(one.sub(other, fill_value=0).abs().sum() / 2)
 
 
 def following(rows: pd.DataFrame, concept: str) -> dict[Any, pd.Series]:
-    """The law of the next concept of a patient given this one, of those that 100 rows or more have."""
+    """Return the law of a patient's next concept given this one, for concepts with 100 rows or more."""
     last = rows.groupby("person_id")[concept].shift()
     return {level: shares(own) for level, own in rows[concept].groupby(last) if len(own) >= 100}
 
 
 def figures(made: dict[str, pd.DataFrame], true: dict[str, pd.DataFrame], tables: LinkedTables) -> dict[str, float]:
-    """The figures of some tables beside others."""
+    """Return the figures of tables compared with other tables."""
     texts = {name: frame.astype(str).replace({"NaT": "", "nan": "", "<NA>": ""}) for name, frame in made.items()}
     both = (made, true)
     found = {
@@ -100,8 +95,8 @@ def figures(made: dict[str, pd.DataFrame], true: dict[str, pd.DataFrame], tables
     return {**found, "transitions": max(moves)}
 
 
-def one_run(patients: int, epsilon: float, run: int, method: str) -> dict[str, Any]:
-    """The figures of one simulated hospital."""
+def one(patients: int, epsilon: float, run: int, method: str) -> Run:
+    """Return the figures of one simulated hospital."""
     true, again = omop.simulate(patients, 100 + run), omop.simulate(patients, 1000 + run)
     tables = bundled("omop")
     if method == "real":
@@ -116,29 +111,19 @@ def one_run(patients: int, epsilon: float, run: int, method: str) -> dict[str, A
     return {**figures(drawn, true, tables), "fit_s": fitted - began, "draw_s": time.perf_counter() - fitted}
 
 
-def main() -> None:
+def summary(runs: list[Run]) -> str:
+    """Return a Markdown table with a line per figure."""
+    by = {method: [run for run in runs if run["method"] == method] for method in ("medsynth", "real")}
+    heads = ["figure", *(f"{method}, {len(some)} runs" for method, some in by.items())]
+    return markdown(heads, ([name, *(spread(values(some, name)) for some in by.values())] for name in FIGURES))
+
+
+def main(words: list[str]) -> None:
     """Run what is not on file, and print medians."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options("several-tables", __doc__, output="several_tables.csv", minutes=60)
     parser.add_argument("--patients", type=int, default=8000)
     parser.add_argument("--epsilon", type=float, default=3.7)
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--output", type=Path, default=Path("results/several_tables.csv"))
-    chosen = parser.parse_args()
-    done = resumable.done(resumable.read(chosen.output, FIELDS))
-    for run in range(chosen.runs):
-        for method in ("medsynth", "real"):
-            if (job := ("omop", method, chosen.epsilon, run)) not in done:
-                found = one_run(chosen.patients, chosen.epsilon, run, method)
-                line = dict(zip(["table", "method", "epsilon", "seed"], job, strict=True)) | found
-                resumable.append(chosen.output, FIELDS, line)
-    rows = resumable.read(chosen.output, FIELDS)
-    for method in ("medsynth", "real"):
-        own = [row for row in rows if row["method"] == method]
-        print(f"{method}, {len(own)} runs")
-        for figure in FIGURES:
-            values = [float(row[figure]) for row in own]
-            print(f"  {figure:<12} {statistics.median(values):.3f} ({min(values):.3f} to {max(values):.3f})")
-
-
-if __name__ == "__main__":
-    main()
+    given = parser.parse_args(words)
+    wanted = [("omop", method, given.epsilon, run) for run in range(given.runs) for method in ("medsynth", "real")]
+    report(wanted, lambda t, m, e, s: one(given.patients, e, s, m), given, FIELDS, summary)

@@ -1,42 +1,38 @@
-"""How long things take, beside the most that they should: each figure in a process of its own.
+"""Seconds and peak memory: of single commands, of reports, and of fits of very large tables.
 
-    MEDSYNTH_DATA=FOLDER python tests/benchmarks/speed.py --output results/speed.csv
-
-FOLDER holds thyroid, diabetes130 and mnist. Wall and processor seconds and peak memory are those of one process, which
-imports, reads, works and writes; tables are made beforehand. "Old" is what the figure was before it was first looked
-at. Processor seconds vary less than wall seconds where other work shares the machine, whose load is on file. A figure
-that is on file is not taken again.
+Each figure is of one process, which imports, reads, works and writes; tables are made beforehand. Processor seconds
+vary less than wall seconds on a machine that does other work; the load is on file. A figure on file is not measured
+again.
 """
 
 from __future__ import annotations
 
-import argparse
-import gzip
-import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import bare_table_sources
 import numpy as np
 import pandas as pd
-import resumable
 
-ROWS = 500_000  # sampled
+from tests.benchmarks import tables
+from tests.benchmarks.common import RESULTS, Run, again, append, markdown, measured, options, read
+
+ROWS = 500_000  # Rows that are sampled.
+GROUP = 500_000  # Rows of a large table that are simulated at once.
 FIELDS = ["figure", "wall", "cpu", "gib", "load"]
+COST = ["wall s", "processor s", "peak GiB", "load"]
 Table = tuple[pd.DataFrame, str]
 
 
-def diabetes130() -> Table:
-    """All stays, as published."""
-    return bare_table_sources.all_stays(), "readmitted"
+def diabetes130(data: str | None) -> Table:
+    """Return all stays, as published."""
+    return tables.raw_stays(tables.public(data, "diabetes130")), "readmitted"
 
 
-def wide() -> Table:
-    """2,000 rows of 2,000 numbers that depend on five, and a label."""
+def wide(data: str | None) -> Table:
+    """Return 2,000 rows of 2,000 numbers that depend on five, and a label."""
     draw = np.random.default_rng(0)
     factors = draw.normal(size=(2000, 5))
     numbers = (factors @ draw.normal(size=(5, 2000)) + draw.normal(size=(2000, 2000))).round(2)
@@ -44,58 +40,63 @@ def wide() -> Table:
     return frame.assign(label=np.where(factors[:, 0] > 0, "yes", "no")), "label"
 
 
-def mnist() -> Table:
-    """Handwritten digits: 784 whole numbers a row."""
-    folder = bare_table_sources.shared("mnist")
-    pixels = gzip.decompress((folder / "train-images-idx3-ubyte.gz").read_bytes())[16:]
-    labels = gzip.decompress((folder / "train-labels-idx1-ubyte.gz").read_bytes())[8:]
-    frame = pd.DataFrame(np.frombuffer(pixels, np.uint8).reshape(-1, 784), columns=[f"pixel_{k}" for k in range(784)])
-    return frame.assign(digit=np.frombuffer(labels, np.uint8)), "digit"
+def mnist(data: str | None) -> Table:
+    """Return handwritten digits: 784 whole numbers per row."""
+    pixels, digits = tables.mnist(data, "train")
+    return pd.DataFrame(pixels, columns=tables.PIXELS).assign(digit=digits), "digit"
 
 
-def clinic(rows: int) -> Table:
-    """The simulated clinic under names that no bundled schema has; of many rows, drawn from 50,000."""
-    from medsynth_sample_data import simulate
+def thyroid(data: str | None) -> Table:
+    """Return all rows of ann-thyroid under names that no bundled schema has."""
+    train, test, _, _ = tables.load("thyroid", data)
+    frame = pd.concat([train, test], ignore_index=True)
+    return frame.set_axis([*(f"v{k}" for k in range(1, 22)), "class"], axis=1), "class"
 
-    frame = simulate.cohort(min(rows, 50_000), 1).rename(columns=lambda name: f"x_{name}")
-    return frame.sample(rows, replace=rows > len(frame), random_state=0), "x_diagnosis"
+
+def clinic(rows: int) -> Callable[[str | None], Table]:
+    """Return the simulated clinic under names that no bundled schema has; many rows are drawn from 50,000."""
+
+    def made(data: str | None) -> Table:
+        frame = tables.clinic(min(rows, 50_000))[0].rename(columns=lambda name: f"x_{name}")
+        return frame.sample(rows, replace=rows > len(frame), random_state=0), "x_diagnosis"
+
+    return made
 
 
-TABLES: dict[str, Callable[[], Table]] = {
-    "diabetes130": diabetes130, "wide": wide, "mnist": mnist, "thyroid": bare_table_sources.thyroid,
-    "clinic-50k": lambda: clinic(50_000), "clinic-1m": lambda: clinic(1_000_000),
+TABLES: dict[str, Callable[[str | None], Table]] = {
+    "diabetes130": diabetes130, "wide": wide, "mnist": mnist, "thyroid": thyroid, "clinic-50k": clinic(50_000),
+    "clinic-1m": clinic(1_000_000),
 }  # fmt: skip
 
 
 class Figure(NamedTuple):
-    """What is measured, of which table, the most seconds that it should take, and what it was before."""
+    """A task, its table, and the most seconds that it should take."""
 
     task: str
     table: str
     bar: float | None
-    old: str
 
 
 FIGURES = {
-    "fit, bare, diabetes130, 101,766 x 50": Figure("fit", "diabetes130", 90, "325 s"),
-    "fit, bare, 2,000 x 2,001": Figure("fit", "wide", 120, "not done in 300 s"),
-    "fit, bare, MNIST, 60,000 x 785": Figure("fit", "mnist", 300, "not done; 783 s of one core"),
-    "fit, bare, 1,000,000 x 21": Figure("fit", "clinic-1m", 45, ""),
-    "fit, bare, thyroid, 7,200 x 22": Figure("fit", "thyroid", 6, ""),
-    f"sample, {ROWS:,} rows to Parquet": Figure("sample.parquet", "clinic-50k", ROWS / 200_000, "13 to 28 s"),
-    f"sample, {ROWS:,} rows to CSV": Figure("sample.csv", "clinic-50k", ROWS / 100_000, "13 to 28 s"),
-    "sample, 1 row to Parquet, mostly the start": Figure("start.parquet", "clinic-50k", None, ""),
-    "plan, 3,772 rows": Figure("plan", "", 2, ""),
-    "help": Figure("help", "", 1, ""),
-    "report, 50,000 rows": Figure("report", "", 40, ""),
+    "fit without a schema, diabetes130, 101,766 x 50": Figure("fit", "diabetes130", 90),
+    "fit without a schema, 2,000 x 2,001": Figure("fit", "wide", 120),
+    "fit without a schema, MNIST, 60,000 x 785": Figure("fit", "mnist", 300),
+    "fit without a schema, 1,000,000 x 21": Figure("fit", "clinic-1m", 45),
+    "fit without a schema, thyroid, 7,200 x 22": Figure("fit", "thyroid", 6),
+    f"sample, {ROWS:,} rows to Parquet": Figure("sample.parquet", "clinic-50k", ROWS / 200_000),
+    f"sample, {ROWS:,} rows to CSV": Figure("sample.csv", "clinic-50k", ROWS / 100_000),
+    "sample, 1 row to Parquet": Figure("start.parquet", "clinic-50k", None),
+    "plan, 3,772 rows": Figure("plan", "", 2),
+    "help": Figure("help", "", 1),
+    "report, 50,000 rows": Figure("report", "", 40),
 }
 
 
-def one(task: str, table: str, folder: Path) -> None:
-    """Do the task in this process; its cost is measured from outside."""
+def one(task: str, table: str, folder: Path, data: str | None) -> None:
+    """Do a task in this process; its cost is measured from outside."""
     path, model = folder / f"{table}.csv", folder / f"{table}.medsynth"
     if task == "make":
-        frame, target = TABLES[table]()
+        frame, target = TABLES[table](data)
         frame.to_csv(path, index=False)
         (folder / f"{table}.target").write_text(target)
     elif task == "fit":
@@ -111,66 +112,141 @@ def one(task: str, table: str, folder: Path) -> None:
         drawn, rows = folder / f"drawn{Path(task).suffix}", ROWS if task.startswith("sample") else 1
         write_sample(medsynth.load(model), model, drawn, Draw(rows=rows, seed=1), force=True)
     else:
-        import report_cost
-
-        report_cost.one(50_000)
+        report_on(50_000)
 
 
-def run(words: list[str]) -> dict[str, Any]:
-    """Wall and processor seconds and peak memory of a command, and the load when it ended. Raises SystemExit."""
-    started = time.perf_counter()
-    child = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, used = os.wait4(child.pid, 0)
-    if status:
-        raise SystemExit(f"failed: {' '.join(words)}")
-    cpu = used.ru_utime + used.ru_stime
-    return {"wall": round(time.perf_counter() - started, 2), "cpu": round(cpu, 2),
-            "gib": round(used.ru_maxrss / 2**20, 2), "load": round(os.getloadavg()[0], 1)}  # fmt: skip
-
-
-def measured(figure: Figure, folder: Path) -> dict[str, Any]:
-    """The cost of one figure. What it needs is made first, if it is not there."""
+def cost_of(figure: Figure, folder: Path, more: list[str]) -> Run:
+    """Return the cost of one figure. Make first what it needs and what is not there."""
     commands = {"plan": ["plan", "3772", "--epsilon", "3.7"], "help": ["--help"]}
     if figure.task in commands:
         words = [sys.executable, "-m", "medsynth_cli", *commands[figure.task]]
-        run(words)  # the first run of an installation compiles its modules
-        return run(words)
+        measured(words)  # The first run of an installation compiles its modules.
+        return measured(words)
 
     def words_of(task: str) -> list[str]:
-        return [sys.executable, __file__, "--one", task, figure.table, "--folder", str(folder)]
+        return again("speed", "--one", task, figure.table, "--folder", str(folder), *more)
 
     if figure.table and not (folder / f"{figure.table}.target").exists():
-        run(words_of("make"))
+        measured(words_of("make"))
     if figure.task.startswith(("sample", "start")) and not (folder / f"{figure.table}.medsynth").exists():
-        run(words_of("fit"))
-    return run(words_of(figure.task))
+        measured(words_of("fit"))
+    return measured(words_of(figure.task))
 
 
-def main() -> None:
-    """Measure what is missing, and print a markdown table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(words: list[str]) -> None:
+    """Measure what is missing, and print the table."""
+    parser = options("speed", __doc__, data=True, output="speed.csv")
     parser.add_argument("--figures", nargs="+", metavar="WORD", default=[""], help="only those that contain a word")
-    parser.add_argument("--output", type=Path, default=Path("results/speed.csv"))
-    parser.add_argument("--folder", type=Path, default=Path("results/speed"), help="of tables and models")
-    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    parser.add_argument("--folder", type=Path, default=RESULTS / "speed", help="of tables and models")
+    parser.add_argument("--one", nargs=2, help="used for its own processes")
+    given = parser.parse_args(words)
     if given.one:
         task, table = given.one
-        one(task, table, given.folder)
+        one(task, table, given.folder, given.data)
         return
     given.folder.mkdir(parents=True, exist_ok=True)
-    runs = {run["figure"]: run for run in resumable.read(given.output, FIELDS)}
-    print("| figure | at most, s | old | wall s | processor s | peak GiB | load |\n|" + " --- |" * 7)
+    runs, lines = {run["figure"]: run for run in read(given.output, FIELDS)}, []
     for name, figure in FIGURES.items():
         if not any(word in name for word in given.figures):
             continue
         if name not in runs:
-            runs[name] = {"figure": name} | measured(figure, given.folder)
-            resumable.append(given.output, FIELDS, runs[name])
+            runs[name] = {"figure": name} | cost_of(figure, given.folder, ["--data", given.data] if given.data else [])
+            append(given.output, FIELDS, runs[name])
         bar = "" if figure.bar is None else f"{figure.bar:g}"
-        cells = [name, bar, figure.old, *(str(runs[name][key]) for key in FIELDS[1:])]
-        print(f"| {' | '.join(cells)} |", flush=True)
+        lines.append([name, bar, *(runs[name][key] for key in FIELDS[1:])])
+    print(markdown(["figure", "at most, s", *COST], lines))
 
 
-if __name__ == "__main__":
-    main()
+def report_on(rows: int) -> tuple[str, int]:
+    """Build a report on simulated training, held-out and synthetic rows. Return the tables' size and the page's."""
+    from medsynth_sample_data import simulate
+
+    from medsynth.report.build import build
+    from medsynth.report.page.render import page
+
+    train, real, synthetic = (simulate.cohort(rows, seed) for seed in (1, 2, 3))
+    report = build(synthetic=synthetic, real=real, train=train, target="diagnosis", disjoint=True)
+    return f"{rows:,} x {synthetic.shape[1]}", len(page(report).encode())
+
+
+def of_reports(words: list[str]) -> None:
+    """Print the cost and the page's size of a report on tables of each size, each in a process of its own."""
+    parser = options("report-cost", "Seconds, peak memory and page size of a report on simulated tables.")
+    parser.add_argument("--rows", type=int, nargs="+", default=[4_000, 50_000])
+    parser.add_argument("--one", type=int, help="used for its own processes")
+    parser.add_argument("--file", type=Path, default=RESULTS / "report-cost.txt", help="for its own processes")
+    given = parser.parse_args(words)
+    if given.one:
+        given.file.parent.mkdir(parents=True, exist_ok=True)
+        given.file.write_text("\n".join(map(str, report_on(given.one))))
+        return
+    lines = []
+    for rows in given.rows:
+        cost = measured(again("report-cost", "--one", str(rows), "--file", str(given.file)))
+        size, page = given.file.read_text().splitlines()
+        lines.append([size, *cost.values(), f"{int(page) / 2**20:.2f}"])
+    print(markdown(["rows of each table", *COST, "page, MiB"], lines))
+
+
+def large_table(path: Path, rows: int) -> None:
+    """Write the simulated clinic to a Parquet file, unless it is there."""
+    import pyarrow
+    import pyarrow.parquet
+    from medsynth_sample_data import simulate
+
+    if path.exists():
+        return
+    unfinished, writer = path.with_suffix(".unfinished"), None
+    for first in range(0, rows, GROUP):
+        frame = simulate.cohort(min(GROUP, rows - first), first)
+        piece = pyarrow.Table.from_pandas(frame, preserve_index=False)
+        writer = writer or pyarrow.parquet.ParquetWriter(unfinished, piece.schema)
+        writer.write_table(piece)
+    assert writer is not None
+    writer.close()
+    unfinished.rename(path)
+
+
+def of_large(way: str, path: Path, schema: Path, rows: int) -> None:
+    """Read a large table, fit it in pieces, or fit it in memory, in this process."""
+    if way == "read":
+        import pyarrow.parquet
+
+        for _ in pyarrow.parquet.ParquetFile(path, pre_buffer=False).iter_batches():
+            pass
+        return
+    import medsynth
+    from medsynth.io import large
+
+    if way == "in memory":
+        large.LARGE_CELLS = 1 << 60
+    model = medsynth.fit(path, epsilon=3.7, schema=schema, rows=rows, notice=lambda text: None)
+    model.save(path.with_suffix(f".{way}.medsynth"), force=True)
+
+
+def of_large_tables(words: list[str]) -> None:
+    """Print the cost of fits of large tables, and of reading the file alone."""
+    text = "Cost of fits of very large tables: the simulated clinic, 21 columns, in Parquet, with its declared schema."
+    parser = options("large-tables", text)
+    parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 10_000_000])
+    parser.add_argument("--folder", type=Path, required=True, help="needs 12 bytes per row, and 24 more for a fit")
+    parser.add_argument("--whole", action="store_true", help="fit it in memory too, if it is read in pieces")
+    parser.add_argument("--one", nargs=3, help="used for its own processes")
+    given = parser.parse_args(words)
+    schema = given.folder / "clinic.schema.yaml"
+    if given.one:
+        of_large(given.one[0], Path(given.one[1]), schema, int(given.one[2]))
+        return
+    given.folder.mkdir(parents=True, exist_ok=True)
+    from medsynth_sample_data import simulate
+
+    schema.write_text(simulate.schema_text())
+    lines = []
+    for rows in given.rows:
+        path = given.folder / f"clinic-{rows}.parquet"
+        large_table(path, rows)
+        for way in ("read", "fit", *(["in memory"] if given.whole else [])):
+            cost = measured(again("large-tables", "--folder", str(given.folder), "--one", way, str(path), str(rows)))
+            lines.append([f"{rows:,}", way, *cost.values(), time.strftime("%H:%M")])
+            print(*lines[-1], file=sys.stderr, flush=True)
+    print(markdown(["rows", "task", *COST, "time"], lines))

@@ -1,74 +1,45 @@
-"""Utility of the methods over tables, epsilons and seeds: what docs/benchmarks.md shows.
+"""Utility and fidelity of methods and of other tools over tables, epsilons and runs.
 
-    python tests/benchmarks/utility.py --tables thyroid cancer clinic-4k --epsilons 1 3.7 --seeds 5 --minutes 30
-
-Tables: thyroid (real; --data FOLDER or MEDSYNTH_THYROID), cancer (scikit-learn's breast cancer, 569 x 31, bounds
-declared as one and a half times round figures of the assay), clinic-4k and clinic-50k (simulated). A method may be a
-preset's name, and be followed by changes to its settings, as mixture+strongest_share=0 or +rules=0 (ablations), or
-by +no_dp=1: the same without noise, an upper bound whose epsilon only names its row of the results. Each result is
-written to OUTPUT.csv as it comes and is not run again; what was not run is listed. Train on 10,000 synthetic rows,
-test on real held-out rows; fidelity beside a second real sample's; a fresh process a fit, for its peak memory.
+A method may be a preset's name. Changes to its settings may follow, as in mixture+strongest_share=0, and +rules=0
+leaves the schema's rules out. +no_dp=1 fits without noise: an upper bound, whose epsilon only names its row of the
+results. Another tool is named like dpmm-mst; it gets the schema's bounds, levels and scales, and 20 bins if it needs
+bins. Classifiers learn from 10,000 synthetic rows and predict real held-out rows. Each fit is a process of its own.
+Results join --output one by one and are not run again.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
-import os
 import resource
-import statistics
 import subprocess
-import sys
+import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import resumable
+
+from tests.benchmarks import other_tools, tables
+from tests.benchmarks.common import ROOT, Run, again, markdown, options, report, spread, values
+from tests.benchmarks.figures import of_report
 
 TABLES = ("thyroid", "cancer", "clinic-4k", "clinic-10k", "clinic-50k")
+PEERS = ("dpmm-mst", "dpmm-privbayes", "dpmm-aim", "smartnoise-mst", "smartnoise-dpctgan", "smartnoise-patectgan")
 FIELDS = ["table", "method", "epsilon", "seed", "mean", "best", "lr", "mlp", "rf", "hgb", "one_way", "one_way_ceiling",
           "two_way", "two_way_ceiling", "propensity_auroc", "fit_seconds", "peak_gib", "spent"]  # fmt: skip
+HEADS = ["table", "method", "epsilon", "runs", "mean AuROC", "best AuROC", "two-way (ceiling)", "propensity AuROC",
+         "fit s", "GiB"]  # fmt: skip
+DRAWN = 10_000
 
 
-def load(name: str, data: str | None) -> Any:
-    """(train, test, schema, target) of a table."""
-    from medsynth_sample_data import simulate
-
-    from medsynth.schema import Schema, bundled
-
-    if name.startswith("clinic"):
-        schema = Schema.from_yaml(simulate.schema_text())
-        return simulate.cohort(1000 * int(name[7:-1]), 1), simulate.cohort(4000, 2), schema, "diagnosis"
-    if name == "thyroid":
-        if not data:
-            raise SystemExit("thyroid needs --data FOLDER or MEDSYNTH_THYROID")
-        schema = bundled()["thyroid"]
-        read = [
-            pd.read_csv(Path(data) / f"ann-{part}.data", sep=r"\s+", header=None, names=list(schema.names))
-            for part in ("train", "test")
-        ]
-        return *read, schema, "class"
-    from sklearn.datasets import load_breast_cancer
-
-    frame = load_breast_cancer(as_frame=True).frame
-    frame.columns = [column.replace(" ", "_") for column in frame.columns]
-    frame = frame.sample(frac=1, random_state=0).reset_index(drop=True)
-    bounds = {c: float(f"{1.5 * frame[c].max():.1g}") for c in frame.columns[:-1]}
-    columns = {c: {"kind": "continuous", "bounds": [0, top]} for c, top in bounds.items()}
-    columns["target"] = {"kind": "binary", "levels": [0, 1]}
-    schema = Schema.from_dict({"name": "cancer", "target": "target", "columns": columns})
-    return frame[:398].reset_index(drop=True), frame[398:].reset_index(drop=True), schema, "target"
-
-
-def one(table: str, method: str, epsilon: float, data: str | None) -> dict[str, object]:
-    """One fit, one sample, all figures."""
+def one(table: str, method: str, epsilon: float, data: str | None) -> Run:
+    """Return all figures of one fit and one sample."""
     import medsynth
     from medsynth.methods.registry import presets
 
-    train, test, schema, target = load(table, data)
+    train, test, schema, target = tables.load(table, data)
     started = time.perf_counter()
     method, *changes = method.split("+")
     preset = method if method in presets() else None
@@ -79,110 +50,94 @@ def one(table: str, method: str, epsilon: float, data: str | None) -> dict[str, 
     model = medsynth.fit(train, epsilon=None if no_dp else epsilon, no_dp=no_dp, schema=schema, rows=len(train),
                          preset=preset, method=None if preset else method, settings=settings)  # fmt: skip
     seconds, peak = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    drawn = medsynth.sample(model, 10_000)[test.columns]
+    drawn = medsynth.sample(model, DRAWN)[test.columns]
     spent = "no limit" if model.epsilon is None else round(model.epsilon, 4)
     cost = {"fit_seconds": round(seconds, 1), "peak_gib": round(peak, 2), "spent": spent}
-    return {**figures(drawn, train, test, schema, target), **cost}
+    return {**of_report(drawn, train, test, schema, target), **cost}
 
 
-def figures(drawn: Any, train: Any, test: Any, schema: Any, target: Any) -> dict[str, object]:
-    """Utility by TSTR, fidelity beside a second real sample's."""
-    from threadpoolctl import threadpool_limits
-
-    from medsynth.report.data import protocol
-    from medsynth.report.data import tables as inputs
-    from medsynth.report.data.columns import cells_of
-    from medsynth.report.sections.fidelity.section import fidelity
-
-    with threadpool_limits(1):
-        score = protocol.score(drawn, test, target)
-        rng = np.random.default_rng(0)
-        real, made, fitted = (cells_of(frame) for frame in (test, drawn, train))
-        found = fidelity(inputs.gather(real, made, fitted, target, schema, rng), rng)
-    return {
-        **{key: round(value, 4) for key, value in score["macro"].items()},
-        "mean": round(score["mean"], 4),
-        "best": round(score["best"], 4),
-        **{key: round(getattr(found, key), 4) for key in ("one_way", "one_way_ceiling", "two_way", "two_way_ceiling")},
-        "propensity_auroc": found.propensity_auroc.value and round(found.propensity_auroc.value, 4),
-    }
+def domain(schema: Any) -> dict[str, dict[str, Any]]:
+    """Return what the schema declares of each column, as plain data."""
+    declared: dict[str, dict[str, Any]] = {}
+    for name, column in schema.columns.items():
+        if column.levels:
+            declared[name] = {"levels": [str(level) for level in column.levels]}
+        else:
+            scale, step = getattr(column, "scale", "linear"), 10.0**-column.places
+            declared[name] = {"bounds": column.bounds, "scale": scale, "step": step, "missing": column.missing}
+    return declared
 
 
-def summary(runs: list[dict[str, Any]]) -> str:
-    """A markdown table of medians and ranges."""
-    head = [
-        "table",
-        "method",
-        "epsilon",
-        "runs",
-        "mean AuROC",
-        "best AuROC",
-        "two-way (ceiling)",
-        "propensity AuROC",
-        "fit s",
-    ]
-    lines = ["| " + " | ".join([*head, "GiB"]) + " |", "|" + " --- |" * (len(head) + 1)]
+def level_of(levels: Any) -> Callable[[Any], Any]:
+    """Return a function from a tool's text or number of a level to the level; missing if there is none."""
+    kinds = {str(level): level for level in levels}
+    return lambda value: kinds.get(str(value), kinds.get(str(value).split(".")[0], np.nan))
 
-    def key(run: dict[str, Any]) -> tuple[int, str, float]:
+
+def peer(table: str, tool: str, epsilon: float, given: Any) -> Run:
+    """Return all figures of one fit of another tool; no AuROC if it did not finish."""
+    train, test, schema, target = tables.load(table, given.data)
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.perf_counter()
+        state, drawn = other_tools.fitted(tool, Path(folder), train, domain(schema), epsilon, DRAWN, given)
+        seconds = time.perf_counter() - started
+    if drawn is None:
+        return {"fit_seconds": given.cap if state == "time-out" else round(seconds, 1), "spent": state}
+    drawn = drawn[test.columns]
+    for name, column in schema.columns.items():
+        if column.levels:
+            drawn[name] = drawn[name].map(level_of(column.levels))
+    # Rows with a missing value in a column that has none cannot be rows of the table. They are left out.
+    full = [name for name, column in schema.columns.items() if not column.missing]
+    drawn = drawn.dropna(subset=full).reset_index(drop=True).astype({name: train[name].dtype for name in full})
+    return {**of_report(drawn, train, test, schema, target), "fit_seconds": round(seconds, 1), "spent": epsilon}
+
+
+def summary(runs: list[Run]) -> str:
+    """Return a Markdown table of medians and ranges."""
+    lines = []
+
+    def key(run: Run) -> tuple[int, str, float]:
         return TABLES.index(run["table"]), run["method"], float(run["epsilon"])
 
     for (_, method, epsilon), group in itertools.groupby(sorted(runs, key=key), key):
         some = list(group)
-
-        def of(name: str, some: list[dict[str, Any]] = some) -> list[float]:
-            return [float(run[name]) for run in some if run.get(name) not in (None, "", "None")]
-
-        mean = of("mean")
-        if not mean:
-            privacy = ", ".join(sorted({str(run["spent"]) for run in some}))
-            lines.append(f"| {some[0]['table']} | {method} | {epsilon:g} | {len(some)} | {privacy} | | | | "
-                         f"{statistics.median(of('fit_seconds')):.0f} | |")  # fmt: skip
+        first = [some[0]["table"], method, f"{epsilon:g}", len(some)]
+        seconds = spread(values(some, "fit_seconds"), 0, False)
+        if not values(some, "mean"):
+            lines.append([*first, ", ".join(sorted({str(run["spent"]) for run in some})), "", "", "", seconds, ""])
             continue
-        lines.append(
-            f"| {some[0]['table']} | {method} | {epsilon:g} | {len(some)} | {statistics.median(mean):.3f} "
-            f"({min(mean):.3f} to {max(mean):.3f}) | {statistics.median(of('best')):.3f} | "
-            f"{statistics.median(of('two_way')):.3f} ({statistics.median(of('two_way_ceiling')):.3f}) | "
-            f"{statistics.median(of('propensity_auroc') or [0]):.2f} | {statistics.median(of('fit_seconds')):.0f} | "
-            f"{max(of('peak_gib') or [0]):.2f} |"
-        )
-    return "\n".join(lines)
+        ways = [spread(values(some, name), 3, False) for name in ("best", "two_way", "two_way_ceiling")]
+        gib = max(values(some, "peak_gib") or [0])
+        lines.append([*first, spread(values(some, "mean")), ways[0], f"{ways[1]} ({ways[2]})",
+                      spread(values(some, "propensity_auroc"), 2, False), seconds, f"{gib:.2f}"])  # fmt: skip
+    return markdown(HEADS, lines)
 
 
-def main() -> None:
-    """Run what is missing within the time given, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tables", nargs="+", choices=TABLES, default=["thyroid", "cancer", "clinic-4k", "clinic-50k"])
-    parser.add_argument("--methods", nargs="+", default=["mixture"])
-    parser.add_argument("--epsilons", nargs="+", type=float, default=[0.5, 1.0, 3.7, 10.0])
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--minutes", type=float, default=60.0)
-    parser.add_argument("--data", default=os.environ.get("MEDSYNTH_THYROID"))
-    parser.add_argument("--output", type=Path, default=Path("results/utility.csv"))
-    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
-    given = parser.parse_args()
+def main(words: list[str]) -> None:
+    """Run what is missing in the time given, and print the table."""
+    parser = options("utility", __doc__, data=True, output="utility.csv", minutes=60)
+    parser.add_argument("--tables", nargs="+", choices=TABLES, default=["thyroid", "cancer", "clinic-4k"])
+    parser.add_argument("--methods", nargs="+", default=["mixture"], metavar="METHOD", help=f"or {', '.join(PEERS)}")
+    parser.add_argument("--epsilons", nargs="+", type=float, default=[3.7])
+    parser.add_argument("--seeds", type=int, default=3, help="runs")
+    parser.add_argument("--one", nargs=3, help="used for its own processes")
+    other_tools.add_options(parser, 600)
+    given = parser.parse_args(words)
     if given.one:
         table, method, epsilon = given.one
         print(json.dumps(one(table, method, float(epsilon), given.data)))
         return
 
-    def fitted(table: str, method: str, epsilon: float, seed: int) -> dict[str, Any]:
-        words = [sys.executable, __file__, "--one", table, method, str(epsilon)]
-        words += ["--data", given.data] * bool(given.data)
-        done = subprocess.run(words, capture_output=True, text=True, check=True)
-        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    def fitted(table: str, method: str, epsilon: float, seed: int) -> Run:
+        if method in PEERS:
+            return peer(table, method, epsilon, given)
+        command = again(
+            "utility", "--one", table, method, str(epsilon), *(["--data", given.data] if given.data else [])
+        )
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        found: Run = json.loads(done.stdout.splitlines()[-1])
         return found
 
-    wanted = [
-        (table, method, epsilon, seed)
-        for seed, table, method, epsilon in itertools.product(
-            range(given.seeds), given.tables, given.methods, given.epsilons
-        )
-    ]
-    runs, left = resumable.run(wanted, fitted, given.output, FIELDS, given.minutes)
-    print(summary(runs))
-    if left:
-        print("\nNot run: " + left)
-
-
-if __name__ == "__main__":
-    main()
+    order = itertools.product(range(given.seeds), given.tables, given.methods, given.epsilons)
+    report([(table, method, epsilon, seed) for seed, table, method, epsilon in order], fitted, given, FIELDS, summary)

@@ -16,7 +16,6 @@ LINK = re.compile(r"!?\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 NAMED = re.compile(r"(?<![\w/.])(?:medsynth|cli|tests|schemas|sample_data)/[\w/.-]+\.(?:py|yaml|html|csv)(?![\w<])")
 OUTSIDE = re.compile(r"""<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=["']?(?:https?:)?//[^>]*>""")
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-WITH_FIGURES = [DOCS / name for name in ("benchmarks.md", "panel.md", "thyroid-study.md", "methods/README.md")]
 
 
 @pytest.fixture(scope="module")
@@ -77,11 +76,3 @@ def test_the_readme_is_short_and_has_the_two_commands() -> None:
     text = (ROOT / "README.md").read_text()
     assert len(text.splitlines()) <= 130
     assert "make demo" in text and "make test" in text
-
-
-def test_a_page_of_figures_names_the_command_that_prints_them() -> None:
-    for page in WITH_FIGURES:
-        scripts = re.findall(r"python (tests/benchmarks/\w+\.py)", page.read_text())
-        assert scripts, page
-        for script in scripts:
-            assert (ROOT / script).exists(), (page, script)

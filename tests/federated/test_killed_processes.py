@@ -1,20 +1,17 @@
 """Nightly: kill -9 of a server and of sites as processes. The chain of kills is the benchmark's, which makes twenty."""
 
-import importlib
 import tempfile
 from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+from tests.benchmarks import federated_kills
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     ("method", "trust"), [("mixture", "secure-sum"), ("gs-wgan", "secure-sum"), ("dp-cgan", "none")]
 )
-def test_killed_processes_go_on_to_the_same_model(method: str, trust: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    kills = importlib.import_module("federated_kills")
+def test_killed_processes_go_on_to_the_same_model(method: str, trust: str) -> None:
     with tempfile.TemporaryDirectory() as place:  # whose path is short enough for sockets
-        assert kills.trials(Path(place), method, trust, 4, 1) == 4
+        assert federated_kills.trials(Path(place), method, trust, 4, 1) == 4

@@ -1,6 +1,5 @@
 """A fit that is killed can be resumed: its releases are used again, none is drawn twice."""
 
-import importlib
 import random
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from medsynth.privacy import noise, partition_selection, shards, vault
 from medsynth.privacy.checkpoint import Checkpoint
 from medsynth.privacy.queries import query
 from medsynth.schema import Schema
+from tests.benchmarks import kills
 
 
 class Killed(BaseException):
@@ -140,13 +140,11 @@ def test_changed_tables_and_settings_are_not_resumed(quick: None, patients: Path
 
 
 @pytest.mark.nightly
-def test_killed_at_random_moments_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_at_random_moments_and_resumed(tmp_path: Path) -> None:
     """kill -9, at random states of one fit's checkpoint; then it ends in a valid model, within its plan.
 
     At no kill is less on the budget file than was released. Four columns and few features make one fit quick; the
     kills come from the same code as the benchmark's, which makes fifty.
     """
-    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
-    kills = importlib.import_module("kills")
     job = kills.small(tmp_path)
     assert kills.chain(job, kills.prepared(job), random.Random(4), 3)

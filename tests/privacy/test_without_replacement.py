@@ -4,8 +4,6 @@ And what goes wrong otherwise: one sample counted as many, critics that train on
 """
 
 import math
-import runpy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +23,7 @@ from medsynth.privacy.accounting.events import (
     from_json,
     to_json,
 )
+from tests.benchmarks import paper_epsilons
 
 DELTA = 1e-5
 GRID = [(z, n) for z in (0.3, 0.7, 1.0, 2.0, 8.0) for n in (2, 20, 1000)]
@@ -154,8 +153,7 @@ def test_one_sample_counted_as_many_is_the_papers_epsilon() -> None:
     # All rows of a step share its sample: its sensitivity is 2 sqrt(32). Say one critic's gradient is unlike all the
     # others', which agree. A test that counts gradients beyond a threshold finds that critic: a lower bound.
     noise = sigma / (2 * math.sqrt(rows))
-    script = Path(__file__).parents[1] / "benchmarks" / "paper_epsilons.py"
-    best = runpy.run_path(str(script))["least"](noise)
+    best = paper_epsilons.least(noise)
     assert 330 < best < math.inf
     assert accountant.epsilon([(ShardSampledGaussian(multiplier=noise, shards=critics), steps)], DELTA, "rdp") > 1e5
 

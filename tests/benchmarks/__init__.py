@@ -1,0 +1,1 @@
+"""Benchmarks: each prints figures that a page of docs/ publishes. `python -m tests.benchmarks` lists them."""
