@@ -195,8 +195,7 @@ def report(
 ) -> None:  # fmt: skip
     """Write a page on patients and one on the rows of each table that has an order, each with its twin."""
     from medsynth.report.build import save
-    from medsynth.report.data.review import Review, Thresholds, load
-    from medsynth.report.data.verdict import failing
+    from medsynth.report.data.verdict import Review, Thresholds, failing, load
 
     from ..report import FAILED, command_line, wanted_of
 

@@ -20,15 +20,13 @@ from ..io.table import Table
 from ..rng import numpy_stream
 from .data import tables as inputs
 from .data.columns import cells_of
-from .data.context import Context
-from .data.linked_facts import LinkedFacts
-from .data.over_time.sequences import sequences
-from .data.predictions import TaskPredictions
-from .data.records import Record
-from .data.review import Review, Thresholds
+from .data.context import Context, LinkedFacts
+from .data.over_time import sequences
+from .data.protocol import TaskPredictions
+from .data.verdict import Record, Review, Thresholds
 from .document import Report
 from .page.render import page
-from .sections.documentation.variables import schema_learned
+from .sections.documentation import schema_learned
 from .sections.registry import SECTIONS, Section
 
 INTERNAL = "Contains exact statistics of real patients. Internal: do not pass on."

@@ -28,7 +28,7 @@ from medsynth.fitting.private_table import table_kinds
 from medsynth.fitting.schema_check import related_dates
 from medsynth.report.data import protocol
 from medsynth.report.data.columns import cells_of
-from medsynth.report.data.predictions import TaskPredictions
+from medsynth.report.data.protocol import TaskPredictions
 from medsynth.report.data.tables import gather
 from medsynth.schema import Schema
 from medsynth.schema.template import draft

@@ -14,7 +14,7 @@ import pandas as pd
 from panel_data import SCHEMAS, icd9
 
 from medsynth.report.data.columns import cells_of
-from medsynth.report.data.over_time.sequences import Sequences, compared, ordered
+from medsynth.report.data.over_time import Sequences, compared, ordered
 from medsynth.report.data.tables import patient_numbers
 from medsynth.schema import Schema
 

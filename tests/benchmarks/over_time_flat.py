@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from panel_bins import Codes, Grid
 
-from medsynth.report.data.over_time.sequences import changing
+from medsynth.report.data.over_time import changing
 from medsynth.schema import Schema
 
 FIRST, VISITS, GAP = "first day", "visits", "gap"

@@ -12,7 +12,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from medsynth.report.page.svg import Drawing, Scale
+from medsynth.report.page.charts import Drawing, Scale
 
 STYLE = (
     "<style>text{font:12px sans-serif;fill:#333}.mark{font-weight:600}.grid{stroke:#ddd}"

@@ -14,7 +14,7 @@ from typing import Any
 
 import plot
 
-from medsynth.report.page.svg import Drawing, Scale
+from medsynth.report.page.charts import Drawing, Scale
 
 PANELS = {
     "mnist": ("MNIST: accuracy over public rows", 0.3, 1.0),

@@ -92,7 +92,7 @@ def figures(drawn: Any, train: Any, test: Any, schema: Any, target: Any) -> dict
     from medsynth.report.data import protocol
     from medsynth.report.data import tables as inputs
     from medsynth.report.data.columns import cells_of
-    from medsynth.report.sections.fidelity.section import fidelity
+    from medsynth.report.sections.fidelity import fidelity
 
     with threadpool_limits(1):
         score = protocol.score(drawn, test, target)

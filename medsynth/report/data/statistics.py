@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
 from ...rng import Stream
-from .records import Estimate
+from .verdict import Estimate
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -1,7 +1,8 @@
 """The registry of sections: navigation, numbering, progress, page and JSON twin all follow it.
 
-A section is one module: its record, its compute function, a `Section` that joins them; and one page fragment,
-`page/templates/sections/<id>.html`, or the fragment's text itself. `sections/__init__.py` registers the sections.
+A section is a record, a compute function, a `Section` that joins them, and one page fragment: the file
+`page/templates/sections/<id>.html`, or the fragment's text itself. `sections/__init__.py` lists the sections in the order
+of the page.
 """
 
 from __future__ import annotations
@@ -11,9 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..data.context import Context
-from ..data.records import Record
-from ..data.review import Thresholds
-from ..data.verdict import Verdict
+from ..data.verdict import Record, Thresholds, Verdict
 
 Variant = Literal["both", "internal", "shareable"]
 Need = Literal["claim", "real rows"]
