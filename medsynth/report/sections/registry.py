@@ -1,8 +1,8 @@
 """The registry of sections: navigation, numbering, progress, page and JSON twin all follow it.
 
 A section is a record, a compute function, a `Section` that joins them, and one page fragment: the file
-`page/templates/sections/<id>.html`, or the fragment's text itself. `sections/__init__.py` lists the sections in the order
-of the page.
+`page/templates/sections/<id>.html`, or the fragment's text itself. `sections/__init__.py` lists the sections in the
+order of the page.
 """
 
 from __future__ import annotations
