@@ -137,12 +137,15 @@ def interval(value: float, draws: Floats) -> Estimate:
     return Estimate(value=value, low=low, high=high)
 
 
-def compared(value: Floats, draws: Floats) -> dict[str, Estimate]:
-    """Estimates `real`, `synthetic` and `loss`, real less synthetic in pairs, of value (2,) and draws (draws, 2)."""
+def compared(value: Floats, draws: Floats, before: str = "") -> dict[str, Estimate]:
+    """Estimates `real`, `synthetic` and `loss`, real less synthetic in pairs, of value (2,) and draws (draws, 2).
+
+    `before`: what each name starts with.
+    """
     return {
-        "real": interval(value[0], draws[:, 0]),
-        "synthetic": interval(value[1], draws[:, 1]),
-        "loss": interval(value[0] - value[1], draws[:, 0] - draws[:, 1]),
+        f"{before}real": interval(value[0], draws[:, 0]),
+        f"{before}synthetic": interval(value[1], draws[:, 1]),
+        f"{before}loss": interval(value[0] - value[1], draws[:, 0] - draws[:, 1]),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
@@ -38,6 +38,11 @@ class Estimate(Record):
     def __str__(self) -> str:
         """The value in words, three decimals."""
         return "not known" if self.value is None else f"{self.value:.3f}"
+
+
+def of_both(figure: str, sides: Sequence[Any]) -> dict[str, Any]:
+    """Return a figure of real and of synthetic rows as two fields of a record: FIGURE_real and FIGURE_synthetic."""
+    return {f"{figure}_real": sides[0], f"{figure}_synthetic": sides[1]}
 
 
 class ReviewedRegression(Record):
@@ -183,3 +188,8 @@ def decide(
         detail=detail,
         decimals=decimals,
     )
+
+
+def doubtful(loss: Estimate, threshold: Threshold) -> Outcome | None:
+    """The outcome of a loss below zero by more than the limit: no model can teach more than the real rows do."""
+    return "doubtful" if -(loss.value or 0.0) > threshold.limit else None

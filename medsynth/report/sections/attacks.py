@@ -424,12 +424,5 @@ def _compute(context: Context) -> Attacks | None:
 
 
 ATTACKED = Section(
-    id="attacks",
-    title="Attacks",
-    compute=_compute,
-    record=Attacks,
-    variant="internal",
-    needs=("real rows",),
-    always=True,
-    verdicts=_verdicts,
+    "attacks", "Attacks", _compute, Attacks, variant="internal", needs=("real rows",), always=True, verdicts=_verdicts
 )

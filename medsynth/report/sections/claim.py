@@ -224,14 +224,8 @@ def _unjudged(line: Verdict) -> Verdict:
 
 
 CLAIM = Section(
-    id="claim",
-    title="The claim",
-    compute=lambda context: privacy(context.claiming_model) if context.claiming_model else None,
-    record=Claim,
-    needs=("claim",),
-    always=True,
-    verdicts=_verdicts,
-    compares=False,
-)
-VERDICTS = Section(id="verdicts", title="Verdicts", compute=verdicts, record=Verdicts, summary=True)
-LEDGER = Section(id="ledger", title="Privacy ledger", compute=_ledger, record=PrivacyLedger, needs=("claim",))
+    "claim", "The claim", lambda context: privacy(context.claiming_model) if context.claiming_model else None, Claim,
+    needs=("claim",), always=True, verdicts=_verdicts, compares=False,
+)  # fmt: skip
+VERDICTS = Section("verdicts", "Verdicts", verdicts, Verdicts, summary=True)
+LEDGER = Section("ledger", "Privacy ledger", _ledger, PrivacyLedger, needs=("claim",))

@@ -13,12 +13,14 @@ import pandas as pd
 
 from ...errors import MedsynthError
 from ...privacy.accounting.ledger import Ledger
+from ...schema.columns.column import Description
 from ..data.columns import number_columns
 from ..data.context import Context
 from ..data.verdict import Record
 from .registry import Section
 
 DIGEST_KEY = "MEDSYNTH_DIGEST_KEY"  # environment: a secret of the house, so that a digest is no membership oracle
+NOT_DECLARED = Description(domain="", missing="not declared", precision="")
 DECLARED, LEARNED = "declared in the schema", "learned from noisy measurements"
 
 
@@ -33,6 +35,10 @@ class Purpose(Record):
     steward: str | None
     privacy_officer: str | None
     expert: str | None
+
+
+def _purpose(context: Context) -> Purpose:
+    return Purpose(**{name: getattr(context.review, name) for name in Purpose.model_fields})
 
 
 class Source(Record):
@@ -113,23 +119,11 @@ def _variables(context: Context) -> Variables:
     found = []
     for name in names:
         role = roles.get(name, "target" if name == context.target else "not stated")
-        if (column := declared.get(name)) is not None:
-            words = column.describe()
-            facts = column.kind, words.domain, origin, words.missing, words.precision
-        else:
-            facts = "number" if name in numbers else "levels", "", "not declared", "not declared", ""
-        kind, domain, known_from, missing, precision = facts
-        found.append(
-            Variable(
-                name=name,
-                kind=kind,
-                role=role,
-                domain=domain,
-                origin=known_from,
-                missing=missing,
-                precision=precision,
-            )
-        )
+        column = declared.get(name)
+        words = column.describe() if column else NOT_DECLARED
+        kind = column.kind if column else "number" if name in numbers else "levels"
+        known_from = origin if column else "not declared"
+        found.append(Variable(name=name, kind=kind, role=role, origin=known_from, **words._asdict()))
     return Variables(columns=found)
 
 
@@ -173,14 +167,9 @@ def _reproduce(context: Context) -> Reproduce:
     )
 
 
-PURPOSE = Section(
-    id="purpose",
-    title="Purpose and recipient",
-    compute=lambda context: Purpose(**{name: getattr(context.review, name) for name in Purpose.model_fields}),
-    record=Purpose,
-)
-SOURCE = Section(id="source", title="Source table", compute=_source, record=Source)
-VARIABLES = Section(id="variables", title="Variables", compute=_variables, record=Variables)
-TUNING = Section(id="tuning", title="Tuning disclosure", compute=_tuning, record=Tuning)
-LIMITS = Section(id="limits", title="Limits and misuse")
-REPRODUCE = Section(id="reproduce", title="Reproduce", compute=_reproduce, record=Reproduce)
+PURPOSE = Section("purpose", "Purpose and recipient", _purpose, Purpose)
+SOURCE = Section("source", "Source table", _source, Source)
+VARIABLES = Section("variables", "Variables", _variables, Variables)
+TUNING = Section("tuning", "Tuning disclosure", _tuning, Tuning)
+LIMITS = Section("limits", "Limits and misuse")
+REPRODUCE = Section("reproduce", "Reproduce", _reproduce, Reproduce)

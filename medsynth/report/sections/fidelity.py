@@ -22,22 +22,13 @@ from ...io.cell_text import LARGEST_WHOLE
 from ...rng import Stream
 from ...schema import Schema
 from ...schema.columns.quantity import Quantity
+from ..data import statistics as stats
 from ..data.columns import codes_of, comparable, number_columns, words
+from ..data.context import Context
 from ..data.protocol import features
-from ..data.statistics import (
-    Areas,
-    Floats,
-    Patients,
-    Whole,
-    folds,
-    halves,
-    interval,
-    learnable,
-    out_of_fold,
-    resampled,
-)
+from ..data.statistics import Floats, Patients, Whole
 from ..data.tables import Cells, Tables, matrices
-from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide
+from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide, of_both
 from .registry import Section
 
 Bars = tuple[list[str], list[Floats]]
@@ -130,8 +121,7 @@ def fidelity(tables: Tables, rng: Stream) -> Fidelity:
         pmse_ratio=pmse_ratio(first, other),
         columns=columns,
         names=tables.names,
-        association_real=np.round(associations[0], 3).tolist(),
-        association_synthetic=np.round(associations[1], 3).tolist(),
+        **of_both("association", [np.round(matrix, 3).tolist() for matrix in associations]),
         association_gap=float(np.abs(associations[0] - associations[1])[np.triu_indices(len(counts), 1)].mean()),
         missing_pairs=pairs_apart,
         missing_patterns=patterns,
@@ -141,7 +131,7 @@ def fidelity(tables: Tables, rng: Stream) -> Fidelity:
 def _two_real_samples(tables: Tables, rng: Stream) -> tuple[pd.DataFrame, pd.DataFrame]:
     if tables.train is not None:
         return tables.real, tables.train
-    first, second = halves(len(tables.real), rng, tables.patients.get("real"))
+    first, second = stats.halves(len(tables.real), rng, tables.patients.get("real"))
     return tables.real.iloc[first], tables.real.iloc[second]
 
 
@@ -154,8 +144,7 @@ def _column(tables: Tables, name: str, k: int, coded: tuple[Whole, Whole, Whole]
         kind="number" if name in tables.numbers else "levels",
         similarity=similarity(real, made, cells),
         ceiling=similarity(real, twin, cells),
-        missing_real=float(frames[0].isna().mean()),
-        missing_synthetic=float(frames[1].isna().mean()),
+        **of_both("missing", [float(frame.isna().mean()) for frame in frames]),
         labels=labels,
         real=np.round(shares[0], 5).tolist(),
         synthetic=np.round(shares[1], 5).tolist(),
@@ -272,14 +261,14 @@ def propensity_auroc(
     own = np.concatenate(known) if len(known) == 2 else None
     x = np.concatenate(matrices(tables.names, tables.numbers, sample))
     y = np.repeat([False, True], size)
-    cut = folds(y, 3, own)
+    cut = stats.folds(y, 3, own)
     model = HistGradientBoostingClassifier(random_state=0)
-    areas = Areas(y[None], out_of_fold(model, x, y, cut)[None])
-    value = interval(areas.value[0], resampled(2 * size, rng, areas, own)[:, 0])
+    areas = stats.Areas(y[None], stats.out_of_fold(model, x, y, cut)[None])
+    value = stats.interval(areas.value[0], stats.resampled(2 * size, rng, areas, own)[:, 0])
     inside, outside = cut[0]
     if len(np.unique(y[inside])) < 2 or len(np.unique(y[outside])) < 2:  # few patients: a fold has rows of one table
         return value, []
-    model.fit(learnable(x[inside]), y[inside])
+    model.fit(stats.learnable(x[inside]), y[inside])
     found = permutation_importance(model, x[outside], y[outside], scoring="roc_auc", n_repeats=REPEATS, random_state=0)
     lost = [(name, round(float(v), 4)) for name, v in zip(tables.names, found.importances_mean, strict=True)]
     return value, sorted(lost, key=lambda item: -item[1])[:MOST_COLUMNS]
@@ -394,27 +383,23 @@ class Quality(Record):
 
 def quality(tables: Tables) -> Quality:
     """The scores of the synthetic against the real held-out rows, averaged over columns and never over scores."""
+    kinds = {name: "numerical" if name in tables.numbers else "categorical" for name in tables.names}
+    metadata = {"columns": {name: {"sdtype": kind} for name, kind in kinds.items()}}
+    real, made = tables.real.head(SCORED), tables.synthetic.head(SCORED)
+    texts = {name: str for name, kind in kinds.items() if kind == "categorical"}
+    found: dict[str, float | None] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import sdmetrics
         from sdmetrics.reports.single_table import DiagnosticReport, QualityReport
 
-    kinds = {name: "numerical" if name in tables.numbers else "categorical" for name in tables.names}
-    metadata = {"columns": {name: {"sdtype": kind} for name, kind in kinds.items()}}
-    real, made = tables.real.head(SCORED), tables.synthetic.head(SCORED)
-    for name, kind in kinds.items():
-        if kind == "categorical":
-            real, made = real.assign(**{name: real[name].astype(str)}), made.assign(**{name: made[name].astype(str)})
-    found: dict[str, float | None] = {}
-    for report in (QualityReport(), DiagnosticReport()):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        for report in (QualityReport(), DiagnosticReport()):
             try:
-                report.generate(real, made, metadata, verbose=False)
+                report.generate(real.astype(texts), made.astype(texts), metadata, verbose=False)
                 rows = report.get_properties().set_index("Property")["Score"].to_dict()
             except Exception:  # its own checks fail on degenerate tables: then there is no score
                 rows = {}
-        found |= {str(key): float(value) if value == value else None for key, value in rows.items()}
+            found |= {str(key): float(value) if value == value else None for key, value in rows.items()}
     return Quality(
         quality_shapes=found.get("Column Shapes"),
         quality_pairs=found.get("Column Pair Trends"),
@@ -459,31 +444,25 @@ def column_summaries(cells: pd.DataFrame, schema: Schema | None) -> SyntheticCol
     return SyntheticColumns(columns=found)
 
 
-FIDELITY = Section(
-    id="fidelity",
-    title="Fidelity",
-    compute=lambda context: fidelity(context.tables, context.rng) if context.tables else None,
-    record=Fidelity,
-    needs=("real rows",),
-    verdicts=_verdicts,
-)
-CUT_POINTS = Section(
-    id="cut_points",
-    title="Shares between cut points",
-    compute=lambda c: cut_points(c.schema, c.synthetic, c.real, c.train) if c.schema else None,
-    record=CutPoints,
-)
-QUALITY = Section(
-    id="quality",
-    title="Fidelity: sdmetrics scores",
-    compute=lambda context: quality(context.tables) if context.tables else None,
-    record=Quality,
-    needs=("real rows",),
-)
-SYNTHETIC = Section(
-    id="synthetic",
-    title="The synthetic columns",
-    compute=lambda context: column_summaries(context.synthetic, context.schema),
-    record=SyntheticColumns,
-    variant="shareable",
-)
+def _fidelity(context: Context) -> Fidelity | None:
+    return fidelity(context.tables, context.rng) if context.tables else None
+
+
+def _cut_points(context: Context) -> CutPoints | None:
+    if context.schema is None:
+        return None
+    return cut_points(context.schema, context.synthetic, context.real, context.train)
+
+
+def _quality(context: Context) -> Quality | None:
+    return quality(context.tables) if context.tables else None
+
+
+def _synthetic(context: Context) -> SyntheticColumns:
+    return column_summaries(context.synthetic, context.schema)
+
+
+FIDELITY = Section("fidelity", "Fidelity", _fidelity, Fidelity, needs=("real rows",), verdicts=_verdicts)
+CUT_POINTS = Section("cut_points", "Shares between cut points", _cut_points, CutPoints)
+QUALITY = Section("quality", "Fidelity: sdmetrics scores", _quality, Quality, needs=("real rows",))
+SYNTHETIC = Section("synthetic", "The synthetic columns", _synthetic, SyntheticColumns, variant="shareable")

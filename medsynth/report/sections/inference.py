@@ -371,6 +371,10 @@ def _holds(term: Term) -> bool:
     return both.low <= real.value <= both.high
 
 
+def _importance(context: Context) -> Importance | None:
+    return importance(context.tables) if context.tables else None
+
+
 def _inference(context: Context) -> Inference | None:
     if context.tables is None:
         return None
@@ -389,16 +393,8 @@ def _estimation(context: Context) -> Estimation | None:
 
 
 IMPORTANCE = Section(
-    id="importance",
-    title="Utility: important columns",
-    compute=lambda context: importance(context.tables) if context.tables else None,
-    record=Importance,
-    needs=("real rows",),
-    waits=True,
-    beside=True,
+    "importance", "Utility: important columns", _importance, Importance, needs=("real rows",), waits=True, beside=True
 )
 # It waits, as importance does, which comes before it: the columns that lead there are its predictors.
-INFERENCE = Section(
-    id="inference", title="Utility: inference", compute=_inference, record=Inference, needs=("real rows",), waits=True
-)
-ESTIMATION = Section(id="estimation", title="Fit for what?", compute=_estimation, record=Estimation)
+INFERENCE = Section("inference", "Utility: inference", _inference, Inference, needs=("real rows",), waits=True)
+ESTIMATION = Section("estimation", "Fit for what?", _estimation, Estimation)

@@ -13,10 +13,11 @@ import numpy as np
 from ...rng import Stream
 from ...schema import Schema
 from ..data import over_time as successive
+from ..data.context import Context
 from ..data.over_time import Sequences
 from ..data.statistics import Floats, Whole, halves
 from ..data.tables import Cells
-from ..data.verdict import Estimate, Outcome, Record, Thresholds, Verdict, decide
+from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide, doubtful, of_both
 from .over_time_models import NextRow, Slopes, Unit, next_row, slopes
 from .registry import Section
 
@@ -350,8 +351,7 @@ def _change(samples: Compared, name: str, similarity: float | None, ceiling: flo
         autocorrelation_synthetic=likeness[2],
         transitions=apart[0],
         transitions_second=apart[1],
-        unchanged_real=None if real is None else successive.unchanged(real, name),
-        unchanged_synthetic=successive.unchanged(made, name),
+        **of_both("unchanged", [None if one is None else successive.unchanged(one, name) for one in (real, made)]),
     )
 
 
@@ -369,8 +369,7 @@ def _verdicts(found: OverTime | None, thresholds: Thresholds) -> Sequence[Verdic
         )
     ]
     if (ahead := found.next_row) is not None:
-        gained, limit = -(ahead.loss.value or 0.0), thresholds.next_row_auroc_loss
-        outcome: Outcome | None = "doubtful" if gained > limit.limit else None
+        limit = thresholds.next_row_auroc_loss
         lines.append(
             decide(
                 "next_row_auroc_loss",
@@ -379,16 +378,16 @@ def _verdicts(found: OverTime | None, thresholds: Thresholds) -> Sequence[Verdic
                 ahead.loss,
                 limit,
                 f"By {ahead.real} after real patients, {ahead.synthetic} after synthetic ones.",
-                instead=outcome,
+                instead=doubtful(ahead.loss, limit),
             )
         )
     return lines
 
 
-OVER_TIME = Section(
-    id="over_time",
-    title="Patients over time",
-    compute=lambda c: over_time(c.sequences, c.schema, c.target, c.rng) if c.schema else None,
-    record=OverTime,
-    verdicts=_verdicts,
-)
+def _compute(context: Context) -> OverTime | None:
+    if context.schema is None:
+        return None
+    return over_time(context.sequences, context.schema, context.target, context.rng)
+
+
+OVER_TIME = Section("over_time", "Patients over time", _compute, OverTime, verdicts=_verdicts)

@@ -12,7 +12,7 @@ from ...schema import Column, Schema
 from ...schema.rules.language import Rule as Between
 from ...schema.rules.language import Values, evaluate
 from ..data.columns import known_cells
-from ..data.context import LinkedFacts
+from ..data.context import Context, LinkedFacts
 from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide
 from .registry import Section
 
@@ -112,19 +112,11 @@ def _links(found: LinkedFacts | None, thresholds: Thresholds) -> Sequence[Verdic
     return [decide("rows_apart", question, measure, broken, thresholds.rows_apart, detail, decimals=0)]
 
 
-PLAUSIBILITY = Section(
-    id="plausibility",
-    title="Plausibility",
-    compute=lambda c: plausibility(c.schema, c.real, c.synthetic) if c.schema else None,
-    record=Plausibility,
-    verdicts=_verdicts,
-    compares=False,
-)
+def _compute(context: Context) -> Plausibility | None:
+    return plausibility(context.schema, context.real, context.synthetic) if context.schema else None
+
+
+PLAUSIBILITY = Section("plausibility", "Plausibility", _compute, Plausibility, verdicts=_verdicts, compares=False)
 TABLES = Section(
-    id="tables",
-    title="Several tables",
-    compute=lambda context: context.linked,
-    record=LinkedFacts,
-    verdicts=_links,
-    compares=False,
+    "tables", "Several tables", lambda context: context.linked, LinkedFacts, verdicts=_links, compares=False
 )

@@ -8,7 +8,7 @@ order of the page.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 from ..data.context import Context
@@ -18,7 +18,7 @@ Variant = Literal["both", "internal", "shareable"]
 Need = Literal["claim", "real rows"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Section:
     """One section of the report.
 
@@ -40,6 +40,7 @@ class Section:
     title: str
     compute: Callable[[Context], Record | None] | None = None
     record: Any = None
+    _: KW_ONLY
     fragment: str | None = None
     variant: Variant = "both"
     needs: tuple[Need, ...] = ()

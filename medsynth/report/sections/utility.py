@@ -26,7 +26,7 @@ from ..data.context import Context
 from ..data.protocol import FOLDS, LABELS, Predictions, TaskPredictions, aurocs, features, mean_of_known, regressors
 from ..data.statistics import Flags, Floats, compared, folds, resampled, roc_points
 from ..data.tables import Tables
-from ..data.verdict import Estimate, Outcome, Record, Thresholds, Verdict, decide
+from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide, doubtful, of_both
 from .registry import Section
 
 BINS, THIN = 10, 8  # of predicted probabilities, for calibration; rows that a bin needs to be drawn
@@ -103,23 +103,19 @@ def utility(predictions: TaskPredictions, rng: Stream) -> Utility:
     value, draws = aurocs(truth, dict(enumerate(classes)), sides, rng, tables.patients.get("real"))
     names = list(LABELS)
     best = value.mean(2).argmax(1)
-    mean = compared(value.mean((1, 2)), draws.mean((2, 3)))
     best_value = value.mean(2).max(1)
     shown = names[int(best[0])]
     curves = [(str(classes[k]), truth == classes[k], *(s[shown].probabilities[:, k] for s in sides)) for k in once]
     return Utility(
         target=tables.target,
         train_rows=predictions.train_rows,
-        mean_real=mean["real"],
-        mean_synthetic=mean["synthetic"],
-        mean_loss=mean["loss"],
-        best_real=_known(best_value[0]),
-        best_synthetic=_known(best_value[1]),
+        **compared(value.mean((1, 2)), draws.mean((2, 3)), "mean_"),
+        **of_both("best", [_known(best) for best in best_value]),
         best_loss=compared(best_value, draws.mean(3)[:, np.arange(2), best])["loss"],
         majority_floor=_known(protocol.majority_floor(tables.real, tables.target)),
         missing_classes=sorted(set(classes) - set(tables.synthetic[tables.target].astype(str))),
         classifiers=[
-            _classifier(name, value[:, k], draws[:, :, k], truth, classes, once, sides[0][name], sides[1][name])
+            _classifier(name, value[:, k], draws[:, :, k], truth, classes, once, [side[name] for side in sides])
             for k, name in enumerate(names)
         ],
         shown=LABELS[shown],
@@ -143,21 +139,19 @@ def _once(truth: NDArray[Any], classes: NDArray[Any]) -> list[int]:
 
 def _classifier(
     name: str, value: Floats, draws: Floats, truth: NDArray[Any], classes: NDArray[Any], once: list[int],
-    real: Predictions, made: Predictions,
+    sides: Sequence[Predictions],
 ) -> Classifier:  # fmt: skip
-    """`value` (2, classes) and `draws` (draws, 2, classes): AuROC by real and synthetic training rows.
+    """`value` (2, classes) and `draws` (draws, 2, classes): AuROC by real and synthetic training rows, as `sides` are.
 
     `once`: the places of the classes that are shown one by one.
     """
     hot = truth[:, None] == classes
 
-    def precision(side: Predictions) -> float | None:
+    def precision(side: Predictions) -> float:
         each = [average_precision_score(h, p) for h, p in zip(hot.T, side.probabilities.T, strict=True) if h.any()]
-        return _known(np.mean(each))
+        return float(np.mean(each))
 
-    def brier(side: Predictions) -> float | None:
-        return _known(np.square(side.probabilities - hot).sum(1).mean())
-
+    squares = [np.square(side.probabilities - hot).sum(1).mean() for side in sides]
     return Classifier(
         name=name,
         label=LABELS[name],
@@ -166,12 +160,9 @@ def _classifier(
             ClassUtility(level=str(classes[k]), count=int(hot[:, k].sum()), **compared(value[:, k], draws[:, :, k]))
             for k in once
         ],
-        auprc_real=precision(real),
-        auprc_synthetic=precision(made),
-        brier_real=brier(real),
-        brier_synthetic=brier(made),
-        micro_real=_known(protocol.micro_hard(truth, real.labels, classes)),
-        micro_synthetic=_known(protocol.micro_hard(truth, made.labels, classes)),
+        **of_both("auprc", [_known(precision(side)) for side in sides]),
+        **of_both("brier", [_known(square) for square in squares]),
+        **of_both("micro", [_known(protocol.micro_hard(truth, side.labels, classes)) for side in sides]),
     )
 
 
@@ -229,21 +220,17 @@ def numeric_utility(predictions: TaskPredictions, rng: Stream) -> NumericUtility
     value, draws = r2(np.ones((1, len(truth))))[0], resampled(len(truth), rng, r2, tables.patients.get("real"))
     best = value.argmax(1)
     absolute = np.abs(errors).mean(2)
-    mean = compared(value.mean(1), draws.mean(2))
     return NumericUtility(
         target=tables.target,
         train_rows=predictions.train_rows,
-        mean_real=mean["real"],
-        mean_synthetic=mean["synthetic"],
-        mean_loss=mean["loss"],
+        **compared(value.mean(1), draws.mean(2), "mean_"),
         best_loss=compared(value[np.arange(2), best], draws[:, np.arange(2), best])["loss"],
         regressors=[
             Regressor(
                 name=name,
                 label=LABELS[name],
                 **compared(value[:, k], draws[:, :, k]),
-                mae_real=absolute[0, k],
-                mae_synthetic=absolute[1, k],
+                **of_both("mae", absolute[:, k]),
             )
             for k, name in enumerate(LABELS)
         ],
@@ -283,14 +270,13 @@ def _verdicts(found: Utility | NumericUtility | None, thresholds: Thresholds) ->
         detail = f"Best classifier: {_lost(found.best_loss)}."
         if found.missing_classes:
             detail += f" No synthetic row has the class {', '.join(found.missing_classes)}."
-    gained = -(found.mean_loss.value or 0.0)
-    if doubtful := gained > limit.limit:
+    outcome = doubtful(found.mean_loss, limit)
+    if outcome:
         detail += (
             " Doubtful: synthetic rows seem to teach more than real ones, which no model can bring about. Look for "
             "what is wrong with the real baseline: too few real rows, a column read otherwise than it is meant, or "
             "test rows that the model was fitted to."
         )
-    outcome: Outcome | None = "doubtful" if doubtful else None
     return [decide(key, question, measure, found.mean_loss, limit, detail, instead=outcome)]
 
 
@@ -407,12 +393,9 @@ def _group(
         column=name,
         group=label,
         rows=int(inside[0].sum()),
-        share_real=float(inside[0].mean()),
-        share_synthetic=float(inside[1].mean()),
-        prevalence_real=prevalence[0],
-        prevalence_synthetic=prevalence[1],
-        auroc_real=found.get("real", nothing).value,
-        auroc_synthetic=found.get("synthetic", nothing).value,
+        **of_both("share", [float(marks.mean()) for marks in inside]),
+        **of_both("prevalence", prevalence),
+        **of_both("auroc", [found.get(side, nothing).value for side in ("real", "synthetic")]),
         loss=found.get("loss", nothing),
     )
 
@@ -450,14 +433,7 @@ def _subgroups(context: Context) -> Subgroups | None:
 
 
 UTILITY = Section(
-    id="utility",
-    title="Utility: the task",
-    compute=_utility,
-    record=Utility | NumericUtility,
-    needs=("real rows",),
-    verdicts=_verdicts,
+    "utility", "Utility: the task", _utility, Utility | NumericUtility, needs=("real rows",), verdicts=_verdicts,
     waits=True,
-)
-SUBGROUPS = Section(
-    id="subgroups", title="Subgroups", compute=_subgroups, record=Subgroups, needs=("real rows",), waits=True
-)
+)  # fmt: skip
+SUBGROUPS = Section("subgroups", "Subgroups", _subgroups, Subgroups, needs=("real rows",), waits=True)
