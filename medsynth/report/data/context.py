@@ -95,6 +95,18 @@ class Context:
         return self.model.schema if self.model else None
 
     @property
+    def declared(self) -> Schema:
+        """The model's schema, for a section that needs one."""
+        assert self.schema is not None
+        return self.schema
+
+    @property
+    def compared(self) -> Tables:
+        """The tables as they are compared, for a section that needs real rows."""
+        assert self.tables is not None
+        return self.tables
+
+    @property
     def claiming_model(self) -> Model | None:
         """The model whose claim covers the synthetic rows: one that makes a claim and is proven to draw these rows."""
         return self.model if self.model and self.model.claims and self.drawn_by_model else None

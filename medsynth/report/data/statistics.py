@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -160,6 +160,12 @@ def simultaneous(value: Floats, draws: Floats) -> list[Estimate]:
         largest = np.nanmax(np.where(spread > 0, np.abs(draws - value) / spread, 0.0), axis=1)
     reach = float(np.quantile(largest, LEVEL)) * spread
     return [Estimate(value=v, low=v - r, high=v + r) for v, r in zip(value, reach, strict=True)]
+
+
+def mean(values: Sequence[float | None]) -> float | None:
+    """The mean of the values that are known; None if none is."""
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
 
 
 def overlap(one: Estimate, other: Estimate) -> float | None:

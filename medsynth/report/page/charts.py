@@ -13,7 +13,7 @@ from html import escape
 from ..data.verdict import Estimate
 from ..sections.attacks import Attacks
 from ..sections.claim import Claim, PrivacyLedger
-from ..sections.fidelity import ColumnFidelity, Fidelity
+from ..sections.fidelity import Fidelity
 from ..sections.inference import Importance, Inference
 from ..sections.over_time import Band, Bars, Trajectory, Transitions, Waiting
 from ..sections.utility import Curve, NumericUtility, Utility
@@ -193,11 +193,11 @@ def forest(
 
 def scores(utility: Utility | NumericUtility) -> Drawing | None:
     """AuROC, or R2, of every model trained on real and on synthetic rows."""
-    if isinstance(utility, NumericUtility):
-        rows = [(m.label, [("real", m.real), ("synthetic", m.synthetic)]) for m in utility.regressors]
-        return forest("R2 on real rows", rows, "R2 on real rows", None)
-    named = [(m.label, [("real", m.real), ("synthetic", m.synthetic)]) for m in utility.classifiers]
-    return forest("AuROC on real rows", named, "macro AuROC on real rows", None)
+    number = isinstance(utility, NumericUtility)
+    models = utility.regressors if isinstance(utility, NumericUtility) else utility.classifiers
+    title = "R2 on real rows" if number else "AuROC on real rows"
+    rows = [(m.label, [("real", m.real), ("synthetic", m.synthetic)]) for m in models]
+    return forest(title, rows, title if number else f"macro {title}", None)
 
 
 def attack_intervals(attacks: Attacks) -> Drawing | None:
@@ -264,11 +264,6 @@ def bars(
 def _bar(label: str, real: float | None, made: float) -> str:
     """A bar in words."""
     return f"{label}: " + ("" if real is None else f"real {real:.1%}, ") + f"synthetic {made:.1%}"
-
-
-def overlay(column: ColumnFidelity) -> Drawing:
-    """One column, real and synthetic."""
-    return bars(column.name, column.labels, column.real, column.synthetic, column.kind == "number")
 
 
 def heat_maps(fidelity: Fidelity) -> list[tuple[str, Drawing]]:
@@ -390,8 +385,9 @@ def bands(found: Trajectory) -> Drawing:
     """A number column by the number of the row: medians as strokes, quartiles as a band (real) and as thin strokes."""
     width, height, left, floor = 236.0, 150.0, 42.0, 122.0
     shown = [band for side in (found.real or [], found.synthetic) for band in side if band]
+    sides = {"real": found.real or [None] * len(found.synthetic), "synthetic": found.synthetic}
     words = "; ".join(
-        f"row {k + 1}: " + ", ".join(f"{side} {band[1]:.4g}" for side, band in _sides(found, k) if band)
+        f"row {k + 1}: " + ", ".join(f"{name} {band[1]:.4g}" for name, side in sides.items() if (band := side[k]))
         for k in range(len(found.synthetic))
     )
     drawing = Drawing(width, height, f"{found.name} by row", f"Medians. {words}" if shown else "no values")
@@ -405,7 +401,7 @@ def bands(found: Trajectory) -> Drawing:
         drawing.text(left - 5, up(end) + 4, f"{math.exp(end) if found.logarithm else end:.3g}", anchor="end")
     for k in range(len(found.synthetic)):
         drawing.text(across(k), floor + 18, str(k + 1), anchor="middle")
-    real = _line(found, found.real or [], across, up)
+    real = _line(found, sides["real"], across, up)
     if len(real) > 1:
         drawing.path([p[2] for p in real] + [p[0] for p in reversed(real)], "reach")
         drawing.path([p[1] for p in real], "stroke real")
@@ -416,15 +412,11 @@ def bands(found: Trajectory) -> Drawing:
     return drawing
 
 
-def _sides(found: Trajectory, k: int) -> list[tuple[str, Band | None]]:
-    return [("real", found.real[k] if found.real else None), ("synthetic", found.synthetic[k])]
+def _line(found: Trajectory, side: Sequence[Band | None], across: Scale, up: Scale) -> list[list[Point]]:
+    """The three points of each row's band."""
+    return [[(across(k), up(_placed(found, v))) for v in band] for k, band in enumerate(side) if band]
 
 
 def _placed(found: Trajectory, value: float) -> float:
     """A value on the axis: its logarithm where the column's scale is one."""
     return math.log(value) if found.logarithm else value
-
-
-def _line(found: Trajectory, side: Sequence[Band | None], across: Scale, up: Scale) -> list[list[Point]]:
-    """The three points of each row's band."""
-    return [[(across(k), up(_placed(found, v))) for v in band] for k, band in enumerate(side) if band]

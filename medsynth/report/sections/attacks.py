@@ -16,21 +16,11 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.neighbors import NearestNeighbors
 
 from ...rng import Stream
+from ..data import statistics as stats
 from ..data.columns import words
 from ..data.context import Context
 from ..data.over_time import Sequences
-from ..data.statistics import (
-    Areas,
-    Flags,
-    Floats,
-    Patients,
-    folds,
-    halves,
-    interval,
-    out_of_fold,
-    resampled,
-    simultaneous,
-)
+from ..data.statistics import Flags, Floats, Patients
 from ..data.tables import Tables, keys, points
 from ..data.verdict import Estimate, Outcome, Record, Thresholds, Verdict, decide
 from .registry import Section
@@ -173,14 +163,14 @@ def memberships(
     scored: Sequence[tuple[MembershipAttack, Points]], member: Flags, rng: Stream, patients: Patients | None = None
 ) -> tuple[str, list[Membership]]:
     """The name of the attack with the largest advantage, and the figures of all, from their scores, (rows,)."""
-    measured = Areas(np.stack([member] * len(scored)), np.stack([score for _, score in scored]))
-    areas, draws = measured.value, resampled(len(member), rng, measured, patients)
-    advantages = simultaneous(2 * areas - 1, 2 * draws - 1)
+    measured = stats.Areas(np.stack([member] * len(scored)), np.stack([score for _, score in scored]))
+    areas, draws = measured.value, stats.resampled(len(member), rng, measured, patients)
+    advantages = stats.simultaneous(2 * areas - 1, 2 * draws - 1)
     found = [
         Membership(
             name=attack.name,
             how=attack.how,
-            auroc=interval(areas[k], draws[:, k]),
+            auroc=stats.interval(areas[k], draws[:, k]),
             advantage=advantages[k],
             at_one_percent=_rate(member, score, 0.01, rng, patients),
             at_one_per_mille=_rate(member, score, 0.001, rng, patients),
@@ -196,9 +186,9 @@ def blind_baseline(candidates: Points, member: Flags, rng: Stream, patients: Pat
     Folds hold whole patients: another row of the same patient would tell which side a row is on.
     """
     model = HistGradientBoostingClassifier(random_state=0, max_iter=60)
-    score = out_of_fold(model, candidates, member, folds(member, 3, patients))
-    areas = Areas(member[None], score[None])
-    return interval(areas.value[0], resampled(len(member), rng, areas, patients)[:, 0])
+    score = stats.out_of_fold(model, candidates, member, stats.folds(member, 3, patients))
+    areas = stats.Areas(member[None], score[None])
+    return stats.interval(areas.value[0], stats.resampled(len(member), rng, areas, patients)[:, 0])
 
 
 def _rate(member: Flags, score: Points, false: float, rng: Stream, patients: Patients | None) -> Estimate:
@@ -215,7 +205,7 @@ def _rate(member: Flags, score: Points, false: float, rng: Stream, patients: Pat
             found.append((w * member[order])[:over].sum() / max((w * member[order]).sum(), 1))
         return np.array(found)
 
-    return interval(float(rate(np.ones((1, len(member))))[0]), resampled(len(member), rng, rate, patients))
+    return stats.interval(float(rate(np.ones((1, len(member))))[0]), stats.resampled(len(member), rng, rate, patients))
 
 
 def whole_patients(
@@ -278,14 +268,14 @@ def attribute(
     right = [attack.guess(rows, synthetic, values) == v for rows, v in zip(candidates, truth, strict=True)]
     members, controls = (float(r.mean()) for r in right)
     own = [tables.patients_of(frame, part) for frame, part in zip(frames, ("train", "real"), strict=False)]
-    draws = [resampled(len(r), rng, partial(_share, r), p) for r, p in zip(right, own, strict=True)]
+    draws = [stats.resampled(len(r), rng, partial(_share, r), p) for r, p in zip(right, own, strict=True)]
     return Attribute(
         attack=attack.name,
         how=attack.how,
         column=column,
         members=members,
         controls=controls,
-        excess=interval(members - controls, draws[0] - draws[1]),
+        excess=stats.interval(members - controls, draws[0] - draws[1]),
         most_frequent=float(pd.Series(truth[1]).value_counts(normalize=True).iloc[0]),
     )
 
@@ -335,7 +325,7 @@ def attacks(
     """
     if tables.train is None or min(len(tables.train), len(tables.real)) < 2 * FEWEST:
         return None
-    split = halves(len(tables.real), rng, tables.patients.get("real"))
+    split = stats.halves(len(tables.real), rng, tables.patients.get("real"))
     reference, controls = (tables.real.iloc[rows] for rows in split)
     controls, members = _some(controls, MOST, rng), _some(tables.train, MOST, rng)
     synthetic = _some(tables.synthetic, POOL, rng)
@@ -416,11 +406,9 @@ def _undecided(worst: Estimate, limit: float) -> bool:
 
 
 def _compute(context: Context) -> Attacks | None:
-    if context.tables is None:
-        return None
-    sensitive = [name for name, role in context.review.roles.items() if role == "sensitive"] or [context.target]
-    columns = [name for name in sensitive if name in context.tables.names]
-    return attacks(context.tables, columns, context.rng, context.sequences)
+    tables, roles = context.compared, context.review.roles
+    sensitive = [name for name, role in roles.items() if role == "sensitive"] or [context.target]
+    return attacks(tables, [name for name in sensitive if name in tables.names], context.rng, context.sequences)
 
 
 ATTACKED = Section(

@@ -24,7 +24,6 @@ from ...schema import Schema
 from ...schema.columns.quantity import Quantity
 from ..data import statistics as stats
 from ..data.columns import codes_of, comparable, number_columns, words
-from ..data.context import Context
 from ..data.protocol import features
 from ..data.statistics import Floats, Patients, Whole
 from ..data.tables import Cells, Tables, matrices
@@ -294,9 +293,7 @@ def pmse_ratio(real: pd.DataFrame, other: pd.DataFrame) -> float | None:
     return float(np.square(score - share).mean() / expected) if expected else None
 
 
-def _verdicts(found: Fidelity | None, thresholds: Thresholds) -> Sequence[Verdict]:
-    if found is None:
-        return []
+def _verdicts(found: Fidelity, thresholds: Thresholds) -> Sequence[Verdict]:
     return [
         decide(
             "two_way_gap",
@@ -444,25 +441,15 @@ def column_summaries(cells: pd.DataFrame, schema: Schema | None) -> SyntheticCol
     return SyntheticColumns(columns=found)
 
 
-def _fidelity(context: Context) -> Fidelity | None:
-    return fidelity(context.tables, context.rng) if context.tables else None
-
-
-def _cut_points(context: Context) -> CutPoints | None:
-    if context.schema is None:
-        return None
-    return cut_points(context.schema, context.synthetic, context.real, context.train)
-
-
-def _quality(context: Context) -> Quality | None:
-    return quality(context.tables) if context.tables else None
-
-
-def _synthetic(context: Context) -> SyntheticColumns:
-    return column_summaries(context.synthetic, context.schema)
-
-
-FIDELITY = Section("fidelity", "Fidelity", _fidelity, Fidelity, needs=("real rows",), verdicts=_verdicts)
-CUT_POINTS = Section("cut_points", "Shares between cut points", _cut_points, CutPoints)
-QUALITY = Section("quality", "Fidelity: sdmetrics scores", _quality, Quality, needs=("real rows",))
-SYNTHETIC = Section("synthetic", "The synthetic columns", _synthetic, SyntheticColumns, variant="shareable")
+FIDELITY = Section(
+    "fidelity", "Fidelity", lambda c: fidelity(c.compared, c.rng), Fidelity, needs=("real rows",), verdicts=_verdicts
+)
+CUT_POINTS = Section(
+    "cut_points", "Shares between cut points", lambda c: cut_points(c.declared, c.synthetic, c.real, c.train),
+    CutPoints, needs=("schema",),
+)  # fmt: skip
+QUALITY = Section("quality", "Fidelity: sdmetrics scores", lambda c: quality(c.compared), Quality, needs=("real rows",))
+SYNTHETIC = Section(
+    "synthetic", "The synthetic columns", lambda c: column_summaries(c.synthetic, c.schema), SyntheticColumns,
+    variant="shareable",
+)  # fmt: skip

@@ -27,7 +27,7 @@ from ...schema import Schema
 from ..data.columns import LARGEST, on_scale, words
 from ..data.context import Context
 from ..data.protocol import classifiers, regressors
-from ..data.statistics import Floats, learnable, overlap
+from ..data.statistics import Floats, learnable, mean, overlap
 from ..data.tables import Tables, matrices
 from ..data.verdict import Estimate, Record, ReviewedRegression
 from .registry import Section
@@ -167,21 +167,21 @@ def inference(tables: Tables, declared: ReviewedRegression | None, ranked: Seque
     for side, frame in enumerate((base, made)):
         x = [designs[n][side][label] for n, label in predictors]
         fits.append(fit(np.array(x).reshape(len(x), len(frame)).T, _outcome(frame, base, outcome, linear), linear))
-    found = [_coefficient(label, *(each.estimate(k) for each in fits)) for k, (_, label) in enumerate(predictors)]
-    found += [_coefficient(n, Estimate(value=None), Estimate(value=None)) for n in lacking]
-    known = [c.overlap for c in found if c.overlap is not None]
+    nothing = Estimate(value=None)
+    pairs = [(label, fits[0].estimate(k), fits[1].estimate(k)) for k, (_, label) in enumerate(predictors)]
+    pairs += [(name, nothing, nothing) for name in lacking]
+    found = [
+        Coefficient(predictor=label, real=real, synthetic=made, overlap=overlap(real, made))
+        for label, real, made in pairs
+    ]
     common = "" if linear else f" (against its most frequent class, {words(base[outcome]).mode().get(0, '')!r})"
     return Inference(
         outcome=f"{outcome}{common}",
         model="least squares" if linear else "logistic",
         rows="the real rows" if tables.train is None else "training and held-out rows together",
         coefficients=found,
-        mean_overlap=float(np.mean(known)) if known else None,
+        mean_overlap=mean([one.overlap for one in found]),
     )
-
-
-def _coefficient(predictor: str, real: Estimate, made: Estimate) -> Coefficient:
-    return Coefficient(predictor=predictor, real=real, synthetic=made, overlap=overlap(real, made))
 
 
 def fit(x: Floats, y: Floats, linear: bool) -> Fit:
@@ -302,7 +302,7 @@ def estimation(model: Model, synthetic: pd.DataFrame, real: pd.DataFrame | None,
     drawn = [_texts(own) for _, own in every.groupby(REPLICATE)]
     found = [_declared(one, model.schema, real, synthetic, drawn) for one in told]
     held = [_holds(term) for one in found for term in one.terms if term.real and term.combined]
-    holding = float(np.mean(held)) if held else None
+    holding = mean(held)
     enough = holding is not None and holding >= ENOUGH
     return Estimation(
         fit_for="estimation of the declared regressions" if enough else "prediction only",
@@ -371,16 +371,10 @@ def _holds(term: Term) -> bool:
     return both.low <= real.value <= both.high
 
 
-def _importance(context: Context) -> Importance | None:
-    return importance(context.tables) if context.tables else None
-
-
 def _inference(context: Context) -> Inference | None:
-    if context.tables is None:
-        return None
     importance = context.record(Importance)
     ranked = [name for name, _, _ in importance.columns] if importance else []
-    return inference(context.tables, context.review.regression, ranked)
+    return inference(context.compared, context.review.regression, ranked)
 
 
 def _estimation(context: Context) -> Estimation | None:
@@ -393,8 +387,9 @@ def _estimation(context: Context) -> Estimation | None:
 
 
 IMPORTANCE = Section(
-    "importance", "Utility: important columns", _importance, Importance, needs=("real rows",), waits=True, beside=True
-)
+    "importance", "Utility: important columns", lambda c: importance(c.compared), Importance, needs=("real rows",),
+    waits=True, beside=True,
+)  # fmt: skip
 # It waits, as importance does, which comes before it: the columns that lead there are its predictors.
 INFERENCE = Section("inference", "Utility: inference", _inference, Inference, needs=("real rows",), waits=True)
 ESTIMATION = Section("estimation", "Fit for what?", _estimation, Estimation)

@@ -13,7 +13,6 @@ import numpy as np
 from ...rng import Stream
 from ...schema import Schema
 from ..data import over_time as successive
-from ..data.context import Context
 from ..data.over_time import Sequences
 from ..data.statistics import Floats, Whole, halves
 from ..data.tables import Cells
@@ -384,10 +383,7 @@ def _verdicts(found: OverTime | None, thresholds: Thresholds) -> Sequence[Verdic
     return lines
 
 
-def _compute(context: Context) -> OverTime | None:
-    if context.schema is None:
-        return None
-    return over_time(context.sequences, context.schema, context.target, context.rng)
-
-
-OVER_TIME = Section("over_time", "Patients over time", _compute, OverTime, verdicts=_verdicts)
+OVER_TIME = Section(
+    "over_time", "Patients over time", lambda c: over_time(c.sequences, c.declared, c.target, c.rng), OverTime,
+    needs=("schema",), verdicts=_verdicts,
+)  # fmt: skip

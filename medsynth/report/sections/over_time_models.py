@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...rng import Stream
 from ..data.over_time import Sequences
 from ..data.protocol import LABELS, aurocs, mean_of_known, predict
-from ..data.statistics import Floats, Patients, compared, overlap
+from ..data.statistics import Floats, Patients, compared, mean, overlap
 from ..data.verdict import Estimate, Record
 
 CLASSIFIERS = ("lr", "hgb")  # a linear model and boosted trees
@@ -137,10 +137,8 @@ def slopes(real: Sequences, synthetic: Sequences, unit: Unit, logarithms: frozen
         found.append(
             Slope(column=name, logarithm=name in logarithms, real=one, synthetic=other, overlap=overlap(one, other))
         )
-    known = [each.overlap for each in found if each.overlap is not None]
-    return Slopes(
-        per=unit.name, patients=patients, columns=found, mean_overlap=float(np.mean(known)) if known else None
-    )
+    shared = mean([each.overlap for each in found])
+    return Slopes(per=unit.name, patients=patients, columns=found, mean_overlap=shared)
 
 
 def slope(made: Sequences, name: str, unit: float) -> Estimate:

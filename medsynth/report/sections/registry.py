@@ -15,7 +15,7 @@ from ..data.context import Context
 from ..data.verdict import Record, Thresholds, Verdict
 
 Variant = Literal["both", "internal", "shareable"]
-Need = Literal["claim", "real rows"]
+Need = Literal["claim", "schema", "real rows"]
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,11 @@ class Section:
     shown. The `fragment` is a Jinja template's text; None stands for `page/templates/sections/<id>.html`. It sees
     `record`, its own record, and `report`.
 
-    `verdicts` offers lines for the verdicts from the record (None where there is none) and the thresholds. `compares`:
-    whether they rest on real rows, so that they are not judged on rows that the model was fitted to. `summary`:
-    computed after all other sections, though it may stand before them. `waits`: computed after those that need no
-    classifier's predictions, which are made meanwhile. `beside`: computed meanwhile, too; for one that takes long.
+    `verdicts` offers lines for the verdicts from the record (None only if the section is `always` shown) and the
+    thresholds. `compares`: whether they rest on real rows, so that they are not judged on rows that the model was
+    fitted to. `summary`: computed after all other sections, though it may stand before them. `waits`: computed after
+    those that need no classifier's predictions, which are made meanwhile. `beside`: computed meanwhile, too; for one
+    that takes long.
     """
 
     id: str
@@ -54,7 +55,11 @@ class Section:
     def applies(self, context: Context) -> bool:
         """Whether the section is computed for these inputs."""
         wanted = self.variant in ("both", "shareable" if context.shareable else "internal")
-        met = {"claim": context.claiming_model is not None, "real rows": context.tables is not None}
+        met = {
+            "claim": context.claiming_model is not None,
+            "schema": context.schema is not None,
+            "real rows": context.tables is not None,
+        }
         return wanted and all(met[need] for need in self.needs)
 
     def appears(self, shareable: bool, record: Record | None) -> bool:

@@ -258,10 +258,8 @@ def _predict(train: pd.DataFrame, test: pd.DataFrame, target: str) -> dict[str, 
         return {name: model.fit(x, y).predict(x_test) for name, model in regressors().items()}
 
 
-def _verdicts(found: Utility | NumericUtility | None, thresholds: Thresholds) -> Sequence[Verdict]:
+def _verdicts(found: Utility | NumericUtility, thresholds: Thresholds) -> Sequence[Verdict]:
     question = "Do models learn the task?"
-    if found is None:
-        return []
     if isinstance(found, NumericUtility):
         key, measure, limit = "mean_r2_loss", "loss of R2, mean of four regressors", thresholds.mean_r2_loss
         detail = f"Best regressor: {_lost(found.best_loss)}."
@@ -416,17 +414,14 @@ def _aurocs(predictions: TaskPredictions, inside: Flags, rng: Stream) -> dict[st
     return compared(mean_of_known(value[None])[0], mean_of_known(draws))
 
 
-def _utility(context: Context) -> Utility | NumericUtility | None:
-    if context.predictions is None:
-        return None
-    measure = numeric_utility if context.predictions.tables.numeric_target else utility
+def _utility(context: Context) -> Utility | NumericUtility:
+    assert context.predictions is not None
+    measure = numeric_utility if context.compared.numeric_target else utility
     return measure(context.predictions, context.rng)
 
 
-def _subgroups(context: Context) -> Subgroups | None:
-    tables = context.tables
-    if tables is None:
-        return None
+def _subgroups(context: Context) -> Subgroups:
+    tables = context.compared
     predictions = None if tables.numeric_target else context.predictions
     declared = context.schema.columns if context.schema else NONE_DECLARED
     return subgroups(tables, choose(tables, context.groups), predictions, context.rng, declared)
