@@ -202,21 +202,22 @@ class TaskPredictions:
         return self.begun["real"].result() if self.begun else self._after_real()
 
     def _after_synthetic(self) -> dict[str, Predictions]:
-        return predict(_some(self.tables.synthetic), self.tables.real, self.tables.target)
+        return predict(
+            some(self.tables.synthetic, numpy_stream(0, "report/learned")), self.tables.real, self.tables.target
+        )
 
     def _after_real(self) -> dict[str, Predictions]:
         real, train = self.tables.baseline
         if train is None:
             return _cross_validated(real, self.tables.target, self.tables.patients.get("real"))
-        return predict(_some(train), real, self.tables.target)
+        return predict(some(train, numpy_stream(0, "report/learned")), real, self.tables.target)
 
 
-def _some(train: pd.DataFrame) -> pd.DataFrame:
+def some(train: pd.DataFrame, rng: Stream) -> pd.DataFrame:
     """At most MOST_LEARNED rows of a training table, drawn uniformly: classifiers gain next to nothing from more."""
     if len(train) <= MOST_LEARNED:
         return train
-    rows = np.sort(numpy_stream(0, "report/learned").choice(len(train), MOST_LEARNED, replace=False))
-    return train.iloc[rows].reset_index(drop=True)
+    return train.iloc[np.sort(rng.choice(len(train), MOST_LEARNED, replace=False))].reset_index(drop=True)
 
 
 def _cross_validated(real: pd.DataFrame, target: str, patients: Patients | None) -> dict[str, Predictions]:

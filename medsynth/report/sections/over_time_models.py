@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from ...rng import Stream
 from ..data.over_time import Sequences
-from ..data.protocol import LABELS, aurocs, mean_of_known, predict
+from ..data.protocol import LABELS, aurocs, mean_of_known, predict, some
 from ..data.statistics import Floats, Patients, compared, mean, overlap
 from ..data.verdict import Estimate, Record
 
 CLASSIFIERS = ("lr", "hgb")  # a linear model and boosted trees
-MOST_LEARNED = 25_000  # rows that classifiers learn from
 FEWEST = 30  # rows tested
 AIM = "target of the row"  # the column that is predicted
 MOST_PATIENTS = 300  # of each table; statsmodels takes one to two seconds a column for so many
@@ -49,7 +48,7 @@ def next_row(train: Sequences, synthetic: Sequences, test: Sequences, target: st
     if min(len(rows) for rows, _ in sides) < FEWEST or sides[2][0][AIM].nunique() < 2:
         return None
     (real, _), (made, _), (tested, patients) = sides
-    found = compared_aurocs(_some(real, rng), _some(made, rng), tested, patients, rng)
+    found = compared_aurocs(some(real, rng), some(made, rng), tested, patients, rng)
     return NextRow(target=target, rows=len(tested), classifiers=[LABELS[name] for name in CLASSIFIERS], **found)
 
 
@@ -85,13 +84,6 @@ def compared_aurocs(
     sides = [predict(rows, tested, AIM, CLASSIFIERS) for rows in (real, synthetic)]
     value, draws = aurocs(truth, dict(enumerate(np.unique(truth))), sides, rng, patients)
     return compared(mean_of_known(value[None])[0], mean_of_known(draws))
-
-
-def _some(rows: pd.DataFrame, rng: Stream) -> pd.DataFrame:
-    """At most MOST_LEARNED rows, drawn uniformly."""
-    if len(rows) <= MOST_LEARNED:
-        return rows
-    return rows.iloc[np.sort(rng.choice(len(rows), MOST_LEARNED, replace=False))].reset_index(drop=True)
 
 
 class Slope(Record):

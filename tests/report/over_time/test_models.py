@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from medsynth.report.data import protocol
 from medsynth.report.data.columns import cells_of
 from medsynth.report.data.over_time import Sequences
 from medsynth.report.data.tables import gather
@@ -51,7 +52,7 @@ def test_a_line_without_a_look_ahead_hides_its_own_target() -> None:
 
 def test_what_comes_next_is_learned_where_it_follows(monkeypatch: pytest.MonkeyPatch) -> None:
     """A target that is the last row's: certain after real patients, a coin after synthetic ones without memory."""
-    monkeypatch.setattr(module, "MOST_LEARNED", 150)
+    monkeypatch.setattr(protocol, "MOST_LEARNED", 150)
     rng = np.random.default_rng(0)
 
     def table(memory: bool) -> Sequences:
