@@ -50,7 +50,7 @@ class Sequences:
         """The row before each of `now`: (pairs,)."""
         return self.now - 1
 
-    @property
+    @cached_property
     def time_since_last(self) -> Floats:
         """Time from the row before to each of `now`: (pairs,); NaN without times."""
         time = np.full(len(self.patient), np.nan) if self.time is None else self.time
