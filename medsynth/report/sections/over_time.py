@@ -1,4 +1,4 @@
-"""Do synthetic patients change over time as real ones do? Every figure stands beside a second real sample's.
+"""Do synthetic patients change over time as real ones do? Each figure is compared with a second real sample's.
 
 No cell of too few real patients is shown. What a shareable report leaves out is None.
 """

@@ -1,6 +1,7 @@
-"""Is the table any good for the task, and as good for every group? Train on synthetic, test on real, beside real rows.
+"""Is the table any good for the task, and as good for every group? Models learn from real and from synthetic rows.
 
-Four classifiers for a target of classes, four regressors for a numeric one; then AuROC and prevalence by group.
+All models are tested on the same real rows: four classifiers for a target of classes, four regressors for a numeric
+one. Then AuROC and prevalence by group.
 """
 
 from __future__ import annotations
