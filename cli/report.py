@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from medsynth.artifact import Model
     from medsynth.budget import Spent
     from medsynth.io.table import Table
-    from medsynth.report.data.records import Estimate
-    from medsynth.report.data.review import Review, Thresholds
-    from medsynth.report.data.verdict import Verdict
+    from medsynth.report.data.verdict import Estimate, Review, Thresholds, Verdict
     from medsynth.report.document import Report
 
 
@@ -102,8 +100,7 @@ def report(
         check_page(file, *inputs.files, review, thresholds, force=force)
 
     from medsynth.report import build as page
-    from medsynth.report.data.review import Review, Thresholds, load
-    from medsynth.report.data.verdict import failing
+    from medsynth.report.data.verdict import Review, Thresholds, failing, load
 
     given = Given(load(review, Review), load(thresholds, Thresholds), target, subgroup, encoding, shareable)
     with report_progress(sys.stderr.isatty() and not quiet) as step:
@@ -205,8 +202,7 @@ def _wanted(fail_on: str | None) -> list[str]:
     """The words of --fail-on. Raises UsageError for one that is not known."""
     if fail_on is None:
         return []
-    from medsynth.report.data.review import Thresholds
-    from medsynth.report.data.verdict import check_failures
+    from medsynth.report.data.verdict import Thresholds, check_failures
 
     words = [word.strip() for word in fail_on.split(",") if word.strip()]
     check_failures(words, list(Thresholds.model_fields))

@@ -15,7 +15,7 @@ from medsynth_cli.app import app
 from typer.testing import CliRunner
 
 from medsynth.methods.registry import METHODS
-from medsynth.report.sections.attacks.registry import ATTACKS
+from medsynth.report.sections.attacks import ATTACKS
 from medsynth.report.sections.registry import SECTIONS
 from medsynth.schema import Schema
 from medsynth.schema.columns.registry import KINDS

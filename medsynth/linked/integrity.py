@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..io.table import MISSING_TOKENS
-from ..report.data.linked_facts import LinkedFacts, TableFacts
+from ..report.data.context import LinkedFacts, TableFacts
 from ..schema.linked.definition import LinkedTables
 
 Cells = Mapping[str, pd.DataFrame]

@@ -16,9 +16,9 @@ from ..fitting.private_tables import coded_tables, private_tables
 from ..io.formats import named
 from ..io.table import Table
 from ..report.build import build
-from ..report.data.linked_facts import LinkedFacts
-from ..report.data.review import Review, Thresholds
+from ..report.data.context import LinkedFacts
 from ..report.data.tables import read
+from ..report.data.verdict import Review, Thresholds
 from ..report.document import Report
 from ..sampling.rejection import widened
 from ..sampling.rules_across_rows import completed

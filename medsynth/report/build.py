@@ -20,15 +20,13 @@ from ..io.table import Table
 from ..rng import numpy_stream
 from .data import tables as inputs
 from .data.columns import cells_of
-from .data.context import Context
-from .data.linked_facts import LinkedFacts
-from .data.over_time.sequences import sequences
-from .data.predictions import TaskPredictions
-from .data.records import Record
-from .data.review import Review, Thresholds
+from .data.context import Context, LinkedFacts
+from .data.over_time import sequences
+from .data.protocol import TaskPredictions
+from .data.verdict import Record, Review, Thresholds
 from .document import Report
 from .page.render import page
-from .sections.documentation.variables import schema_learned
+from .sections.documentation import schema_learned
 from .sections.registry import SECTIONS, Section
 
 INTERNAL = "Contains exact statistics of real patients. Internal: do not pass on."
@@ -108,8 +106,15 @@ def _build(context: Context, notes: list[str], step: Callable[[str], None]) -> R
     """The three phases: the notes on the model, the tables in one form, the sections."""
     notes = _without_claim(context) + [NOTHING_HELD_OUT] * context.fitted_rows + notes
     found = sequences(context.real, context.synthetic, context.train, context.schema)
-    context = _with_tables(replace(context, sequences=found))
-    notes += context.tables.notes if context.tables else []
+    context = replace(context, sequences=found)
+    if context.real is not None:
+        tables = inputs.gather(
+            context.real, context.synthetic, context.train, context.target, context.schema,
+            numpy_stream(0, "report"), disjoint=context.disjoint,
+            learned=context.model is not None and schema_learned(context.model.ledger),
+        )  # fmt: skip
+        context = replace(context, tables=tables, predictions=TaskPredictions(tables))
+        notes += tables.notes
     _compute_all(context, step)
     return Report(
         title=context.title,
@@ -155,19 +160,6 @@ def _banner(context: Context) -> str:
     if not context.shareable:
         return INTERNAL
     return SHAREABLE if context.claiming_model else NO_CLAIM
-
-
-def _with_tables(context: Context) -> Context:
-    """The context with the tables in the form in which they are compared; as it is in a shareable report."""
-    if context.real is None:
-        return context
-    rng = numpy_stream(0, "report")
-    model = context.model
-    tables = inputs.gather(
-        context.real, context.synthetic, context.train, context.target, context.schema, rng,
-        learned=model is not None and schema_learned(model.ledger), disjoint=context.disjoint,
-    )  # fmt: skip
-    return replace(context, tables=tables, predictions=TaskPredictions(tables))
 
 
 def _record(section: Section, context: Context) -> Record | None:

@@ -10,10 +10,9 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from .. import __version__
-from .data.records import Record
-from .data.verdict import Verdict
+from .data.verdict import Record, Verdict
+from .sections.claim import Verdicts
 from .sections.registry import SECTIONS, Section
-from .sections.verdicts import Verdicts
 
 FORMAT = 4
 

@@ -114,7 +114,7 @@ def of_report(drawn: pd.DataFrame, train: pd.DataFrame, test: pd.DataFrame, sche
     """Return the report's own figures: classifiers, and fidelity with its ceiling, what a second real sample scores."""
     from medsynth.report.data import tables as inputs
     from medsynth.report.data.columns import cells_of
-    from medsynth.report.sections.fidelity.section import fidelity
+    from medsynth.report.sections.fidelity import fidelity
 
     score = classified(drawn, test, target, len(drawn))
     with threadpool_limits(1):

@@ -80,7 +80,7 @@ def figures(drawn: pd.DataFrame, train: pd.DataFrame, held: pd.DataFrame, schema
     """Return all figures of the sampled rows."""
     from medsynth.report.data import tables as inputs
     from medsynth.report.data.columns import cells_of
-    from medsynth.report.sections.fidelity.propensity import propensity_auroc
+    from medsynth.report.sections.fidelity import propensity_auroc
     from medsynth.report.sections.plausibility import plausibility
 
     drawn, train, held = (cells_of(frame) for frame in (drawn, train, held))

@@ -31,13 +31,11 @@ import pandas as pd
 from medsynth_sample_data import visits
 from threadpoolctl import threadpool_limits
 
-from medsynth.report.data.cells import Cells
-from medsynth.report.data.over_time import successive
-from medsynth.report.data.over_time.sequences import Sequences
+from medsynth.report.data import over_time as successive
+from medsynth.report.data.over_time import Sequences
 from medsynth.report.data.statistics import Whole
-from medsynth.report.data.tables import Tables
-from medsynth.report.sections.over_time.next_row import compared_aurocs, examples
-from medsynth.report.sections.over_time.slopes import slope
+from medsynth.report.data.tables import Cells
+from medsynth.report.sections.over_time_models import compared_aurocs, examples, slope
 from medsynth.schema import Schema
 from tests.benchmarks import other_tools
 from tests.benchmarks.common import DELTA, KEYS, Job, Run, markdown, options, report, spread
@@ -69,7 +67,7 @@ def codes(one: Sequences, other: Sequences) -> tuple[tuple[Whole, Whole], list[i
     """Return both tables as cells (rows, columns) by the first one's quantiles and levels; cells per column."""
     names = list(one.changing)
     rows = one.rows[names], other.rows[names]
-    cells = Cells.of(Tables(*rows, None, names[0], one.numbers))
+    cells = Cells.of(rows[0], rows[1:], one.numbers)
     return (cells.table(rows[0]), cells.table(rows[1])), [cells.count(name) for name in names]
 
 

@@ -13,7 +13,7 @@ from medsynth_sample_data import visits
 from numpy.typing import NDArray
 
 from medsynth.report.data.columns import cells_of
-from medsynth.report.data.over_time.sequences import Sequences, changing, compared, ordered
+from medsynth.report.data.over_time import Sequences, changing, compared, ordered
 from medsynth.report.data.tables import patient_numbers
 from medsynth.schema import Schema
 from tests.benchmarks.bins import Codes, Grid

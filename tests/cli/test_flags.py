@@ -52,7 +52,7 @@ def test_the_page_names_no_flag(template: Path) -> None:
 
 def schema_keys() -> set[str]:
     """The keys that a person writes in a schema, a review or thresholds."""
-    from medsynth.report.data.review import Review, Thresholds
+    from medsynth.report.data.verdict import Review, Thresholds
     from medsynth.schema import Schema
     from medsynth.schema.columns.registry import KINDS
     from medsynth.schema.linked import LinkedTable, LinkedTables

@@ -12,7 +12,7 @@ import medsynth
 from medsynth.errors import SchemaError
 from medsynth.linked.report import Sides, report_tables
 from medsynth.report.build import INTERNAL
-from medsynth.report.data.predictions import TaskPredictions
+from medsynth.report.data.protocol import TaskPredictions
 
 from .conftest import simulated
 

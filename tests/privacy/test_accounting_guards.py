@@ -14,7 +14,7 @@ from medsynth.privacy.accounting import accountant, calibration, without_replace
 from medsynth.privacy.accounting.events import Event, Gaussian, ShardSampledGaussian, SubsampledGaussian
 from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.report.page.render import number
-from medsynth.report.sections.ledger import privacy_ledger
+from medsynth.report.sections.claim import privacy_ledger
 
 DELTA = 1e-5
 

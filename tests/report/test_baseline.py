@@ -16,9 +16,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from medsynth.report.data import protocol
 from medsynth.report.data import tables as inputs
-from medsynth.report.data.columns import cells_of
-from medsynth.report.data.missing_codes import missing_codes
-from medsynth.report.data.predictions import TaskPredictions
+from medsynth.report.data.columns import cells_of, missing_codes
+from medsynth.report.data.protocol import TaskPredictions
 from medsynth.schema import Schema
 
 MODELS: dict[str, Callable[[], Any]] = {

@@ -10,8 +10,7 @@ import pytest
 from medsynth.io.table import from_frame
 from medsynth.report.data import protocol
 from medsynth.report.data import tables as inputs
-from medsynth.report.data.columns import cells_of, comparable, known_cells, number_columns
-from medsynth.report.data.tables import words
+from medsynth.report.data.columns import cells_of, comparable, known_cells, number_columns, words
 from medsynth.report.sections.plausibility import plausibility
 from medsynth.schema import Schema
 from medsynth.schema.columns.registry import KINDS

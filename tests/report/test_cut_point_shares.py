@@ -8,8 +8,8 @@ import pytest
 
 from medsynth.report.data.columns import cells_of
 from medsynth.report.data.tables import Tables
-from medsynth.report.sections.fidelity.cut_points import cut_points
-from medsynth.report.sections.subgroups import subgroups
+from medsynth.report.sections.fidelity import cut_points
+from medsynth.report.sections.utility import subgroups
 from medsynth.schema import Schema
 
 BMI = {"kind": "continuous", "bounds": [10, 60], "decimals": 1, "unit": "kg/m2", "cut_points": [18.5, 25, 30]}

@@ -10,8 +10,8 @@ import medsynth
 from medsynth.artifact import Model
 from medsynth.report.build import build
 from medsynth.report.page.render import page
-from medsynth.report.sections import estimation as fit_for
-from medsynth.report.sections.estimation import Estimation, estimation
+from medsynth.report.sections import inference as fit_for
+from medsynth.report.sections.inference import Estimation, estimation
 from medsynth.schema import Schema
 
 SCHEMA = Schema.from_dict({

@@ -12,13 +12,12 @@ import pytest
 from medsynth.errors import UsageError
 from medsynth.report.build import build
 from medsynth.report.data.columns import cells_of
-from medsynth.report.data.predictions import TaskPredictions
-from medsynth.report.data.review import Regression, Review
+from medsynth.report.data.protocol import TaskPredictions
 from medsynth.report.data.tables import Tables, gather
+from medsynth.report.data.verdict import Review, ReviewedRegression
 from medsynth.report.document import Report
 from medsynth.report.page.render import page
-from medsynth.report.sections.importance import Importance
-from medsynth.report.sections.inference import MOST, Inference, inference
+from medsynth.report.sections.inference import MOST, Importance, Inference, inference
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 
@@ -61,7 +60,7 @@ def test_the_default_regression_is_on_the_leading_columns(two_sections: None) ->
     unranked, made = record(None)
     assert names(unranked) == [f"noise_{k}" for k in range(MOST)]
     assert "without a training table nothing ranks them" in page(made)
-    stated, _ = record(train, review=Review(regression=Regression(outcome="sick", predictors=["weak"])))
+    stated, _ = record(train, review=Review(regression=ReviewedRegression(outcome="sick", predictors=["weak"])))
     assert names(stated) == ["weak"]
 
 
@@ -85,7 +84,7 @@ def test_what_is_not_estimable_is_named() -> None:
         "empty": False,
         "constant": False,
     } or (estimated == {"strong (per standard deviation)": True, "other = a": True, "empty": False, "constant": False})
-    declared = inference(tables, Regression(outcome="sick", predictors=["code", "empty"]), [])
+    declared = inference(tables, ReviewedRegression(outcome="sick", predictors=["code", "empty"]), [])
     assert declared is not None and [c.predictor for c in declared.coefficients] == ["code", "empty"]
     assert all(c.real.value is None and c.synthetic.value is None and c.overlap is None for c in declared.coefficients)
     one = inference(compared(rows, rows.assign(sick="y")), None, [])
@@ -93,9 +92,11 @@ def test_what_is_not_estimable_is_named() -> None:
         one is not None and one.coefficients[0].real.value is not None and one.coefficients[0].synthetic.value is None
     )
     # Rows without the outcome are no class of their own.
-    gaps = inference(tables, Regression(outcome="other", predictors=["strong"]), [])
-    known = inference(compared(rows[rows["other"] != ""], rows), Regression(outcome="other", predictors=["strong"]), [])
+    gaps = inference(tables, ReviewedRegression(outcome="other", predictors=["strong"]), [])
+    known = inference(
+        compared(rows[rows["other"] != ""], rows), ReviewedRegression(outcome="other", predictors=["strong"]), []
+    )
     assert gaps is not None and known is not None
     assert gaps.coefficients[0].real.value == pytest.approx(known.coefficients[0].real.value)
     with pytest.raises(UsageError, match="no column: nothing"):
-        inference(tables, Regression(predictors=["nothing"]), [])
+        inference(tables, ReviewedRegression(predictors=["nothing"]), [])

@@ -19,12 +19,11 @@ import medsynth
 from medsynth.errors import TableError
 from medsynth.report.build import build
 from medsynth.report.data import statistics as stats
-from medsynth.report.data.missing_codes import LARGEST, numbers_of
+from medsynth.report.data.columns import LARGEST, numbers_of
 from medsynth.report.document import Report
+from medsynth.report.page.charts import ticks
 from medsynth.report.page.render import page
-from medsynth.report.page.svg import ticks
-from medsynth.report.sections.fidelity.bars import number_bars
-from medsynth.report.sections.fidelity.similarity import association
+from medsynth.report.sections.fidelity import association, number_bars
 from medsynth.report.sections.inference import Inference
 
 Cells = Callable[[int, np.random.Generator], list[str]]  # the cells of a column of so many rows

@@ -11,10 +11,10 @@ from medsynth.errors import TableError
 from medsynth.report.data import protocol
 from medsynth.report.data import statistics as stats
 from medsynth.report.data.columns import cells_of
-from medsynth.report.data.predictions import TaskPredictions
+from medsynth.report.data.protocol import TaskPredictions
 from medsynth.report.data.tables import Tables, gather
-from medsynth.report.sections.attacks.section import attacks
-from medsynth.report.sections.fidelity.propensity import propensity_auroc
+from medsynth.report.sections.attacks import attacks
+from medsynth.report.sections.fidelity import propensity_auroc
 from medsynth.schema import Schema
 
 VISITS = 6

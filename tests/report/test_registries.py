@@ -9,14 +9,12 @@ import pytest
 from medsynth.privacy.accounting.events import Gaussian
 from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.report.build import build
-from medsynth.report.data.records import Estimate, Record
-from medsynth.report.data.review import Threshold
-from medsynth.report.data.verdict import decide
+from medsynth.report.data.verdict import Estimate, Record, Threshold, decide
 from medsynth.report.document import Report
 from medsynth.report.page.render import page
-from medsynth.report.sections.attacks import registry as attacks
-from medsynth.report.sections.attacks.section import attacks as run_attacks
-from medsynth.report.sections.documentation.variables import LEARNED, schema_learned
+from medsynth.report.sections import attacks
+from medsynth.report.sections.attacks import attacks as run_attacks
+from medsynth.report.sections.documentation import LEARNED, schema_learned
 from medsynth.report.sections.registry import SECTIONS, Section, register
 
 LIMIT = Threshold(limit=3.0, source="this test")

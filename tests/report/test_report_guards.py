@@ -17,27 +17,28 @@ import medsynth
 from medsynth.errors import UsageError
 from medsynth.report.build import build
 from medsynth.report.data import protocol
-from medsynth.report.data.predictions import TaskPredictions
-from medsynth.report.data.protocol import LABELS
-from medsynth.report.data.records import Estimate
-from medsynth.report.data.review import Threshold, Thresholds
+from medsynth.report.data.protocol import LABELS, TaskPredictions
 from medsynth.report.data.statistics import auroc, compared
 from medsynth.report.data.tables import Tables
-from medsynth.report.data.verdict import decide
-from medsynth.report.sections import numeric_utility
-from medsynth.report.sections.attacks import section as attack_section
-from medsynth.report.sections.attacks.attribute import attribute
-from medsynth.report.sections.attacks.membership import Membership, memberships
-from medsynth.report.sections.attacks.nearest_value import ATTACK as NEAREST_VALUE
-from medsynth.report.sections.attacks.registry import MembershipAttack, membership_attacks
-from medsynth.report.sections.attacks.section import attacks
-from medsynth.report.sections.fidelity.quality import quality
-from medsynth.report.sections.fidelity.section import fidelity
+from medsynth.report.data.verdict import Estimate, Threshold, Thresholds, decide
+from medsynth.report.sections import attacks as attack_section
+from medsynth.report.sections import utility
+from medsynth.report.sections.attacks import (
+    ATTACKS,
+    AttributeAttack,
+    Membership,
+    MembershipAttack,
+    attacks,
+    attribute,
+    memberships,
+)
+from medsynth.report.sections.fidelity import fidelity, quality
 from medsynth.report.sections.plausibility import plausibility
-from medsynth.report.sections.subgroups import subgroups
+from medsynth.report.sections.utility import subgroups
 from medsynth.schema import Schema
 
 NUMBERS = ("one", "two", "three")
+MEMBERSHIP = [attack for attack in ATTACKS.values() if isinstance(attack, MembershipAttack)]
 
 
 def cohort(rows: int, seed: int, **columns: Any) -> pd.DataFrame:
@@ -67,7 +68,9 @@ def test_an_attribute_attack_does_not_see_its_column() -> None:
     """A class by coins cannot be guessed: half are right, of members and of controls. The seed is fixed."""
     members, controls, synthetic = (cohort(400, seed) for seed in range(3))
     known = tables(controls, synthetic, members)
-    found = attribute(NEAREST_VALUE, known, (members, controls, synthetic), "y", np.random.default_rng(0))
+    attack = ATTACKS["nearest row's value"]
+    assert isinstance(attack, AttributeAttack)
+    found = attribute(attack, known, (members, controls, synthetic), "y", np.random.default_rng(0))
     assert 0.4 < found.members < 0.6 and 0.4 < found.controls < 0.6
 
 
@@ -137,7 +140,7 @@ def test_an_attack_on_too_few_rows_decides_nothing() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("attack", membership_attacks(), ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", MEMBERSHIP, ids=lambda attack: attack.name)
 def test_each_attack_finds_copies(attack: MembershipAttack) -> None:
     """Members of whom each has a synthetic copy. The seed is fixed: it cannot fail by chance."""
     rng = np.random.default_rng(0)
@@ -150,7 +153,7 @@ def test_each_attack_finds_copies(attack: MembershipAttack) -> None:
 def trees(monkeypatch: pytest.MonkeyPatch) -> None:
     """Classifiers and regressors that remember all that they have seen."""
     monkeypatch.setattr(protocol, "classifiers", lambda labels: {n: DecisionTreeClassifier() for n in LABELS})
-    monkeypatch.setattr(numeric_utility, "regressors", lambda: {n: DecisionTreeRegressor() for n in LABELS})
+    monkeypatch.setattr(utility, "regressors", lambda: {n: DecisionTreeRegressor() for n in LABELS})
 
 
 @pytest.mark.statistical
@@ -179,7 +182,7 @@ def test_the_numeric_baseline_has_not_seen_the_test_rows(monkeypatch: pytest.Mon
     trees(monkeypatch)
     real, train = cohort(300, 0), cohort(300, 1)
     for given in (None, train):
-        found = numeric_utility._after_real(tables(real, train, given, target="three"))["rf"]
+        found = utility._after_real(tables(real, train, given, target="three"))["rf"]
         assert np.corrcoef(found, real["three"])[0, 1] < 0.3
 
 

@@ -8,11 +8,10 @@ import numpy as np
 import pandas as pd
 
 from medsynth.report.data.columns import cells_of
-from medsynth.report.data.over_time.sequences import sequences
+from medsynth.report.data.over_time import sequences
 from medsynth.report.data.tables import Tables, gather
-from medsynth.report.sections.attacks import section
-from medsynth.report.sections.attacks.whole_patients import whole_patients
-from medsynth.report.sections.fidelity.section import fidelity
+from medsynth.report.sections.attacks import attacks, whole_patients
+from medsynth.report.sections.fidelity import fidelity
 from medsynth.schema import Schema
 
 SHARE = 0.4  # of the rows that have no target
@@ -40,7 +39,7 @@ def test_rows_without_a_target_are_left_out_of_every_table() -> None:
     frames = [tables.real, tables.synthetic, tables.train, *tables.baseline]
     assert all(frame is not None and frame["sick"].isin(["yes", "no"]).all() for frame in frames)
     assert any("Rows without the target 'sick' are left out" in note for note in tables.notes)
-    found = section.attacks(tables, ["sick"], np.random.default_rng(0))
+    found = attacks(tables, ["sick"], np.random.default_rng(0))
     assert found is not None and found.fair
     assert all(m.advantage.low is not None and m.advantage.low <= 0 for m in found.membership)
     column = next(c for c in fidelity(tables, np.random.default_rng(0)).columns if c.name == "sick")

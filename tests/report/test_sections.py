@@ -17,11 +17,11 @@ from medsynth.errors import SchemaError, TableError
 from medsynth.report.build import build
 from medsynth.report.data import protocol
 from medsynth.report.data import tables as inputs
-from medsynth.report.data.cells import Cells
 from medsynth.report.data.columns import cells_of
-from medsynth.report.sections.attacks.section import attacks
+from medsynth.report.data.tables import Cells
+from medsynth.report.sections.attacks import attacks
 from medsynth.report.sections.claim import _power, privacy
-from medsynth.report.sections.fidelity.section import fidelity
+from medsynth.report.sections.fidelity import fidelity
 from medsynth.report.sections.inference import fit
 
 ROOT = Path(__file__).parents[2]
@@ -84,7 +84,7 @@ def test_a_shuffled_table_keeps_columns_and_loses_pairs(halves: Any) -> None:
 
 def test_values_that_many_rows_share_have_cells_of_their_own() -> None:
     frame = pd.DataFrame({"x": [0.0] * 50 + list(np.linspace(1, 2, 50)), "y": ["a", "b"] * 50})
-    cells_of = Cells.of(gather(frame, frame, target="y"))
+    cells_of = Cells.of(frame, [], frozenset("x"))
     cells = cells_of.column(frame, "x")
     assert len(set(cells[:50])) == 1 and cells[0] not in set(cells[50:])
     assert cells_of.column(frame.assign(x=np.nan), "x")[0] == cells_of.count("x") - 1
@@ -138,14 +138,14 @@ def test_attacks_find_an_overfitted_gan(halves: Any) -> None:
     import torch
     from torch.nn.functional import softplus
 
-    from medsynth.report.data.cells import points
+    from medsynth.report.data.tables import points
 
     train, real = halves[0].head(250).reset_index(drop=True), halves[1]
     numbers = [n for n in train.select_dtypes("number") if train[n].nunique() > 20 and train[n].notna().all()]
     names = [*numbers, "diagnosis"]
     tables = gather(real[names], train[names], train[names])
     torch.manual_seed(0)
-    data = torch.tensor(points(tables, [tables.train])[0][:, : len(numbers)], dtype=torch.float32)
+    data = torch.tensor(points(tables.numbers, [tables.train])[0][:, : len(numbers)], dtype=torch.float32)
     label = torch.eye(len(data))
     generator, critic = layers(len(data), 128, data.shape[1]), layers(data.shape[1] + len(data), 256, 1)
     adam = [torch.optim.Adam(net.parameters(), 1e-3, betas=(0.5, 0.9)) for net in (generator, critic)]
@@ -183,7 +183,7 @@ def test_the_trade_off_curve_is_the_gaussians(monkeypatch: pytest.MonkeyPatch) -
     event = Gaussian(multiplier=1.2)
     ledger = Ledger(delta=1e-5, accountant="prv", random_source="operating system", allowance={"all": (event, 1)})
     ledger.charge("all", event, 1.0)
-    monkeypatch.setattr(module, "claim", lambda model: "claim")
+    monkeypatch.setattr(module, "sentence", lambda model: "claim")
     fake: Any = SimpleNamespace(claims=True, ledger=ledger, epsilon=ledger.epsilon(), rows=100, rows_declared=True,
                            method="m", preset=None, versions={})  # fmt: skip
     found = privacy(fake)

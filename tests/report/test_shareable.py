@@ -16,10 +16,9 @@ from typer.testing import CliRunner
 
 import medsynth
 from medsynth.report.build import INTERNAL, SHAREABLE, build
-from medsynth.report.data.context import Context
-from medsynth.report.data.linked_facts import LinkedFacts, TableFacts
-from medsynth.report.data.predictions import TaskPredictions
-from medsynth.report.data.records import Record
+from medsynth.report.data.context import Context, LinkedFacts, TableFacts
+from medsynth.report.data.protocol import TaskPredictions
+from medsynth.report.data.verdict import Record
 from medsynth.report.page.render import page
 from medsynth.report.sections.registry import SECTIONS, Section
 from medsynth.schema import Schema

@@ -11,14 +11,12 @@ from medsynth_sample_data import simulate
 import medsynth
 from medsynth.errors import UsageError
 from medsynth.report.build import build
-from medsynth.report.data.records import Estimate
-from medsynth.report.data.review import Review, Thresholds
 from medsynth.report.data.tables import Tables
-from medsynth.report.data.verdict import Verdict, check_failures, failing
+from medsynth.report.data.verdict import Estimate, Review, Thresholds, Verdict, check_failures, failing
 from medsynth.report.page.render import page
 from medsynth.report.sections import claim as claims
 from medsynth.report.sections import utility
-from medsynth.report.sections.numeric_utility import NumericUtility
+from medsynth.report.sections.utility import NumericUtility
 from medsynth.sampling.patients import ROWS_PER_PATIENT
 from medsynth.schema import Schema
 
@@ -83,7 +81,7 @@ def test_fits_on_file_are_filled_in(model: Any, synthetic: pd.DataFrame) -> None
 
 
 def test_of_two_classes_the_rarer_is_shown_once() -> None:
-    from medsynth.report.data.predictions import TaskPredictions
+    from medsynth.report.data.protocol import TaskPredictions
 
     rng = np.random.default_rng(0)
     frames = [pd.DataFrame({"x": rng.normal(size=90), "y": ["no", "no", "yes"] * 30}) for _ in range(3)]

@@ -11,14 +11,46 @@ import pandas as pd
 from ...artifact import Model
 from ...rng import Stream, numpy_stream
 from ...schema import Schema
-from .linked_facts import LinkedFacts
-from .over_time.sequences import Sequences
-from .predictions import TaskPredictions
-from .records import Record
-from .review import Review, Thresholds
+from .over_time import Sequences
+from .protocol import TaskPredictions
 from .tables import Tables
+from .verdict import Record, Review, Thresholds
 
 Kind = TypeVar("Kind", bound=Record)
+
+
+class TableFacts(Record):
+    """One table. Rows a patient are means; shares are of its rows, or of patients where it says so.
+
+    `without`: patients without a row. `orphans`: rows whose key no patient has, and keys of rows of other tables that
+    point to no row, or to another patient's row. `too_early`: rows before the row of another table that they belong to.
+    `beyond`: rows beyond the most that a patient may have.
+    """
+
+    table: str
+    page: str | None
+    rows: int
+    rows_a_patient: float
+    real_rows_a_patient: float | None
+    without: float
+    real_without: float | None
+    orphans: int
+    too_early: int
+    beyond: int
+
+
+class LinkedFacts(Record):
+    """Several tables under one claim for one patient in all of them. `broken`: orphans, early rows and rows beyond."""
+
+    patients: int
+    tables: list[TableFacts]
+    broken: int
+
+    @property
+    def of_real_rows(self) -> bool:
+        """Whether a figure was computed from real rows."""
+        figures = [(table.real_rows_a_patient, table.real_without) for table in self.tables]
+        return any(figure is not None for pair in figures for figure in pair)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +93,18 @@ class Context:
     def schema(self) -> Schema | None:
         """The model's schema, where there is a model."""
         return self.model.schema if self.model else None
+
+    @property
+    def declared(self) -> Schema:
+        """The model's schema, for a section that needs one."""
+        assert self.schema is not None
+        return self.schema
+
+    @property
+    def compared(self) -> Tables:
+        """The tables as they are compared, for a section that needs real rows."""
+        assert self.tables is not None
+        return self.tables
 
     @property
     def claiming_model(self) -> Model | None:

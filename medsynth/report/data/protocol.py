@@ -2,13 +2,16 @@
 
 Four classifiers, macro one-vs-rest AuROC from class probabilities on real held-out rows; and the thyroid study's own
 figure, micro AuROC of binarised hard predictions. A class that the training table lacks scores 0.5.
+`TaskPredictions` has the predictions for the held-out rows, which several sections share.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,7 +29,14 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-Floats = NDArray[np.float64]
+from ...rng import Stream, numpy_stream
+from .statistics import Areas, Floats, Patients, folds, resampled
+from .tables import Tables
+
+FOLDS = 5
+MOST_LEARNED = 25_000  # rows that classifiers learn from
+CROSS_VALIDATED = f"the same rows, by {FOLDS}-fold cross-validation, since no training table was given"
+TRAINING_TABLE = "the real rows of the training table"
 LABELS = {"lr": "linear model", "mlp": "neural network", "rf": "random forest", "hgb": "boosted trees"}
 
 
@@ -105,6 +115,31 @@ def predict(
     return found
 
 
+def aurocs(
+    truth: NDArray[Any],
+    classes: Mapping[int, Any],
+    sides: Sequence[Mapping[str, Predictions]],
+    rng: Stream,
+    patients: Patients | None,
+) -> tuple[Floats, Floats]:
+    """AuROC of each class against the rest, (sides, classifiers, classes), and its resampled values, (draws, ...).
+
+    truth: (rows,), the class of each row. classes: by the column in which their probabilities are. sides: predictions
+    of the same classifiers, after training on real and on synthetic rows.
+    """
+    scores = [made.probabilities[:, k] for side in sides for made in side.values() for k in classes]
+    shape = (len(sides), len(sides[0]), len(classes))
+    hits = [truth == c for c in classes.values()] * (shape[0] * shape[1])
+    areas = Areas(np.stack(hits), np.stack(scores))
+    return areas.value.reshape(shape), resampled(len(truth), rng, areas, patients).reshape(-1, *shape)
+
+
+def mean_of_known(values: Floats) -> Floats:
+    """The mean over classifiers and classes, (draws, sides); a class that a resample lacks is left out of its mean."""
+    known = np.ma.masked_invalid(values.reshape(*values.shape[:2], -1))
+    return np.asarray(known.mean(2).filled(np.nan))
+
+
 def micro_hard(truth: NDArray[Any], hard: NDArray[Any], classes: NDArray[Any]) -> float:
     """Micro AuROC of predicted labels, both (rows,): every (row, class) pair counts once."""
     hot = (truth[:, None] == classes).ravel()
@@ -134,3 +169,69 @@ def score(train: pd.DataFrame, test: pd.DataFrame, target: str) -> dict[str, Any
         macro[name], hard[name] = float(np.mean(each)), micro_hard(truth, made.labels, classes)
     values = list(macro.values())
     return {"macro": macro, "micro_hard": hard, "mean": float(np.mean(values)), "best": max(values)}
+
+
+@dataclass(frozen=True)
+class TaskPredictions:
+    """Every classifier's predictions for the real held-out rows of `tables`, computed when first needed.
+
+    With `begin` both sides are computed in the background, side by side, while other sections are.
+    """
+
+    tables: Tables
+    begun: dict[str, Future[dict[str, Predictions]]] = field(default_factory=dict)
+
+    def begin(self, pool: Executor) -> None:
+        """Start computing both sides."""
+        self.begun["synthetic"] = pool.submit(self._after_synthetic)
+        self.begun["real"] = pool.submit(self._after_real)
+
+    @property
+    def train_rows(self) -> str:
+        """Which real rows the classifiers were trained on."""
+        return CROSS_VALIDATED if self.tables.train is None else TRAINING_TABLE
+
+    @cached_property
+    def synthetic(self) -> dict[str, Predictions]:
+        """After training on synthetic rows."""
+        return self.begun["synthetic"].result() if self.begun else self._after_synthetic()
+
+    @cached_property
+    def real(self) -> dict[str, Predictions]:
+        """After training on real rows: the training table's, else the other folds of the held-out rows."""
+        return self.begun["real"].result() if self.begun else self._after_real()
+
+    def _after_synthetic(self) -> dict[str, Predictions]:
+        return predict(
+            some(self.tables.synthetic, numpy_stream(0, "report/learned")), self.tables.real, self.tables.target
+        )
+
+    def _after_real(self) -> dict[str, Predictions]:
+        real, train = self.tables.baseline
+        if train is None:
+            return _cross_validated(real, self.tables.target, self.tables.patients.get("real"))
+        return predict(some(train, numpy_stream(0, "report/learned")), real, self.tables.target)
+
+
+def some(train: pd.DataFrame, rng: Stream) -> pd.DataFrame:
+    """At most MOST_LEARNED rows of a training table, drawn uniformly: classifiers gain next to nothing from more."""
+    if len(train) <= MOST_LEARNED:
+        return train
+    return train.iloc[np.sort(rng.choice(len(train), MOST_LEARNED, replace=False))].reset_index(drop=True)
+
+
+def _cross_validated(real: pd.DataFrame, target: str, patients: Patients | None) -> dict[str, Predictions]:
+    """Predictions for each fold of `real` by classifiers trained on the other folds."""
+    truth = real[target].astype(str).to_numpy()
+    classes = np.unique(truth)
+    probabilities = {name: np.full((len(real), len(classes)), 0.5) for name in LABELS}
+    labels = {name: truth.copy() for name in LABELS}
+    known = dict.fromkeys(LABELS, frozenset[str]())
+    for inside, outside in folds(truth, FOLDS, patients):
+        fold = real.iloc[outside].reset_index(drop=True)
+        places = np.searchsorted(classes, np.unique(truth[outside]))
+        for name, made in predict(real.iloc[inside].reset_index(drop=True), fold, target).items():
+            probabilities[name][np.ix_(outside, places)] = made.probabilities
+            labels[name][outside] = made.labels
+            known[name] |= made.known
+    return {name: Predictions(probabilities[name], labels[name], known[name]) for name in LABELS}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
 from ...rng import Stream
-from .records import Estimate
+from .verdict import Estimate
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -137,12 +137,15 @@ def interval(value: float, draws: Floats) -> Estimate:
     return Estimate(value=value, low=low, high=high)
 
 
-def compared(value: Floats, draws: Floats) -> dict[str, Estimate]:
-    """Estimates `real`, `synthetic` and `loss`, real less synthetic in pairs, of value (2,) and draws (draws, 2)."""
+def compared(value: Floats, draws: Floats, before: str = "") -> dict[str, Estimate]:
+    """Estimates `real`, `synthetic` and `loss`, real less synthetic in pairs, of value (2,) and draws (draws, 2).
+
+    `before`: what each name starts with.
+    """
     return {
-        "real": interval(value[0], draws[:, 0]),
-        "synthetic": interval(value[1], draws[:, 1]),
-        "loss": interval(value[0] - value[1], draws[:, 0] - draws[:, 1]),
+        f"{before}real": interval(value[0], draws[:, 0]),
+        f"{before}synthetic": interval(value[1], draws[:, 1]),
+        f"{before}loss": interval(value[0] - value[1], draws[:, 0] - draws[:, 1]),
     }
 
 
@@ -157,6 +160,12 @@ def simultaneous(value: Floats, draws: Floats) -> list[Estimate]:
         largest = np.nanmax(np.where(spread > 0, np.abs(draws - value) / spread, 0.0), axis=1)
     reach = float(np.quantile(largest, LEVEL)) * spread
     return [Estimate(value=v, low=v - r, high=v + r) for v, r in zip(value, reach, strict=True)]
+
+
+def mean(values: Sequence[float | None]) -> float | None:
+    """The mean of the values that are known; None if none is."""
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
 
 
 def overlap(one: Estimate, other: Estimate) -> float | None:

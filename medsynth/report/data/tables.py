@@ -1,4 +1,9 @@
-"""The tables that a report compares, read, checked and brought to one form."""
+"""The tables that a report compares: read, checked, brought to one form; as cells, as points and as numbers for trees.
+
+The baseline of utility is trained and tested on real rows as a plain reader of the file has them (`plain`). In the form
+in which tables are compared, a schema that was learned under noise may have taken a column of numbers for one of words,
+or have cut its bounds short: a baseline that suffers from the same would hide what the model lost.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +14,31 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from ...errors import SchemaError, TableError
 from ...io import table as io_table
 from ...io.cell_text import LARGEST_WHOLE
 from ...rng import Stream
-from ...schema import Schema
-from .columns import comparable, number_columns, undeclared_codes, without_codes
-from .plain import plain
-from .statistics import Patients, Whole
+from ...schema import Column, Schema
+from .columns import (
+    comparable,
+    is_number,
+    missing_codes,
+    number_columns,
+    numbers_of,
+    without_codes,
+    without_gaps,
+    words,
+)
+from .statistics import Floats, Patients, Whole
 
 MOST_ROWS = 50_000  # a larger table is represented by so many of its rows, drawn uniformly
 FEW_NUMBERS = 20  # a whole-number target with more values than this is predicted as a number
+MOST_WORDS = 60  # of a column that a plain reader has, the most frequent ones; the others are one word
+RARE = "(rare)"
+CELLS = 12  # quantile cells of a number column; a value that many rows share is a cell of its own
+MOST_LEVELS = 40  # levels of a word column beyond the most frequent ones are one cell
 
 
 @dataclass(frozen=True)
@@ -28,7 +46,7 @@ class Tables:
     """Real held-out rows, synthetic rows and, where given, the real rows that the model was fitted to.
 
     All hold the columns `names`, the target among them; `numbers` are those compared as numbers, the rest as words.
-    `plain_real` and `plain_train` are the same real rows as a plain reader of their files has them (see `plain.py`).
+    `plain_real` and `plain_train` are the same real rows as a plain reader of their files has them (see `plain`).
     `patients`: where patients are the privacy unit, the number of each row's patient, by the table's field; else empty.
     """
 
@@ -112,6 +130,36 @@ def gather(
     return Tables(held[0], synthetic, fitted[0], target, numbers, notes, held[1], fitted[1], own)
 
 
+def plain(
+    cells: list[pd.DataFrame], compared: list[pd.DataFrame], target: str, schema: Schema | None, *, learned: bool
+) -> list[pd.DataFrame]:
+    """Each table of real rows, given as cells of text and as compared, with its numbers and words as they are written.
+
+    Columns that a person declared keep their declared kind, unclipped; those of a `learned` schema, and undeclared
+    ones, are read by their cells alone. The target stays as it is compared.
+    """
+    together = pd.concat(cells, keys=range(len(cells)))
+    made = [frame.copy() for frame in compared]
+    for name in [n for n in compared[0].columns if n in together.columns and n != target]:
+        column = schema.columns.get(name) if schema else None
+        if column is not None and (column.dated or (column.categorical and not learned)):
+            continue
+        values = _read(together[name], None if learned else column)
+        for k, frame in enumerate(made):
+            frame[name] = values.loc[k]
+    return made
+
+
+def _read(cells: pd.Series, column: Column | None) -> pd.Series:
+    """The numbers of a declared `column`, without its codes of missing values; else numbers or the common words."""
+    if column is not None:
+        return numbers_of(without_gaps(cells, column))
+    known = cells.mask(cells.isin(list(missing_codes(cells))), None)
+    if is_number(known.dropna()):
+        return numbers_of(known)
+    return known.where(known.isna() | known.isin(known.value_counts().index[:MOST_WORDS]), RARE)
+
+
 def patient_numbers(cells: Sequence[pd.DataFrame], schema: Schema | None) -> list[Patients]:
     """The number of each row's patient in each table, [] where patients are not the unit or a real table lacks them.
 
@@ -148,8 +196,7 @@ def _compared(
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame | None, frozenset[str]]:  # fmt: skip
     """The tables' values in the columns that they share, and which of these are compared as numbers."""
     tables = [real, synthetic] if train is None else [real, synthetic, train]
-    codes = undeclared_codes(tables[::2], schema)
-    real, synthetic, *rest = (without_codes(table, codes) for table in tables)
+    real, synthetic, *rest = without_codes(tables, tables[::2], schema)
     # Of all real rows: a column that is empty in one table is read as the other one has it.
     numbers = number_columns(pd.concat([real, *rest], ignore_index=True)[list(real.columns)].fillna(""), schema)
     real = comparable(real, schema, numbers, "real", notes)
@@ -207,7 +254,7 @@ def _columns(real: pd.DataFrame, synthetic: pd.DataFrame, target: str, notes: li
     return synthetic[shared]
 
 
-def _without(train: pd.DataFrame, real: pd.DataFrame, notes: list[str]) -> NDArray[np.int64]:
+def _without(train: pd.DataFrame, real: pd.DataFrame, notes: list[str]) -> Whole:
     """The places of the rows of `train` that do not also stand in `real`, each copy once."""
     mine, theirs = keys(train), keys(real)
     copy = mine.groupby(mine).cumcount()
@@ -230,7 +277,7 @@ def keys(frame: pd.DataFrame) -> pd.Series:
     return first.str.cat(pd.concat(rest, axis=1), sep="\x1f") if rest else first
 
 
-def _capped(rows: NDArray[np.int64], where: str, rng: Stream, notes: list[str]) -> NDArray[np.int64]:
+def _capped(rows: Whole, where: str, rng: Stream, notes: list[str]) -> Whole:
     """The places of at most MOST_ROWS of the rows of a table."""
     if len(rows) <= MOST_ROWS:
         return rows
@@ -238,17 +285,86 @@ def _capped(rows: NDArray[np.int64], where: str, rng: Stream, notes: list[str]) 
     return rows[np.sort(rng.choice(len(rows), MOST_ROWS, replace=False))]
 
 
-def common_levels(tables_: Sequence[pd.DataFrame], name: str) -> list[str]:
-    """Every level of a word column in any of the tables, sorted as text; missing values aside."""
-    return sorted(set().union(*(set(t[name].dropna().map(_word)) for t in tables_)))
+@dataclass(frozen=True)
+class Cells:
+    """Maps every column to cells: `edges` of number columns, `levels` of word columns; the last cell is missing."""
+
+    edges: dict[str, Floats]
+    levels: dict[str, list[str]]
+
+    @classmethod
+    def of(cls, first: pd.DataFrame, others: Sequence[pd.DataFrame | None], numbers: frozenset[str]) -> Cells:
+        """The cells that the rows of the `first` table imply; levels are those of any table, unless they are many."""
+        edges, levels = dict[str, Floats](), dict[str, list[str]]()
+        tables = [first, *(table for table in others if table is not None)]
+        for name in map(str, first):
+            if name in numbers:
+                known = first[name].dropna().to_numpy(np.float64)
+                edges[name] = np.unique(np.quantile(known, np.linspace(0, 1, CELLS + 1)[1:-1])) if len(known) else known
+            else:
+                found = sorted(set().union(*(set(words(table[name].dropna())) for table in tables)))
+                if len(found) > MOST_LEVELS:
+                    found = sorted(words(first[name]).value_counts().index[:MOST_LEVELS])
+                levels[name] = found
+        return cls(edges, levels)
+
+    def count(self, name: str) -> int:
+        """Number of cells of a column, the missing one included."""
+        # A value equal to an edge has a cell of its own: a value that many rows share, such as zero, stays sharp.
+        return 2 * len(self.edges[name]) + 2 if name in self.edges else len(self.levels[name]) + 2
+
+    def column(self, frame: pd.DataFrame, name: str) -> Whole:
+        """The cell of each row: (rows,)."""
+        if name in self.edges:
+            value, edges = frame[name].to_numpy(np.float64), self.edges[name]
+            cell = np.searchsorted(edges, value, side="left") + np.searchsorted(edges, value, side="right")
+            return np.asarray(np.where(np.isnan(value), self.count(name) - 1, cell), np.int64)
+        place = {level: k for k, level in enumerate(self.levels[name])}
+        text = words(frame[name])
+        level = text.map(place).fillna(len(place)).to_numpy(np.int64)
+        return np.where(text.isna().to_numpy(), len(place) + 1, level)
+
+    def table(self, frame: pd.DataFrame) -> Whole:
+        """(rows, columns) cells of every column of `frame`."""
+        return np.stack([self.column(frame, name) for name in frame.columns], 1)
 
 
-def words(column: pd.Series) -> pd.Series:
-    """A column's levels as text, missing ones as None."""
-    place, values = pd.factorize(column)
-    texts = np.array([*map(_word, values), None], dtype=object)
-    return pd.Series(texts[place], index=column.index, dtype=object)
+def points(numbers: frozenset[str], frames: Sequence[pd.DataFrame]) -> list[Floats]:
+    """Each frame as points (rows, dimensions) in which distances mean something across columns.
+
+    Numbers are ranked over all frames together, to [0, 1]; words are indicators, so that two levels are as far apart
+    as two ends of a number; a missing number stands in the middle with an indicator of its own.
+    """
+    together = pd.concat(frames, ignore_index=True)
+    blocks: list[Floats] = []
+    for name in frames[0]:
+        column = together[name]
+        if name in numbers:
+            value = column.to_numpy(np.float64)
+            gone = np.isnan(value)
+            rank = np.full(len(value), 0.5)
+            if not gone.all():
+                rank[~gone] = rankdata(value[~gone]) / (~gone).sum()
+            blocks += [rank[:, None], gone[:, None].astype(np.float64)] if gone.any() else [rank[:, None]]
+        else:
+            codes, uniques = pd.factorize(words(column).fillna(""), sort=True)
+            keep = min(len(uniques), MOST_LEVELS)
+            common = np.argsort(-np.bincount(codes))[:keep]
+            blocks.append((codes[:, None] == common) / np.sqrt(2))
+    return _split(np.concatenate(blocks, 1), frames)
 
 
-def _word(value: object) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+def matrices(names: Sequence[str], numbers: frozenset[str], frames: Sequence[pd.DataFrame]) -> list[Floats]:
+    """Each frame as (rows, names), one number a cell, as trees read it: levels as codes, missing values as NaN."""
+    together = pd.concat([frame[list(names)] for frame in frames], ignore_index=True)
+    columns = [
+        together[name].to_numpy(np.float64)
+        if name in numbers
+        else np.where(together[name].isna(), np.nan, pd.factorize(words(together[name]), sort=True)[0])
+        for name in names
+    ]
+    return _split(np.stack(columns, 1), frames)
+
+
+def _split(whole: Floats, frames: Sequence[pd.DataFrame]) -> list[Floats]:
+    return np.split(whole, np.cumsum([len(frame) for frame in frames])[:-1])

@@ -1,22 +1,102 @@
-"""The report's charts, one idea each. Blue and a full stroke are real rows, orange and a broken one synthetic rows."""
+"""The report's charts as SVG, one idea each. Blue and a full stroke are real rows, orange and a broken one synthetic.
+
+Each drawing has a title and a description for screen readers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from html import escape
 
-from ..data.records import Estimate
-from ..sections.attacks.section import Attacks
-from ..sections.claim import Claim
-from ..sections.fidelity.section import ColumnFidelity, Fidelity
-from ..sections.importance import Importance
-from ..sections.inference import Inference
-from ..sections.ledger import PrivacyLedger
-from ..sections.numeric_utility import NumericUtility
-from ..sections.utility import Curve, Utility
-from .svg import Drawing, Point, Scale, spaced, ticks
+from ..data.verdict import Estimate
+from ..sections.attacks import Attacks
+from ..sections.claim import Claim, PrivacyLedger
+from ..sections.fidelity import Fidelity
+from ..sections.inference import Importance, Inference
+from ..sections.over_time import Band, Bars, Trajectory, Transitions, Waiting
+from ..sections.utility import Curve, NumericUtility, Utility
 
+Point = tuple[float, float]
 ROW = 34.0
 MOST_NAMED = 60  # columns of a heat map whose cells are named under the pointer; the page stays small
+
+
+@dataclass
+class Drawing:
+    """A drawing of a fixed size in user units; colours come from the page's style sheet by class."""
+
+    width: float
+    height: float
+    title: str
+    description: str
+    elements: list[str] = field(default_factory=list)
+
+    def add(self, tag: str, text: str | None = None, hover: str = "", **attributes: object) -> None:
+        """One element. A trailing underscore is dropped and others become hyphens: `class_`, `text_anchor`.
+
+        `hover` is what a browser shows of it under the pointer.
+        """
+        words = "".join(f' {k.rstrip("_").replace("_", "-")}="{_form(v)}"' for k, v in attributes.items())
+        inside = f"<title>{escape(hover)}</title>" if hover else escape(text or "")
+        self.elements.append(f"<{tag}{words}>{inside}</{tag}>" if inside or text is not None else f"<{tag}{words}/>")
+
+    def text(self, x: float, y: float, words: str, class_: str = "tick", anchor: str = "start") -> None:
+        """Words whose baseline starts, ends or is centred (`anchor`) at a point."""
+        self.add("text", words, x=x, y=y, class_=class_, text_anchor=anchor)
+
+    def line(self, one: Point, other: Point, class_: str) -> None:
+        """A straight stroke."""
+        self.add("line", x1=one[0], y1=one[1], x2=other[0], y2=other[1], class_=class_)
+
+    def path(self, points: Iterable[Point], class_: str) -> None:
+        """A stroke through points."""
+        self.add("path", d="M" + "L".join(f"{_form(x)} {_form(y)}" for x, y in points), class_=class_)
+
+    def render(self, number: int = 1) -> str:
+        """The drawing as inline SVG. `number` is its own on the page."""
+        width, height = _form(self.width), _form(self.height)
+        return (
+            f'<svg viewBox="0 0 {width} {height}" role="img" style="max-width:{width}px" '
+            f'aria-labelledby="t{number} d{number}"><title id="t{number}">{escape(self.title)}</title>'
+            f'<desc id="d{number}">{escape(self.description)}</desc>{"".join(self.elements)}</svg>'
+        )
+
+
+def _form(value: object) -> str:
+    return f"{value:.1f}".rstrip("0").rstrip(".") if isinstance(value, float) else escape(str(value), quote=True)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """From data to user units: `low` lands on `start`, `high` on `stop`."""
+
+    low: float
+    high: float
+    start: float
+    stop: float
+
+    def __call__(self, value: float) -> float:
+        """The place of `value`, kept on the axis."""
+        part = (min(max(value, self.low), self.high) - self.low) / ((self.high - self.low) or 1.0)
+        return self.start + part * (self.stop - self.start)
+
+
+def ticks(low: float, high: float, count: int = 5) -> list[float]:
+    """Round numbers that divide [low, high] into about `count` steps."""
+    span = (high - low) or 1.0
+    power = max(math.floor(math.log10(span / count)), -6)
+    step = next(s for s in (m * 10.0**e for e in (power, power + 1) for m in (1, 2, 5)) if span / s <= count)
+    first = -(-low // step)
+    return [round((first + k) * step, 10) for k in range(int((high - first * step) / step + 1e-9) + 1)]
+
+
+def spaced(values: Sequence[float]) -> tuple[float, float]:
+    """The range of `values` with a little air."""
+    low, high = min(values), max(values)
+    air = 0.06 * ((high - low) or 1.0)
+    return low - air, high + air
 
 
 def _square(drawing: Drawing, x: str, y: str, size: float = 220.0) -> tuple[Scale, Scale]:
@@ -113,11 +193,11 @@ def forest(
 
 def scores(utility: Utility | NumericUtility) -> Drawing | None:
     """AuROC, or R2, of every model trained on real and on synthetic rows."""
-    if isinstance(utility, NumericUtility):
-        rows = [(m.label, [("real", m.real), ("synthetic", m.synthetic)]) for m in utility.regressors]
-        return forest("R2 on real rows", rows, "R2 on real rows", None)
-    named = [(m.label, [("real", m.real), ("synthetic", m.synthetic)]) for m in utility.classifiers]
-    return forest("AuROC on real rows", named, "macro AuROC on real rows", None)
+    number = isinstance(utility, NumericUtility)
+    models = utility.regressors if isinstance(utility, NumericUtility) else utility.classifiers
+    title = "R2 on real rows" if number else "AuROC on real rows"
+    rows = [(m.label, [("real", m.real), ("synthetic", m.synthetic)]) for m in models]
+    return forest(title, rows, title if number else f"macro {title}", None)
 
 
 def attack_intervals(attacks: Attacks) -> Drawing | None:
@@ -186,11 +266,6 @@ def _bar(label: str, real: float | None, made: float) -> str:
     return f"{label}: " + ("" if real is None else f"real {real:.1%}, ") + f"synthetic {made:.1%}"
 
 
-def overlay(column: ColumnFidelity) -> Drawing:
-    """One column, real and synthetic."""
-    return bars(column.name, column.labels, column.real, column.synthetic, column.kind == "number")
-
-
 def heat_maps(fidelity: Fidelity) -> list[tuple[str, Drawing]]:
     """Associations of real rows, of synthetic rows, and their difference."""
     real, made = fidelity.association_real, fidelity.association_synthetic
@@ -252,3 +327,96 @@ def shares(ledger: PrivacyLedger) -> Drawing:
         drawing.add("rect", x=left, y=y, width=max(place(event.share) - left, 1.0), height=20, class_="fill ink")
         drawing.text(place(event.share) + 8, y + 15, f"{event.share:.1%}")
     return drawing
+
+
+def waiting(found: Waiting, unit: str) -> Drawing:
+    """Shares of rows that no next row has followed, by the time since the row."""
+    width, height, left, floor = 560.0, 260.0, 48.0, 212.0
+    drawing = Drawing(
+        width, height, "Time to the next row",
+        f"Share of rows that no other row of the patient follows within a time. At the end, after "
+        f"{found.times[-1]:.4g} {unit}: synthetic {found.synthetic[-1]:.1%}. The shares stand in the table.",
+    )  # fmt: skip
+    across, up = Scale(0, found.times[-1], left, width - 16), Scale(0, 1, floor, 14)
+    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+        drawing.line((left, up(share)), (width - 16, up(share)), "grid")
+        drawing.text(left - 6, up(share) + 4, f"{share:.0%}", anchor="end")
+    for time in ticks(0, found.times[-1]):
+        drawing.text(across(time), floor + 18, f"{time:g}", anchor="middle")
+    for side, shares in (("real", found.real or []), ("synthetic", found.synthetic)):
+        points = [(across(t), up(s)) for t, s in zip(found.times, shares, strict=False) if s is not None]
+        if len(points) > 1:
+            drawing.path(points, f"stroke {side}")
+    drawing.text((left + width) / 2, height - 8, f"{unit} since the row", "axis", "middle")
+    return drawing
+
+
+def steps(name: str, found: Bars) -> Drawing:
+    """Shares in bars; a real bar that is not shown is drawn empty."""
+    real = None if found.real is None else [share or 0.0 for share in found.real]
+    return bars(name, found.labels, real, found.synthetic, any(" to " in label for label in found.labels))
+
+
+def moves(found: Transitions) -> Drawing:
+    """From each level (row) to each (column): two bars a cell, their heights the shares that go there."""
+    count = len(found.levels)
+    left, head, size = 14 + 6.2 * min(18, max(map(len, found.levels))), 22.0, min(56.0, 190.0 / count)
+    drawing = Drawing(
+        left + count * size + 8, head + count * size + 6, f"Transitions of {found.name}",
+        f"Shares that go from the level of a row to that of a column, of {count} levels. The table has the shares.",
+    )  # fmt: skip
+    for i, level in enumerate(found.levels):
+        name = level if len(level) <= 18 else level[:17] + "…"
+        floor = head + (i + 1) * size
+        drawing.text(left - 6, floor - size / 2 + 4, f"{name} {i + 1}", "small", "end")
+        drawing.text(left + (i + 0.5) * size, head - 7, str(i + 1), "small", "middle")
+        drawing.line((left, floor), (left + count * size, floor), "grid")
+        for kind, rows, start in (("solid real", found.real, 0.12), ("fill synthetic", found.synthetic, 0.5)):
+            shares = rows[i] if rows else None
+            for j, share in enumerate(shares or []):
+                height = max(share * (size - 4), 0.5)
+                drawing.add("rect", hover=f"{level} to {found.levels[j]}: {share:.1%}", x=left + (j + start) * size,
+                            y=floor - height, width=0.36 * size, height=height,
+                            class_=kind)  # fmt: skip
+    return drawing
+
+
+def bands(found: Trajectory) -> Drawing:
+    """A number column by the number of the row: medians as strokes, quartiles as a band (real) and as thin strokes."""
+    width, height, left, floor = 236.0, 150.0, 42.0, 122.0
+    shown = [band for side in (found.real or [], found.synthetic) for band in side if band]
+    sides = {"real": found.real or [None] * len(found.synthetic), "synthetic": found.synthetic}
+    words = "; ".join(
+        f"row {k + 1}: " + ", ".join(f"{name} {band[1]:.4g}" for name, side in sides.items() if (band := side[k]))
+        for k in range(len(found.synthetic))
+    )
+    drawing = Drawing(width, height, f"{found.name} by row", f"Medians. {words}" if shown else "no values")
+    if not shown:
+        return drawing
+    place = [_placed(found, value) for band in shown for value in band]
+    low, high = min(place), max(place)
+    up, across = Scale(low, high, floor, 12), Scale(0, max(len(found.synthetic) - 1, 1), left, width - 10)
+    for end in (low, (low + high) / 2, high):
+        drawing.line((left, up(end)), (width - 10, up(end)), "grid")
+        drawing.text(left - 5, up(end) + 4, f"{math.exp(end) if found.logarithm else end:.3g}", anchor="end")
+    for k in range(len(found.synthetic)):
+        drawing.text(across(k), floor + 18, str(k + 1), anchor="middle")
+    real = _line(found, sides["real"], across, up)
+    if len(real) > 1:
+        drawing.path([p[2] for p in real] + [p[0] for p in reversed(real)], "reach")
+        drawing.path([p[1] for p in real], "stroke real")
+    made = _line(found, found.synthetic, across, up)
+    if len(made) > 1:
+        for end, kind in ((0, "stroke thin synthetic"), (1, "stroke synthetic"), (2, "stroke thin synthetic")):
+            drawing.path([p[end] for p in made], kind)
+    return drawing
+
+
+def _line(found: Trajectory, side: Sequence[Band | None], across: Scale, up: Scale) -> list[list[Point]]:
+    """The three points of each row's band."""
+    return [[(across(k), up(_placed(found, v))) for v in band] for k, band in enumerate(side) if band]
+
+
+def _placed(found: Trajectory, value: float) -> float:
+    """A value on the axis: its logarithm where the column's scale is one."""
+    return math.log(value) if found.logarithm else value

@@ -9,11 +9,10 @@ from importlib import resources
 
 from markupsafe import Markup, escape
 
-from ..data.records import Estimate
+from ..data.verdict import Estimate
 from ..document import Report
 from ..sections.registry import Section
-from . import charts, over_time
-from .svg import Drawing
+from . import charts
 
 QUOTED = re.compile(r"`(\w+)`")
 TEMPLATES = resources.files(__package__) / "templates"
@@ -111,7 +110,7 @@ class _Charts:
         self._numbers = itertools.count(1)
 
     def _finished(self, made: object) -> object:
-        if isinstance(made, Drawing):
+        if isinstance(made, charts.Drawing):
             return Markup(made.render(next(self._numbers)))
         if isinstance(made, list):
             return [self._finished(each) for each in made]
@@ -122,5 +121,5 @@ class _Charts:
         return Markup("")  # nothing to draw
 
     def __getattr__(self, name: str) -> object:
-        drawing = getattr(charts if hasattr(charts, name) else over_time, name)
+        drawing = getattr(charts, name)
         return lambda *arguments: self._finished(drawing(*arguments))

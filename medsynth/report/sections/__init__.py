@@ -1,46 +1,30 @@
-"""The sections of a report, one file each, registered here in the order of the page."""
+"""The sections of a report, a module for each family. The list below is the order of the page."""
 
-from . import (
-    claim,
-    estimation,
-    importance,
-    inference,
-    ledger,
-    linked_tables,
-    plausibility,
-    subgroups,
-    utility,
-    verdicts,
-)
-from .attacks import section as attacks
-from .documentation import limits, purpose, reproduce, source, tuning, variables
-from .fidelity import cut_points, quality, synthetic
-from .fidelity import section as fidelity
-from .over_time import section as over_time
+from . import attacks, claim, documentation, fidelity, inference, over_time, plausibility, utility
 from .registry import register
 
-for module in (
-    claim,
-    verdicts,
-    purpose,
-    source,
-    variables,
-    ledger,
-    tuning,
-    utility,
-    importance,
-    inference,
-    estimation,
-    fidelity,
-    cut_points,
-    quality,
-    synthetic,
-    linked_tables,
-    over_time,
-    subgroups,
-    attacks,
-    plausibility,
-    limits,
-    reproduce,
+for section in (
+    claim.CLAIM,
+    claim.VERDICTS,
+    documentation.PURPOSE,
+    documentation.SOURCE,
+    documentation.VARIABLES,
+    claim.LEDGER,
+    documentation.TUNING,
+    utility.UTILITY,
+    inference.IMPORTANCE,
+    inference.INFERENCE,
+    inference.ESTIMATION,
+    fidelity.FIDELITY,
+    fidelity.CUT_POINTS,
+    fidelity.QUALITY,
+    fidelity.SYNTHETIC,
+    plausibility.TABLES,
+    over_time.OVER_TIME,
+    utility.SUBGROUPS,
+    attacks.ATTACKED,
+    plausibility.PLAUSIBILITY,
+    documentation.LIMITS,
+    documentation.REPRODUCE,
 ):
-    register(module.SECTION)
+    register(section)

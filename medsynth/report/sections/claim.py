@@ -1,4 +1,9 @@
-"""The claim, as the artifact's ledger makes it: epsilon, the attacker's trade-off curve, plain odds."""
+"""What is guaranteed, by which measurements, and what the report says of each question: claim, ledger, verdicts.
+
+There is no single averaged score: each question has its own line, with its own threshold. Each section offers its own
+lines, from its record; `verdicts` gathers them. If no row was held out, no line that compares with real rows is within
+its threshold.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +12,29 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...artifact import Model, claim
+from ...artifact import Model
+from ...artifact import claim as sentence
 from ...privacy.accounting import accountant
+from ...privacy.accounting.events import PublicOrderGaussian, ShardSampledGaussian, SubsampledGaussian, first_order_loss
+from ...privacy.accounting.ledger import Ledger
 from ...sampling.patients import ROWS_PER_PATIENT
 from ..data.context import Context
-from ..data.records import Estimate, Record
-from ..data.review import Thresholds
-from ..data.verdict import Verdict, decide
-from .registry import Section
+from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide
+from .registry import SECTIONS, Section
 
 POINTS = 41  # of the trade-off curve
+SAMPLING: dict[type, str] = {
+    SubsampledGaussian: "Each row joins a batch by an independent secret coin (Poisson sampling).",
+    ShardSampledGaussian: (
+        "Rows are assigned to shards by independent draws; the shard measured is drawn anew in every step "
+        "and kept secret."
+    ),
+    PublicOrderGaussian: (
+        "Rows are assigned to shards by independent draws; shards are measured in a public order, so only the "
+        "measurements of one shard count for any row."
+    ),
+}
+NOT_JUDGED = "Not judged: no row was held out, and these are rows that the model was fitted to."
 
 
 class Claim(Record):
@@ -51,7 +69,7 @@ def privacy(model: Model) -> Claim | None:
     # The generic bound holds for whatever is (epsilon, delta)-private; the ledger's own curve is much tighter.
     generic = (math.exp(model.epsilon) + delta) / (1 + math.exp(model.epsilon))
     return Claim(
-        sentence=claim(model),
+        sentence=sentence(model),
         epsilon=model.epsilon,
         delta=delta,
         delta_times_units=delta * count,
@@ -117,17 +135,97 @@ def _verdicts(claim: Claim | None, thresholds: Thresholds) -> Sequence[Verdict]:
     ]
 
 
-def _compute(context: Context) -> Claim | None:
-    return privacy(context.claiming_model) if context.claiming_model else None
+class Event(Record):
+    """One line of the ledger. `share`: of the sum of count (rate / multiplier)^2; epsilon itself is not additive."""
+
+    label: str
+    mechanism: str
+    count: int
+    multiplier: float
+    rate: float
+    sensitivity: float
+    share: float
 
 
-SECTION = Section(
-    id="claim",
-    title="The claim",
-    compute=_compute,
-    record=Claim,
-    needs=("claim",),
-    always=True,
-    verdicts=_verdicts,
-    compares=False,
-)
+class PrivacyLedger(Record):
+    """The ledger and its epsilon by three accountants. `sampling`: how rows were chosen for the measurements."""
+
+    events: list[Event]
+    sampling: list[str]
+    random_source: str
+    notes: list[str]
+    accountant: str
+    epsilon: float
+    by_rdp: float
+    by_pld: float | None
+
+
+def privacy_ledger(ledger: Ledger, epsilon: float) -> PrivacyLedger:
+    """The lines of `ledger`. `epsilon` is what the artifact states."""
+    events, delta = ledger.composition(), ledger.delta
+    weights = [entry.count * first_order_loss(entry.event) for entry in ledger.entries]
+    used = {type(event) for event, _ in events}
+    try:
+        by_pld = accountant.cross_check(events, delta)
+    except ImportError:
+        by_pld = None
+    return PrivacyLedger(
+        events=[
+            Event(
+                label=entry.label,
+                mechanism=type(entry.event).__name__,
+                count=entry.count,
+                multiplier=entry.event.multiplier,
+                rate=getattr(entry.event, "rate", 1.0),
+                sensitivity=entry.sensitivity,
+                share=part / sum(weights),
+            )
+            for entry, part in zip(ledger.entries, weights, strict=True)
+        ],
+        sampling=[text for kind, text in SAMPLING.items() if kind in used],
+        random_source=ledger.random_source,
+        notes=list(ledger.notes),
+        accountant=ledger.accountant,
+        epsilon=epsilon,
+        by_rdp=accountant.epsilon(events, delta, "rdp"),
+        by_pld=by_pld,
+    )
+
+
+def _ledger(context: Context) -> PrivacyLedger | None:
+    model = context.claiming_model
+    return None if model is None or model.epsilon is None else privacy_ledger(model.ledger, model.epsilon)
+
+
+class Verdicts(Record):
+    """The verdict lines of all sections, in the order of the page."""
+
+    lines: list[Verdict]
+
+
+def verdicts(context: Context) -> Verdicts:
+    """The lines that the sections on the page offer."""
+    found: list[Verdict] = []
+    for section in SECTIONS.values():
+        record = context.records.get(section.id)
+        if section.verdicts and section.appears(context.shareable, record):
+            lines = section.verdicts(record, context.thresholds)
+            unjudged = context.fitted_rows and section.compares
+            found += [_unjudged(line) for line in lines] if unjudged else lines
+    return Verdicts(lines=found)
+
+
+def _unjudged(line: Verdict) -> Verdict:
+    """The line, not judged where it was within its threshold on rows that the model was fitted to."""
+    if line.outcome != "within":
+        return line
+    detail = f"{line.detail} {NOT_JUDGED}".strip()
+    return line.model_copy(update={"outcome": "not judged", "met": None, "judged": None, "detail": detail})
+
+
+CLAIM = Section(
+    "claim", "The claim", lambda context: privacy(context.claiming_model) if context.claiming_model else None, Claim,
+    needs=("claim",), always=True, verdicts=_verdicts, compares=False,
+)  # fmt: skip
+VERDICTS = Section("verdicts", "Verdicts", verdicts, Verdicts, summary=True)
+LEDGER = Section("ledger", "Privacy ledger", _ledger, PrivacyLedger, needs=("claim",))

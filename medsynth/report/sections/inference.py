@@ -1,28 +1,100 @@
-"""Would a paper reach the same conclusion? One regression on real and on synthetic rows, coefficient by coefficient."""
+"""Would a paper reach the same conclusion? Important columns, one regression on both tables, declared regressions.
+
+Importance: Breiman 2001, Random forests, section 10, as scikit-learn's `permutation_importance` computes it.
+"""
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.stats import spearmanr
+from sklearn.inspection import permutation_importance
 
+from ...artifact import Model
+from ...combining import combine
 from ...errors import UsageError
+from ...methods.regressions import Regression, parsed
+from ...sampling import sample
+from ...sampling.pipeline import REPLICATE
+from ...sampling.replicates import why_not
+from ...schema import Schema
+from ..data.columns import LARGEST, on_scale, words
 from ..data.context import Context
-from ..data.records import Estimate, Record
-from ..data.review import Regression
-from ..data.statistics import overlap
-from ..data.tables import Tables, words
-from .importance import Importance
+from ..data.protocol import classifiers, regressors
+from ..data.statistics import Floats, learnable, mean, overlap
+from ..data.tables import Tables, matrices
+from ..data.verdict import Estimate, Record, ReviewedRegression
 from .registry import Section
 
-Floats = NDArray[np.float64]
+ROWS = 2_000  # of the real rows, on which columns are permuted
+REPEATS = 2  # permutations of each column
 MOST = 12  # predictors; a table of more is no declared regression
 MOST_LEVELS = 6  # of a column of words among the predictors
 LARGEST_STD_ERROR = 30.0  # of a log odds ratio per standard deviation: beyond, the rows are separated
+REPLICATES = 10  # fitted for the report
+ENOUGH = 0.8  # of the coefficients' combined intervals that hold the real rows' estimate, for a table fit to estimate
+MOST_ROWS = 20_000  # drawn of a replicate
+HOW = (
+    "Draw 20 replicates from the model, run the analysis on each, and combine the estimates; in Python by "
+    "medsynth.sample(..., replicates=20) and medsynth.combine. An interval from one synthetic table, as if its rows "
+    "were patients, is too narrow. Relations that were not declared cannot be estimated."
+)
+
+
+class Importance(Record):
+    """Rise of the squared error when a column of real rows is permuted. `agreement`: Spearman's rank correlation."""
+
+    columns: list[tuple[str, float, float]]
+    agreement: float | None
+
+
+def importance(tables: Tables) -> Importance | None:
+    """Importances by boosted trees. None without a training table: folds would be needed."""
+    if tables.train is None:
+        return None
+    names, test = tables.features, tables.real.head(ROWS)
+    frames = [tables.train, tables.synthetic]
+    *trained, x = matrices(names, tables.numbers, [*frames, test])
+    truth = _target(test[tables.target], tables)
+    found = [
+        _importances(rows, _target(frame[tables.target], tables), x, truth, tables.numeric_target)
+        for rows, frame in zip(trained, frames, strict=True)
+    ]
+    rank = spearmanr(found[0], found[1]).statistic if all(np.std(side) > 0 for side in found) else float("nan")
+    rows = sorted(zip(names, *found, strict=True), key=lambda row: -row[1])
+    return Importance(
+        columns=[(name, round(float(a), 5), round(float(b), 5)) for name, a, b in rows],
+        agreement=float(rank) if np.isfinite(rank) else None,
+    )
+
+
+def _target(values: pd.Series, tables: Tables) -> NDArray[Any]:
+    return values.to_numpy(np.float64) if tables.numeric_target else values.astype(str).to_numpy()
+
+
+def _importances(x: Floats, y: NDArray[Any], test: Floats, truth: NDArray[Any], numeric: bool) -> Floats:
+    """Mean rise of the squared error on the rows `test` as each column is permuted: (columns,)."""
+    if not numeric and len(np.unique(y)) < 2:
+        return np.zeros(x.shape[1])
+    model = (regressors() if numeric else classifiers(y))["hgb"].fit(learnable(x), y)
+    scoring = "neg_mean_squared_error" if numeric else _negative_brier
+    found = permutation_importance(model, test, truth, scoring=scoring, n_repeats=REPEATS, random_state=0)
+    return np.asarray(found.importances_mean)
+
+
+def _negative_brier(model: Any, x: Floats, truth: NDArray[Any]) -> float:
+    """Minus the mean squared error of the probabilities of the classes that the training rows have.
+
+    A true class that they lack counts as an error of every probability, so the score is defined for any tables.
+    """
+    hot = truth[:, None] == model.classes_
+    return -float(np.square(model.predict_proba(x) - hot).mean())
 
 
 class Coefficient(Record):
@@ -60,7 +132,7 @@ class Fit(NamedTuple):
         return Estimate(value=self.value[k], low=self.low[k], high=self.high[k])
 
 
-def inference(tables: Tables, declared: Regression | None, ranked: Sequence[str]) -> Inference | None:
+def inference(tables: Tables, declared: ReviewedRegression | None, ranked: Sequence[str]) -> Inference | None:
     """Fit the regression that the review declares, else that of the target on the columns that lead `ranked`.
 
     Classes: logistic, of not being of the most frequent class. A numeric target: least squares. Rows without the
@@ -78,7 +150,7 @@ def inference(tables: Tables, declared: Regression | None, ranked: Sequence[str]
     Raises:
         UsageError: The declared columns are not in the tables.
     """
-    declared = declared or Regression()
+    declared = declared or ReviewedRegression()
     outcome, wanted = declared.outcome or tables.target, declared.predictors
     if unknown := [n for n in [outcome, *(wanted or [])] if n not in tables.names]:
         raise UsageError(f"review: the regression names no column: {', '.join(unknown)}.")
@@ -95,21 +167,21 @@ def inference(tables: Tables, declared: Regression | None, ranked: Sequence[str]
     for side, frame in enumerate((base, made)):
         x = [designs[n][side][label] for n, label in predictors]
         fits.append(fit(np.array(x).reshape(len(x), len(frame)).T, _outcome(frame, base, outcome, linear), linear))
-    found = [_coefficient(label, *(each.estimate(k) for each in fits)) for k, (_, label) in enumerate(predictors)]
-    found += [_coefficient(n, Estimate(value=None), Estimate(value=None)) for n in lacking]
-    known = [c.overlap for c in found if c.overlap is not None]
+    nothing = Estimate(value=None)
+    pairs = [(label, fits[0].estimate(k), fits[1].estimate(k)) for k, (_, label) in enumerate(predictors)]
+    pairs += [(name, nothing, nothing) for name in lacking]
+    found = [
+        Coefficient(predictor=label, real=real, synthetic=made, overlap=overlap(real, made))
+        for label, real, made in pairs
+    ]
     common = "" if linear else f" (against its most frequent class, {words(base[outcome]).mode().get(0, '')!r})"
     return Inference(
         outcome=f"{outcome}{common}",
         model="least squares" if linear else "logistic",
         rows="the real rows" if tables.train is None else "training and held-out rows together",
         coefficients=found,
-        mean_overlap=float(np.mean(known)) if known else None,
+        mean_overlap=mean([one.overlap for one in found]),
     )
-
-
-def _coefficient(predictor: str, real: Estimate, made: Estimate) -> Coefficient:
-    return Coefficient(predictor=predictor, real=real, synthetic=made, overlap=overlap(real, made))
 
 
 def fit(x: Floats, y: Floats, linear: bool) -> Fit:
@@ -172,15 +244,152 @@ def _outcome(frame: pd.DataFrame, base: pd.DataFrame, outcome: str, linear: bool
     return np.asarray(words(frame[outcome]) != words(base[outcome]).mode().get(0), np.float64)
 
 
-def _compute(context: Context) -> Inference | None:
-    if context.tables is None:
-        return None
+class Term(Record):
+    """One coefficient: by real rows, by the synthetic table as if its rows were real, and by replicates."""
+
+    predictor: str
+    real: Estimate | None = None
+    naive: Estimate
+    combined: Estimate | None = None
+
+
+class Declared(Record):
+    """A regression that the fit was told of."""
+
+    formula: str
+    model: str
+    terms: list[Term]
+
+
+class Estimation(Record):
+    """What the rows are fit for, in one line, and the declared regressions.
+
+    `holding`: the share of combined intervals that hold the real rows' estimate, where both are known.
+    """
+
+    fit_for: Literal["estimation of the declared regressions", "prediction only"]
+    reason: str
+    advice: str | None
+    holding: float | None
+    replicates: int | None
+    regressions: list[Declared]
+
+
+def estimation(model: Model, synthetic: pd.DataFrame, real: pd.DataFrame | None, *, proven: bool) -> Estimation:
+    """What a model's rows are fit for. `synthetic` and `real` are tables of texts; without `real` nothing is refitted.
+
+    `proven`: whether the model is shown to have drawn the synthetic rows: else its replicates say nothing of them.
+    """
+    told = parsed(tuple(model.config.get("inference", ())))
+    reason = why_not(model)
+    if reason is None and not proven:
+        reason = "The model given is not proven to have drawn these rows."
+    if reason is None and not told:
+        reason = (
+            "No regression was declared when the model was fitted. Relations that were not measured may be shrunk, and "
+            "no interval tells by how much."
+        )
+    if reason is not None:
+        return Estimation(fit_for="prediction only", reason=reason, advice=None, holding=None, replicates=None,
+                          regressions=[])  # fmt: skip
+    if real is None:
+        stated = [_stated(one, model.schema, []) for one in told]
+        return Estimation(
+            fit_for="estimation of the declared regressions", advice=HOW, holding=None, replicates=None,
+            reason="Their moments were measured with noise that is known.", regressions=stated,
+        )  # fmt: skip
+    every = sample(model, min(model.rows, MOST_ROWS), 0, replicates=REPLICATES)
+    drawn = [_texts(own) for _, own in every.groupby(REPLICATE)]
+    found = [_declared(one, model.schema, real, synthetic, drawn) for one in told]
+    held = [_holds(term) for one in found for term in one.terms if term.real and term.combined]
+    holding = mean(held)
+    enough = holding is not None and holding >= ENOUGH
+    return Estimation(
+        fit_for="estimation of the declared regressions" if enough else "prediction only",
+        reason=f"{sum(held)} of {len(held)} combined intervals hold the estimate of the real rows.",
+        advice=HOW if enough else None, holding=holding, replicates=REPLICATES, regressions=found,
+    )  # fmt: skip
+
+
+def _texts(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.astype(object).where(frame.notna(), "").astype(str)
+
+
+def _declared(
+    regression: Regression, schema: Schema, real: pd.DataFrame, synthetic: pd.DataFrame, drawn: Sequence[pd.DataFrame]
+) -> Declared:
+    linear = schema.columns[regression.outcome].ordered
+    sides = [_terms(table, regression, schema) for table in (real, synthetic, *drawn)]
+    labels, terms = list(sides[0][0]), []
+    # Without a label every predictor has one level alone.
+    fits = [fit(np.stack([x[label] for label in labels], 1), y, linear) for x, y in sides] if labels else []
+    for k, label in enumerate(labels):
+        values = [one.value[k] for one in fits[2:]]
+        both = combine(values) if np.isfinite(values).all() else None
+        combined = both and Estimate(value=both.estimate, low=both.low, high=both.high)
+        terms.append(Term(predictor=label, real=fits[0].estimate(k), naive=fits[1].estimate(k), combined=combined))
+    return _stated(regression, schema, terms)
+
+
+def _stated(regression: Regression, schema: Schema, terms: list[Term]) -> Declared:
+    kind = "least squares" if schema.columns[regression.outcome].ordered else "logistic"
+    return Declared(formula=str(regression), model=kind, terms=terms)
+
+
+def _terms(table: pd.DataFrame, regression: Regression, schema: Schema) -> tuple[dict[str, Floats], Floats]:
+    """The predictors by label, interactions after the others, and the outcome, of rows without a missing value in any.
+
+    Numbers are on their columns' scales. Of levels each but the first is an indicator; an outcome of levels is any but
+    the first.
+    """
+    columns, known = dict[str, dict[str, Floats]](), np.ones(len(table), np.bool_)
+    for name in (*regression.predictors, regression.outcome):
+        column, cells = schema.columns[name], table[name]
+        if column.ordered:
+            values = np.asarray(column.cell_values(cells), np.float64)
+            values = on_scale(np.where(np.abs(values) <= LARGEST, values, np.nan), column)
+            known &= np.isfinite(values)
+            columns[name] = {f"{name}, logarithm" if column.scale == "log" else name: values}
+        else:
+            known &= np.asarray(cells != "", np.bool_)
+            first, *others = map(str, column.levels)
+            columns[name] = {f"{name} = {level}": np.asarray(cells == level, np.float64) for level in others}
+            if name == regression.outcome:
+                columns[name] = {name: np.asarray(cells != first, np.float64)}
+    (y,) = columns.pop(regression.outcome).values()
+    terms = {label: values for own in columns.values() for label, values in own.items()}
+    for a, b in regression.interactions:
+        pairs = itertools.product(columns[a].items(), columns[b].items())
+        terms |= {f"{one} × {other}": x * z for (one, x), (other, z) in pairs}
+    return {label: values[known] for label, values in terms.items()}, y[known]
+
+
+def _holds(term: Term) -> bool:
+    real, both = term.real, term.combined
+    if real is None or both is None or real.value is None or both.low is None or both.high is None:
+        return False
+    return both.low <= real.value <= both.high
+
+
+def _inference(context: Context) -> Inference | None:
     importance = context.record(Importance)
     ranked = [name for name, _, _ in importance.columns] if importance else []
-    return inference(context.tables, context.review.regression, ranked)
+    return inference(context.compared, context.review.regression, ranked)
 
 
+def _estimation(context: Context) -> Estimation | None:
+    if context.model is None:
+        return None
+    real = context.real
+    if real is not None and context.train is not None:
+        real = pd.concat([context.train, real], ignore_index=True)
+    return estimation(context.model, context.synthetic, real, proven=context.drawn_by_model)
+
+
+IMPORTANCE = Section(
+    "importance", "Utility: important columns", lambda c: importance(c.compared), Importance, needs=("real rows",),
+    waits=True, beside=True,
+)  # fmt: skip
 # It waits, as importance does, which comes before it: the columns that lead there are its predictors.
-SECTION = Section(
-    id="inference", title="Utility: inference", compute=_compute, record=Inference, needs=("real rows",), waits=True
-)
+INFERENCE = Section("inference", "Utility: inference", _inference, Inference, needs=("real rows",), waits=True)
+ESTIMATION = Section("estimation", "Fit for what?", _estimation, Estimation)

@@ -1,4 +1,4 @@
-"""Does every row obey what the schema declares? Bounds, levels, decimals, rules between columns and across rows."""
+"""Do rows obey what was declared? Bounds, levels, decimals, rules between columns and across rows, links of tables."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from ...schema import Column, Schema
 from ...schema.rules.language import Rule as Between
 from ...schema.rules.language import Values, evaluate
 from ..data.columns import known_cells
-from ..data.context import Context
-from ..data.records import Estimate, Record
-from ..data.review import Thresholds
-from ..data.verdict import Verdict, decide
+from ..data.context import LinkedFacts
+from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide
 from .registry import Section
 
 BETWEEN, ACROSS = "between columns", "across rows"
@@ -97,18 +95,21 @@ def _broken(column: Column, values: pd.Series) -> dict[str, float]:
     return {rule: float(hit.sum() / max(len(values), 1)) for rule, hit in column.validate_cells(values).items()}
 
 
-def _verdicts(found: Plausibility | None, thresholds: Thresholds) -> Sequence[Verdict]:
-    if found is None:
-        return []
+def _verdicts(found: Plausibility, thresholds: Thresholds) -> Sequence[Verdict]:
     question, detail = "Do synthetic rows obey the schema?", f"{len(found.rules)} rules were checked on every row."
     broken = Estimate(value=float(found.broken))
     return [decide("rules_broken", question, "rules broken", broken, thresholds.rules_broken, detail, decimals=0)]
 
 
-def _compute(context: Context) -> Plausibility | None:
-    return plausibility(context.schema, context.real, context.synthetic) if context.schema else None
+def _links(found: LinkedFacts, thresholds: Thresholds) -> Sequence[Verdict]:
+    question, measure = "Do the tables belong together?", "rows that belong to none, come too early or are too many"
+    detail = f"Keys and dates of {len(found.tables)} tables were compared, row by row."
+    broken = Estimate(value=float(found.broken))
+    return [decide("rows_apart", question, measure, broken, thresholds.rows_apart, detail, decimals=0)]
 
 
-SECTION = Section(
-    id="plausibility", title="Plausibility", compute=_compute, record=Plausibility, verdicts=_verdicts, compares=False
-)
+PLAUSIBILITY = Section(
+    "plausibility", "Plausibility", lambda c: plausibility(c.declared, c.real, c.synthetic), Plausibility,
+    needs=("schema",), verdicts=_verdicts, compares=False,
+)  # fmt: skip
+TABLES = Section("tables", "Several tables", lambda c: c.linked, LinkedFacts, verdicts=_links, compares=False)

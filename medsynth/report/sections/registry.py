@@ -1,25 +1,24 @@
 """The registry of sections: navigation, numbering, progress, page and JSON twin all follow it.
 
-A section is one module: its record, its compute function, a `Section` that joins them; and one page fragment,
-`page/templates/sections/<id>.html`, or the fragment's text itself. `sections/__init__.py` registers the sections.
+A section is a record, a compute function, a `Section` that joins them, and one page fragment: the file
+`page/templates/sections/<id>.html`, or the fragment's text itself. `sections/__init__.py` lists the sections in the
+order of the page.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 from ..data.context import Context
-from ..data.records import Record
-from ..data.review import Thresholds
-from ..data.verdict import Verdict
+from ..data.verdict import Record, Thresholds, Verdict
 
 Variant = Literal["both", "internal", "shareable"]
-Need = Literal["claim", "real rows"]
+Need = Literal["claim", "schema", "real rows"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Section:
     """One section of the report.
 
@@ -31,16 +30,18 @@ class Section:
     shown. The `fragment` is a Jinja template's text; None stands for `page/templates/sections/<id>.html`. It sees
     `record`, its own record, and `report`.
 
-    `verdicts` offers lines for the verdicts from the record (None where there is none) and the thresholds. `compares`:
-    whether they rest on real rows, so that they are not judged on rows that the model was fitted to. `summary`:
-    computed after all other sections, though it may stand before them. `waits`: computed after those that need no
-    classifier's predictions, which are made meanwhile. `beside`: computed meanwhile, too; for one that takes long.
+    `verdicts` offers lines for the verdicts from the record (None only if the section is `always` shown) and the
+    thresholds. `compares`: whether they rest on real rows, so that they are not judged on rows that the model was
+    fitted to. `summary`: computed after all other sections, though it may stand before them. `waits`: computed after
+    those that need no classifier's predictions, which are made meanwhile. `beside`: computed meanwhile, too; for one
+    that takes long.
     """
 
     id: str
     title: str
     compute: Callable[[Context], Record | None] | None = None
     record: Any = None
+    _: KW_ONLY
     fragment: str | None = None
     variant: Variant = "both"
     needs: tuple[Need, ...] = ()
@@ -54,7 +55,11 @@ class Section:
     def applies(self, context: Context) -> bool:
         """Whether the section is computed for these inputs."""
         wanted = self.variant in ("both", "shareable" if context.shareable else "internal")
-        met = {"claim": context.claiming_model is not None, "real rows": context.tables is not None}
+        met = {
+            "claim": context.claiming_model is not None,
+            "schema": context.schema is not None,
+            "real rows": context.tables is not None,
+        }
         return wanted and all(met[need] for need in self.needs)
 
     def appears(self, shareable: bool, record: Record | None) -> bool:

@@ -1,27 +1,41 @@
-"""Is the table any good for the task? Train on synthetic, test on real, beside train on real, test on real."""
+"""Is the table any good for the task, and as good for every group? Models learn from real and from synthetic rows.
+
+All models are tested on the same real rows: four classifiers for a target of classes, four regressors for a numeric
+one. Then AuROC and prevalence by group.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score
 
+from ...errors import SchemaError
 from ...rng import Stream
+from ...schema import Column
+from ...schema.columns.quantity import Quantity
 from ..data import protocol
+from ..data.columns import words
 from ..data.context import Context
-from ..data.predictions import TaskPredictions
-from ..data.protocol import LABELS, Floats, Predictions
-from ..data.records import Estimate, Record
-from ..data.review import Thresholds
-from ..data.statistics import Areas, Patients, compared, resampled, roc_points
-from ..data.verdict import Outcome, Verdict, decide
-from .numeric_utility import NumericUtility, numeric_utility
+from ..data.protocol import FOLDS, LABELS, Predictions, TaskPredictions, aurocs, features, mean_of_known, regressors
+from ..data.statistics import Flags, Floats, compared, folds, resampled, roc_points
+from ..data.tables import Tables
+from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide, doubtful, of_both
 from .registry import Section
 
 BINS, THIN = 10, 8  # of predicted probabilities, for calibration; rows that a bin needs to be drawn
+FEWEST = 30  # rows of a group, for an AuROC
+BANDS = 4  # of a number column without cut points, by its quartiles
+MISSING = "missing"
+NONE_DECLARED: Mapping[str, Column] = MappingProxyType({})
+Bands = tuple[NDArray[np.float64], list[str]]  # edges between groups, and the groups in words
 
 
 class ClassUtility(Record):
@@ -87,26 +101,22 @@ def utility(predictions: TaskPredictions, rng: Stream) -> Utility:
     tables, sides = predictions.tables, (predictions.real, predictions.synthetic)
     truth, classes = tables.real[tables.target].astype(str).to_numpy(), tables.classes()
     once = _once(truth, classes)
-    value, draws = _aurocs(truth, classes, sides, rng, tables.patients.get("real"))
+    value, draws = aurocs(truth, dict(enumerate(classes)), sides, rng, tables.patients.get("real"))
     names = list(LABELS)
     best = value.mean(2).argmax(1)
-    mean = compared(value.mean((1, 2)), draws.mean((2, 3)))
     best_value = value.mean(2).max(1)
     shown = names[int(best[0])]
     curves = [(str(classes[k]), truth == classes[k], *(s[shown].probabilities[:, k] for s in sides)) for k in once]
     return Utility(
         target=tables.target,
         train_rows=predictions.train_rows,
-        mean_real=mean["real"],
-        mean_synthetic=mean["synthetic"],
-        mean_loss=mean["loss"],
-        best_real=_known(best_value[0]),
-        best_synthetic=_known(best_value[1]),
+        **compared(value.mean((1, 2)), draws.mean((2, 3)), "mean_"),
+        **of_both("best", [_known(best) for best in best_value]),
         best_loss=compared(best_value, draws.mean(3)[:, np.arange(2), best])["loss"],
         majority_floor=_known(protocol.majority_floor(tables.real, tables.target)),
         missing_classes=sorted(set(classes) - set(tables.synthetic[tables.target].astype(str))),
         classifiers=[
-            _classifier(name, value[:, k], draws[:, :, k], truth, classes, once, sides[0][name], sides[1][name])
+            _classifier(name, value[:, k], draws[:, :, k], truth, classes, once, [side[name] for side in sides])
             for k, name in enumerate(names)
         ],
         shown=LABELS[shown],
@@ -128,36 +138,21 @@ def _once(truth: NDArray[Any], classes: NDArray[Any]) -> list[int]:
     return [int(np.argmin(counts))] if len(classes) == 2 else list(range(len(classes)))
 
 
-def _aurocs(
-    truth: NDArray[Any], classes: NDArray[Any], sides: Sequence[dict[str, Predictions]], rng: Stream,
-    patients: Patients | None,
-) -> tuple[Floats, Floats]:  # fmt: skip
-    """AuROC (2, classifiers, classes) of every class against the rest, and its resampled values (draws, ...)."""
-    scores = np.stack([[s[n].probabilities[:, k] for n in LABELS for k in range(len(classes))] for s in sides])
-    hits = np.stack([truth == c for _ in LABELS for c in classes])
-
-    areas = Areas(np.concatenate([hits, hits]), np.concatenate(scores))
-    shape = (2, len(LABELS), len(classes))
-    return areas.value.reshape(shape), resampled(len(truth), rng, areas, patients).reshape(-1, *shape)
-
-
 def _classifier(
     name: str, value: Floats, draws: Floats, truth: NDArray[Any], classes: NDArray[Any], once: list[int],
-    real: Predictions, made: Predictions,
+    sides: Sequence[Predictions],
 ) -> Classifier:  # fmt: skip
-    """`value` (2, classes) and `draws` (draws, 2, classes): AuROC by real and synthetic training rows.
+    """`value` (2, classes) and `draws` (draws, 2, classes): AuROC by real and synthetic training rows, as `sides` are.
 
     `once`: the places of the classes that are shown one by one.
     """
     hot = truth[:, None] == classes
 
-    def precision(side: Predictions) -> float | None:
+    def precision(side: Predictions) -> float:
         each = [average_precision_score(h, p) for h, p in zip(hot.T, side.probabilities.T, strict=True) if h.any()]
-        return _known(np.mean(each))
+        return float(np.mean(each))
 
-    def brier(side: Predictions) -> float | None:
-        return _known(np.square(side.probabilities - hot).sum(1).mean())
-
+    squares = [np.square(side.probabilities - hot).sum(1).mean() for side in sides]
     return Classifier(
         name=name,
         label=LABELS[name],
@@ -166,12 +161,9 @@ def _classifier(
             ClassUtility(level=str(classes[k]), count=int(hot[:, k].sum()), **compared(value[:, k], draws[:, :, k]))
             for k in once
         ],
-        auprc_real=precision(real),
-        auprc_synthetic=precision(made),
-        brier_real=brier(real),
-        brier_synthetic=brier(made),
-        micro_real=_known(protocol.micro_hard(truth, real.labels, classes)),
-        micro_synthetic=_known(protocol.micro_hard(truth, made.labels, classes)),
+        **of_both("auprc", [_known(precision(side)) for side in sides]),
+        **of_both("brier", [_known(square) for square in squares]),
+        **of_both("micro", [_known(protocol.micro_hard(truth, side.labels, classes)) for side in sides]),
     )
 
 
@@ -186,10 +178,89 @@ def _calibration(hit: NDArray[np.bool_], probability: Floats) -> list[tuple[floa
     return [(round(float(probability[b].mean()), 4), round(float(hit[b].mean()), 4)) for b in bins]
 
 
-def _verdicts(found: Utility | NumericUtility | None, thresholds: Thresholds) -> Sequence[Verdict]:
+class Regressor(Record):
+    """One regressor: R2 and mean absolute error on real rows, `loss` in R2 resampled in pairs."""
+
+    name: str
+    label: str
+    real: Estimate
+    synthetic: Estimate
+    loss: Estimate
+    mae_real: float
+    mae_synthetic: float
+
+
+class NumericUtility(Record):
+    """The section of utility for a numeric target."""
+
+    kind: Literal["number"] = "number"
+    target: str
+    train_rows: str
+    mean_real: Estimate
+    mean_synthetic: Estimate
+    mean_loss: Estimate
+    best_loss: Estimate
+    regressors: list[Regressor]
+
+
+def numeric_utility(predictions: TaskPredictions, rng: Stream) -> NumericUtility:
+    """Every figure of the section."""
+    tables = predictions.tables
+    truth = tables.real[tables.target].to_numpy(np.float64)
+    sides = (_after_real(tables), _predict(tables.synthetic, tables.real, tables.target))
+    errors = np.array([[truth - side[name] for name in LABELS] for side in sides])
+
+    def r2(weights: Floats) -> Floats:
+        """(draws, 2, regressors)."""
+        total = weights.sum(1)
+        centre = weights @ truth / total
+        spread = weights @ truth**2 / total - centre**2
+        squares = np.einsum("dn,skn->dsk", weights, errors**2) / total[:, None, None]
+        return np.asarray(1 - squares / spread[:, None, None])
+
+    value, draws = r2(np.ones((1, len(truth))))[0], resampled(len(truth), rng, r2, tables.patients.get("real"))
+    best = value.argmax(1)
+    absolute = np.abs(errors).mean(2)
+    return NumericUtility(
+        target=tables.target,
+        train_rows=predictions.train_rows,
+        **compared(value.mean(1), draws.mean(2), "mean_"),
+        best_loss=compared(value[np.arange(2), best], draws[:, np.arange(2), best])["loss"],
+        regressors=[
+            Regressor(
+                name=name,
+                label=LABELS[name],
+                **compared(value[:, k], draws[:, :, k]),
+                **of_both("mae", absolute[:, k]),
+            )
+            for k, name in enumerate(LABELS)
+        ],
+    )
+
+
+def _after_real(tables: Tables) -> dict[str, Floats]:
+    """Predictions after training on the training table, else on the other folds of the held-out rows."""
+    real, train = tables.baseline
+    if train is not None:
+        return _predict(train, real, tables.target)
+    found = {name: np.zeros(len(real)) for name in LABELS}
+    for inside, outside in folds(np.zeros(len(real)), FOLDS, tables.patients.get("real")):
+        fold = _predict(real.iloc[inside], real.iloc[outside], tables.target)
+        for name, predicted in fold.items():
+            found[name][outside] = predicted
+    return found
+
+
+def _predict(train: pd.DataFrame, test: pd.DataFrame, target: str) -> dict[str, Floats]:
+    x, x_test = features(train, test, target)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        y = train[target].to_numpy(np.float64)
+        return {name: model.fit(x, y).predict(x_test) for name, model in regressors().items()}
+
+
+def _verdicts(found: Utility | NumericUtility, thresholds: Thresholds) -> Sequence[Verdict]:
     question = "Do models learn the task?"
-    if found is None:
-        return []
     if isinstance(found, NumericUtility):
         key, measure, limit = "mean_r2_loss", "loss of R2, mean of four regressors", thresholds.mean_r2_loss
         detail = f"Best regressor: {_lost(found.best_loss)}."
@@ -198,14 +269,13 @@ def _verdicts(found: Utility | NumericUtility | None, thresholds: Thresholds) ->
         detail = f"Best classifier: {_lost(found.best_loss)}."
         if found.missing_classes:
             detail += f" No synthetic row has the class {', '.join(found.missing_classes)}."
-    gained = -(found.mean_loss.value or 0.0)
-    if doubtful := gained > limit.limit:
+    outcome = doubtful(found.mean_loss, limit)
+    if outcome:
         detail += (
             " Doubtful: synthetic rows seem to teach more than real ones, which no model can bring about. Look for "
             "what is wrong with the real baseline: too few real rows, a column read otherwise than it is meant, or "
             "test rows that the model was fitted to."
         )
-    outcome: Outcome | None = "doubtful" if doubtful else None
     return [decide(key, question, measure, found.mean_loss, limit, detail, instead=outcome)]
 
 
@@ -218,20 +288,148 @@ def _lost(loss: Estimate) -> str:
     return f"{loss.value:.3f} lost" if loss.value > 0 else f"{-loss.value:.3f} better after training on synthetic rows"
 
 
-def _compute(context: Context) -> Utility | NumericUtility | None:
-    if context.predictions is None:
+class Group(Record):
+    """One group of real held-out rows: how well classifiers trained on real and on synthetic rows do in it.
+
+    `prevalence_*`: share of each table's rows of the group that are not of the most frequent class.
+    """
+
+    column: str
+    group: str
+    rows: int
+    share_real: float
+    share_synthetic: float
+    prevalence_real: float | None
+    prevalence_synthetic: float | None
+    auroc_real: float | None
+    auroc_synthetic: float | None
+    loss: Estimate
+
+
+class Subgroups(Record):
+    """Groups, and `vanished`: levels of the real held-out rows that no synthetic row has, with their real counts."""
+
+    groups: list[Group]
+    vanished: list[tuple[str, str, int]]
+
+
+def choose(tables: Tables, wanted: Sequence[str]) -> list[str]:
+    """Columns to group by: those wanted, else whatever is called sex or gender, and age. Raises SchemaError."""
+    if unknown := [name for name in wanted if name not in tables.names]:
+        raise SchemaError(f"`groups` names no column: {', '.join(unknown)}.")
+    if wanted:
+        return list(wanted)
+    parts = {name: set(name.lower().replace("-", "_").split("_")) for name in tables.features}
+    return [name for name, p in parts.items() if p & {"sex", "gender", "age"}][:3]
+
+
+def subgroups(
+    tables: Tables, columns: list[str], predictions: TaskPredictions | None, rng: Stream,
+    declared: Mapping[str, Column] = NONE_DECLARED,
+) -> Subgroups:  # fmt: skip
+    """Every group of every column in `columns`. Without `predictions` (a numeric target) only shares are given.
+
+    A number column that is `declared` with cut points is grouped by these, another by its quartiles.
+    """
+    groups = []
+    for name in columns:
+        labels, sides = _grouped(tables, name, declared.get(name))
+        for label in labels:
+            groups.append(_group(tables, name, label, [side == label for side in sides], predictions, rng))
+    vanished = []
+    for name in tables.names:
+        if name in tables.numbers:
+            continue
+        have = set(words(tables.synthetic[name]).dropna())
+        counts = words(tables.real[name]).value_counts()
+        vanished += [(name, str(level), int(count)) for level, count in counts.items() if level not in have]
+    return Subgroups(groups=groups, vanished=vanished)
+
+
+def _grouped(tables: Tables, name: str, column: Column | None) -> tuple[list[str], list[NDArray[Any]]]:
+    """The groups that real rows are in, in their order, and the group of each real and of each synthetic row."""
+    frames = tables.real[name], tables.synthetic[name]
+    if name not in tables.numbers:
+        sides = [words(f).fillna(MISSING).to_numpy(object) for f in frames]
+        return sorted(set(sides[0])), sides
+    edges, labels = _cut_bands(column) or _quartile_bands(frames[0].dropna().to_numpy(np.float64))
+    named = np.array([*labels, MISSING], dtype=object)
+    values = (f.to_numpy(np.float64, na_value=np.nan) for f in frames)
+    sides = [named[np.where(np.isnan(v), len(labels), np.searchsorted(edges, v, side="left"))] for v in values]
+    return [label for label in named if label in set(sides[0])], sides
+
+
+def _cut_bands(column: Column | None) -> Bands | None:
+    """The groups between cut points, None without any. Dates are compared as years, not in the units of theirs."""
+    if not isinstance(column, Quantity) or column.dated or not column.cut_points:
         return None
-    if context.predictions.tables.numeric_target:
-        return numeric_utility(context.predictions, context.rng)
-    return utility(context.predictions, context.rng)
+    below = np.array(column.cut_codes) - 0.5  # between the last value of a group and the first of the next
+    return (below + column.units[0]) / 10.0**column.places, list(column.cut_groups)
 
 
-SECTION = Section(
-    id="utility",
-    title="Utility: the task",
-    compute=_compute,
-    record=Utility | NumericUtility,
-    needs=("real rows",),
-    verdicts=_verdicts,
+def _quartile_bands(known: NDArray[np.float64]) -> Bands:
+    """The groups between the quartiles of the real rows' values (rows,)."""
+    quartiles = np.quantile(known, np.linspace(0, 1, BANDS + 1)) if len(known) else known
+    edges = np.unique(np.round(quartiles, 3))[1:-1]
+    if not len(edges):
+        return edges, ["all"]
+    between = (f"{low:g} to {high:g}" for low, high in pairwise(edges))
+    return edges, [f"up to {edges[0]:g}", *between, f"above {edges[-1]:g}"]
+
+
+def _group(
+    tables: Tables, name: str, label: str, inside: list[NDArray[Any]], predictions: TaskPredictions | None, rng: Stream
+) -> Group:
+    """One group; `inside` marks its real and its synthetic rows."""
+    prevalence: list[float | None] = [None, None]
+    if not tables.numeric_target:
+        targets = [frame[tables.target].astype(str).to_numpy() for frame in (tables.real, tables.synthetic)]
+        common = tables.real[tables.target].astype(str).mode()[0]
+        prevalence = [float((t[i] != common).mean()) if i.any() else None for t, i in zip(targets, inside, strict=True)]
+    found = {} if predictions is None else _aurocs(predictions, inside[0], rng)
+    nothing = Estimate(value=None)
+    return Group(
+        column=name,
+        group=label,
+        rows=int(inside[0].sum()),
+        **of_both("share", [float(marks.mean()) for marks in inside]),
+        **of_both("prevalence", prevalence),
+        **of_both("auroc", [found.get(side, nothing).value for side in ("real", "synthetic")]),
+        loss=found.get("loss", nothing),
+    )
+
+
+def _aurocs(predictions: TaskPredictions, inside: Flags, rng: Stream) -> dict[str, Estimate]:
+    """AuROC in the group, mean over classifiers and over the classes that occur in it; {} where it is too small."""
+    tables = predictions.tables
+    truth = tables.real[tables.target].astype(str).to_numpy()[inside]
+    classes = {k: level for k, level in enumerate(tables.classes()) if 0 < (truth == level).sum() < len(truth)}
+    if len(truth) < FEWEST or not classes:
+        return {}
+    sides = [
+        {name: Predictions(made.probabilities[inside], made.labels[inside], made.known) for name, made in side.items()}
+        for side in (predictions.real, predictions.synthetic)
+    ]
+    own = patients[inside] if (patients := tables.patients.get("real")) is not None else None
+    value, draws = aurocs(truth, classes, sides, rng, own)
+    return compared(mean_of_known(value[None])[0], mean_of_known(draws))
+
+
+def _utility(context: Context) -> Utility | NumericUtility:
+    assert context.predictions is not None
+    measure = numeric_utility if context.compared.numeric_target else utility
+    return measure(context.predictions, context.rng)
+
+
+def _subgroups(context: Context) -> Subgroups:
+    tables = context.compared
+    predictions = None if tables.numeric_target else context.predictions
+    declared = context.schema.columns if context.schema else NONE_DECLARED
+    return subgroups(tables, choose(tables, context.groups), predictions, context.rng, declared)
+
+
+UTILITY = Section(
+    "utility", "Utility: the task", _utility, Utility | NumericUtility, needs=("real rows",), verdicts=_verdicts,
     waits=True,
-)
+)  # fmt: skip
+SUBGROUPS = Section("subgroups", "Subgroups", _subgroups, Subgroups, needs=("real rows",), waits=True)

@@ -10,7 +10,7 @@ import pytest
 from medsynth_sample_data import visits
 
 from medsynth.report.data.columns import cells_of
-from medsynth.report.data.over_time.sequences import Sequences, sequences
+from medsynth.report.data.over_time import Sequences, sequences
 from medsynth.schema import Schema
 
 Parts = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]

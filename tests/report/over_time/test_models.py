@@ -8,16 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from medsynth.report.data import protocol
 from medsynth.report.data.columns import cells_of
-from medsynth.report.data.over_time.sequences import Sequences
+from medsynth.report.data.over_time import Sequences
 from medsynth.report.data.tables import gather
-from medsynth.report.sections.attacks import section as module_of_attacks
-from medsynth.report.sections.attacks.section import attacks
-from medsynth.report.sections.attacks.whole_patients import as_points, whole_patients
-from medsynth.report.sections.over_time import next_row as module
-from medsynth.report.sections.over_time import slopes as slope_module
-from medsynth.report.sections.over_time.next_row import AIM, compared_aurocs, examples, next_row
-from medsynth.report.sections.over_time.slopes import Unit, slope, slopes
+from medsynth.report.sections import attacks as module_of_attacks
+from medsynth.report.sections import over_time_models as module
+from medsynth.report.sections.attacks import as_points, attacks, whole_patients
+from medsynth.report.sections.over_time_models import AIM, Unit, compared_aurocs, examples, next_row, slope, slopes
 from medsynth.schema import Schema
 
 pytestmark = pytest.mark.statistical  # each seed is fixed: none can fail by chance
@@ -54,7 +52,7 @@ def test_a_line_without_a_look_ahead_hides_its_own_target() -> None:
 
 def test_what_comes_next_is_learned_where_it_follows(monkeypatch: pytest.MonkeyPatch) -> None:
     """A target that is the last row's: certain after real patients, a coin after synthetic ones without memory."""
-    monkeypatch.setattr(module, "MOST_LEARNED", 150)
+    monkeypatch.setattr(protocol, "MOST_LEARNED", 150)
     rng = np.random.default_rng(0)
 
     def table(memory: bool) -> Sequences:
@@ -99,8 +97,8 @@ def test_the_slope_of_a_balanced_table_is_the_mean_of_its_patients_slopes() -> N
 
 def test_two_rows_a_patient_give_a_slope_with_intercepts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where slopes of their own have no maximum: least squares on differences, which is exact for two rows each."""
-    wald = slope_module._wald
-    monkeypatch.setattr(slope_module, "_wald", lambda values, design, patient, random: (
+    wald = module._wald
+    monkeypatch.setattr(module, "_wald", lambda values, design, patient, random: (
         np.full(3, np.nan) if random is not None else wald(values, design, patient, random)))  # fmt: skip
     rng = np.random.default_rng(0)
     patients = np.repeat(np.arange(50), 2)
@@ -109,12 +107,12 @@ def test_two_rows_a_patient_give_a_slope_with_intercepts_alone(monkeypatch: pyte
     steps = np.diff(values.reshape(50, 2), axis=1)[:, 0]
     assert found.value == pytest.approx(steps.mean(), abs=1e-4) and found.high is not None and found.low is not None
     assert (found.high - found.low) / 2 == pytest.approx(1.96 * steps.std(ddof=1) / np.sqrt(50), rel=0.01)
-    monkeypatch.setattr(slope_module, "_wald", lambda *_: np.full(3, np.nan))
+    monkeypatch.setattr(module, "_wald", lambda *_: np.full(3, np.nan))
     assert slope(made(patients.tolist(), np.tile([0.0, 1.0], 50).tolist(), x=values), "x", 1.0).value is None
 
 
 def test_a_likelihood_without_a_maximum_is_no_slope() -> None:
-    assert np.isnan(slope_module._wald(np.ones(40), np.ones((40, 2)), np.zeros(40, np.int64), None)).all()
+    assert np.isnan(module._wald(np.ones(40), np.ones((40, 2)), np.zeros(40, np.int64), None)).all()
 
 
 def test_a_slope_that_cannot_be_estimated_is_none() -> None:
@@ -159,7 +157,7 @@ def test_an_attack_on_whole_patients_finds_copies(
     train = parts[0].assign(patient_id="t" + parts[0]["patient_id"])
     for synthetic, leaks in ((train, True), (parts[2], False)):
         rng = np.random.default_rng(0)
-        monkeypatch.setattr(module_of_attacks, "membership_attacks", list)
+        monkeypatch.setattr(module_of_attacks, "ATTACKS", {})
         real, drawn, fitted = (cells_of(frame) for frame in (parts[1], synthetic, train))
         tables = gather(real, drawn, fitted, "flare", schema, rng, disjoint=True)
         made = attacks(tables, [], rng, found(synthetic))

@@ -13,15 +13,14 @@ import pytest
 import medsynth
 from medsynth.report.build import build
 from medsynth.report.data.columns import cells_of
-from medsynth.report.data.over_time.sequences import sequences
-from medsynth.report.data.records import Estimate
-from medsynth.report.data.review import Threshold, Thresholds
-from medsynth.report.page import over_time as charts
+from medsynth.report.data.over_time import sequences
+from medsynth.report.data.tables import Cells
+from medsynth.report.data.verdict import Estimate, Threshold, Thresholds
+from medsynth.report.page import charts
 from medsynth.report.page.render import page
-from medsynth.report.sections.over_time import curves, slopes
-from medsynth.report.sections.over_time import section as module
-from medsynth.report.sections.over_time.records import OverTime
-from medsynth.report.sections.over_time.section import SECTION, over_time
+from medsynth.report.sections import over_time as curves
+from medsynth.report.sections import over_time_models as slopes
+from medsynth.report.sections.over_time import OVER_TIME, OverTime, over_time
 from medsynth.schema import Schema
 
 pytestmark = pytest.mark.statistical  # each seed is fixed: none can fail by chance
@@ -54,7 +53,7 @@ def test_real_patients_score_as_a_second_real_sample(found: Any, parts: Any, sch
             assert one.autocorrelation_synthetic == pytest.approx(one.autocorrelation_real, abs=0.15)
         assert one.unchanged_synthetic == pytest.approx(one.unchanged_real, abs=0.12)
     assert (made.rows.distance or 0) < 0.1 and made.gaps is not None and (made.gaps.distance or 0) < 0.15
-    assert [line.outcome for line in SECTION.verdicts(made, Thresholds())][0] == "within"  # type: ignore[misc]
+    assert [line.outcome for line in OVER_TIME.verdicts(made, Thresholds())][0] == "within"  # type: ignore[misc]
 
 
 def test_independent_rows_are_found(found: Any, shuffled: pd.DataFrame, schema: Schema) -> None:
@@ -64,16 +63,15 @@ def test_independent_rows_are_found(found: Any, shuffled: pd.DataFrame, schema: 
     kept = {one.name: one for one in made.columns}
     assert abs(kept["weight_kg"].autocorrelation_synthetic or 0) < 0.15 < (kept["weight_kg"].autocorrelation_real or 0)
     assert (kept["severity"].transitions or 0) > 3 * (kept["severity"].transitions_second or 1) / 2
-    lines = list(SECTION.verdicts(made, Thresholds()))  # type: ignore[misc]
+    lines = list(OVER_TIME.verdicts(made, Thresholds()))  # type: ignore[misc]
     assert [line.key for line in lines] == ["lagged_gap", "next_row_auroc_loss"] and lines[0].outcome == "beyond"
 
 
 def test_without_a_training_table_held_out_patients_are_halved(found: Any, parts: Any, schema: Schema) -> None:
-    samples = module._Compared(found(parts[2], train=False), np.random.default_rng(0))
+    samples = curves.Compared(found(parts[2], train=False), np.random.default_rng(0))
     assert samples.real is not None and samples.second is not None
     assert not set(samples.real.patient) & set(samples.second.patient)
     assert abs(len(samples.real.sizes) - 200) <= 1 and len(samples.second.sizes) == len(samples.made.sizes) == 200
-    assert samples.code(1, 0) is not None
 
 
 def test_a_cell_of_few_real_patients_is_left_out(
@@ -106,10 +104,9 @@ def test_patients_and_not_rows_are_counted_for_a_cell() -> None:
     own = sequences(cells_of(table), cells_of(table), None, Schema.from_dict(content))["real"]
     assert curves.patients_by(own, own.last, np.zeros(27, np.int64), 2).tolist() == [1, 0]
     assert curves.kept([0.5, 0.25], np.array([curves.FEWEST, curves.FEWEST - 1])) == [0.5, None]
-    codes = np.ones(len(own.patient), np.int64)
-    made = curves.transitions("flare", ["no", "yes"], own, own, (codes, codes), 4)
+    made = curves.transitions("flare", Cells({}, {"flare": ["no", "yes"]}), own, own)
     assert made is not None and made.real == [None, None] and made.synthetic == [None, [0.0, 1.0]]
-    assert curves.transitions("flare", [str(k) for k in range(13)], own, own, (codes, codes), 15) is None
+    assert curves.transitions("flare", Cells({}, {"flare": [str(k) for k in range(13)]}), own, own) is None
     gaps, curve = curves.gap_bars(own, own, own), curves.waiting(own, own)
     assert gaps is not None and gaps.real == [None] and gaps.labels == ["any"]
     assert curve is not None and set(curve.real or []) == {None}
@@ -184,16 +181,16 @@ def test_tables_without_an_order_have_no_such_section(model: Any, parts: Any, sc
     assert over_time({}, schema, "flare", np.random.default_rng(0)) is None
     report = build(synthetic=parts[2], real=None, title="visits")
     assert report.sections["over_time"] is None and 'id="over_time"' not in page(report)
-    assert SECTION.verdicts is not None and list(SECTION.verdicts(None, Thresholds())) == []
+    assert OVER_TIME.verdicts is not None and list(OVER_TIME.verdicts(None, Thresholds())) == []
 
 
 def test_a_gain_in_what_comes_next_is_doubtful(found: Any, parts: Any, schema: Schema) -> None:
     made = record(found(parts[2]), schema)
-    assert made.next_row is not None and SECTION.verdicts is not None
+    assert made.next_row is not None and OVER_TIME.verdicts is not None
     better = made.next_row.model_copy(update={"loss": Estimate(value=-0.2, low=-0.3, high=-0.1)})
-    lines = SECTION.verdicts(made.model_copy(update={"next_row": better}), Thresholds())
+    lines = OVER_TIME.verdicts(made.model_copy(update={"next_row": better}), Thresholds())
     assert lines[-1].outcome == "doubtful"
-    alone = SECTION.verdicts(made.model_copy(update={"next_row": None}),
+    alone = OVER_TIME.verdicts(made.model_copy(update={"next_row": None}),
                              Thresholds(lagged_gap=Threshold(limit=-1, source="a test")))  # fmt: skip
     assert [line.outcome for line in alone] == ["beyond"]
 

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from medsynth.report.data import over_time as place
 from medsynth.report.data.columns import cells_of
-from medsynth.report.data.over_time import sequences as place
-from medsynth.report.data.over_time.sequences import Sequences, changing, sequences
+from medsynth.report.data.over_time import Sequences, changing, sequences
 from medsynth.schema import Schema
 
 CONTENT: dict[str, Any] = {

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from medsynth_sample_data import visits
 
+from medsynth.report.data import over_time as successive
 from medsynth.report.data.columns import cells_of
-from medsynth.report.data.over_time import successive
-from medsynth.report.data.over_time.sequences import Sequences, sequences
+from medsynth.report.data.over_time import Sequences, sequences
 from medsynth.schema import Schema
 
 

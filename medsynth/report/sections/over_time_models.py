@@ -1,20 +1,89 @@
-"""How numbers change with time: a mixed-effects regression on each table, slope by slope (statsmodels)."""
+"""What models say of patients over time: what comes next, by classifiers; slopes, by mixed-effects regressions."""
 
 from __future__ import annotations
 
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
-from ....rng import Stream
-from ...data.over_time.sequences import Sequences
-from ...data.records import Estimate, Record
-from ...data.statistics import Floats, Patients, overlap
+from ...rng import Stream
+from ..data.over_time import Sequences
+from ..data.protocol import LABELS, aurocs, mean_of_known, predict, some
+from ..data.statistics import Floats, Patients, compared, mean, overlap
+from ..data.verdict import Estimate, Record
 
+CLASSIFIERS = ("lr", "hgb")  # a linear model and boosted trees
+FEWEST = 30  # rows tested
+AIM = "target of the row"  # the column that is predicted
 MOST_PATIENTS = 300  # of each table; statsmodels takes one to two seconds a column for so many
 MOST_COLUMNS = 6
 FEWEST_ROWS = 30
+
+
+class NextRow(Record):
+    """AuROC on real rows of predicting the target of the next row, after training on real and on synthetic rows.
+
+    Means over `classifiers` and over the classes that occur in the rows tested. `unit` of resampling: the patient.
+    """
+
+    target: str
+    rows: int
+    classifiers: list[str]
+    real: Estimate
+    synthetic: Estimate
+    loss: Estimate
+
+
+def next_row(train: Sequences, synthetic: Sequences, test: Sequences, target: str, rng: Stream) -> NextRow | None:
+    """Classifiers fitted to `train` and to `synthetic`, tried on `test`; None where there is too little to test.
+
+    A row is tested where its patient has a next one, whose target is known.
+    """
+    if any(target not in made.rows or target in made.numbers for made in (train, synthetic, test)):
+        return None
+    sides = [examples(made, target, ahead=1) for made in (train, synthetic, test)]
+    if min(len(rows) for rows, _ in sides) < FEWEST or sides[2][0][AIM].nunique() < 2:
+        return None
+    (real, _), (made, _), (tested, patients) = sides
+    found = compared_aurocs(some(real, rng), some(made, rng), tested, patients, rng)
+    return NextRow(target=target, rows=len(tested), classifiers=[LABELS[name] for name in CLASSIFIERS], **found)
+
+
+def examples(made: Sequences, target: str, ahead: int) -> tuple[pd.DataFrame, NDArray[np.int64]]:
+    """This row and the last as one line, with the target of this row (`ahead` 0) or of the next one (1) to predict.
+
+    Returns the lines, with the column AIM, and the patient of each. Of the last row there are the columns that change;
+    where there is none they are missing, or "none" where they are levels. With `ahead` 0 this row's target is left out.
+    """
+    aim = np.arange(len(made.patient)) + ahead
+    lines = np.flatnonzero((aim < len(aim)) & (made.patient[np.minimum(aim, len(aim) - 1)] == made.patient))
+    lines = lines[made.rows[target].notna().to_numpy()[lines + ahead]]
+    before = np.where(made.place[lines] > 0, lines - 1, -1)
+    columns: dict[str, Any] = {"row number": made.place[lines].astype(np.float64)}
+    for name, column in made.rows.items():
+        number = name in made.numbers
+        values = (column if number else column.fillna("missing")).to_numpy()
+        if name != target or ahead:
+            columns[str(name)] = values[lines]
+        if name in made.changing:
+            columns[f"{name}, last row"] = np.where(before >= 0, values[before], np.nan if number else "none")
+    if made.time is not None:
+        columns["time since the last row"] = np.where(before >= 0, made.time[lines] - made.time[before], np.nan)
+    columns[AIM] = made.rows[target].to_numpy()[lines + ahead]
+    return pd.DataFrame(columns), made.patient[lines]
+
+
+def compared_aurocs(
+    real: pd.DataFrame, synthetic: pd.DataFrame, tested: pd.DataFrame, patients: NDArray[np.int64], rng: Stream
+) -> dict[str, Estimate]:
+    """AuROC on `tested` after training on `real` and on `synthetic`: `real`, `synthetic` and `loss`, with intervals."""
+    truth = tested[AIM].astype(str).to_numpy()
+    sides = [predict(rows, tested, AIM, CLASSIFIERS) for rows in (real, synthetic)]
+    value, draws = aurocs(truth, dict(enumerate(np.unique(truth))), sides, rng, patients)
+    return compared(mean_of_known(value[None])[0], mean_of_known(draws))
 
 
 class Slope(Record):
@@ -60,10 +129,8 @@ def slopes(real: Sequences, synthetic: Sequences, unit: Unit, logarithms: frozen
         found.append(
             Slope(column=name, logarithm=name in logarithms, real=one, synthetic=other, overlap=overlap(one, other))
         )
-    known = [each.overlap for each in found if each.overlap is not None]
-    return Slopes(
-        per=unit.name, patients=patients, columns=found, mean_overlap=float(np.mean(known)) if known else None
-    )
+    shared = mean([each.overlap for each in found])
+    return Slopes(per=unit.name, patients=patients, columns=found, mean_overlap=shared)
 
 
 def slope(made: Sequences, name: str, unit: float) -> Estimate:

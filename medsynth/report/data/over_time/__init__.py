@@ -1,1 +1,0 @@
-"""Patients' rows one after another, and what successive rows say."""

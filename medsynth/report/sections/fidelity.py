@@ -1,0 +1,455 @@
+"""Does the table look like the patients? Distributions, associations, propensity, scores by sdmetrics.
+
+The classifier two-sample test is that of Lopez-Paz and Oquab 2017 (C2ST): its AuROC is 0.5 where tables cannot be
+separated. This is the only file that knows sdmetrics.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.inspection import permutation_importance
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from ...io.cell_text import LARGEST_WHOLE
+from ...rng import Stream
+from ...schema import Schema
+from ...schema.columns.quantity import Quantity
+from ..data import statistics as stats
+from ..data.columns import codes_of, comparable, number_columns, words
+from ..data.protocol import features
+from ..data.statistics import Floats, Patients, Whole
+from ..data.tables import Cells, Tables, matrices
+from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide, of_both
+from .registry import Section
+
+Bars = tuple[list[str], list[Floats]]
+WIDTH = 24  # bars of a number column
+PATTERNS = 8  # of missing values, shown
+ROWS = 10_000  # of each table, for the propensity
+FEWEST = 20  # rows of each table, for any statement
+REPEATS = 3  # permutations of each column
+MOST_COLUMNS = 8  # by which synthetic rows are recognised, named
+SCORED = 5_000  # rows of each table that sdmetrics scores; the scores are averages and move little beyond
+
+
+class ColumnFidelity(Record):
+    """One column: similarity of its distribution, 1 less total variation, and shares for the overlay.
+
+    `labels` name the bars; `real` and `synthetic` are their shares of rows; `missing_*` shares of missing cells.
+    """
+
+    name: str
+    kind: str
+    similarity: float
+    ceiling: float
+    missing_real: float
+    missing_synthetic: float
+    labels: list[str]
+    real: list[float]
+    synthetic: list[float]
+
+
+class MissingPattern(Record):
+    """A set of columns that are missing in the same row, and the share of rows of each table that have it."""
+
+    columns: list[str]
+    real: float
+    synthetic: float
+
+
+class Fidelity(Record):
+    """Similarity of synthetic to real rows. A `ceiling` is what a second real sample scores.
+
+    `propensity_columns`: AuROC lost as a column is permuted. Associations are Cramer's V of cells, (columns, columns).
+    """
+
+    rows_compared: int
+    one_way: float
+    one_way_ceiling: float
+    two_way: float
+    two_way_ceiling: float
+    propensity_auroc: Estimate
+    propensity_ceiling: Estimate
+    propensity_columns: list[tuple[str, float]]
+    pmse_ratio: float | None
+    columns: list[ColumnFidelity]
+    names: list[str]
+    association_real: list[list[float]]
+    association_synthetic: list[list[float]]
+    association_gap: float
+    missing_pairs: float | None
+    missing_patterns: list[MissingPattern]
+
+
+def fidelity(tables: Tables, rng: Stream) -> Fidelity:
+    """Every figure of the section.
+
+    The training rows, where given, are the second real sample; else the held-out rows are halved. The synthetic rows
+    are cut to the second sample's size, since small samples differ from one another by chance alone.
+    """
+    cells = Cells.of(tables.real, [tables.synthetic, tables.train], tables.numbers)
+    first, second = _two_real_samples(tables, rng)
+    size = min(len(second), len(tables.synthetic))
+    other = tables.synthetic.iloc[np.sort(rng.choice(len(tables.synthetic), size, replace=False))]
+    second = second.iloc[np.sort(rng.choice(len(second), size, replace=False))]
+    real, twin, made = (cells.table(frame) for frame in (first, second, other))
+    counts = [cells.count(name) for name in tables.names]
+    columns = [_column(tables, name, k, (real, twin, made), counts[k]) for k, name in enumerate(tables.names)]
+    associations = [association(x, counts) for x in (real, made)]
+    patients = tables.patients_of(first, "real"), tables.patients_of(other, "synthetic")
+    separated, relied_on = propensity_auroc(first, other, tables, rng, patients)
+    pairs_apart, patterns = missing_together(first, other)
+    twins = patients[0], tables.patients_of(second, "real" if tables.train is None else "train")
+    return Fidelity(
+        rows_compared=size,
+        one_way=float(np.mean([c.similarity for c in columns])),
+        one_way_ceiling=float(np.mean([c.ceiling for c in columns])),
+        two_way=two_way(real, made, counts),
+        two_way_ceiling=two_way(real, twin, counts),
+        propensity_auroc=separated,
+        propensity_ceiling=propensity_auroc(first, second, tables, rng, twins)[0],
+        propensity_columns=relied_on,
+        pmse_ratio=pmse_ratio(first, other),
+        columns=columns,
+        names=tables.names,
+        **of_both("association", [np.round(matrix, 3).tolist() for matrix in associations]),
+        association_gap=float(np.abs(associations[0] - associations[1])[np.triu_indices(len(counts), 1)].mean()),
+        missing_pairs=pairs_apart,
+        missing_patterns=patterns,
+    )
+
+
+def _two_real_samples(tables: Tables, rng: Stream) -> tuple[pd.DataFrame, pd.DataFrame]:
+    if tables.train is not None:
+        return tables.real, tables.train
+    first, second = stats.halves(len(tables.real), rng, tables.patients.get("real"))
+    return tables.real.iloc[first], tables.real.iloc[second]
+
+
+def _column(tables: Tables, name: str, k: int, coded: tuple[Whole, Whole, Whole], cells: int) -> ColumnFidelity:
+    real, twin, made = (x[:, k] for x in coded)
+    frames = tables.real[name], tables.synthetic[name]
+    labels, shares = (number_bars if name in tables.numbers else level_bars)(*frames)
+    return ColumnFidelity(
+        name=name,
+        kind="number" if name in tables.numbers else "levels",
+        similarity=similarity(real, made, cells),
+        ceiling=similarity(real, twin, cells),
+        **of_both("missing", [float(frame.isna().mean()) for frame in frames]),
+        labels=labels,
+        real=np.round(shares[0], 5).tolist(),
+        synthetic=np.round(shares[1], 5).tolist(),
+    )
+
+
+def number_bars(real: pd.Series, made: pd.Series) -> Bars:
+    """Shares in equally wide bars between the 0.5 % and 99.5 % quantiles of the real rows, on a log scale if skewed."""
+    known = real.dropna().to_numpy(np.float64)
+    if not len(known):
+        return [], [np.zeros(0), np.zeros(0)]
+    low, high = np.quantile(known, [0.005, 0.995])
+    positive = known[known > 0]
+    skewed = known.min() >= 0 and len(positive) > 10 and high > 15 * np.median(positive)
+    whole = False
+    if skewed:
+        low = max(low, float(np.quantile(positive, 0.01)))
+        edges = np.geomspace(low, max(high, low * 1.01), WIDTH + 1)
+    else:
+        whole = bool((known == np.round(known)).all()) and high - low < WIDTH  # then each number has its own bar
+        low, high = (np.floor(low), np.ceil(high)) if whole else (low, high)
+        whole = whole and max(abs(low), abs(high)) < LARGEST_WHOLE  # beyond it floats have no halves
+        edges = np.arange(low - 0.5, high + 1) if whole else np.linspace(low, high + 1e-9 * (1 + abs(high)), WIDTH + 1)
+    shares: list[Floats] = []
+    for values in (known, made.dropna().to_numpy(np.float64)):
+        inside = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
+        shares.append(np.asarray(np.bincount(inside, minlength=len(edges) - 1) / max(len(values), 1), np.float64))
+    if whole:
+        return [f"{a + 0.5:g}" for a in edges[:-1]], shares
+    return [f"{a:.4g} to {b:.4g}" for a, b in itertools.pairwise(edges)], shares
+
+
+def level_bars(real: pd.Series, made: pd.Series) -> Bars:
+    """Shares of the most frequent levels of the real rows, and of up to four levels that only `made` has."""
+    counts = [words(column).value_counts(normalize=True) for column in (real, made)]
+    if not len(counts[0]):  # no value, as in a column of numbers: no share can be computed
+        return [], [np.zeros(0), np.zeros(0)]
+    shown = list(counts[0].index[:WIDTH]) + [x for x in counts[1].index if x not in counts[0].index][:4]
+    shown = sorted(shown) if len(shown) <= 8 else shown
+    return [str(x) for x in shown], [np.asarray(c.reindex(shown).fillna(0), np.float64) for c in counts]
+
+
+def similarity(one: Whole, other: Whole, cells: int) -> float:
+    """1 less the total-variation distance of two columns' cells, both (rows,)."""
+    shares = [np.bincount(x, minlength=cells) / len(x) for x in (one, other)]
+    return float(1 - np.abs(shares[0] - shares[1]).sum() / 2)
+
+
+def two_way(one: Whole, other: Whole, cells: list[int]) -> float:
+    """Mean similarity over all pairs of columns; tables (rows, columns)."""
+    found = []
+    for i, j in itertools.combinations(range(len(cells)), 2):
+        pair = [x[:, i] * cells[j] + x[:, j] for x in (one, other)]
+        found.append(similarity(pair[0], pair[1], cells[i] * cells[j]))
+    return float(np.mean(found))
+
+
+def association(coded: Whole, cells: list[int]) -> Floats:
+    """Cramer's V of every pair of columns, corrected for the bias of small samples (Bergsma 2013)."""
+    n, k = coded.shape
+    found = np.eye(k)
+    if n < 2:  # nothing varies together
+        return found
+    for i, j in itertools.combinations(range(k), 2):
+        counts = np.bincount(coded[:, i] * cells[j] + coded[:, j], minlength=cells[i] * cells[j])
+        table = counts.reshape(cells[i], cells[j]).astype(np.float64)
+        table = table[table.sum(1) > 0][:, table.sum(0) > 0]
+        r, c = table.shape
+        expected = np.outer(table.sum(1), table.sum(0)) / n
+        phi = max(0.0, float(((table - expected) ** 2 / expected).sum()) / n - (r - 1) * (c - 1) / (n - 1))
+        smaller = min(r - (r - 1) ** 2 / (n - 1), c - (c - 1) ** 2 / (n - 1)) - 1
+        found[i, j] = found[j, i] = min(1.0, float(np.sqrt(phi / smaller))) if smaller > 0 else 0.0
+    return found
+
+
+def missing_together(real: pd.DataFrame, other: pd.DataFrame) -> tuple[float | None, list[MissingPattern]]:
+    """Return how far two tables differ in which columns are missing in the same row.
+
+    First the mean absolute difference of the shares of rows in which two columns are both missing; None if no value is
+    ever missing. Then the most frequent sets of columns missing in the same row; none if only one column ever is.
+    """
+    gone = [frame.isna() for frame in (real, other)]
+    names = [name for name in real.columns if gone[0][name].any() or gone[1][name].any()]
+    if not names:
+        return None, []
+    gone = [g[names] for g in gone]
+    joint = [g.to_numpy(np.float64).T @ g.to_numpy(np.float64) / len(g) for g in gone]
+    apart = float(np.abs(joint[0] - joint[1])[np.triu_indices(len(names))].mean())
+    if len(names) < 2:
+        return apart, []
+    counts = [g.value_counts(normalize=True) for g in gone]
+    both = counts[0].add(counts[1], fill_value=0.0).sort_values(ascending=False, kind="stable").index[:PATTERNS]
+    shares = [counted.reindex(both).fillna(0.0).tolist() for counted in counts]
+    return apart, [
+        MissingPattern(columns=[n for n, missing in zip(names, key, strict=True) if missing], real=a, synthetic=b)
+        for key, a, b in zip(both, *shares, strict=True)
+    ]
+
+
+def propensity_auroc(
+    real: pd.DataFrame, other: pd.DataFrame, tables: Tables, rng: Stream,
+    patients: tuple[Patients | None, Patients | None] = (None, None),
+) -> tuple[Estimate, list[tuple[str, float]]]:  # fmt: skip
+    """AuROC of boosted trees that separate two tables, out of fold, and the AuROC lost as a column is permuted.
+
+    `patients`: of each table's rows, where patients are the unit: the rows of one stay in one fold.
+    """
+    size = min(len(real), len(other), ROWS)
+    if size < FEWEST:
+        return Estimate(value=None), []
+    drawn = [rng.choice(len(frame), size, replace=False) for frame in (real, other)]
+    sample = [frame.iloc[rows] for frame, rows in zip((real, other), drawn, strict=True)]
+    known = [numbers[rows] for numbers, rows in zip(patients, drawn, strict=True) if numbers is not None]
+    own = np.concatenate(known) if len(known) == 2 else None
+    x = np.concatenate(matrices(tables.names, tables.numbers, sample))
+    y = np.repeat([False, True], size)
+    cut = stats.folds(y, 3, own)
+    model = HistGradientBoostingClassifier(random_state=0)
+    areas = stats.Areas(y[None], stats.out_of_fold(model, x, y, cut)[None])
+    value = stats.interval(areas.value[0], stats.resampled(2 * size, rng, areas, own)[:, 0])
+    inside, outside = cut[0]
+    if len(np.unique(y[inside])) < 2 or len(np.unique(y[outside])) < 2:  # few patients: a fold has rows of one table
+        return value, []
+    model.fit(stats.learnable(x[inside]), y[inside])
+    found = permutation_importance(model, x[outside], y[outside], scoring="roc_auc", n_repeats=REPEATS, random_state=0)
+    lost = [(name, round(float(v), 4)) for name, v in zip(tables.names, found.importances_mean, strict=True)]
+    return value, sorted(lost, key=lambda item: -item[1])[:MOST_COLUMNS]
+
+
+def pmse_ratio(real: pd.DataFrame, other: pd.DataFrame) -> float | None:
+    """Propensity mean squared error of a main-effects logistic model over its expectation under no difference.
+
+    Snoke, Raab, Nowok, Dibben, Slavkovic 2018, equation 2 and section 3. 1 is what equal distributions give.
+    """
+    marked = pd.concat([real.assign(__other=0), other.assign(__other=1)], ignore_index=True)
+    x, _ = features(marked, marked.iloc[:1], "__other")
+    x = x[:, x.std(0) > 0]
+    y = marked["__other"].to_numpy()
+    if not x.shape[1]:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = make_pipeline(StandardScaler(), LogisticRegression(C=1e4, max_iter=500))
+        score = model.fit(x, y).predict_proba(x)[:, 1]
+    share, n = y.mean(), len(y)
+    expected = np.linalg.matrix_rank(x) * (1 - share) ** 2 * share / n
+    return float(np.square(score - share).mean() / expected) if expected else None
+
+
+def _verdicts(found: Fidelity, thresholds: Thresholds) -> Sequence[Verdict]:
+    return [
+        decide(
+            "two_way_gap",
+            "Do pairs of columns look real?",
+            "two-way similarity below a second real sample's",
+            Estimate(value=found.two_way_ceiling - found.two_way),
+            thresholds.two_way_gap,
+            f"Synthetic rows score {found.two_way:.3f}, a second real sample {found.two_way_ceiling:.3f}.",
+        ),
+        decide(
+            "propensity_auroc",
+            "Can a classifier separate synthetic from real rows?",
+            "propensity AuROC (0.5 is no better than chance)",
+            found.propensity_auroc,
+            thresholds.propensity_auroc,
+            f"Two real samples score {found.propensity_ceiling}.",
+        ),
+    ]
+
+
+class ColumnGroups(Record):
+    """One column's groups, in words, and their shares of each table's rows that have a value.
+
+    `real`: of the held-out rows, `train`: of the rows that the model was fitted to; None where these were not read.
+    """
+
+    name: str
+    unit: str | None
+    groups: list[str]
+    synthetic: list[float]
+    real: list[float] | None
+    train: list[float] | None
+
+
+class CutPoints(Record):
+    """Every column of the synthetic table that has cut points in the schema."""
+
+    columns: list[ColumnGroups]
+
+
+def cut_points(
+    schema: Schema, synthetic: pd.DataFrame, real: pd.DataFrame | None = None, train: pd.DataFrame | None = None
+) -> CutPoints | None:
+    """The shares in tables of text cells; None where no column of theirs has cut points."""
+    tables = [table for table in (synthetic, real, train) if table is not None]
+    found = []
+    for name, column in schema.columns.items():
+        present = all({name, *column.depends_on} <= set(table.columns) for table in tables)
+        if not isinstance(column, Quantity) or not column.cut_points or not present:
+            continue
+        shares = [
+            None if table is None else _group_shares(table, schema, name, column) for table in (synthetic, real, train)
+        ]
+        found.append(
+            ColumnGroups(
+                name=name,
+                unit=getattr(column, "unit", None),
+                groups=list(column.cut_groups),
+                synthetic=shares[0] or [],
+                real=shares[1],
+                train=shares[2],
+            )
+        )
+    return CutPoints(columns=found) if found else None
+
+
+def _group_shares(cells: pd.DataFrame, schema: Schema, name: str, column: Quantity) -> list[float]:
+    """The share of each group among the rows that have a value."""
+    codes = codes_of(cells, schema.columns, name).codes
+    group = np.searchsorted(column.cut_codes, codes[codes < column.size], side="right")
+    shares = np.bincount(group, minlength=len(column.cut_codes) + 1) / max(len(group), 1)
+    return [round(float(share), 5) for share in shares]
+
+
+class Quality(Record):
+    """Overall scores by sdmetrics, 0 to 1. None where sdmetrics gave none."""
+
+    quality_shapes: float | None
+    quality_pairs: float | None
+    diagnostic_validity: float | None
+    diagnostic_structure: float | None
+    version: str
+
+
+def quality(tables: Tables) -> Quality:
+    """The scores of the synthetic against the real held-out rows, averaged over columns and never over scores."""
+    kinds = {name: "numerical" if name in tables.numbers else "categorical" for name in tables.names}
+    metadata = {"columns": {name: {"sdtype": kind} for name, kind in kinds.items()}}
+    real, made = tables.real.head(SCORED), tables.synthetic.head(SCORED)
+    texts = {name: str for name, kind in kinds.items() if kind == "categorical"}
+    found: dict[str, float | None] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import sdmetrics
+        from sdmetrics.reports.single_table import DiagnosticReport, QualityReport
+
+        for report in (QualityReport(), DiagnosticReport()):
+            try:
+                report.generate(real.astype(texts), made.astype(texts), metadata, verbose=False)
+                rows = report.get_properties().set_index("Property")["Score"].to_dict()
+            except Exception:  # its own checks fail on degenerate tables: then there is no score
+                rows = {}
+            found |= {str(key): float(value) if value == value else None for key, value in rows.items()}
+    return Quality(
+        quality_shapes=found.get("Column Shapes"),
+        quality_pairs=found.get("Column Pair Trends"),
+        diagnostic_validity=found.get("Data Validity"),
+        diagnostic_structure=found.get("Data Structure"),
+        version=sdmetrics.__version__,
+    )
+
+
+class Summary(Record):
+    """One synthetic column: labels and shares of its bars, share missing."""
+
+    name: str
+    kind: str
+    labels: list[str]
+    shares: list[float]
+    missing: float
+
+
+class SyntheticColumns(Record):
+    """Every column of the synthetic table but identifiers."""
+
+    columns: list[Summary]
+
+
+def column_summaries(cells: pd.DataFrame, schema: Schema | None) -> SyntheticColumns:
+    """Each column of a table, given as cells of text, by itself."""
+    numbers = number_columns(cells, schema)
+    found = []
+    for name, values in comparable(cells, schema, numbers, "synthetic", []).items():
+        number = name in numbers
+        labels, shares = (number_bars if number else level_bars)(values, values)
+        found.append(
+            Summary(
+                name=str(name),
+                kind="number" if number else "levels",
+                labels=labels,
+                shares=np.round(shares[0], 5).tolist(),
+                missing=float(values.isna().mean()),
+            )
+        )
+    return SyntheticColumns(columns=found)
+
+
+FIDELITY = Section(
+    "fidelity", "Fidelity", lambda c: fidelity(c.compared, c.rng), Fidelity, needs=("real rows",), verdicts=_verdicts
+)
+CUT_POINTS = Section(
+    "cut_points", "Shares between cut points", lambda c: cut_points(c.declared, c.synthetic, c.real, c.train),
+    CutPoints, needs=("schema",),
+)  # fmt: skip
+QUALITY = Section("quality", "Fidelity: sdmetrics scores", lambda c: quality(c.compared), Quality, needs=("real rows",))
+SYNTHETIC = Section(
+    "synthetic", "The synthetic columns", lambda c: column_summaries(c.synthetic, c.schema), SyntheticColumns,
+    variant="shareable",
+)  # fmt: skip

@@ -1,0 +1,389 @@
+"""Do synthetic patients change over time as real ones do? Each figure is compared with a second real sample's.
+
+No cell of too few real patients is shown. What a shareable report leaves out is None.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from ...rng import Stream
+from ...schema import Schema
+from ..data import over_time as successive
+from ..data.over_time import Sequences
+from ..data.statistics import Floats, Whole, halves
+from ..data.tables import Cells
+from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide, doubtful, of_both
+from .over_time_models import NextRow, Slopes, Unit, next_row, slopes
+from .registry import Section
+
+DAYS_OF_YEAR = 365.25
+MOST_COLUMNS = 40  # that are compared; a table of pairs of columns for each two of them
+FEWEST = 20  # real patients behind a cell that is shown
+GAP_BINS, TIMES = 8, 30  # bars of gaps; points of the curve of waiting
+LAST_TIME = 0.95  # quantile of the gaps at which the curve of waiting ends
+MOST_SHOWN = 12  # levels of a column whose transitions are shown
+Band = tuple[float, float, float]  # lower quartile, median, upper quartile
+
+
+class Change(Record):
+    """One column in successive rows of patients. `*_second`: a second real sample.
+
+    `similarity`: of the tables of the last row's value by this row's, with its `ceiling`. `transitions`: total
+    variation of the next level given this one (levels). `unchanged`: share of rows with the value of the row before.
+    """
+
+    name: str
+    kind: str
+    similarity: float | None
+    ceiling: float | None
+    autocorrelation_real: float | None
+    autocorrelation_second: float | None
+    autocorrelation_synthetic: float | None
+    transitions: float | None
+    transitions_second: float | None
+    unchanged_real: float | None
+    unchanged_synthetic: float | None
+
+
+class Transitions(Record):
+    """Shares of the next level (column) given this one (row); None for a row of too few patients or of none."""
+
+    name: str
+    levels: list[str]
+    real: list[list[float] | None] | None
+    synthetic: list[list[float] | None]
+
+
+class Bars(Record):
+    """Shares of patients, or of gaps, in named bars: the first and the last bar of gaps are open at one end.
+
+    `distance`: total variation of synthetic from real patients, and of a second real sample from them. A real bar of
+    too few patients is None.
+    """
+
+    labels: list[str]
+    real: list[float | None] | None
+    synthetic: list[float]
+    distance: float | None
+    distance_second: float | None
+
+
+class Waiting(Record):
+    """Share of rows that no other row of the patient follows within each of `times`; None for too few."""
+
+    times: list[float]
+    real: list[float | None] | None
+    synthetic: list[float]
+
+
+class Trajectory(Record):
+    """Quartiles of a number column by the number of the row; None where too few real patients have it."""
+
+    name: str
+    logarithm: bool
+    real: list[Band | None] | None
+    synthetic: list[Band | None]
+
+
+class OverTime(Record):
+    """Patients in the order of the column `order`, whose differences are in `unit`; None for keys without differences.
+
+    `patients`: how many of each table are compared. `fewest`: real patients behind every cell that is shown.
+    `lagged`: similarity of a column with itself in the row before, mean of columns; `across`: with another column.
+    """
+
+    order: str
+    unit: str | None
+    most_rows: int
+    fewest: int
+    patients: int
+    lagged: float | None
+    lagged_ceiling: float | None
+    across: float | None
+    across_ceiling: float | None
+    columns: list[Change]
+    rows: Bars
+    gaps: Bars | None
+    waiting: Waiting | None
+    transitions: list[Transitions]
+    trajectories: list[Trajectory]
+    next_row: NextRow | None
+    slopes: Slopes | None
+
+
+def patients_by(made: Sequences, rows: Whole, groups: Whole, count: int) -> Whole:
+    """How many different patients have one of `rows` in each of `groups`, both (rows,): (count,)."""
+    pairs = np.unique(np.stack([groups, made.patient[rows]], 1), axis=0) if len(rows) else np.zeros((0, 2), np.int64)
+    return np.bincount(pairs[:, 0], minlength=count)
+
+
+def kept(values: Sequence[float], patients: Whole) -> list[float | None]:
+    """Values of cells with at least FEWEST patients, None in place of the others."""
+    return [float(v) if n >= FEWEST else None for v, n in zip(values, patients, strict=True)]
+
+
+def enough(real: Sequences | None) -> bool:
+    """Whether FEWEST patients or more have two rows, for any figure of successive rows."""
+    return real is not None and int((real.sizes > 1).sum()) >= FEWEST
+
+
+def rows_a_patient(real: Sequences | None, second: Sequences | None, synthetic: Sequences, most: int) -> Bars:
+    """Shares of patients with 1, 2, ... rows."""
+
+    def counted(made: Sequences) -> Floats:
+        return successive.rows_counts(made, most)
+
+    def patients(made: Sequences) -> Whole:
+        return counted(made).astype(np.int64)
+
+    return _bars([str(k + 1) for k in range(most)], counted, patients, real, second, synthetic)
+
+
+def gap_bars(real: Sequences | None, second: Sequences | None, synthetic: Sequences) -> Bars | None:
+    """Shares of gaps between rows, in bins that hold as many of the first table's each; None without times.
+
+    The outermost bins are open: the shortest and the longest gap are of one patient each.
+    """
+    found = successive.gaps(real or synthetic)
+    if found is None or not len(found):
+        return None
+    bins = int(np.clip(len(found) // FEWEST, 1, GAP_BINS))
+    inner = np.unique(np.quantile(found, np.linspace(0, 1, bins + 1)[1:-1]))
+    edges = np.concatenate([[-np.inf], inner, [np.inf]])
+    labels = [f"{a:.4g} to {b:.4g}" for a, b in itertools.pairwise(inner)]
+    labels = [f"below {inner[0]:.4g}", *labels, f"{inner[-1]:.4g} and more"] if len(inner) else ["any"]
+
+    def counted(made: Sequences) -> Floats:
+        return successive.gap_counts(made, edges)
+
+    def patients(made: Sequences) -> Whole:
+        gap = made.time_since_last
+        known = np.isfinite(gap)
+        inside = np.clip(np.searchsorted(edges, gap[known], side="right") - 1, 0, len(edges) - 2)
+        return patients_by(made, made.now[known], inside, len(edges) - 1)
+
+    return _bars(labels, counted, patients, real, second, synthetic)
+
+
+def _bars(
+    labels: list[str],
+    counted: Callable[[Sequences], Floats],
+    patients: Callable[[Sequences], Whole],
+    real: Sequences | None,
+    second: Sequences | None,
+    synthetic: Sequences,
+) -> Bars:
+    """Counts as shares, with the number of `patients` behind each; the distances are of all cells, shown or not."""
+    made = counted(synthetic)
+    shares = (made / max(made.sum(), 1)).round(5).tolist()
+    if real is None:
+        return Bars(labels=labels, real=None, synthetic=shares, distance=None, distance_second=None)
+    own = counted(real)
+    return Bars(
+        labels=labels,
+        real=kept((own / max(own.sum(), 1)).round(5).tolist(), patients(real)),
+        synthetic=shares,
+        distance=successive.total_variation(own, made),
+        distance_second=None if second is None else successive.total_variation(own, counted(second)),
+    )
+
+
+def waiting(real: Sequences | None, synthetic: Sequences) -> Waiting | None:
+    """The share of rows without a next one, by the time that has passed; None without gaps.
+
+    The real curve ends where fewer than FEWEST patients have a longer gap.
+    """
+    found = successive.gaps(real or synthetic)
+    if found is None or not len(found):
+        return None
+    times = np.linspace(0, float(np.quantile(found, LAST_TIME)), TIMES)
+    curve = None
+    if real is not None:
+        left = np.array([len(np.unique(real.patient[real.now][real.time_since_last > t])) for t in times])
+        curve = kept(successive.waiting(real, times).round(5).tolist(), left)
+    made = successive.waiting(synthetic, times)
+    return Waiting(times=times.round(3).tolist(), real=curve, synthetic=np.nan_to_num(made, nan=1.0).round(5).tolist())
+
+
+def transitions(name: str, cells: Cells, real: Sequences | None, synthetic: Sequences) -> Transitions | None:
+    """The next level given this one; None for a column of no level or of more than MOST_SHOWN.
+
+    A real row stands for FEWEST patients or more who left from its level.
+    """
+    levels = cells.levels[name]
+    if not 0 < len(levels) <= MOST_SHOWN:
+        return None
+    rows = None if real is None else _next_levels(name, cells, real, FEWEST)
+    return Transitions(name=name, levels=levels, real=rows, synthetic=_next_levels(name, cells, synthetic, 1))
+
+
+def _next_levels(name: str, cells: Cells, made: Sequences, least: int) -> list[list[float] | None]:
+    """The shares of the next level for each level; None where fewer than `least` patients left from it."""
+    known = len(cells.levels[name])  # cells beyond are other levels and missing values
+    code, size = cells.column(made.rows, name), cells.count(name)
+    counts = successive.transitions(made, code, size)[:known, :known]
+    leaving = made.last[code[made.now] < known]
+    patients = patients_by(made, leaving, code[leaving], size)[:known]
+    rows = zip(counts, patients, strict=True)
+    return [(c / c.sum()).round(5).tolist() if n >= least else None for c, n in rows]
+
+
+def trajectory(name: str, logarithm: bool, real: Sequences | None, synthetic: Sequences, most: int) -> Trajectory:
+    """Quartiles by the number of the row, of the column itself and not of its logarithm."""
+    bands = None if real is None else _bands(real, name, logarithm, most, FEWEST)
+    return Trajectory(name=name, logarithm=logarithm, real=bands, synthetic=_bands(synthetic, name, logarithm, most, 1))
+
+
+def _bands(made: Sequences, name: str, logarithm: bool, most: int, least: int) -> list[Band | None]:
+    """One band a row number; None where fewer than `least` patients have a value there."""
+    values = made.rows[name].to_numpy(np.float64)
+    values = np.exp(values) if logarithm else values
+    found: list[Band | None] = []
+    for place in range(most):
+        here = values[(made.place == place) & np.isfinite(values)]
+        ends = np.quantile(here, [0.25, 0.5, 0.75]).round(6).tolist() if len(here) >= least else None
+        found.append((ends[0], ends[1], ends[2]) if ends else None)
+    return found
+
+
+class Compared:
+    """The patients that are compared: real, a second real sample (both may be None), synthetic; and their cells."""
+
+    def __init__(self, found: Mapping[str, Sequences], rng: Stream) -> None:
+        self.made = found["synthetic"].capped(rng)
+        self.real: Sequences | None = None
+        self.second: Sequences | None = None
+        if "real" in found:
+            self.real, self.second = _two_real_samples(found, rng)
+            patients = min(len(self.second.sizes), len(self.made.sizes))
+            self.second, self.made = self.second.some(patients, rng), self.made.some(patients, rng)
+        self.names = list(self.made.changing)[:MOST_COLUMNS]
+        frames = [one.rows[self.names] for one in (self.real, self.made, self.second) if one is not None]
+        self.cells = Cells.of(frames[0], frames[1:], self.made.numbers)
+
+    def lagged(self, other: Sequences | None) -> tuple[dict[str, float], float | None]:
+        """Similarity of pairs of successive rows of a sample to the real one's: by column, and across columns."""
+        if other is None or self.real is None or not enough(self.real):
+            return {}, None
+        codes = [self.cells.table(one.rows[self.names]) for one in (self.real, other)]
+        sizes = [self.cells.count(name) for name in self.names]
+        own, across = successive.lagged(self.real, other, (codes[0], codes[1]), sizes)
+        return dict(zip(self.names, own.tolist(), strict=True)), across
+
+    def transitions(self, one: Sequences | None, name: str) -> Floats | None:
+        """How many pairs of successive rows of a sample go from each cell of a column to each."""
+        if one is None:
+            return None
+        return successive.transitions(one, self.cells.column(one.rows, name), self.cells.count(name))
+
+
+def _two_real_samples(found: Mapping[str, Sequences], rng: Stream) -> tuple[Sequences, Sequences]:
+    """The held-out patients, and those of the training table or, without one, the other half of them."""
+    real = found["real"].capped(rng)
+    if "train" in found:
+        return real, found["train"].capped(rng)
+    first, _ = halves(len(real.patient), rng, real.patient)
+    inside = np.isin(np.arange(len(real.patient)), first)
+    return real.of(inside), real.of(~inside)
+
+
+def over_time(found: Mapping[str, Sequences], schema: Schema, target: str, rng: Stream) -> OverTime | None:
+    """Every figure of the section; None where there is no sequence or no column that changes.
+
+    found: the tables' sequences by name (`data.over_time.sequences`). Without real ones the synthetic patients alone
+    are described.
+    """
+    if not found or not found["synthetic"].changing:
+        return None
+    assert schema.order is not None and schema.max_rows is not None
+    samples = Compared(found, rng)
+    real, second, made, most = samples.real, samples.second, samples.made, schema.max_rows
+    (lagged, across), (ceiling, across_ceiling) = samples.lagged(made), samples.lagged(second)
+    order = schema.columns[schema.order]
+    logarithms = frozenset(n for n in samples.names if getattr(schema.columns[n], "scale", None) == "log")
+    shown = [transitions(n, samples.cells, real, made) for n in samples.names if n not in made.numbers]
+    fitted = found.get("train", found.get("real"))
+    unit = Unit(DAYS_OF_YEAR, "year") if order.dated else Unit(1.0, getattr(order, "unit", None) or schema.order)
+    return OverTime(
+        order=schema.order,
+        unit=None if made.time is None else "days" if order.dated else unit.name,
+        most_rows=most,
+        fewest=FEWEST,
+        patients=len(made.sizes),
+        lagged=float(np.mean(list(lagged.values()))) if lagged else None,
+        lagged_ceiling=float(np.mean(list(ceiling.values()))) if ceiling else None,
+        across=across,
+        across_ceiling=across_ceiling,
+        columns=[_change(samples, name, lagged.get(name), ceiling.get(name)) for name in samples.names],
+        rows=rows_a_patient(real, second, made, most),
+        gaps=gap_bars(real, second, made),
+        waiting=waiting(real, made),
+        transitions=[one for one in shown if one is not None],
+        trajectories=[trajectory(n, n in logarithms, real, made, most) for n in samples.names if n in made.numbers],
+        next_row=None if real is None or second is None else next_row(second, made, real, target, rng),
+        slopes=None if fitted is None else slopes(fitted, made, unit, logarithms, rng),
+    )
+
+
+def _change(samples: Compared, name: str, similarity: float | None, ceiling: float | None) -> Change:
+    """The figures of one column."""
+    made, number = samples.made, name in samples.made.numbers
+    real, second = (samples.real, samples.second) if enough(samples.real) else (None, None)
+    sides = (real, second, made)
+    likeness = [None if one is None or not number else successive.autocorrelation(one, name) for one in sides]
+    counts = [None if number else samples.transitions(one, name) for one in (real, made, second)]
+    apart = [
+        None if counts[0] is None or other is None else successive.transition_distance(counts[0], other)
+        for other in counts[1:]
+    ]
+    return Change(
+        name=name,
+        kind="number" if number else "levels",
+        similarity=similarity,
+        ceiling=ceiling,
+        autocorrelation_real=likeness[0],
+        autocorrelation_second=likeness[1],
+        autocorrelation_synthetic=likeness[2],
+        transitions=apart[0],
+        transitions_second=apart[1],
+        **of_both("unchanged", [None if one is None else successive.unchanged(one, name) for one in (real, made)]),
+    )
+
+
+def _verdicts(found: OverTime | None, thresholds: Thresholds) -> Sequence[Verdict]:
+    if found is None or found.lagged is None or found.lagged_ceiling is None:
+        return []
+    lines = [
+        decide(
+            "lagged_gap",
+            "Do successive rows of a patient look real?",
+            "similarity of successive rows below a second real sample's",
+            Estimate(value=found.lagged_ceiling - found.lagged),
+            thresholds.lagged_gap,
+            f"Synthetic patients score {found.lagged:.3f}, a second real sample {found.lagged_ceiling:.3f}.",
+        )
+    ]
+    if (ahead := found.next_row) is not None:
+        limit = thresholds.next_row_auroc_loss
+        lines.append(
+            decide(
+                "next_row_auroc_loss",
+                "Do models learn what comes next?",
+                "loss of AuROC, target of the next row",
+                ahead.loss,
+                limit,
+                f"By {ahead.real} after real patients, {ahead.synthetic} after synthetic ones.",
+                instead=doubtful(ahead.loss, limit),
+            )
+        )
+    return lines
+
+
+OVER_TIME = Section(
+    "over_time", "Patients over time", lambda c: over_time(c.sequences, c.declared, c.target, c.rng), OverTime,
+    needs=("schema",), verdicts=_verdicts,
+)  # fmt: skip

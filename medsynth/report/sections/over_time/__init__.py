@@ -1,1 +1,0 @@
-"""Whether synthetic patients change over time as real ones do."""
