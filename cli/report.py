@@ -159,7 +159,7 @@ def _pages_of_tables(
     inputs: Inputs, fitted: Model | None, given: Given, pages: dict[str, Path], quiet: bool, step: Callable[[str], None]
 ) -> dict[str, Report]:
     """A page on the patients of several tables, and one on the rows of each table that has an order."""
-    from medsynth.linked.report import Sides, read_folder, report_tables
+    from medsynth.report.several_tables import Sides, read_folder, report_tables
     from medsynth.sampling.table_files import drawn_by
 
     assert fitted is not None and fitted.tables is not None

@@ -29,7 +29,6 @@ FLOORS = [
     ["sampling"],
     ["fitting"],
     ["synthesizer", "report", "audit", "federated"],
-    ["linked"],
 ]
 FLOOR = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 SOURCES = sorted((ROOT / "medsynth").rglob("*.py"))

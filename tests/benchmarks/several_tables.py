@@ -28,9 +28,8 @@ from medsynth_sample_data import omop
 
 import medsynth
 from medsynth.fitting.source import bundled
-from medsynth.linked.integrity import linked_facts
-from medsynth.linked.report import rows_beside_patients
 from medsynth.report.sections.plausibility import plausibility
+from medsynth.report.several_tables import linked_facts, rows_beside_patients
 from medsynth.schema.linked import LinkedTables
 from tests.benchmarks.common import DELTA, KEYS, Run, markdown, options, report, spread, values
 

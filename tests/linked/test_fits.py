@@ -16,10 +16,10 @@ from medsynth.artifact import load, verify
 from medsynth.errors import BudgetError, MedsynthError, UsageError
 from medsynth.fitting.planning import plan_fit
 from medsynth.fitting.settings import FitSettings
-from medsynth.linked.integrity import linked_facts
 from medsynth.patients import plan as shares
 from medsynth.privacy import noise
 from medsynth.privacy.queries import query
+from medsynth.report.several_tables import linked_facts
 from medsynth.sampling.placing import TableRows
 from medsynth.sampling.tables import CHUNK_PATIENTS, latest, table_frames
 from medsynth.schema.linked import LinkedTables

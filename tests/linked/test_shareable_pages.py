@@ -10,9 +10,9 @@ import pytest
 
 import medsynth
 from medsynth.errors import SchemaError
-from medsynth.linked.report import Sides, report_tables
 from medsynth.report.build import INTERNAL
 from medsynth.report.data.protocol import TaskPredictions
+from medsynth.report.several_tables import Sides, report_tables
 
 from .conftest import simulated
 

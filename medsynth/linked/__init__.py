@@ -1,1 +1,0 @@
-"""The report on several tables that share patients."""
