@@ -24,8 +24,8 @@ Run = dict[str, Any]
 
 def public_folder() -> str | None:
     """Return the folder of public tables: MEDSYNTH_DATA, or ../shared/data if it is there."""
-    beside = ROOT.parent / "shared" / "data"
-    return os.environ.get("MEDSYNTH_DATA") or (str(beside) if beside.exists() else None)
+    sibling = ROOT.parent / "shared" / "data"
+    return os.environ.get("MEDSYNTH_DATA") or (str(sibling) if sibling.exists() else None)
 
 
 def options(name: str, text: str | None, *, data: bool = False, output: str = "", minutes: float = 0) -> Any:

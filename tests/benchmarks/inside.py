@@ -2,11 +2,11 @@
 
     python inside.py FOLDER TOOL EPSILON DELTA ROWS
 
-FOLDER contains either codes.csv and sizes.json, the number of codes per column; or train.csv and domain.json, what the
-schema declares per column: levels, or bounds, scale, step and whether values may be missing. FOLDER/cost.json gets
-the seconds and the peak memory. private-pgm is imported from the checkout that MEDSYNTH_PRIVATE_PGM names. The pairs
-in FOLDER/pairs.json, if it exists, are AIM's whole workload. NAPSU-MQ (twinify) writes several tables of as many rows
-as codes.csv, ROWS in number, with a column `replicate`.
+FOLDER contains codes.csv and sizes.json, the number of codes per column, for private-pgm and NAPSU-MQ. For dpmm and
+smartnoise-synth it contains train.csv and domain.json, what the schema declares per column: levels, or bounds, scale,
+step and whether values may be missing. FOLDER/cost.json gets the seconds and the peak memory. private-pgm is imported
+from the checkout that MEDSYNTH_PRIVATE_PGM names. The pairs in FOLDER/pairs.json, if it exists, are AIM's whole
+workload. NAPSU-MQ (twinify) writes ROWS tables of as many rows as codes.csv, with a column `replicate`.
 """
 
 import importlib
@@ -123,38 +123,6 @@ def mirror_descent(self: Any, measurements: Any, total: Any = None, **others: An
     return float(loss)
 
 
-def dpmm(method: str, table: Any, declared: Any, epsilon: float, delta: float, rows: int) -> Any:
-    """Fit one of dpmm's pipelines to columns that are declared as categories or as numbers between bounds."""
-    from dpmm import pipelines
-
-    kind = {"mst": pipelines.MSTPipeline, "privbayes": pipelines.PrivBayesPipeline, "aim": pipelines.AIMPipeline}
-    pipeline = kind[method](epsilon=epsilon, delta=delta, n_jobs=1)
-    pipeline.fit(table, declared)
-    return pipeline.generate(n_records=rows)
-
-
-def dpmm_codes(method: str, codes: Any, sizes: Any, epsilon: float, delta: float, rows: int) -> Any:
-    """Fit dpmm to codes that are all declared."""
-    declared = {name: {"categories": [str(k) for k in range(size)]} for name, size in sizes.items()}
-    made = dpmm(method, codes.astype(str).astype("category"), declared, epsilon, delta, rows)
-    return made.astype(str).astype(float)
-
-
-def smartnoise_codes(method: str, codes: Any, sizes: Any, epsilon: float, delta: float, rows: int) -> Any:
-    """Fit one of smartnoise-synth's networks to one-hot codes."""
-    from snsynth import Synthesizer
-    from snsynth.transform import ChainTransformer, LabelTransformer, OneHotEncoder, TableTransformer
-
-    # The encoders learn the declared codes from rows that contain each of them. These rows are not fitted.
-    largest = max(sizes.values())
-    known = pd.DataFrame({name: np.arange(largest) % size for name, size in sizes.items()})
-    coder = TableTransformer([ChainTransformer([LabelTransformer(), OneHotEncoder()]) for _ in sizes])
-    coder.fit(pd.concat([known] * 2))
-    synthesizer = Synthesizer.create(method, epsilon=epsilon)
-    synthesizer.fit(codes, transformer=coder, preprocessor_eps=0.0)
-    return synthesizer.sample(rows)
-
-
 def napsu(method: str, codes: Any, sizes: Any, epsilon: float, delta: float, tables: int) -> Any:
     """Fit NAPSU-MQ to all pairs, which are declared, so that it spends nothing on selecting them.
 
@@ -201,8 +169,10 @@ def prepared(table: Any, domain: Any) -> Any:
     return made
 
 
-def dpmm_values(method: str, table: Any, domain: Any, epsilon: float, delta: float, rows: int) -> Any:
-    """Fit dpmm with its own private discretisation of numbers."""
+def dpmm(method: str, table: Any, domain: Any, epsilon: float, delta: float, rows: int) -> Any:
+    """Fit one of dpmm's pipelines with its own private discretisation of numbers."""
+    from dpmm import pipelines
+
     made = prepared(table, domain)
     declared: dict[str, dict[str, Any]] = {}
     for name, column in domain.items():
@@ -211,31 +181,30 @@ def dpmm_values(method: str, table: Any, domain: Any, epsilon: float, delta: flo
             declared[name] = {"categories": [str(level) for level in column["levels"]]}
         else:
             declared[name] = dict(zip(("lower", "upper"), bounds(column), strict=True))
-    return dpmm(method, made, declared, epsilon, delta, rows)
+    kind = {"mst": pipelines.MSTPipeline, "privbayes": pipelines.PrivBayesPipeline}
+    pipeline = kind[method](epsilon=epsilon, delta=delta, n_jobs=1)
+    pipeline.fit(made, declared)
+    return pipeline.generate(n_records=rows)
 
 
-def smartnoise_values(method: str, table: Any, domain: Any, epsilon: float, delta: float, rows: int) -> Any:
-    """Fit one of smartnoise-synth's synthesizers to bins between the declared bounds; its networks to numbers."""
+def smartnoise(method: str, table: Any, domain: Any, epsilon: float, delta: float, rows: int) -> Any:
+    """Fit one of smartnoise-synth's synthesizers to bins between the declared bounds."""
     from snsynth import Synthesizer, transform
 
-    networks, transformers = method in ("dpctgan", "patectgan"), []
+    transformers = []
     for column in domain.values():
         if "levels" in column:
-            parts = [transform.LabelTransformer(), transform.OneHotEncoder()]
-            transformers.append(transform.ChainTransformer(parts) if networks else parts[0])
+            transformers.append(transform.LabelTransformer())
             continue
         low, high = bounds(column)
-        given = {"lower": low, "upper": high, "nullable": column["missing"]}
-        made = transform.MinMaxTransformer(**given) if networks else transform.BinTransformer(bins=BINS, **given)
-        transformers.append(made)
-    synthesizer = Synthesizer.create(method, epsilon=epsilon, **({} if networks else {"delta": delta}))
+        transformers.append(transform.BinTransformer(bins=BINS, lower=low, upper=high, nullable=column["missing"]))
+    synthesizer = Synthesizer.create(method, epsilon=epsilon, delta=delta)
     coder = transform.TableTransformer(transformers)
     synthesizer.fit(prepared(table, domain), transformer=coder, preprocessor_eps=0.0)
     return synthesizer.sample(rows)
 
 
-CODES: dict[str, Any] = {"pgm": private_pgm, "dpmm": dpmm_codes, "smartnoise": smartnoise_codes, "napsu": napsu}
-VALUES: dict[str, Any] = {"dpmm": dpmm_values, "smartnoise": smartnoise_values}
+TOOLS: dict[str, Any] = {"pgm": private_pgm, "napsu": napsu, "dpmm": dpmm, "smartnoise": smartnoise}
 
 
 def main() -> None:
@@ -247,7 +216,7 @@ def main() -> None:
     known = json.loads((folder / ("sizes.json" if by_codes else "domain.json")).read_text())
     told = [json.loads((folder / "pairs.json").read_text())] if (folder / "pairs.json").exists() else []
     clock, used = time.perf_counter(), time.process_time()
-    made = pd.DataFrame((CODES if by_codes else VALUES)[package](method, table, known, epsilon, delta, rows, *told))
+    made = pd.DataFrame(TOOLS[package](method, table, known, epsilon, delta, rows, *told))
     cost = {"seconds": time.perf_counter() - clock, "cpu_seconds": time.process_time() - used}
     cost["peak_gib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     if package != "napsu":

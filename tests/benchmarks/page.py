@@ -1,6 +1,6 @@
 """Rewrite the tables of docs/results.md from docs/results/*.csv: add a line to a CSV file, then run this.
 
-A table of the page stands between two comments:
+A table of the page is between two comments:
 
     <!-- table panel.csv; table=thyroid; method, epsilon, mean AuROC~ -->
     <!-- /table -->

@@ -1,4 +1,4 @@
-"""The panel: medsynth's default compared with AIM, MST, PrivBayes and a GAN, on real and simulated tables.
+"""The panel: medsynth's default compared with AIM and MST of private-pgm, on real and simulated tables.
 
 All tools get the same declarations and, if they need bins, the same public grid. Each fit is a process of its own;
 other tools have environments of their own. Results join --output one by one and are not run again. docs/results.md
@@ -40,7 +40,7 @@ from tests.benchmarks.figures import by_order, of_panel
 FIELDS = ["table", "method", "epsilon", "seed", "mean", "best", "one_way", "two_way", "three_way", "one_way_quantile",
           "two_way_quantile", "three_way_quantile", "propensity", "overlap", "seconds", "cpu_seconds", "peak_gib",
           "state"]  # fmt: skip
-TOOLS = ["pgm-aim", "pgm-mst", "dpmm-aim", "dpmm-mst", "dpmm-privbayes", "smartnoise-dpctgan", "smartnoise-patectgan"]
+TOOLS = ["pgm-aim", "pgm-mst"]
 QUANTILES = "-quantiles"  # The tool gets the training rows' quantiles as bins, for free.
 TIMES = " x"  # TABLE x4: four times as many rows are drawn as were fitted.
 CUT_POINTS = "medsynth-cut-points"  # The default, with the public grid's bins as the schema's cut points.

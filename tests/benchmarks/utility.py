@@ -26,7 +26,7 @@ from tests.benchmarks.common import ROOT, Run, again, markdown, options, report,
 from tests.benchmarks.figures import of_report
 
 TABLES = ("thyroid", "cancer", "clinic-4k", "clinic-10k", "clinic-50k")
-PEERS = ("dpmm-mst", "dpmm-privbayes", "dpmm-aim", "smartnoise-mst", "smartnoise-dpctgan", "smartnoise-patectgan")
+PEERS = ("dpmm-mst", "dpmm-privbayes", "smartnoise-mst")
 FIELDS = ["table", "method", "epsilon", "seed", "mean", "best", "lr", "mlp", "rf", "hgb", "one_way", "one_way_ceiling",
           "two_way", "two_way_ceiling", "propensity_auroc", "fit_seconds", "peak_gib", "spent"]  # fmt: skip
 HEADS = ["table", "method", "epsilon", "runs", "mean AuROC", "best AuROC", "two-way (ceiling)", "propensity AuROC",
