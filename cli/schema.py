@@ -45,7 +45,7 @@ def draft(
     from medsynth.fitting.private_table import table_kinds
     from medsynth.io.atomic import atomic_write, check_outputs
     from medsynth.io.formats import beside, name_of
-    from medsynth.schema.template import draft as make
+    from medsynth.schema.header import draft as make
 
     output = beside(table, ".schema.yaml")
     check_outputs(output, inputs=(table,), force=force)
@@ -63,8 +63,8 @@ def _draft_tables(folder: Path, encoding: str | None, *, force: bool, as_json: b
     from medsynth.fitting.private_table import table_kinds
     from medsynth.io.atomic import atomic_write, check_outputs
     from medsynth.io.formats import SUFFIXES, name_of
-    from medsynth.schema.linked.definition import ENDING
-    from medsynth.schema.linked.template import draft_tables
+    from medsynth.schema.linked import ENDING
+    from medsynth.schema.header import draft_tables
 
     found = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in SUFFIXES]
     if len(found) < 2:

@@ -21,7 +21,7 @@ from ..fitting.private_table import PrivateTable, open_table
 from ..fitting.settings import TableSettings
 from ..rng import numpy_stream
 from ..schema import Schema
-from ..schema.columns.table_codec import csv_cells, encode
+from ..schema.codec import csv_cells, encode
 
 ROWS = 40
 MODES = ("schema", "none")  # whether the schema is declared

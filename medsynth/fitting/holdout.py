@@ -25,8 +25,8 @@ from ..io.split_number import file_beside, noted, number_kept, number_of, number
 from ..io.table import Table
 from ..io.writer import csv_text
 from ..schema import Schema
-from ..schema.columns.table_codec import encode
-from ..schema.linked.definition import LinkedTables
+from ..schema.codec import encode
+from ..schema.linked import LinkedTables
 from .private_table import choose_schema, read_rows
 from .private_tables import PrivateTables, open_tables, private_tables
 from .settings import FitSettings, Notice

@@ -20,7 +20,7 @@ from ..privacy.queries.rows import Codes
 from ..privacy.queries.stored_rows import StoredCodes
 from ..privacy.release import Releases
 from ..schema import Schema
-from ..schema.columns.table_codec import ColumnSet
+from ..schema.codec import ColumnSet
 
 if TYPE_CHECKING:
     from ..privacy.queries.noising import Noising

@@ -31,9 +31,9 @@ from ..rng import Entropy
 from ..schema import Identifier, Schema, bundled_for
 from ..schema.cells import MISSING_WORDS, moment
 from ..schema.columns.categorical import Categorical, without_levels
-from ..schema.columns.table_codec import check_header, encode
+from ..schema.codec import check_header, encode
 from ..schema.header import free_texts, keys, person_keys
-from ..schema.kinds import CLEAR_STDS
+from ..schema.magnitudes import CLEAR_STDS
 from .private import Remark
 from .private_rows import order_of_rows, patients
 from .settings import FitSettings, Notice, TableSettings

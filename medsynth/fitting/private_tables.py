@@ -25,9 +25,9 @@ from ..rng import Entropy
 from ..sampling.placing import TableRows, form_of
 from ..sampling.rejection import widened
 from ..schema import Schema
-from ..schema.columns.table_codec import check_header, encode
-from ..schema.linked.definition import LinkedTables
-from ..schema.linked.views import joint, name_in_joint, own
+from ..schema.codec import check_header, encode
+from ..schema.linked import LinkedTables
+from ..schema.linked import joint, name_in_joint, own
 from .private import Remark
 from .private_table import read_rows
 from .settings import FitSettings

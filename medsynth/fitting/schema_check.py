@@ -16,7 +16,7 @@ from ..io import table as io_table
 from ..sampling.rules_across_rows import in_order, values
 from ..schema import Column, Schema
 from ..schema.cells import CellKinds, is_code_of_a_number
-from ..schema.columns.table_codec import encode
+from ..schema.codec import encode
 from ..schema.header import by_start, person_keys
 from ..schema.inference import NARROW
 from .private_rows import patients

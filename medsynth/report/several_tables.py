@@ -22,9 +22,9 @@ from ..sampling.rejection import widened
 from ..sampling.rules_across_rows import completed
 from ..sampling.tables import tables_of
 from ..schema import Schema
-from ..schema.columns.table_codec import csv_cells
-from ..schema.linked.definition import LinkedTables
-from ..schema.linked.views import joint
+from ..schema.codec import csv_cells
+from ..schema.linked import LinkedTables
+from ..schema.linked import joint
 from .build import build
 from .data.context import LinkedFacts, TableFacts
 from .data.tables import read

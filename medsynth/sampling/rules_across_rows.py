@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from ..io.table import MISSING_TOKENS
 from ..schema import Schema
-from ..schema.columns.table_codec import column_values, related_values
-from ..schema.rules.language import Position, Rule, Values, evaluate
+from ..schema.codec import column_values, related_values
+from ..schema.rules import Position, Rule, Values, evaluate
 
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float64]

@@ -167,7 +167,7 @@ def fuzz(cases: int, seed: int, folder: Path) -> Counter[str]:
     """Run half of the cases on artifacts and half on schemas. Return how they ended."""
     import medsynth
     from medsynth.io.table import from_frame
-    from medsynth.schema.columns.table_codec import encode
+    from medsynth.schema.codec import encode
 
     warnings.simplefilter("ignore")  # A hostile author's numbers cause warnings.
     seen: list[str] = []

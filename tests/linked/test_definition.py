@@ -11,7 +11,7 @@ from medsynth.errors import SchemaError, TableError, UsageError
 from medsynth.fitting.source import bundled, find, is_linked
 from medsynth.schema import Schema, schema
 from medsynth.schema.linked import LinkedTables
-from medsynth.schema.linked.views import chain_view, joint, placed_by
+from medsynth.schema.linked import chain_view, joint, placed_by
 
 from .conftest import TABLES
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from ...errors import UsageError
-from ...schema.yaml_text import parse_yaml
+from ...schema.declared import parse_yaml
 
 Role = Literal["direct identifier", "quasi identifier", "sensitive", "target", "other"]
 Outcome = Literal["within", "beyond", "doubtful", "too few rows", "not judged", "not measured"]

@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from ...io.cell_text import LARGEST_WHOLE
 from ...rng import Stream
 from ...schema import Schema
-from ...schema.columns.quantity import Quantity
+from ...schema.columns.number import Quantity
 from ..data import statistics as stats
 from ..data.columns import codes_of, comparable, number_columns, words
 from ..data.protocol import features

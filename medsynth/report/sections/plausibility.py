@@ -9,8 +9,8 @@ import pandas as pd
 
 from ...sampling.rules_across_rows import Succession, in_order
 from ...schema import Column, Schema
-from ...schema.rules.language import Rule as Between
-from ...schema.rules.language import Values, evaluate
+from ...schema.rules import Rule as Between
+from ...schema.rules import Values, evaluate
 from ..data.columns import known_cells
 from ..data.context import LinkedFacts
 from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide

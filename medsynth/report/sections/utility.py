@@ -20,7 +20,7 @@ from sklearn.metrics import average_precision_score
 from ...errors import SchemaError
 from ...rng import Stream
 from ...schema import Column
-from ...schema.columns.quantity import Quantity
+from ...schema.columns.number import Quantity
 from ..data import protocol
 from ..data.columns import words
 from ..data.context import Context
