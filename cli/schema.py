@@ -46,7 +46,7 @@ def draft(
     from medsynth.fitting.private_table import table_kinds
     from medsynth.io.atomic import atomic_write, check_outputs
     from medsynth.io.formats import beside, name_of
-    from medsynth.schema.template import draft as make
+    from medsynth.schema.header import draft as make
 
     output = beside(table, ".schema.yaml")
     check_outputs(output, inputs=(table,), force=force)

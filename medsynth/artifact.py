@@ -24,8 +24,8 @@ from .privacy.accounting import accountant
 from .privacy.accounting.accountant import rounded_up, supports
 from .privacy.accounting.ledger import Ledger
 from .schema import Schema
-from .schema.columns.conditions import Where
-from .schema.linked.definition import LinkedTables
+from .schema.codec import Where
+from .schema.linked import LinkedTables
 
 if TYPE_CHECKING:
     import pandas as pd

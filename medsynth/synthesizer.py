@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .schema import Schema
-    from .schema.columns.conditions import Where
+    from .schema.codec import Where
 
 
 @dataclass(kw_only=True)

@@ -32,7 +32,7 @@ from medsynth.io import large
 from medsynth.io.split import split
 from medsynth.io.table import Table, from_frame, read
 from medsynth.schema import Schema
-from medsynth.schema.columns.table_codec import encode
+from medsynth.schema.codec import encode
 
 CODES = [900000000000207008, 900000000000013009, 138875005000001104]
 ROWS = 8

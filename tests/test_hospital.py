@@ -16,7 +16,7 @@ from medsynth.report.data.columns import cells_of
 from medsynth.report.data.tables import read
 from medsynth.report.sections.plausibility import plausibility
 from medsynth.schema import Schema
-from medsynth.schema.columns.table_codec import encode
+from medsynth.schema.codec import encode
 
 CODES = {"lactate_mmol_l": "-9", "smoker": "refused"}
 

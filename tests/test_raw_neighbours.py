@@ -32,7 +32,7 @@ from medsynth.errors import MedsynthError, SchemaError, TableError
 from medsynth.io import table as tables
 from medsynth.io.split import split
 from medsynth.schema import Binary, Categorical, Schema, inference
-from medsynth.schema.columns.table_codec import decode
+from medsynth.schema.codec import decode
 from medsynth.schema.kinds import ColumnKind
 
 pytestmark = pytest.mark.usefixtures("plain_method", "seeded_entropy")

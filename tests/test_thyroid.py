@@ -10,7 +10,7 @@ import medsynth
 from medsynth.io.table import from_frame
 from medsynth.privacy.accounting import accountant
 from medsynth.schema import bundled
-from medsynth.schema.columns.table_codec import encode
+from medsynth.schema.codec import encode
 
 
 @pytest.mark.nightly

@@ -11,7 +11,7 @@ from medsynth.io.table import from_frame
 from medsynth.report.data.tables import read
 from medsynth.report.sections.plausibility import plausibility
 from medsynth.schema import Schema
-from medsynth.schema.columns.table_codec import encode
+from medsynth.schema.codec import encode
 
 pytestmark = pytest.mark.statistical  # each seed is fixed: none can fail by chance
 

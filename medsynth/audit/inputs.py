@@ -20,7 +20,7 @@ from ..errors import MedsynthError
 from ..fitting.private_table import PrivateTable, open_table
 from ..rng import numpy_stream
 from ..schema import Schema
-from ..schema.columns.table_codec import csv_cells, encode
+from ..schema.codec import csv_cells, encode
 
 ROWS = 40
 MODES = ("schema", "none")  # whether the schema is declared

@@ -28,7 +28,7 @@ from ..privacy.accounting.ledger import Ledger
 from ..privacy.queries.noising import NoiseShare, Noising, Unnoised, WholeNoise, from_words
 from ..privacy.queries.query import RowQuery
 from ..privacy.release import Releases
-from ..schema.columns.table_codec import encode
+from ..schema.codec import encode
 from .critics import SiteCritics, Step
 from .derivation import Derived, derived, digest_of, with_numbers
 from .masks import SecretKey, masked, new_nonce

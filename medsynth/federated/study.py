@@ -27,7 +27,7 @@ from ..privacy.accounting.calibration import Plan, Query, default_delta, equival
 from ..privacy.noise import FINEST_BITS, GRID_BITS, shares_distance
 from ..schema import Schema
 from ..schema.columns.categorical import without_levels
-from ..schema.yaml_text import parse_yaml
+from ..schema.declared import parse_yaml
 
 FORMAT = 3  # of studies and messages
 METHODS = ("mixture", "independent", "dp-cgan", "gs-wgan", "dp-gan")

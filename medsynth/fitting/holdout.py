@@ -18,7 +18,7 @@ from ..io.split import check_fraction, expecting, split, split_large
 from ..io.split_number import file_beside, noted, number_kept, number_of, number_split, table_of
 from ..io.table import Table
 from ..schema import Schema
-from ..schema.columns.table_codec import encode
+from ..schema.codec import encode
 from .private_table import Notice, choose_schema, read_rows
 
 TRAIN, HELD_OUT = ".train", ".heldout"  # what the names of both parts of a table end in

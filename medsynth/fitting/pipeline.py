@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..artifact import Model
 from ..errors import UsageError
 from ..schema import Schema
-from ..schema.linked.definition import ENDING as TABLES_ENDING
+from ..schema.linked import ENDING as TABLES_ENDING
 from .options import FitOptions, Phase, Progress, declared, log_notice, progress_bar, settled_delta
 from .preparation import announce, choose_method, open_releases, plan_measurements
 from .private_table import Notice, open_public, open_table, refuse_private_rows_as_public

@@ -19,10 +19,10 @@ from ..rng import numpy_stream, stream_seed
 from ..row_count import COUNTED_ROWS
 from ..sampling.patients import ROWS_PER_PATIENT, rows_of_a_patient
 from ..schema import Schema
+from ..schema.codec import encode, hierarchy_positions
 from ..schema.columns.column import MAX_CODES
-from ..schema.columns.table_codec import encode, hierarchy_positions
 from ..schema.learned import LEARNED, LOST, lost_target
-from ..schema.linked.definition import LinkedTables
+from ..schema.linked import LinkedTables
 from .environment import MUCH_MEMORY_GIB, fit_memory_gib, one_thread, versions
 from .options import FitOptions
 from .preparation import PlannedFit, WayOut

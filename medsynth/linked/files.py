@@ -24,9 +24,8 @@ from ..io.writer import ParquetParts, csv_text
 from ..sampling.draw import Draw
 from ..sampling.provenance import SEED_BITS, load, of
 from ..sampling.provenance import beside as provenance_of
-from ..schema.columns.conditions import Where
-from ..schema.columns.table_codec import csv_cells, decode
-from ..schema.linked.definition import LinkedTables
+from ..schema.codec import Where, csv_cells, decode
+from ..schema.linked import LinkedTables
 from .private_tables import PrivateTables, open_tables, private_tables
 from .sampling import own_columns, table_codes, tables_of, written
 from .source import Source

@@ -34,8 +34,7 @@ from ..privacy.accounting.calibration import Plan, Query, make_plan
 from ..privacy.accounting.events import rows_of
 from ..privacy.contribution import PrivacyUnits
 from ..rng import stream_seed
-from ..schema.linked.definition import LinkedTables
-from ..schema.linked.views import chain_view, count_column, joint, name_in_joint, own
+from ..schema.linked import LinkedTables, chain_view, count_column, joint, name_in_joint, own
 from .private_tables import CodedTables, PrivateTables, coded_tables, open_tables
 from .source import Source, find
 from .stored import of_table

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..io.table import MISSING_TOKENS
 from ..report.data.linked_facts import LinkedFacts, TableFacts
-from ..schema.linked.definition import LinkedTables
+from ..schema.linked import LinkedTables
 
 Cells = Mapping[str, pd.DataFrame]
 Whole = NDArray[np.int64]

@@ -15,8 +15,7 @@ from ..privacy.queries.rows import Codes
 from ..sampling.rejection import widened
 from ..sampling.visits import Form, Mask, Whole
 from ..schema import Schema
-from ..schema.linked.definition import LinkedTables
-from ..schema.linked.views import chain_view, distance_name, number_name, placed_by
+from ..schema.linked import LinkedTables, chain_view, distance_name, number_name, placed_by
 
 NEVER = np.iinfo(np.int64).max // 2  # later than any row
 

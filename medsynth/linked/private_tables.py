@@ -18,9 +18,8 @@ from ..privacy.contribution import PrivacyUnits, first_in_order
 from ..privacy.queries.rows import Codes
 from ..sampling.rejection import widened
 from ..schema import Schema
-from ..schema.columns.table_codec import check_header, encode
-from ..schema.linked.definition import LinkedTables
-from ..schema.linked.views import joint, name_in_joint, own
+from ..schema.codec import check_header, encode
+from ..schema.linked import LinkedTables, joint, name_in_joint, own
 from .placing import TableRows, form_of
 from .source import Source
 

@@ -22,9 +22,8 @@ from ..report.document import Report
 from ..sampling.rejection import widened
 from ..sampling.rules_across_rows import completed
 from ..schema import Schema
-from ..schema.columns.table_codec import csv_cells
-from ..schema.linked.definition import LinkedTables
-from ..schema.linked.views import joint
+from ..schema.codec import csv_cells
+from ..schema.linked import LinkedTables, joint
 from .integrity import linked_facts, patients
 from .private_tables import coded_tables, private_tables
 from .sampling import tables_of

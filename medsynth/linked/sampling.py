@@ -23,10 +23,8 @@ from ..sampling.replicates import broken_model
 from ..sampling.rules_across_rows import broken_next, completed
 from ..sampling.visits import visits
 from ..schema import Schema
-from ..schema.columns.conditions import Range, Where, parse
-from ..schema.columns.table_codec import column_values, decode
-from ..schema.linked.definition import LinkedTables
-from ..schema.linked.views import chain_view, count_column, joint, name_in_joint, number_name, own, placed_by
+from ..schema.codec import Range, Where, column_values, decode, parse
+from ..schema.linked import LinkedTables, chain_view, count_column, joint, name_in_joint, number_name, own, placed_by
 from .placing import Placed, TableRows, form_of
 from .stored import tensors_of
 

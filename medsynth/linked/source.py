@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..errors import TableError, UsageError
 from ..io.formats import SUFFIXES_TRIED, named
-from ..schema.linked.definition import ENDING, LinkedTables
+from ..schema.linked import ENDING, LinkedTables
 
 BUNDLED = {"person": "omop"}  # what stands in a folder without such a file, and the bundled one that is taken for it
 

@@ -21,7 +21,7 @@ from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.rows import Axes
 from ..schema import Column
 from ..schema.columns.grid import Grid, grid
-from ..schema.columns.quantity import Quantity
+from ..schema.columns.number import Quantity
 from ..schema.kinds import clear_stds
 from . import constants as k
 

@@ -21,7 +21,7 @@ from ..privacy.queries.cells import Computed
 from ..privacy.queries.rows import Axes, CellMap, Codes
 from ..rng import Stream
 from ..schema import Schema
-from ..schema.definitions import Constraint, Definition
+from ..schema.rules import Constraint, Definition
 from . import constants as k
 
 Floats = NDArray[np.float64]

@@ -21,7 +21,7 @@ from ..row_count import NoisyTotal, likely_rows
 from ..schema import Identifier, Schema, inference
 from ..schema.cells import CellKinds, is_code_of_a_number
 from ..schema.columns.column import Column
-from ..schema.header import date_pairs, doubtful
+from ..schema.header import doubtful
 from ..schema.kinds import ColumnKind, clear_codes, column_kind, usual_levels
 from ..schema.learned import Learned, LearnedColumn, lost_target
 from .accounting.calibration import Query
@@ -247,7 +247,7 @@ class RawTable:
         decimal = [name for name in names if kinds[name].cells == "decimal"]
         numbers = [name for name in names if name not in dates]
         parts = [(RawRows.magnitudes, numbers), (RawRows.decimals, decimal), (RawRows.years, dates)]
-        pairs = date_pairs([name for name in dates if name != target and not doubtful(name)])
+        pairs = inference.date_pairs([name for name in dates if name != target and not doubtful(name)])
         sensitivity = self._max_rows * math.sqrt(sum(len(some) for _, some in parts) + len(pairs))
         of = tuple(f"{what} of {name}" for what, (_, some) in zip(HISTOGRAMS, parts, strict=True) for name in some)
         of += tuple(f"days from {a} to {b}" for a, b in pairs)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from ..errors import UsageError
-from ..schema.columns.conditions import Where
+from ..schema.codec import Where
 
 if TYPE_CHECKING:
     from ..artifact import Model

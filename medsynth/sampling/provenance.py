@@ -24,7 +24,7 @@ from ..errors import MedsynthError, UsageError
 from ..io.atomic import atomic_write
 from ..io.formats import is_parquet, unpacked
 from ..io.writer import write
-from ..schema.columns.conditions import words
+from ..schema.codec import words
 from .draw import Draw
 from .pipeline import csv_chunks, frames, replicates_apart
 

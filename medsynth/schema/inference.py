@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Literal
@@ -17,7 +18,6 @@ from .columns.categorical import Binary, Categorical
 from .columns.column import Column, Level
 from .columns.date import Date
 from .columns.number import Continuous, Count
-from .header import by_start
 from .kinds import CLEAR_STDS, ColumnKind, clear_stds
 from .learned import LearnedColumn
 from .magnitudes import MAGNITUDES, believed, beyond, bounds, days_after, magnitude_cell, scale, turned, typical
@@ -37,6 +37,7 @@ APART = 2.0  # how many times farther from zero than the values a code of missin
 HALF_OCTAVE, HIDDEN_SHARE = 2**0.5, 0.03  # a cell of magnitudes; noise of one, as a part of the rows, that hides some
 NARROW = 4  # how many times narrower than a date's own bounds the days after another must be
 ISO = "%Y-%m-%d"  # the format of dates of which no form is clear
+MOST_PAIRS = 10  # of columns of dates
 OTHER = "other"  # the level of values that are no level
 
 
@@ -200,6 +201,34 @@ def day(counts: Floats, std: float, kind: ColumnKind, codes: Iterable[str]) -> C
         missing=missing,
         unknown="missing" if missing else usual,
     )
+
+
+def by_start(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Of pairs (a date, one that comes after it), the date that each comes after, if any.
+
+    A date that others come after comes after none itself: the one with most of them goes first, of equals the first.
+
+    >>> by_start([("admitted", "operated"), ("admitted", "discharged"), ("operated", "discharged")])
+    {'operated': 'admitted', 'discharged': 'admitted'}
+    """
+    left, found = list(pairs), dict[str, str]()
+    while left:
+        starts = [first for first, _ in left]
+        start = max(starts, key=starts.count)
+        after = {second: start for first, second in left if first == start}
+        found |= after
+        left = [pair for pair in left if not {start, *after}.intersection(pair)]
+    return found
+
+
+def date_pairs(names: Sequence[str]) -> list[tuple[str, str]]:
+    """Pairs of columns of dates whose differences are counted: at most ten, those nearest in the header first.
+
+    >>> date_pairs(["born", "admitted", "discharged"])
+    [('born', 'admitted'), ('admitted', 'discharged'), ('born', 'discharged')]
+    """
+    pairs = itertools.combinations(range(len(names)), 2)
+    return [(names[a], names[b]) for a, b in sorted(pairs, key=lambda pair: (pair[1] - pair[0], pair))][:MOST_PAIRS]
 
 
 def dates_after(

@@ -10,12 +10,10 @@ import yaml
 from pydantic import Field, PrivateAttr, model_validator
 
 from ..errors import SchemaError, did_you_mean
-from .columns.dtypes import dtype_name
+from .columns.column import dtype_name
 from .columns.registry import AnyColumn
-from .declared import Declared
-from .definitions import Constraint, Definition
-from .rules.language import Rule
-from .rules.parser import parse
+from .declared import Declaration
+from .rules import Constraint, Definition, Rule, parse
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 MAX_RULES, MAX_ROWS_PER_PATIENT = 200, 1000
 
 
-class Schema(Declared):
+class Schema(Declaration):
     """The public description of a table: `columns` by name, in the table's order, and the `target` column.
 
     >>> schema = Schema.from_yaml('''

@@ -31,7 +31,7 @@ from medsynth.report.data.columns import cells_of
 from medsynth.report.data.predictions import TaskPredictions
 from medsynth.report.data.tables import gather
 from medsynth.schema import Schema
-from medsynth.schema.template import draft
+from medsynth.schema.header import draft
 
 CODES = ("", "?", "NA", "N/A", ".", "-9", "999", "unknown")
 FORMS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d", "%d.%m.%Y")

@@ -168,7 +168,7 @@ def fuzz(cases: int, seed: int, folder: Path) -> Counter[str]:
     """Run half of the cases on artifacts, half on schemas; how they ended."""
     import medsynth
     from medsynth.io.table import from_frame
-    from medsynth.schema.columns.table_codec import encode
+    from medsynth.schema.codec import encode
 
     warnings.simplefilter("ignore")  # of numbers that a hostile author put in
     seen: list[str] = []

@@ -57,7 +57,7 @@ def test_fit_json_is_one_object_alone(patients: Path) -> None:
 
 def test_sampled_rows_obey_the_schema(fitted_patients: Path, clinic: Schema) -> None:
     from medsynth.io.table import read
-    from medsynth.schema.columns.table_codec import encode
+    from medsynth.schema.codec import encode
 
     good("sample", "--seed", "1")
     strict = {name: c.model_copy(update={"out_of_range": "error"}) for name, c in clinic.columns.items()}

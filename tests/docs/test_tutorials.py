@@ -85,7 +85,7 @@ def test_the_draft_in_the_steward_page_is_the_one_that_is_written(
     from medsynth_sample_data import simulate
 
     from medsynth.fitting.private_table import table_kinds
-    from medsynth.schema.template import draft
+    from medsynth.schema.header import draft
 
     simulate.cohort(5, 1).to_csv("patients.csv", index=False)
     assert shown and shown[0] in draft("patients", table_kinds(Path("patients.csv")))

@@ -19,7 +19,7 @@ from medsynth.methods.shared.labels import CRITIC_GRADIENTS
 from medsynth.mixture import grids
 from medsynth.privacy.queries.measurements import QUERIES
 from medsynth.privacy.queries.rows import CodedRows
-from medsynth.schema.columns.table_codec import encode
+from medsynth.schema.codec import encode
 
 CONTENT: dict[str, Any] = {"name": "trial", "schema": SCHEMA, "epsilon": 3.7, "rows": 300, "sites": ["east", "north"]}
 SEEDS = range(12)

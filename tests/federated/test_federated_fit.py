@@ -76,7 +76,7 @@ def test_without_noise_all_trusts_add_up_to_the_pooled_counts(
 def _codes(frame: pd.DataFrame, schema: Schema) -> Any:
     from medsynth.io.table import from_frame
     from medsynth.privacy.queries.rows import CodedRows
-    from medsynth.schema.columns.table_codec import encode
+    from medsynth.schema.codec import encode
 
     codes = encode(from_frame(frame), schema.core)
     return CodedRows(codes, schema.core.names, np.zeros((len(codes), 0), np.uint64))

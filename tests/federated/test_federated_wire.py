@@ -14,7 +14,7 @@ from medsynth.privacy import noise
 from medsynth.privacy.queries import noising, query
 from medsynth.privacy.queries.noising import from_words
 from medsynth.privacy.queries.rows import CodedRows
-from medsynth.schema.columns.table_codec import encode
+from medsynth.schema.codec import encode
 
 Make = Callable[..., Federation]
 CANARY = "7431-canary"

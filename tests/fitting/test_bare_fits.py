@@ -22,7 +22,7 @@ from medsynth.privacy.partition_selection import Learning, RawTable
 from medsynth.privacy.release import Releases
 from medsynth.rng import SeededEntropy
 from medsynth.schema import Schema, header
-from medsynth.schema.columns.table_codec import csv_cells, decode, encode
+from medsynth.schema.codec import csv_cells, decode, encode
 from medsynth.schema.header import normalised, person_keys
 from medsynth.schema.learned import Learned
 

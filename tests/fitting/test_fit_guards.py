@@ -18,7 +18,7 @@ from medsynth.methods.dp_gan import method as dp_gan
 from medsynth.methods.shared.labels import ONE_WAY
 from medsynth.mixture import independent
 from medsynth.schema import Schema
-from medsynth.schema.columns.table_codec import encode
+from medsynth.schema.codec import encode
 
 pytestmark = pytest.mark.usefixtures("quick")
 

@@ -14,8 +14,7 @@ from medsynth.io.table import Table, from_frame
 from medsynth.linked.placing import Placed, TableRows, form_of
 from medsynth.linked.private_tables import PrivateTables, coded_tables, open_tables, private_tables
 from medsynth.linked.source import find
-from medsynth.schema.linked import LinkedTables
-from medsynth.schema.linked.views import joint, name_in_joint, own
+from medsynth.schema.linked import LinkedTables, joint, name_in_joint, own
 
 from .conftest import write
 
@@ -63,7 +62,7 @@ def test_codes_are_those_of_plain_loops(frames: dict[str, pd.DataFrame], tables:
 def test_a_form_and_back_is_the_same(frames: dict[str, pd.DataFrame], tables: LinkedTables) -> None:
     """Rows placed by stays, as the chain sees them, become the same rows again."""
     from medsynth.linked.private_tables import _kept
-    from medsynth.schema.columns.table_codec import encode
+    from medsynth.schema.codec import encode
 
     private = read(frames, tables)
     first = encode(private.cells["patients"], tables.view("patients").core)

@@ -12,7 +12,7 @@ import medsynth
 from medsynth import rng
 from medsynth.errors import UsageError
 from medsynth.schema import Schema
-from medsynth.schema.columns.conditions import parse
+from medsynth.schema.codec import parse
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from medsynth.methods.registry import CLAIMING, presets
 from medsynth.methods.shared.marginals import cleaned
 from medsynth.sampling import Draw, sample_codes
 from medsynth.schema import Schema
-from medsynth.schema.columns.table_codec import encode
+from medsynth.schema.codec import encode
 
 pytestmark = pytest.mark.usefixtures("quick")
 PLAIN: dict[str, dict[str, Any]] = {

@@ -117,7 +117,7 @@ def test_public_streams_do_not_depend_on_the_lot(
 
 def game(clinic: Schema, cohort: pd.DataFrame) -> Any:
     from medsynth.io.table import from_frame
-    from medsynth.schema.columns.table_codec import encode
+    from medsynth.schema.codec import encode
 
     plan = make_plan(dp_gan.queries(config_of(), 300, 9, 50.0), epsilon=50.0, delta=1e-5, rows=300)
     codes = encode(from_frame(cohort), clinic.core)

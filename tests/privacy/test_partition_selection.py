@@ -22,7 +22,7 @@ from medsynth.privacy.partition_selection import RawTable
 from medsynth.privacy.release import Releases
 from medsynth.rng import NoNoise, SeededEntropy
 from medsynth.schema import Binary, Categorical, Continuous, Count, magnitudes
-from medsynth.schema.columns.table_codec import encode
+from medsynth.schema.codec import encode
 from medsynth.schema.kinds import ColumnKind
 
 

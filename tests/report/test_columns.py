@@ -14,8 +14,8 @@ from medsynth.report.data.columns import cells_of, comparable, known_cells, numb
 from medsynth.report.data.tables import words
 from medsynth.report.sections.plausibility import plausibility
 from medsynth.schema import Schema
+from medsynth.schema.codec import csv_cells, encode
 from medsynth.schema.columns.registry import KINDS
-from medsynth.schema.columns.table_codec import csv_cells, encode
 
 COLUMNS: dict[str, Any] = {
     "record": {"kind": "identifier", "shape": "MRN-####"},

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from medsynth.sampling.rejection import broken, complete
 from medsynth.sampling.rules_across_rows import Codes, Succession, broken_next, completed, in_order, values
 from medsynth.schema import Schema
-from medsynth.schema.rules.language import Rule
+from medsynth.schema.rules import Rule
 
 COLUMNS: dict[str, Any] = {
     "patient": {"kind": "identifier"},

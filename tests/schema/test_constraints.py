@@ -14,7 +14,7 @@ from medsynth.report.sections.plausibility import plausibility
 from medsynth.sampling.rejection import broken, complete, rejection_sample
 from medsynth.sampling.rules_across_rows import values
 from medsynth.schema import Schema
-from medsynth.schema.rules.parser import parse
+from medsynth.schema.rules import parse
 
 COLUMNS: dict[str, dict[str, Any]] = {
     "systolic": {"kind": "count", "bounds": [50, 250]},

@@ -14,9 +14,8 @@ from medsynth.privacy.partition_selection import RawTable
 from medsynth.privacy.release import Releases
 from medsynth.rng import SeededEntropy
 from medsynth.schema import Date, Schema, magnitudes
-from medsynth.schema.columns.table_codec import csv_cells, encode
-from medsynth.schema.header import MOST_PAIRS, date_pairs
-from medsynth.schema.inference import dates_after
+from medsynth.schema.codec import csv_cells, encode
+from medsynth.schema.inference import MOST_PAIRS, date_pairs, dates_after
 from medsynth.schema.kinds import ColumnKind
 from medsynth.schema.learned import LearnedColumn
 

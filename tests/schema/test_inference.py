@@ -12,7 +12,7 @@ from medsynth.errors import SchemaError
 from medsynth.io.table import from_frame
 from medsynth.schema import Schema, inference, magnitudes
 from medsynth.schema.cells import EITHER, CellKinds
-from medsynth.schema.columns.table_codec import encode
+from medsynth.schema.codec import encode
 from medsynth.schema.kinds import FALSE_CODES, FALSE_LEVELS, ColumnKind, column_kind, usual_levels
 
 STD, ROWS = 10.0, 1000

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from medsynth.errors import SchemaError
 from medsynth.schema import Schema, bundled, bundled_for
-from medsynth.schema.template import draft
+from medsynth.schema.header import draft
 
 GOOD = "name: t\ntarget: y\ncolumns:\n  x: {kind: continuous, bounds: [0, 1]}\n  y: {kind: binary, levels: [no, yes]}\n"
 

@@ -16,7 +16,7 @@ from ...privacy.queries.rows import Codes
 from ...rng import Stream
 from ...schema import Schema
 from ...schema.columns.grid import Grid
-from ...schema.definitions import Definition
+from ...schema.rules import Definition
 from ..protocol import Arrays
 from .decoder import whole_numbers, whole_tensor
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...errors import UsageError
 from ...rng import Stream, numpy_stream
 from ...schema import Schema
-from ...schema.columns.conditions import Ranges
+from ...schema.codec import Ranges
 from ..protocol import Arrays
 from .bins import Bins
 from .decoder import decoder, restored_grids

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...schema.columns.grid import MOST_CODES, Grid
-from ...schema.definitions import Definition
+from ...schema.rules import Definition
 from .content import MOST_NUMBERS, check_places, check_size, require
 from .rows import CellMap, Codes, Whole, cells_of
 

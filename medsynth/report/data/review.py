@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 from pydantic import ValidationError
 
 from ...errors import UsageError
-from ...schema.yaml_text import parse_yaml
+from ...schema.declared import parse_yaml
 from .records import Record
 
 Role = Literal["direct identifier", "quasi identifier", "sensitive", "target", "other"]

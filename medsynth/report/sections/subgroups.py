@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...errors import SchemaError
 from ...rng import Stream
 from ...schema import Column
-from ...schema.columns.quantity import Quantity
+from ...schema.columns.number import Quantity
 from ..data.context import Context
 from ..data.predictions import TaskPredictions
 from ..data.records import Estimate, Record

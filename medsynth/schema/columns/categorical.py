@@ -26,9 +26,9 @@ from .column import (
     Reading,
     Texts,
     Values,
+    canonical,
     undeclared_gaps,
 )
-from .dtypes import canonical
 from .hierarchies import SYSTEMS, CodePattern, System, hierarchy
 
 MAX_LEVELS, MAX_DEPTH = 10_000, 10

@@ -14,7 +14,7 @@ from pydantic import StrictInt, model_validator
 
 from ...io.table import MISSING_TOKENS, Kind
 from .column import MAX_CODES, Codes, Column, Floats, Ints, Mask, Reading, Texts, Values
-from .quantity import Quantity, check_apart
+from .number import Quantity, check_apart
 
 DAYS_OF_YEAR = 365.2425
 PER_DAY = {"day": 1, "minute": 24 * 60, "second": 24 * 60 * 60}

@@ -19,7 +19,7 @@ from medsynth.methods.shared.bins import Bins
 from medsynth.sampling import Draw
 from medsynth.sampling import pipeline as sampling
 from medsynth.schema import Date, Schema
-from medsynth.schema.columns.table_codec import column_values, csv_cells, decode, encode
+from medsynth.schema.codec import column_values, csv_cells, decode, encode
 
 COLUMNS: dict[str, dict[str, Any]] = {
     "record": {"kind": "identifier", "shape": "MRN-####"},

@@ -6,7 +6,7 @@ import pytest
 
 from medsynth.errors import SchemaError
 from medsynth.schema import Schema
-from medsynth.schema.columns.quantity import Quantity
+from medsynth.schema.columns.number import Quantity
 
 SICK = {"kind": "binary", "levels": ["no", "yes"]}
 

@@ -15,8 +15,8 @@ from medsynth.fitting import environment
 from medsynth.io.table import from_frame
 from medsynth.privacy import hierarchy_selection
 from medsynth.schema import Categorical, Schema
+from medsynth.schema.codec import encode, hierarchy_positions
 from medsynth.schema.columns.hierarchies import SYSTEMS, Branches, Hierarchy
-from medsynth.schema.columns.table_codec import encode, hierarchy_positions
 
 TREE = {"medicine": {"heart": ["infarct", "angina"], "kidney": []}, "surgery": ["hip", "knee"], "psychiatry": []}
 KNOWN: dict[str, Hierarchy] = {**SYSTEMS, "tree": Branches(TREE)}

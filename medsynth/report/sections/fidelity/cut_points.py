@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from ....schema import Schema
-from ....schema.columns.quantity import Quantity
+from ....schema.columns.number import Quantity
 from ...data.columns import codes_of
 from ...data.context import Context
 from ...data.records import Record
