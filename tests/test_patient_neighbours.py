@@ -41,7 +41,7 @@ from medsynth.schema.columns.column import numbers_of
 from medsynth.schema.columns.date import Date
 from medsynth.schema.columns.identifier import Identifier, sort_key
 from medsynth.schema.columns.number import Continuous, Count
-from medsynth.schema.kinds import ColumnKind
+from medsynth.schema.learned import ColumnKind
 from medsynth.schema.linked import LinkedTables
 
 Frames = dict[str, pd.DataFrame]

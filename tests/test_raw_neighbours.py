@@ -33,7 +33,7 @@ from medsynth.io import table as tables
 from medsynth.io.split import split
 from medsynth.schema import Binary, Categorical, Schema, inference
 from medsynth.schema.codec import decode
-from medsynth.schema.kinds import ColumnKind
+from medsynth.schema.learned import ColumnKind
 
 pytestmark = pytest.mark.usefixtures("plain_method", "seeded_entropy")
 

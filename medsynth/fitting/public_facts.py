@@ -11,7 +11,7 @@ from ..privacy import partition_selection as selection
 from ..privacy.accounting.calibration import Plan
 from ..privacy.accounting.events import Thresholded, rows_of
 from ..privacy.noise import rarely_exceeded
-from ..schema.kinds import CLEAR_STDS
+from ..schema.magnitudes import CLEAR_STDS
 from .private_table import PrivateTable, PublicRows
 
 SURELY_STDS = 1.65  # standard deviations that a count must exceed a threshold by to pass it in 95 of 100 fits

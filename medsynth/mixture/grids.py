@@ -22,7 +22,7 @@ from ..privacy.queries.rows import Axes
 from ..schema import Column
 from ..schema.columns.grid import Grid, grid
 from ..schema.columns.number import Quantity
-from ..schema.kinds import clear_stds
+from ..schema.magnitudes import clear_stds
 from . import constants as k
 
 Floats = NDArray[np.float64]

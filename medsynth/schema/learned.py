@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
 
 from ..errors import TargetError
 from .columns.categorical import level_text
 from .columns.column import Column
 from .header import doubtful
-from .kinds import CLEAR_STDS, ColumnKind
+from .magnitudes import CLEAR_STDS
 
 if TYPE_CHECKING:
     from .schema import Schema
@@ -18,7 +18,42 @@ if TYPE_CHECKING:
 LEARNED = "Learned: "  # how notes begin in a ledger that say what was learned, lost and merged
 LOST = "LOST: "  # how the note begins that names columns of which nothing was learned
 NAMES_IN_SENTENCE, LARGE_NUMBER = 12, 1_000_000
+LEVEL_KINDS = ("whole", "boolean", "word")  # of columns that may have levels, beside decimals of few digits
 FEW_VALUES = 20  # whole numbers between a column's bounds: so few are no key, whatever its name
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnKind:
+    """What a column without a schema is read as.
+
+    `form`: the spelling of booleans, the format of dates. `seconds`: whether timestamps have any. `pointed`: whether
+    whole numbers are written 8.0. `mixed`: whether more numbers are whole than have decimals; `short`: whether hardly
+    any has more than two decimals. `codes`: of missing values, as they are written. `words`: whether there are words
+    among numbers.
+    """
+
+    cells: Literal["whole", "decimal", "boolean", "date", "word", "text"]
+    form: str = ""
+    seconds: bool = False
+    pointed: bool = False
+    mixed: bool = False
+    short: bool = False
+    codes: tuple[str, ...] = ()
+    words: bool = False
+
+    @property
+    def numbers(self) -> bool:
+        """Whether the column is one of numbers."""
+        return self.cells in ("whole", "decimal")
+
+    @property
+    def may_have_levels(self) -> bool:
+        """Whether the column's values may be few enough to be named."""
+        return self.cells in LEVEL_KINDS or self.short
+
+    def with_codes(self, found: list[str]) -> ColumnKind:
+        """This kind with codes of missing values that another noisy count of them shows."""
+        return replace(self, codes=tuple(dict.fromkeys((*self.codes, *found))))
 
 
 def lost_target(name: str) -> TargetError:

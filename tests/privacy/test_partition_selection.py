@@ -23,7 +23,7 @@ from medsynth.privacy.release import Releases
 from medsynth.rng import NoNoise, SeededEntropy
 from medsynth.schema import Binary, Categorical, Continuous, Count, magnitudes
 from medsynth.schema.codec import encode
-from medsynth.schema.kinds import ColumnKind
+from medsynth.schema.learned import ColumnKind
 
 
 def learn(frame: pd.DataFrame, *, epsilon: float = 3.7, delta: float = 1e-5, seed: int = 0, rows: Any = None) -> Any:

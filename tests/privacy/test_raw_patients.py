@@ -18,7 +18,7 @@ from medsynth.privacy.partition_selection import Learning, RawTable
 from medsynth.privacy.release import Releases
 from medsynth.rng import NoNoise, SeededEntropy
 from medsynth.schema import Identifier
-from medsynth.schema.kinds import ColumnKind
+from medsynth.schema.learned import ColumnKind
 
 R, DELTA = 3, 0.2  # rows of a patient; of partition selection, large enough to count by
 KEYS = Learning(keys={"who": Identifier()}, unit="who", max_rows=R)
