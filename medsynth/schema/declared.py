@@ -93,13 +93,9 @@ def _fault(one: dict[str, Any], content: object, schema: type[BaseModel]) -> str
             known = KINDS[kind].model_fields if isinstance(kind, str) and kind in KINDS else {}
         return f"at {place}: there is no such key.{did_you_mean(parts[-1], known)}"
     if one["type"] == "column" and "ctx" in one and "kind" in one["ctx"]:
-        return f"at {place}: {one['msg']}{_nearest(one['ctx']['kind'].strip(chr(39)))}"
+        near = did_you_mean(one["ctx"]["kind"].strip("'"), KINDS)
+        return f"at {place}: {one['msg']}" + (f".{near}" if "Did you mean" in near else "")
     return f"at {place}: {validators_words(one['msg'])}"
-
-
-def _nearest(kind: str) -> str:
-    near = did_you_mean(kind, KINDS)
-    return f".{near}" if "Did you mean" in near else ""
 
 
 class _Loader(yaml.SafeLoader):
@@ -172,6 +168,12 @@ def _values_in(node: yaml.Node, known: dict[int, int]) -> int:
         inner = [part for pair in node.value for part in pair]
     known[id(node)] = 1 + sum(_values_in(part, known) for part in inner)
     return known[id(node)]
+
+
+def yaml_key(name: str) -> str:
+    """A name as a YAML key on one line."""
+    text: str = yaml.safe_dump({name: None}, allow_unicode=True, width=10_000)
+    return text.rsplit(":", 1)[0]
 
 
 def unfinished_lines(text: str) -> list[int]:

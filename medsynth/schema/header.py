@@ -14,6 +14,7 @@ import yaml
 from ..errors import SchemaError
 from ..io.table import Kind
 from .columns.registry import KINDS
+from .declared import yaml_key
 
 HEAD = """\
 # Drafted from column names and from what their cells are: confirm each kind, since the cells are private.
@@ -73,15 +74,9 @@ def person_keys(header: Iterable[str]) -> list[str]:
     return [name for name in header if normalised(name) in PERSON_KEYS]
 
 
-def row_keys(header: Iterable[str]) -> list[str]:
-    """The columns that read like the key of a row, a visit or a sample."""
-    return [name for name in header if normalised(name) in ROW_KEYS]
-
-
 def keys(header: Collection[str]) -> list[str]:
     """The columns that are keys of persons or of rows by their names, in order; doubtful ones are not."""
-    known = {*person_keys(header), *row_keys(header)}
-    return [name for name in header if name in known and not doubtful(name)]
+    return [name for name in header if normalised(name) in PERSON_KEYS | ROW_KEYS and not doubtful(name)]
 
 
 def doubtful(name: str) -> bool:
@@ -106,12 +101,8 @@ def draft(name: str, kinds: Mapping[str, Kind]) -> str:
 def column_lines(kinds: Mapping[str, Kind], more: Collection[str] = (), key_line: str = _KEY) -> list[str]:
     """A line for each column. `more`: columns known to be keys, beside those whose names say so; their `key_line`."""
     known = {*keys(kinds), *more}
-    names = (yaml.safe_dump({key: None}, allow_unicode=True, width=10_000).rsplit(":", 1)[0] for key in kinds)
     forms = {text: form for kind in reversed(KINDS.values()) for text, form in kind.drafts.items()}
-    return [
-        f"  {key}: {key_line if name in known else forms[kind]}"
-        for key, (name, kind) in zip(names, kinds.items(), strict=True)
-    ]
+    return [f"  {yaml_key(name)}: {key_line if name in known else forms[kind]}" for name, kind in kinds.items()]
 
 
 def draft_tables(name: str, kinds: Mapping[str, Mapping[str, Kind]]) -> str:
@@ -128,7 +119,7 @@ def draft_tables(name: str, kinds: Mapping[str, Mapping[str, Kind]]) -> str:
     order = sorted(kinds, key=lambda table: (table.lower() not in PATIENTS, list(kinds).index(table)))
     lines = [*HEAD.splitlines(), *_TABLES.splitlines(), _line({"name": name}), _line({"key": key}), "tables:"]
     for number, table in enumerate(order):
-        lines.append(f"  {_line({table: None}).removesuffix(' null')}")
+        lines.append(f"  {yaml_key(table)}:")
         lines += [] if number == 0 else ["    order: TODO", "    max_rows: TODO"]
         lines += ["    columns:", *(f"    {line}" for line in column_lines(kinds[table], {key}, KEY))]
     return "\n".join(lines) + "\n"

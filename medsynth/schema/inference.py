@@ -88,18 +88,13 @@ def unread(codes: Iterable[str]) -> Categorical:
     )
 
 
-def code_threshold(std: float, tests: int, *, target: bool) -> float:
-    """The noisy count of cells from which on a code of missing values is believed.
-
-    Noise alone passes it in any of so many `tests` with a chance below FALSE_CODES; in the target, whose labels
-    are never invented, below FALSE_TARGET_CODES.
-    """
-    return std * clear_stds(tests, FALSE_TARGET_CODES if target else FALSE_CODES)
-
-
 def clear_codes(counts: Floats, std: float, cells: CellKinds, columns: int, *, target: bool) -> list[str]:
-    """The codes of missing values that noisy counts, (codes,), show, in one of so many `columns`."""
-    limit = code_threshold(std, len(cells.codes) * columns, target=target)
+    """The codes of missing values that noisy counts, (codes,), show, in one of this number of `columns`.
+
+    Noise alone shows some code in any of the columns with a chance below FALSE_CODES; in the target, whose labels are
+    never invented, below FALSE_TARGET_CODES.
+    """
+    limit = std * clear_stds(len(cells.codes) * columns, FALSE_TARGET_CODES if target else FALSE_CODES)
     return [code for code, count in zip(cells.codes, counts.tolist(), strict=True) if count > limit]
 
 

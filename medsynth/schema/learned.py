@@ -135,10 +135,11 @@ class Learned:
             if gaps else "No missing value clearly shows in any column, and none is invented."
         )  # fmt: skip
         if merged := [n for n, c in self.columns.items() if c.merged and not c.lost and n != target]:
-            shares = (f"{name} (about {self._share(name)} of the rows)" for name in merged)
+            shares = (f"{name} (about {_percent(self.columns[name].rest, self.rows)} of the rows)" for name in merged)
             found.append(f"Rare values were merged in {_listed(shares)}: too few rows share each to tell it apart.")
         if only := {name: column for name, column in self.columns.items() if column.only is not None}:
-            words = (f"{name} ({column.only}, about {self._only_share(name)})" for name, column in only.items())
+            counts_of = {name: {**c.kept, **c.gaps}[str(c.only)] for name, c in only.items()}
+            words = (f"{n} ({only[n].only}, about {_percent(count, self.rows)})" for n, count in counts_of.items())
             found.append(
                 f"One value alone is shared by enough rows in {_listed(words)}. Rarer values were merged into it, if "
                 "there are any: a declared schema names them."
@@ -164,13 +165,6 @@ class Learned:
         words = map(level_text, column.levels)
         each = (f"{word} (about {_percent(learned.kept.get(word, learned.rest), self.rows)})" for word in words)
         return f"{len(column.levels)} classes, {_listed(each)}"
-
-    def _share(self, name: str) -> str:
-        return _percent(self.columns[name].rest, self.rows)
-
-    def _only_share(self, name: str) -> str:
-        column = self.columns[name]
-        return _percent({**column.kept, **column.gaps}[str(column.only)], self.rows)
 
     def _reads_like_a_key(self, name: str) -> bool:
         learned, column = self.columns[name], self.schema.columns[name]

@@ -158,12 +158,8 @@ class LinkedTables(Declaration):
         """Plain data, defaults left out; `from_dict` reads it back."""
         found = {}
         for name, table in self.tables.items():
-            columns = {
-                key: {"kind": c.kind, **c.model_dump(mode="json", exclude_defaults=True)}
-                for key, c in table.columns.items()
-            }
             rest = table.model_dump(mode="json", exclude_defaults=True, exclude={"columns"})
-            found[name] = {**rest, "columns": columns}
+            found[name] = {**rest, "columns": {key: column.to_dict() for key, column in table.columns.items()}}
         head = {"name": self.name, "key": self.key}
         head |= {} if self.other_columns == "refuse" else {"other_columns": self.other_columns}
         return {**head, "tables": found}

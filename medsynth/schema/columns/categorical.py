@@ -19,7 +19,6 @@ from .column import (
     Column,
     Description,
     Fault,
-    Floats,
     Ints,
     Level,
     Mask,
@@ -54,18 +53,7 @@ class Levels(Column):
 
     @property
     def size(self) -> int:
-        """How many levels there are."""
         return len(self.levels)
-
-    @property
-    def ordered(self) -> bool:
-        """Whether neighbouring levels are alike."""
-        return False
-
-    @property
-    def reads_anything(self) -> bool:
-        """Whether an undeclared value goes to a level."""
-        return self.unknown is not None
 
     def read_values(self, texts: Texts) -> Reading:
         """Level numbers of texts; UNREADABLE for one that is no level, where no level is named for such."""
@@ -116,36 +104,27 @@ class Levels(Column):
         return pd.CategoricalDtype([*self.levels, *(code for code in codes if code != "")], self.ordered)
 
     def values(self, codes: Codes, related: Mapping[str, Values]) -> Values:
-        """The levels as text, None for a missing one."""
         levels = np.array([*map(level_text, self.levels), None], dtype=object)
         return levels[np.minimum(codes, len(levels) - 1)]
 
     def cell_values(self, cells: pd.Series) -> Values:
-        """A table's levels as text, None for a missing one."""
         written = {str(level): level_text(level) for level in self.levels}
         texts = (None if pd.isna(cell) else _cell_text(cell, self.levels) for cell in cells)
         return np.array([None if text is None else written.get(text, text) for text in texts], dtype=object)
 
-    def code_computed(self, result: Floats, related: Mapping[str, Values]) -> Codes:
-        """No level is computed: constraints define columns of numbers alone."""
-        raise ValueError("a level is not computed")
-
     def value_range(self, text: str) -> tuple[int, int]:
-        """The level of that name."""
         names = [str(level) for level in self.levels]
         if text not in names:
             raise ValueError(f"no such level. The levels are: {', '.join(names[:LEVELS_IN_MESSAGE])}.")
         return names.index(text), names.index(text)
 
     def validate_cells(self, cells: pd.Series) -> dict[str, Mask]:
-        """Cells that are no declared level."""
         declared = {str(level) for level in self.levels} | {str(level).lower() for level in self.levels}
         texts = (None if pd.isna(cell) else _cell_text(cell, self.levels) for cell in cells)
         strange = [text is not None and text not in declared for text in texts]
         return {"a declared level": np.array(strange, np.bool_), **undeclared_gaps(self, cells)}
 
     def describe(self) -> Description:
-        """The first levels by name."""
         names = [str(level) for level in self.levels]
         more = f" and {len(names) - LEVELS_IN_DESCRIPTION} more" if len(names) > LEVELS_IN_DESCRIPTION else ""
         return Description(", ".join(names[:LEVELS_IN_DESCRIPTION]) + more, self.describe_missing(), "exact")
@@ -186,7 +165,6 @@ class Categorical(Levels):
 
     @property
     def ordered(self) -> bool:
-        """Whether neighbouring levels are alike: those of kind ordinal."""
         return self.kind == "ordinal"
 
     @model_validator(mode="after")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -87,16 +87,15 @@ class Column(BaseModel, ABC):
     if TYPE_CHECKING:  # facts that are fields of some kinds and constants of others: a field would shadow a property
 
         @property
-        def levels(self) -> tuple[Level, ...]:
-            """The named levels in the order of their codes; none of a kind without."""
-
+        def levels(self) -> tuple[Level, ...]: ...  # in the order of their codes; none of a kind without
         @property
-        def bounds(self) -> tuple[object, object]:
-            """The lowest and highest value as declared."""
-
+        def bounds(self) -> tuple[object, object]: ...  # the lowest and highest value as declared
         @property
-        def scale(self) -> Literal["linear", "log"]:
-            """The scale on which cells of neighbouring values are even."""
+        def scale(self) -> Literal["linear", "log"]: ...  # on which cells of neighbouring values are even
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain data, defaults left out: what a schema declares of the column."""
+        return {"kind": self.kind, **self.model_dump(mode="json", exclude_defaults=True)}
 
     @property
     @abstractmethod
@@ -116,7 +115,7 @@ class Column(BaseModel, ABC):
     @property
     def ordered(self) -> bool:
         """Whether neighbouring codes are alike."""
-        return True
+        return not self.categorical
 
     @property
     def written(self) -> bool:
@@ -130,8 +129,8 @@ class Column(BaseModel, ABC):
 
     @property
     def reads_anything(self) -> bool:
-        """Whether every cell that the schema does not foresee is read as a value that it names: none is refused."""
-        return False
+        """Whether every cell that the schema does not foresee is read as the value that `unknown` names."""
+        return getattr(self, "unknown", None) is not None
 
     @property
     def gaps(self) -> int:
@@ -271,9 +270,9 @@ class Column(BaseModel, ABC):
         codes = np.where(known, reading.codes, self.size).astype(np.int32)
         return self.values(codes, {}).astype(np.float64)[place]
 
-    @abstractmethod
     def code_computed(self, result: Floats, related: Mapping[str, Values]) -> Codes:
         """The codes of computed numbers, (rows,): cut to the bounds; missing, or the lower bound, for none."""
+        raise ValueError(f"a rule computes numbers and dates, and this column is of kind {self.kind}")
 
     def code_range(self, text: str) -> tuple[int, int]:
         """The codes that a condition's value allows, both ends included; "" allows all that are missing.
@@ -301,9 +300,9 @@ class Column(BaseModel, ABC):
         """A table's cells in the form in which two tables are compared."""
         return cells
 
-    @abstractmethod
     def validate_cells(self, cells: pd.Series) -> dict[str, Mask]:
-        """Which cells, (rows,), break each declared rule of the column, by the rule's words."""
+        """Which cells, (rows,), break each declared rule of the column, if it has some, by the rule's words."""
+        return {}
 
     @abstractmethod
     def describe(self) -> Description:
@@ -330,7 +329,12 @@ def cast(values: pd.Series, dtype: str, categories: pd.CategoricalDtype) -> pd.S
             return values.astype(categories)
         if dtype == "object":
             return values.astype(object).mask(values.isna(), None)
-        found = _arrow(dtype[6:]) if dtype.startswith("arrow:") else pandas_dtype(dtype)
+        if dtype.startswith("arrow:"):
+            import pyarrow
+
+            found: Any = pd.ArrowDtype(pyarrow.type_for_alias(dtype.removeprefix("arrow:")))
+        else:
+            found = pandas_dtype(dtype)
         words = isinstance(found, pd.StringDtype) or dtype.endswith("string")
         return (values.map(str, na_action="ignore") if words else values).astype(found)
     except (ValueError, TypeError):
@@ -359,12 +363,6 @@ def canonical(word: str, level: object) -> str:
 def with_point(text: str, dtype: str | None) -> str:
     """The text of a value without decimals in a CSV file: 8.0 for 8 in a dtype of floats, which readers find again."""
     return f"{text}.0" if dtype and FLOATS.fullmatch(dtype) and whole_text(text) == text else text
-
-
-def _arrow(name: str) -> pd.ArrowDtype:
-    import pyarrow
-
-    return pd.ArrowDtype(pyarrow.type_for_alias(name))
 
 
 def numbers_of(texts: Texts) -> Floats:

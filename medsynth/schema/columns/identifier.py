@@ -12,7 +12,7 @@ import pandas as pd
 from pydantic import model_validator
 
 from ...errors import UsageError
-from .column import MAX_CODES, Codes, Column, Description, Floats, Level, Mask, Reading, Texts, Values
+from .column import MAX_CODES, Codes, Column, Description, Floats, Level, Reading, Texts, Values
 
 _DIGITS = re.compile(r"(\d+)")  # decimal digits of any alphabet
 SortKey = tuple[tuple[tuple[int, str], ...], str]
@@ -65,12 +65,10 @@ class Identifier(Column):
 
     @property
     def ordered(self) -> bool:
-        """Neighbouring keys are not alike."""
         return False
 
     @property
     def written(self) -> bool:
-        """Whether sampled rows get keys."""
         return not self.drop
 
     @model_validator(mode="after")
@@ -94,26 +92,21 @@ class Identifier(Column):
 
     def read(self, texts: Texts) -> Reading:
         """A real key is never coded: each text is allowed, and read as the key of number zero."""
-        return self.read_values(texts)
-
-    def read_values(self, texts: Texts) -> Reading:
-        """As `read`."""
         return Reading(np.zeros(len(texts), np.int64), ())
 
+    def read_values(self, texts: Texts) -> Reading:
+        return self.read(texts)
+
     def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
-        """The keys as words; none for the code of a missing one."""
         return pd.Series([None if code >= self.size else self.key(int(code)) for code in codes], dtype=object)
 
     def value_text(self, code: int) -> str:
-        """The key of that number."""
         return self.key(code)
 
     def values(self, codes: Codes, related: Mapping[str, Values]) -> Values:
-        """The keys as words."""
         return np.array([self.key(int(code)) for code in codes], dtype=object)
 
     def cell_values(self, cells: pd.Series) -> Values:
-        """The cells as they are."""
         return cells.to_numpy(object)
 
     def ranks(self, cells: pd.Series) -> Floats:
@@ -126,18 +119,8 @@ class Identifier(Column):
         ascending = sorted(range(len(texts)), key=lambda k: sort_key(str(texts[k])))
         return np.argsort(ascending)[place].astype(np.float64)
 
-    def code_computed(self, result: Floats, related: Mapping[str, Values]) -> Codes:
-        """No key is computed."""
-        raise ValueError("a key is not computed")
-
     def value_range(self, text: str) -> tuple[int, int]:
-        """No key can be a condition."""
         raise ValueError("an identifier is made afresh for each row and cannot be a condition.")
 
-    def validate_cells(self, cells: pd.Series) -> dict[str, Mask]:
-        """None: keys are compared with nothing."""
-        return {}
-
     def describe(self) -> Description:
-        """A key as an example."""
         return Description(f"fresh keys like {self.key(1)}", "", "never modelled")

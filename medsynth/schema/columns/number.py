@@ -54,7 +54,6 @@ class Quantity(Column):
 
     @property
     def size(self) -> int:
-        """How many values lie within the bounds."""
         low, high = self.units
         return high - low + 1
 
@@ -76,31 +75,22 @@ class Quantity(Column):
         """A cut point in units of the last decimal place."""
         return Decimal(str(value)).scaleb(self.places)
 
-    def check_cut_points(self) -> None:
-        """Raises ValueError unless the cut points ascend within the bounds, with a value between each two."""
+    def check_values(self) -> None:
+        """Raises ValueError unless `unknown` and the cut points are values as docs/schema.md asks for."""
+        if self.unknown == "missing" and not self.missing:
+            raise ValueError("`unknown: missing` needs `missing: true`")
+        if self.unknown is not None and not 0 <= self._unknown_code < self.size + self.gaps:
+            raise ValueError("unknown must be a value within the bounds, or missing")
         dated = isinstance(self.bounds[0], date)
         if not all(dated if isinstance(p, date) else not dated and math.isfinite(p) for p in self.cut_points):
             raise ValueError("cut points must be of the kind of the column's bounds")
-        codes = self.cut_codes
-        if not all(a < b for a, b in pairwise((0, *codes, self.size))):
+        if not all(a < b for a, b in pairwise((0, *self.cut_codes, self.size))):
             raise ValueError("cut points must ascend, above the lower bound and up to the upper one, "
                              "with a value of the column between each two")  # fmt: skip
 
     def unreadable(self) -> tuple[str, str]:
         """What is wrong with a text that is no value, and the cure."""
         return "not a number", "Mend the cell, or declare the column categorical."
-
-    @property
-    def reads_anything(self) -> bool:
-        """Whether a cell that is no number goes to `unknown`."""
-        return self.unknown is not None
-
-    def check_unknown(self) -> None:
-        """Raises ValueError unless `unknown` is a value of the column, or missing where values may be missing."""
-        if self.unknown == "missing" and not self.missing:
-            raise ValueError("`unknown: missing` needs `missing: true`")
-        if self.unknown is not None and not 0 <= self._unknown_code < self.size + self.gaps:
-            raise ValueError("unknown must be a value within the bounds, or missing")
 
     @property
     def _unknown_code(self) -> int:
@@ -129,8 +119,12 @@ class Quantity(Column):
         if self.out_of_range == "error":
             cure = "Widen the bounds, mend the cell, or set `out_of_range: clip`."
             faults.append(Fault(finite & (inside != units), "a value outside the schema's bounds", cure))
-        other = UNREADABLE if self.unknown is None else self._unknown_code
-        return Reading(np.where(finite, inside - low, other), tuple(faults))
+        codes = np.where(finite, inside - low, UNREADABLE if self.unknown is None else self._unknown_code)
+        return Reading(np.where(codes == UNREADABLE, codes, self._settled(codes)), tuple(faults))
+
+    def _settled(self, codes: Ints) -> Ints:
+        """Codes of values, each moved to the nearest one that a cell may have; codes of missing values as they are."""
+        return codes
 
     def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
         """Whole numbers: int64, Int64 where values may be missing."""
@@ -139,12 +133,12 @@ class Quantity(Column):
 
     def value_text(self, code: int) -> str:
         """The exact decimal without trailing zeros."""
-        text = format(Decimal(code + self.units[0]).scaleb(-self.places), "f")
+        unit = int(self._settled(np.array([code], np.int64))[0]) + self.units[0]
+        text = format(Decimal(unit).scaleb(-self.places), "f")
         return text.rstrip("0").rstrip(".") if "." in text else text
 
     def values(self, codes: Codes, related: Mapping[str, Values]) -> Values:
-        """The numbers, NaN for a missing one."""
-        numbers = (codes.astype(np.int64) + self.units[0]) / 10.0**self.places
+        numbers = (self._settled(codes.astype(np.int64)) + self.units[0]) / 10.0**self.places
         return np.where(codes >= self.size, np.nan, numbers)
 
     def cell_values(self, cells: pd.Series) -> Values:
@@ -179,7 +173,6 @@ class Quantity(Column):
         return min(max(number, Decimal(-TOO_LARGE)), Decimal(TOO_LARGE)).scaleb(self.places)
 
     def validate_cells(self, cells: pd.Series) -> dict[str, Mask]:
-        """Cells beyond the bounds, and cells with more decimals than are declared."""
         number = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64)
         low, high = (end / 10**self.places for end in self.units)
         outside = (number < low) | (number > high) | np.isnan(number)
@@ -190,7 +183,6 @@ class Quantity(Column):
         return {f"within {self._ends()}": known & outside, places: known & finer, **undeclared_gaps(self, cells)}
 
     def describe(self) -> Description:
-        """The bounds, their unit and the scale."""
         unit = getattr(self, "unit", None)
         cuts = f", cut at {', '.join(self._ends_of(self.cut_points))}" if self.cut_points else ""
         domain = f"{self._ends()}{f' {unit}' if unit else ''}, {self.scale} scale{cuts}"
@@ -237,7 +229,6 @@ class Continuous(Quantity):
 
     @property
     def units(self) -> tuple[int, int]:
-        """The bounds in whole units of the last decimal place."""
         return round(self.bounds[0] * 10**self.places), round(self.bounds[1] * 10**self.places)
 
     @model_validator(mode="after")
@@ -251,18 +242,11 @@ class Continuous(Quantity):
             raise ValueError("bounds are equal at this number of decimals: give more decimals")
         if high - low >= MAX_CODES:
             raise ValueError("too many decimals for these bounds: give fewer decimals or narrower bounds")
-        self.check_unknown()
-        self.check_cut_points()
+        self.check_values()
         return self
 
-    def coded(self, numbers: Floats) -> Reading:
-        """As every number; those of `whole_from` and more as whole numbers."""
-        reading = super().coded(numbers)
-        known = reading.codes != UNREADABLE
-        return reading._replace(codes=np.where(known, self._settled(reading.codes), reading.codes))
-
     def _settled(self, codes: Ints) -> Ints:
-        """Codes of values; those of numbers that are whole by declaration at the nearest whole number."""
+        """Numbers that are whole by declaration are moved to the nearest whole number."""
         if self.whole_from is None:
             return codes
         (low, high), scale = self.units, 10**self.places
@@ -271,14 +255,6 @@ class Continuous(Quantity):
         whole = np.where(whole > high, whole - scale, np.where(whole < low, whole + scale, whole))
         fits = (np.abs(units) >= self.whole_from * scale) & (whole >= low) & (whole <= high)
         return np.where(fits & (codes < self.size), whole - low, codes)
-
-    def value_text(self, code: int) -> str:
-        """The exact decimal without trailing zeros."""
-        return super().value_text(int(self._settled(np.array([code], np.int64))[0]))
-
-    def values(self, codes: Codes, related: Mapping[str, Values]) -> Values:
-        """The numbers, NaN for a missing one."""
-        return super().values(self._settled(codes.astype(np.int64)).astype(np.int32), related)
 
     def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
         """Measurements: float64."""
@@ -306,7 +282,6 @@ class Count(Quantity):
 
     @property
     def units(self) -> tuple[int, int]:
-        """The bounds."""
         return self.bounds
 
     @model_validator(mode="after")
@@ -315,8 +290,7 @@ class Count(Quantity):
         check_apart(self.gap_words, *self.bounds)
         if self.bounds[1] - self.bounds[0] >= MAX_CODES:
             raise ValueError("bounds are too far apart for a count: declare it continuous with decimals: 0")
-        self.check_unknown()
-        self.check_cut_points()
+        self.check_values()
         return self
 
 
