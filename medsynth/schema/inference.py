@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..io.table import is_number
+from . import magnitudes
 from .cells import (
     BOOLEANS,
     DAYS,
@@ -36,20 +37,7 @@ from .columns.column import Column, Floats, Level
 from .columns.date import Date
 from .columns.number import Continuous, Count
 from .learned import ColumnKind, LearnedColumn
-from .magnitudes import (
-    CLEAR_STDS,
-    MAGNITUDES,
-    REQUIRED_SHARE,
-    beyond,
-    bounds,
-    clear_stds,
-    days_after,
-    kept_decimals,
-    magnitude_cell,
-    scale,
-    turned,
-    typical,
-)
+from .magnitudes import CLEAR_STDS, MAGNITUDES, REQUIRED_SHARE, clear_stds
 
 DECIMAL_SHARE = 0.05  # of its numbers that must have decimals before a column is one of decimals
 FINE_SHARE = 0.05  # of its numbers that may have more decimals where a column may be one of few values
@@ -207,7 +195,7 @@ def usual_levels(
 
 
 def _exceeded(tests: int, chance: float) -> float:
-    """So many standard deviations that noise exceeds any of so many times with at most this `chance`."""
+    """The standard deviations that noise exceeds in any of this number of `tests` with at most this `chance`."""
     return NormalDist().inv_cdf(1 - chance / max(tests, 1))
 
 
@@ -289,31 +277,31 @@ def number(
     """
     gaps, counts = dict(codes), counts.copy()
     mass = rows - sum(codes.values())
-    if beyond(counts, std) > mass / 2:
+    if magnitudes.beyond(counts, std) > mass / 2:
         return unread(codes)
-    ends = bounds(counts, std, mass)
+    ends = magnitudes.bounds(counts, std, mass)
     for code in [code for code in codes if is_code_of_a_number(code) and not _is_apart(float(code), *ends)]:
-        counts[magnitude_cell(np.array([float(code)]))] += gaps.pop(code)
+        counts[magnitudes.magnitude_cell(np.array([float(code)]))] += gaps.pop(code)
     if kind.words and not gaps:
         gaps[""] = 0.0
-    missing, found = missing_of(gaps), scale(counts, std)
-    wide = _widened(*bounds(counts, std, mass), found, unsure=std > HIDDEN_SHARE * mass)
+    missing, found = missing_of(gaps), magnitudes.scale(counts, std)
+    wide = _widened(*magnitudes.bounds(counts, std, mass), found, unsure=std > HIDDEN_SHARE * mass)
     low, high = _without_codes(wide, [*filter(is_code_of_a_number, gaps)])
     form: Literal["linear", "log"] = found if low >= 0 else "linear"
     dtype = "float64" if kind.pointed else None
     if decimals is None:
         whole = (math.floor(low), max(math.floor(low) + 1, math.ceil(high)))
-        usual = min(max(round(typical(counts, low, high)), whole[0]), whole[1])
+        usual = min(max(round(magnitudes.typical(counts, low, high)), whole[0]), whole[1])
         return Count(bounds=whole, scale=form, missing=missing, dtype=dtype, unknown="missing" if missing else usual)
     low, high = (low, high) if high > low else (low, low + 1.0)
-    places, whole_from = kept_decimals(decimals, std)
+    places, whole_from = magnitudes.kept_decimals(decimals, std)
     # At least two codes, and no more than fit into 32 bits.
     fewest = max(0, math.ceil(-math.log10(high - low)))
     most = max(fewest, math.floor(8 - math.log10(high - low)))
     places = min(max(places, fewest), most, 12)
     unknown: float | Literal["missing"] = "missing"
     if not missing:
-        unknown = float(min(max(round(typical(counts, low, high), places), low), high))
+        unknown = float(min(max(round(magnitudes.typical(counts, low, high), places), low), high))
     return Continuous(
         bounds=(low, high), scale=form, decimals=places, missing=missing, unknown=unknown, whole_from=whole_from
     )
@@ -428,7 +416,7 @@ def dates_after(
     """The columns, those dates as days after another that noisy counts of differences clearly show to be such."""
     found: dict[tuple[str, str], Date] = {}
     for (one, two), known in counts.items():
-        for first, second, days in ((one, two, known), (two, one, turned(known))):
+        for first, second, days in ((one, two, known), (two, one, magnitudes.turned(known))):
             date_after = _date_after(first, columns[first], columns[second], days, std, rows, rows_std)
             if date_after:
                 found[first, second] = date_after
@@ -440,11 +428,11 @@ def _date_after(
     first: str, start: LearnedColumn, own: LearnedColumn, days: Floats, std: float, rows: int, rows_std: float
 ) -> Date | None:
     """A date as days after the column `first`; None where that does not show, is no narrower, or loses a time."""
-    ends, column, other = days_after(days, std, rows, rows_std), own.column, start.column
+    ends, column, other = magnitudes.days_after(days, std, rows, rows_std), own.column, start.column
     if ends is None or column is None or other is None or "%H" in own.kind.form:
         return None
     if NARROW * (ends[1] - ends[0] + 1) > column.size or (other.missing and not column.missing):
         return None
-    usual = min(max(round(typical(days[:MAGNITUDES])) - 1, ends[0]), ends[1])
+    usual = min(max(round(magnitudes.typical(days[:MAGNITUDES])) - 1, ends[0]), ends[1])
     unknown: int | Literal["missing"] = "missing" if column.missing else usual
     return Date(bounds=ends, format=own.kind.form or ISO, after=first, missing=column.missing, unknown=unknown)

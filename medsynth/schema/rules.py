@@ -219,7 +219,6 @@ class _Parser:
         return self.at < len(self.tokens) and self.tokens[self.at][1] in values and self.tokens[self.at][0] != "text"
 
     def take(self) -> tuple[str, str]:
-        """The next token."""
         if self.at == len(self.tokens):
             raise ValueError("it ends too early")
         self.at += 1
@@ -274,11 +273,9 @@ class _Parser:
         return left
 
     def sum(self) -> Expression:
-        """An arithmetic expression."""
         return self.chain(("+", "-"), lambda: self.chain(("*", "/"), self.atom))
 
     def conditions(self) -> tuple[Condition, ...]:
-        """Conditions joined by `and`."""
         found = [self.condition()]
         while self.peek("and"):
             self.take()

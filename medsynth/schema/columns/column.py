@@ -223,9 +223,9 @@ class Column(BaseModel, ABC):
         whole = numbers and len(written) == self.gaps and isinstance(values.dtype, pd.Int64Dtype)
         return found.astype("int64") if whole else found
 
-    @abstractmethod
     def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
-        """The values of codes, (rows,), missing ones as pandas marks them."""
+        """The values of codes, (rows,), missing ones as pandas marks them: as `values` has them, or as a kind likes."""
+        return pd.Series(self.values(codes, related))
 
     def csv_cells(self, codes: Codes, related: Mapping[str, Values]) -> pd.Series:
         """Codes, (rows,), as the texts of a CSV file."""

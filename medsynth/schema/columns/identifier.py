@@ -31,12 +31,8 @@ def sort_key(key: str) -> SortKey:
     # Texts have the even places and numbers the odd ones, so that a text is never compared with a number. Of two
     # numbers without leading zeros the one of more digits is larger.
     parts = _DIGITS.split(key)
-    parts[1::2] = [_western(run).lstrip("0") for run in parts[1::2]]
+    parts[1::2] = ["".join(str(unicodedata.decimal(digit)) for digit in run).lstrip("0") for run in parts[1::2]]
     return tuple((len(part) if k % 2 else 0, part) for k, part in enumerate(parts)), key
-
-
-def _western(digits: str) -> str:
-    return digits if digits.isascii() else "".join(str(unicodedata.decimal(digit)) for digit in digits)
 
 
 class Identifier(Column):

@@ -126,11 +126,6 @@ class Quantity(Column):
         """Codes of values, each moved to the nearest one that a cell may have; codes of missing values as they are."""
         return codes
 
-    def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
-        """Whole numbers: int64, Int64 where values may be missing."""
-        whole = pd.Series(codes.astype(np.int64) + self.units[0])
-        return whole.astype("Int64").mask(codes >= self.size) if self.missing else whole
-
     def value_text(self, code: int) -> str:
         """The exact decimal without trailing zeros."""
         unit = int(self._settled(np.array([code], np.int64))[0]) + self.units[0]
@@ -138,6 +133,7 @@ class Quantity(Column):
         return text.rstrip("0").rstrip(".") if "." in text else text
 
     def values(self, codes: Codes, related: Mapping[str, Values]) -> Values:
+        # Division by a power of ten rounds to the nearest float: the one that the decimal text reads as.
         numbers = (self._settled(codes.astype(np.int64)) + self.units[0]) / 10.0**self.places
         return np.where(codes >= self.size, np.nan, numbers)
 
@@ -256,13 +252,6 @@ class Continuous(Quantity):
         fits = (np.abs(units) >= self.whole_from * scale) & (whole >= low) & (whole <= high)
         return np.where(fits & (codes < self.size), whole - low, codes)
 
-    def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
-        """Measurements: float64."""
-        missing, scale = codes >= self.size, 10**self.places
-        whole = self._settled(np.where(missing, 0, codes.astype(np.int64)))
-        # Division by a power of ten rounds to the nearest float: the one that the decimal text reads as.
-        return pd.Series(np.where(missing, np.nan, (whole + self.units[0]) / float(scale)))
-
 
 class Count(Quantity):
     """A whole number with public bounds.
@@ -292,6 +281,11 @@ class Count(Quantity):
             raise ValueError("bounds are too far apart for a count: declare it continuous with decimals: 0")
         self.check_values()
         return self
+
+    def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
+        """Whole numbers: int64, Int64 where values may be missing."""
+        whole = pd.Series(codes.astype(np.int64) + self.units[0])
+        return whole.astype("Int64").mask(codes >= self.size) if self.missing else whole
 
 
 def _check_range(bounds: tuple[float, float], scale: str) -> None:
