@@ -122,20 +122,25 @@ class RawTable:
         Raises BudgetError where the plan does not hold the measurements that `queries` lists, and TargetError as soon
         as these show that the target has no two classes: the rest is then not measured.
         """
+        # What is planned is measured: where no column may have levels, or formats, all are measured, for nothing.
+        # 1. Of each column: what it is made of.
         kinds = self._measure_kinds(target)
         if kinds[target].cells == "text":
             raise lost_target(target)
+        # 2. Of the target: its classes.
         levels = self._measure_levels(TARGET, [target], kinds)
         if kinds[target].may_have_levels and (found := levels[target].column) is not None and found.size < 2:
             raise lost_target(target)
+        # 3. Of other columns that may have levels, or have words among numbers: these.
         others = [n for n in self._names if n != target]
-        # What is planned is measured: where no column may have levels, or formats, all are measured, for nothing.
         named = [n for n in others if kinds[n].may_have_levels or kinds[n].words] or others
         levels |= self._measure_levels(LEVELS, named, kinds)
+        # 4. Of the others, but for free texts: sizes and digits of numbers, years of dates, days between dates.
         settled = {n: found for n, found in levels.items() if found.column and kinds[n].may_have_levels}
         texts = {n: inference.free_text(kinds[n]) for n in self._names if kinds[n].cells == "text"}
         rest = [n for n in self._names if n not in settled and n not in texts] or list(self._names)
         columns = self._measure_formats(rest, kinds, levels, target) | settled | texts
+        # All columns in the table's order. One that reads like a key and has no levels is a key.
         keys, public = self._learning.keys, self._learning
         made = {n: keys[n] if n in keys else columns[n].column for n in self.__table.header}
         made |= {n: Identifier() for n in self._names if n not in {*settled, target} and columns[n].is_key(n)}

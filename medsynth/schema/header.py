@@ -93,9 +93,8 @@ def draft(name: str, kinds: Mapping[str, Kind]) -> str:
     """YAML text of an unfinished schema. `kinds`: each column's kind of text, in the table's order."""
     known = keys(kinds)
     last = next((name for name in reversed(list(kinds)) if name not in known), list(kinds)[-1])
-    target = yaml.safe_dump({"target": last}, allow_unicode=True).strip()
-    head = yaml.safe_dump({"name": name}, allow_unicode=True)
-    return f"{HEAD}{head}{target}  # is this the column to predict?\ncolumns:\n" + "\n".join(column_lines(kinds)) + "\n"
+    target = f"{_line({'target': last})}  # is this the column to predict?"
+    return "\n".join([HEAD + _line({"name": name}), target, "columns:", *column_lines(kinds)]) + "\n"
 
 
 def column_lines(kinds: Mapping[str, Kind], more: Collection[str] = (), key_line: str = _KEY) -> list[str]:

@@ -128,11 +128,9 @@ class Branches:
         return at
 
     def chain(self, text: str) -> tuple[Node, ...]:
-        """The nodes that a code belongs to, the coarsest first; none for an unknown one."""
         return self._chains.get(text, ())
 
     def children(self, node: Node | None) -> list[Node]:
-        """The nodes below a node, or the coarsest ones."""
         return self._below[node.label if node else None]
 
 
