@@ -51,6 +51,19 @@ class Levels(Column):
     unknown: Level | None = None
     spelling: Literal["true", "True", "TRUE"] = "true"  # of booleans in text
 
+    @model_validator(mode="after")
+    def _check_levels(self) -> Self:
+        levels = self.levels or (self.unknown,)  # of a hierarchy, they are still to be chosen
+        if {str(level) for level in levels} & set(self.gap_words):
+            raise ValueError("a level is also a code of missing values")
+        if len({str(level) for level in levels}) != len(levels):
+            raise ValueError("levels must differ from one another")
+        if any(isinstance(level, str) and level != level.strip() for level in levels):
+            raise ValueError("levels must not begin or end with blanks")
+        if self.unknown is not None and self.unknown not in levels:
+            raise ValueError("unknown must name one of the levels")
+        return self
+
     @property
     def size(self) -> int:
         return len(self.levels)
@@ -140,11 +153,6 @@ class Binary(Levels):
     kind: Literal["binary"] = "binary"
     levels: tuple[Level, Level]
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        _check_levels(self.levels, self.unknown, self.gap_words)
-        return self
-
 
 class Categorical(Levels):
     """A column of named levels. `unknown` names the level that an undeclared value goes to, an empty cell too
@@ -168,17 +176,13 @@ class Categorical(Levels):
         return self.kind == "ordinal"
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
+    def _check_hierarchy(self) -> Self:
         if self.hierarchy is None and not self.levels:
             raise ValueError("levels are needed, or a hierarchy: " + ", ".join(SYSTEMS) + " or a tree")
         if self.hierarchy is not None:
             _check_tree(self.hierarchy)
             if self.kind == "ordinal" or not isinstance(self.unknown, str):
                 raise ValueError("a hierarchy needs `unknown`, a word for codes that it does not know, and no order")
-            if not self.levels:
-                _check_levels((self.unknown,), None, self.gap_words)
-                return self
-        _check_levels(self.levels, self.unknown, self.gap_words)
         return self
 
     def read_values(self, texts: Texts) -> Reading:
@@ -234,14 +238,3 @@ def _check_tree(tree: str | dict[str, Any]) -> None:
         raise ValueError(
             f"a tree is made of groups and lists of words, at most {MAX_DEPTH} deep, {MAX_LEVELS} words in all"
         )
-
-
-def _check_levels(levels: tuple[Level, ...], unknown: Level | None, gap_words: tuple[str, ...]) -> None:
-    if {str(level) for level in levels} & set(gap_words):
-        raise ValueError("a level is also a code of missing values")
-    if len({str(level) for level in levels}) != len(levels):
-        raise ValueError("levels must differ from one another")
-    if any(isinstance(level, str) and level != level.strip() for level in levels):
-        raise ValueError("levels must not begin or end with blanks")
-    if unknown is not None and unknown not in levels:
-        raise ValueError("unknown must name one of the levels")

@@ -40,7 +40,7 @@ class Identifier(Column):
 
     Each # of the shape is a digit.
 
-    >>> Identifier(shape="MRN-######").key(7)
+    >>> Identifier(shape="MRN-######").value_text(7)
     'MRN-000007'
     """
 
@@ -73,10 +73,10 @@ class Identifier(Column):
             raise ValueError("shape must have one to nine #, each a digit of the fresh key")
         return self
 
-    def key(self, number: int) -> str:
-        """The key of that number; one with more digits than the shape has # grows where the first of them stands."""
+    def value_text(self, code: int) -> str:
+        """The key of a number; one with more digits than the shape has # grows where the first of them stands."""
         places = self.shape.count("#")
-        text = str(number).zfill(places)
+        text = str(code).zfill(places)
         digits = iter([text[: len(text) - places + 1], *text[len(text) - places + 1 :]])
         return "".join(next(digits) if mark == "#" else mark for mark in self.shape)
 
@@ -94,13 +94,10 @@ class Identifier(Column):
         return self.read(texts)
 
     def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
-        return pd.Series([None if code >= self.size else self.key(int(code)) for code in codes], dtype=object)
-
-    def value_text(self, code: int) -> str:
-        return self.key(code)
+        return pd.Series([None if code >= self.size else self.value_text(int(code)) for code in codes], dtype=object)
 
     def values(self, codes: Codes, related: Mapping[str, Values]) -> Values:
-        return np.array([self.key(int(code)) for code in codes], dtype=object)
+        return np.array([self.value_text(int(code)) for code in codes], dtype=object)
 
     def cell_values(self, cells: pd.Series) -> Values:
         return cells.to_numpy(object)
@@ -119,4 +116,4 @@ class Identifier(Column):
         raise ValueError("an identifier is made afresh for each row and cannot be a condition.")
 
     def describe(self) -> Description:
-        return Description(f"fresh keys like {self.key(1)}", "", "never modelled")
+        return Description(f"fresh keys like {self.value_text(1)}", "", "never modelled")
