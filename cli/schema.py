@@ -63,8 +63,8 @@ def _draft_tables(folder: Path, encoding: str | None, *, force: bool, as_json: b
     from medsynth.fitting.private_table import table_kinds
     from medsynth.io.atomic import atomic_write, check_outputs
     from medsynth.io.formats import SUFFIXES, name_of
-    from medsynth.schema.linked import ENDING
     from medsynth.schema.header import draft_tables
+    from medsynth.schema.linked import ENDING
 
     found = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in SUFFIXES]
     if len(found) < 2:

@@ -36,11 +36,11 @@ from medsynth.privacy.queries.query import PrivateQuery
 from medsynth.privacy.release import Release, Releases
 from medsynth.schema import Schema
 from medsynth.schema.cells import CellKinds
-from medsynth.schema.columns.date import Date
+from medsynth.schema.codec import encode
 from medsynth.schema.columns.column import numbers_of
+from medsynth.schema.columns.date import Date
 from medsynth.schema.columns.identifier import Identifier, sort_key
 from medsynth.schema.columns.number import Continuous, Count
-from medsynth.schema.codec import encode
 from medsynth.schema.learned import ColumnKind
 from medsynth.schema.linked import LinkedTables
 

@@ -20,7 +20,6 @@ from ..privacy.queries.rows import Codes
 from ..privacy.queries.stored_rows import StoredCodes
 from ..privacy.release import Releases
 from ..schema import Schema
-from ..schema.codec import ColumnSet
 
 if TYPE_CHECKING:
     from ..privacy.queries.noising import Noising
@@ -60,7 +59,7 @@ def order_of_rows(data: Table | LargeTable, schema: Schema) -> NDArray[np.float6
     return schema.columns[name].ranks(data.cells[name])
 
 
-def codes_of(columns: ColumnSet) -> list[int]:
+def codes_of(columns: Schema) -> list[int]:
     """How many codes each column has, those of missing values included."""
     return [column.size + column.gaps for column in columns.columns.values()]
 

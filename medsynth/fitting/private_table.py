@@ -30,8 +30,8 @@ from ..privacy.partition_selection import Learning
 from ..rng import Entropy
 from ..schema import Identifier, Schema, bundled_for
 from ..schema.cells import MISSING_WORDS, moment
-from ..schema.columns.categorical import Categorical, without_levels
 from ..schema.codec import check_header, encode
+from ..schema.columns.categorical import Categorical, without_levels
 from ..schema.header import free_texts, keys, person_keys
 from ..schema.magnitudes import CLEAR_STDS
 from .private import Remark

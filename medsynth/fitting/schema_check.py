@@ -17,8 +17,8 @@ from ..sampling.rules_across_rows import in_order, values
 from ..schema import Column, Schema
 from ..schema.cells import CellKinds, is_code_of_a_number
 from ..schema.codec import encode
-from ..schema.header import by_start, person_keys
-from ..schema.inference import NARROW
+from ..schema.header import person_keys
+from ..schema.inference import NARROW, by_start
 from .private_rows import patients
 from .private_table import choose_schema, read_table
 

@@ -23,11 +23,10 @@ from ..rng import numpy_stream, stream_seed
 from ..row_count import COUNTED_ROWS
 from ..sampling.patients import ROWS_PER_PATIENT, rows_of_a_patient
 from ..schema import Schema
-from ..schema.columns.column import MAX_CODES
 from ..schema.codec import encode, hierarchy_positions
+from ..schema.columns.column import MAX_CODES
 from ..schema.learned import LEARNED, lost_target
-from ..schema.linked import LinkedTables
-from ..schema.linked import chain_view, count_column, name_in_joint, own
+from ..schema.linked import LinkedTables, chain_view, count_column, name_in_joint, own
 from .environment import MUCH_MEMORY_GIB, fit_memory_gib, one_thread, versions
 from .planning import PlannedFit
 from .private_rows import Coded, coded, codes_of, vault_of

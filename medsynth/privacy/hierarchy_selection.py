@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,40 +18,22 @@ from ..schema.columns.grid import Grid
 from ..schema.columns.hierarchies import Node, hierarchy
 from .accounting.calibration import Plan, Query
 from .queries.cells import Regrouped
-from .queries.rows import Codes
 
 LOSS_SHARE = 0.06  # of the privacy loss, over all levels
 THRESHOLD_STDS = 4.0  # standard deviations of its noise that a node's count must exceed
 MIN_SHARE = 0.004  # of the rows: a node with fewer is left with its parent
 MAX_LEVELS = 100  # of a column
+Measure = Callable[[str, Mapping[str, Regrouped]], Mapping[str, NDArray[np.float64]]]  # Vault.measure_histograms
 
 
-@dataclass(frozen=True)
-class NodeCells:
+def node_cells(nodes: list[Node]) -> Regrouped:
     """A map from places to the nodes that contain them, which do not overlap; the last cell is any other place."""
-
-    nodes: list[Node]
-
-    @property
-    def cells(self) -> int:
-        """One a node, and one for the rest."""
-        return len(self.nodes) + 1
-
-    def cell_of(self, codes: Codes) -> NDArray[np.int64]:
-        """The node of each place."""
-        return self.plain().cell_of(codes)
-
-    def plain(self) -> Regrouped:
-        """The same map without the nodes' names."""
-        ends = [end for node in self.nodes for end in (node.start, node.stop)]
-        edges = np.unique([0, *ends, np.iinfo(np.int32).max]).astype(np.int64)
-        place = np.full(len(edges) - 1, len(self.nodes))
-        for k, node in enumerate(self.nodes):
-            place[(edges[:-1] >= node.start) & (edges[:-1] < node.stop)] = k
-        return Regrouped(Grid(edges, 0), place, self.cells)
-
-
-Measure = Callable[[str, Mapping[str, NodeCells]], Mapping[str, NDArray[np.float64]]]  # Vault.measure_histograms
+    ends = [end for node in nodes for end in (node.start, node.stop)]
+    edges = np.unique([0, *ends, np.iinfo(np.int32).max]).astype(np.int64)
+    place = np.full(len(edges) - 1, len(nodes))
+    for k, node in enumerate(nodes):
+        place[(edges[:-1] >= node.start) & (edges[:-1] < node.stop)] = k
+    return Regrouped(Grid(edges, 0), place, len(nodes) + 1)
 
 
 def _label(depth: int) -> str:
@@ -77,7 +58,7 @@ def select_levels(columns: Mapping[str, Categorical], measure: Measure, plan: Pl
     kept: dict[str, list[Node]] = {name: [] for name in columns}
     candidates = {name: hierarchy(c.hierarchy or "").children(None) for name, c in columns.items()}
     for depth in range(1, _depth(columns) + 1):
-        counts = measure(_label(depth), {name: NodeCells(nodes) for name, nodes in candidates.items()})
+        counts = measure(_label(depth), {name: node_cells(nodes) for name, nodes in candidates.items()})
         noise = plan.noise(_label(depth)) * math.sqrt(len(columns))
         threshold = max(THRESHOLD_STDS * noise, MIN_SHARE * plan.rows)
         for name, nodes in candidates.items():

@@ -1,7 +1,14 @@
-"""A raw table behind noise: the measurements from which a schema is learned where nobody declared one.
+"""A schema learned from a bare table, which has none: four questions, answered with noise, and what becomes of each.
 
-What is measured is planned from the header alone. The first measurement tells what each column is made of; which
-columns the others are about follows from it, and from nothing exact.
+| question about the cells of each column | share of the privacy loss | what becomes of the answer |
+|---|---|---|
+| 1. How many are numbers, dates, words, codes of missing values? | 3 % | the kinds of questions 2 to 4 |
+| 2. How many cells of the target hold each level? | 7.5 % | the classes; with fewer than two the fit stops |
+| 3. The same of every column that may have levels | 7.5 % | the levels of columns of few |
+| 4. How large are numbers, which digits and years occur, how far are dates apart? | 7.5 % | bounds of the others |
+
+The questions are planned from the header alone. Which columns one is about follows from the answers before it, and
+from nothing exact. `medsynth/schema/inference.py` makes columns of the answers, in the same order.
 """
 
 from __future__ import annotations
@@ -9,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NoReturn
 
 import numpy as np
@@ -21,9 +29,9 @@ from ..row_count import NoisyTotal, likely_rows
 from ..schema import Identifier, Schema, inference
 from ..schema.cells import CellKinds, is_code_of_a_number
 from ..schema.columns.column import Column
-from ..schema.header import date_pairs, doubtful
-from ..schema.kinds import ColumnKind, clear_codes, column_kind, usual_levels
-from ..schema.learned import Learned, LearnedColumn, lost_target
+from ..schema.header import doubtful
+from ..schema.learned import ColumnKind, Learned, LearnedColumn, lost_target
+from ..schema.magnitudes import REQUIRED_SHARE
 from .accounting.calibration import Query
 from .accounting.events import Event, Thresholded
 from .contribution import PrivacyUnits, check_units
@@ -33,23 +41,10 @@ from .queries.query import added
 from .release import Release, Releases
 
 Counts = dict[str, float]
+Kinds = Mapping[str, ColumnKind]
 KINDS, TARGET, LEVELS = "schema: kinds of columns", "schema: target levels", "schema: levels"
 FORMATS = "schema: number formats"
-HISTOGRAMS = ("magnitudes", "decimals", "years")  # of columns, which formats are read from
 KINDS_SHARE, LOSS_SHARE = 0.03, 0.075  # of the privacy loss: the kinds, and each other measurement
-
-
-@dataclass(frozen=True, kw_only=True)
-class Learning:
-    """What is public of the measurements: codes of missing values to add, and columns that are keys by their name.
-
-    `unit`: the key of patients, with at most `max_rows` rows each, where the patient is the unit of privacy.
-    """
-
-    na_values: tuple[str, ...] = ()
-    keys: Mapping[str, Column] = field(default_factory=dict)
-    unit: str | None = None
-    max_rows: int | None = None
 
 
 def queries() -> list[Query]:
@@ -65,6 +60,19 @@ def queries() -> list[Query]:
         Query(label=LEVELS, weight=weight, thresholded=True),
         Query(label=FORMATS, weight=weight),
     ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learning:
+    """What is public of the measurements: codes of missing values to add, and columns that are keys by their name.
+
+    `unit`: the key of patients, with at most `max_rows` rows each, where the patient is the unit of privacy.
+    """
+
+    na_values: tuple[str, ...] = ()
+    keys: Mapping[str, Column] = field(default_factory=dict)
+    unit: str | None = None
+    max_rows: int | None = None
 
 
 class RawTable:
@@ -114,20 +122,25 @@ class RawTable:
         Raises BudgetError where the plan does not hold the measurements that `queries` lists, and TargetError as soon
         as these show that the target has no two classes: the rest is then not measured.
         """
+        # What is planned is measured: where no column may have levels, or formats, all are measured, for nothing.
+        # 1. Of each column: what it is made of.
         kinds = self._measure_kinds(target)
         if kinds[target].cells == "text":
             raise lost_target(target)
+        # 2. Of the target: its classes.
         levels = self._measure_levels(TARGET, [target], kinds)
         if kinds[target].may_have_levels and (found := levels[target].column) is not None and found.size < 2:
             raise lost_target(target)
+        # 3. Of other columns that may have levels, or have words among numbers: these.
         others = [n for n in self._names if n != target]
-        # What is planned is measured: where no column may have levels, or formats, all are measured, for nothing.
         named = [n for n in others if kinds[n].may_have_levels or kinds[n].words] or others
         levels |= self._measure_levels(LEVELS, named, kinds)
+        # 4. Of the others, but for free texts: sizes and digits of numbers, years of dates, days between dates.
         settled = {n: found for n, found in levels.items() if found.column and kinds[n].may_have_levels}
         texts = {n: inference.free_text(kinds[n]) for n in self._names if kinds[n].cells == "text"}
         rest = [n for n in self._names if n not in settled and n not in texts] or list(self._names)
         columns = self._measure_formats(rest, kinds, levels, target) | settled | texts
+        # All columns in the table's order. One that reads like a key and has no levels is a key.
         keys, public = self._learning.keys, self._learning
         made = {n: keys[n] if n in keys else columns[n].column for n in self.__table.header}
         made |= {n: Identifier() for n in self._names if n not in {*settled, target} and columns[n].is_key(n)}
@@ -135,53 +148,124 @@ class RawTable:
         return Learned(schema=schema, columns=columns, rows=self._rows)
 
     def _measure_kinds(self, target: str) -> dict[str, ColumnKind]:
-        """What the cells of each column are, in one release.
-
-        A row adds one to one of the counts of each of the k columns: L2 sensitivity sqrt(k), times the most rows of a
-        patient, whose cells may all be of one kind.
-        """
-        sensitivity = self._max_rows * math.sqrt(len(self._names))
-
-        def draw(event: Event) -> Release:
-            std = event.multiplier * sensitivity
-            exact = self.__added(lambda rows: [rows.kinds(name) for name in self._names])
-            return Release([noised(counts, std, self.__releases.entropy) for counts in exact], of=self._names)
-
-        counts = self.__releases.release(KINDS, sensitivity, draw).by_name(self._names)
-        std = self._std(KINDS, sensitivity)
-        self._count_rows([NoisyTotal.of(found, std) for found in counts.values()])
-        return {
-            name: column_kind(found, std, self._kinds, rows=self._rows, columns=len(counts), target=name == target)
-            for name, found in counts.items()
-        }
-
-    def _count_rows(self, totals: list[NoisyTotal]) -> None:
-        """Take the number of rows that counts of all cells make likely, and as certain."""
+        """Question 1: what each column is made of. All rows are in each count: it tells of their number, too."""
+        counts, std = self.__histograms(KINDS, {name: partial(RawRows.kinds, name=name) for name in self._names})
+        totals = [NoisyTotal.of(found, std) for found in counts.values()]
         likely = round(likely_rows(self._rows, totals, self._given_std))
         spread = totals[0].std / len(totals) ** 0.5  # of the mean: all have the same noise
         off = abs(likely - self._rows) if self._given_std is None else self._given_std
         self._rows, self._rows_std = likely, min(spread, off)
+        made = partial(inference.column_kind, std=std, cells=self._kinds, rows=likely, columns=len(counts))
+        return {name: made(found, target=name == target) for name, found in counts.items()}
 
-    def _measure_levels(self, label: str, names: list[str], kinds: dict[str, ColumnKind]) -> dict[str, LearnedColumn]:
-        """Levels of the columns `names` whose noisy count passes a threshold or that are usual, in one release.
+    def _measure_levels(self, label: str, names: list[str], kinds: Kinds) -> dict[str, LearnedColumn]:
+        """Questions 2 and 3: levels of the columns `names`, those that pass the threshold and usual ones.
+
+        The labels of a target are never believed by less than the threshold, and no usual ones are asked for.
+        """
+        usual, target = () if label == TARGET else self._kinds.usual, label == TARGET
+        kept, public, std, threshold = self.__level_counts(label, names, kinds, usual)
+        cells = {name: dict(zip(usual, counts.tolist(), strict=False)) for name, counts in public.items()}
+        gaps = dict[str, Counts]()
+        for name in names:
+            codes = self._gaps(kinds[name].codes, public[name][len(usual) :], std, len(names), target=target)
+            gaps[name] = {code: count for code, count in codes.items() if not is_code_of_a_number(code)}
+        present = {name: self._rows - sum(gaps[name].values()) for name in names}
+        needed = {name: REQUIRED_SHARE * present[name] - sum(kept[name].values()) for name in names}
+        known, columns = inference.usual_levels(cells, std, threshold, kinds, needed), dict[str, LearnedColumn]()
+        for name in names:
+            own, lost = dict(sorted((kept[name] | known[name]).items())), gaps[name]
+            rest = present[name] - sum(own.values())
+            spread = float(np.hypot(std * math.sqrt(1 + len(own | lost)), self._rows_std))
+            column = inference.levels(own, lost, rest, spread, kinds[name], rows=self._rows, target=target)
+            columns[name] = LearnedColumn(kind=kinds[name], column=column, kept=own, gaps=lost, rest=rest, std=spread)
+        return columns
+
+    def _measure_formats(
+        self, names: list[str], kinds: Kinds, levels: Mapping[str, LearnedColumn], target: str
+    ) -> dict[str, LearnedColumn]:
+        """Question 4: magnitudes of numbers, and their decimals where columns have some; years of dates, and the days
+        between two dates of at most ten pairs.
+        """
+        dates = [name for name in names if kinds[name].cells == "date"]
+        numbers = [name for name in names if name not in dates]
+        pairs = inference.date_pairs([name for name in dates if name != target and not doubtful(name)])
+        parts: dict[str, Callable[[RawRows], Integers]] = {}
+        for name in numbers:
+            parts[f"magnitudes of {name}"] = partial(RawRows.magnitudes, name=name, kind=kinds[name])
+        for name in (name for name in names if kinds[name].cells == "decimal"):
+            parts[f"decimals of {name}"] = partial(RawRows.decimals, name=name, kind=kinds[name])
+        for name in dates:
+            parts[f"years of {name}"] = partial(RawRows.years, name=name, kind=kinds[name])
+        for a, b in pairs:
+            ends = (a, kinds[a]), (b, kinds[b])
+            parts[f"days from {a} to {b}"] = partial(RawRows.differences, first=ends[0], second=ends[1])
+        counts, std = self.__histograms(FORMATS, parts)
+        columns, own = dict[str, LearnedColumn](), len(self._kinds.codes)
+        for name in (*numbers, *dates):
+            kind, seen = kinds[name], levels.get(name)
+            found = counts[f"{'years' if name in dates else 'magnitudes'} of {name}"]
+            codes = {*kind.codes, *(seen.gaps if seen else ())}
+            gaps = self._gaps(codes, found[-own:], std, len(names), target=name == target)
+            if seen and kind.words:
+                gaps |= {word: n for word, n in seen.kept.items() if not is_number(word)}
+            if name in dates:
+                column = inference.day(found[:-own], std, kind, gaps)
+            else:
+                digits = counts.get(f"decimals of {name}")
+                column = inference.number(found[:-own], std, digits, kind, gaps, rows=self._rows)
+            rest = self._rows - sum(gaps.values())
+            columns[name] = LearnedColumn(kind=kind, column=column, gaps=gaps, rest=rest, std=std)
+        apart = {(a, b): counts[f"days from {a} to {b}"] for a, b in pairs}
+        return inference.dates_after(columns, apart, std, rows=self._rows, rows_std=self._rows_std)
+
+    def _gaps(self, known: Iterable[str], codes: Floats, std: float, columns: int, *, target: bool) -> Counts:
+        """Codes of missing values that are known or that these noisy counts of all codes show, with their counts."""
+        shown = {*known, *inference.clear_codes(codes, std, self._kinds, columns, target=target)}
+        return {code: count for code, count in zip(self._kinds.codes, codes.tolist(), strict=True) if code in shown}
+
+    # What reads cells. Nothing leaves but by `Releases.release`.
+
+    def __histograms(
+        self, label: str, parts: Mapping[str, Callable[[RawRows], Integers]]
+    ) -> tuple[dict[str, Floats], float]:
+        """Noisy histograms by their names, in one release, and the standard deviation of their noise.
+
+        A row adds one at most to one cell of each of the k histograms: L2 sensitivity sqrt(k), times the most rows of a
+        patient, whose cells may all be alike.
+        """
+        sensitivity = self._max_rows * math.sqrt(len(parts))
+
+        def draw(event: Event) -> Release:
+            std = event.multiplier * sensitivity
+            exact = added([count(rows) for count in parts.values()] for rows in self.__rows())
+            return Release([noised(counts, std, self.__releases.entropy) for counts in exact], of=tuple(parts))
+
+        found = self.__releases.release(label, sensitivity, draw).by_name(parts)
+        return found, self.__releases.event(label).multiplier * sensitivity
+
+    def __level_counts(
+        self, label: str, names: list[str], kinds: Kinds, usual: tuple[str, ...]
+    ) -> tuple[dict[str, Counts], dict[str, Floats], float, float]:
+        """Noisy counts of levels that pass the threshold, by name; of `usual` levels and then codes of missing values,
+        whose names are public; the standard deviation of the noise, and the threshold.
 
         A row adds one to one cell of each of the k columns: to one of the public codes of missing values, to one of the
-        usual levels (public as well; none of a target, whose labels are never believed by less), or to a level that
-        is neither. L2 sensitivity sqrt(k), times the most rows R of a patient, whose rows may all hold one level. Noise
-        is drawn for every code and every usual level, whether a row has it or not: their counts are released as they
-        are, a Gaussian measurement. Of other levels noise is drawn for those that occur. One of one patient alone has
-        a count of at most R; it is released only if its noise exceeds threshold - R = std * Phi^-1(1 - delta/(k R)),
-        which has probability delta/(k R), and by the union over the patient's at most k R levels at most delta: what
-        Thresholded charges beside its Gaussian. Where a row is the unit R is one.
+        usual levels, or to a level that is neither. L2 sensitivity sqrt(k), times the most rows R of a patient, whose
+        rows may all hold one level. Noise is drawn for every code and every usual level, whether a row has it or not:
+        their counts are released as they are, a Gaussian measurement. Of other levels noise is drawn for those that
+        occur. One of one patient alone has a count of at most R; it is released only if its noise exceeds
+        threshold - R = std * Phi^-1(1 - delta/(k R)), which has probability delta/(k R), and by the union over the
+        patient's at most k R levels at most delta: what Thresholded charges beside its Gaussian. Where a row is the
+        unit R is one.
         """
         sensitivity = self._max_rows * math.sqrt(len(names))
-        usual = () if label == TARGET else self._kinds.usual
         of = tuple(f"{part} of {name}" for name in names for part in ("levels", "public levels"))
 
         def draw(event: Event) -> Release:
             std, threshold = self._threshold(event, sensitivity, len(names))
             arrays, words = list[Floats](), list[str]()
-            for exact, public in self.__levels(names, kinds, usual):
+            for exact, public in self.__exact_levels(names, kinds, usual):
                 noisy = noised(exact.to_numpy(np.int64), std, self.__releases.entropy)
                 passed = noisy > threshold
                 arrays += [noisy[passed], noised(public, std, self.__releases.entropy)]
@@ -189,24 +273,10 @@ class RawTable:
             return Release(arrays, words, of)
 
         found = self.__releases.release(label, sensitivity, draw)
-        std, threshold = self._threshold(self.__releases.event(label), sensitivity, len(names))
-        words, kept, gaps, cells = iter(found.names), dict[str, Counts](), dict[str, Counts](), dict[str, Counts]()
-        arrays = [*found.by_name(of).values()]
-        for name, counts, public in zip(names, arrays[::2], arrays[1::2], strict=True):
-            kept[name] = {next(words): float(count) for count in counts}
-            cells[name] = dict(zip(usual, public.tolist(), strict=False))
-            codes = self._gaps(kinds[name].codes, public[len(usual) :], std, len(names), target=label == TARGET)
-            gaps[name] = {code: count for code, count in codes.items() if not is_code_of_a_number(code)}
-        present = {name: self._rows - sum(gaps[name].values()) for name in names}
-        needed = {name: inference.REQUIRED_SHARE * present[name] - sum(kept[name].values()) for name in names}
-        known, columns = usual_levels(cells, std, threshold, kinds, needed), dict[str, LearnedColumn]()
-        for name in names:
-            own, lost = dict(sorted((kept[name] | known[name]).items())), gaps[name]
-            rest = present[name] - sum(own.values())
-            spread = float(np.hypot(std * math.sqrt(1 + len(own | lost)), self._rows_std))
-            column = inference.levels(own, lost, rest, spread, kinds[name], rows=self._rows, target=label == TARGET)
-            columns[name] = LearnedColumn(kind=kinds[name], column=column, kept=own, gaps=lost, rest=rest, std=spread)
-        return columns
+        words, arrays = iter(found.names), found.by_name(of)
+        kept = {name: {next(words): float(count) for count in arrays[f"levels of {name}"]} for name in names}
+        public = {name: arrays[f"public levels of {name}"] for name in names}
+        return kept, public, *self._threshold(self.__releases.event(label), sensitivity, len(names))
 
     def _threshold(self, event: Event, sensitivity: float, columns: int) -> tuple[float, float]:
         """The noise of counts of levels of so many columns, and the count that a level of no public name must pass.
@@ -218,8 +288,8 @@ class RawTable:
         std, most = event.multiplier * sensitivity, self._max_rows
         return std, most + rarely_exceeded(std, event.delta / (columns * most))
 
-    def __levels(
-        self, names: list[str], kinds: dict[str, ColumnKind], usual: tuple[str, ...]
+    def __exact_levels(
+        self, names: list[str], kinds: Kinds, usual: tuple[str, ...]
     ) -> list[tuple[pd.Series, Integers]]:
         """Exact counts of levels, and of the `usual` ones and codes of missing values, of each of some columns."""
         found = list[tuple[pd.Series, Integers]]()
@@ -229,71 +299,12 @@ class RawTable:
             found = [(levels_added(a, c), b + d) for (a, b), (c, d) in pairs] if found else more
         return found
 
-    def _gaps(self, known: Iterable[str], codes: Floats, std: float, columns: int, *, target: bool) -> dict[str, float]:
-        """Codes of missing values that are known or that these noisy counts of all codes show, with their counts."""
-        shown = {*known, *clear_codes(codes, std, self._kinds, columns, target=target)}
-        return {code: count for code, count in zip(self._kinds.codes, codes.tolist(), strict=True) if code in shown}
-
-    def _measure_formats(
-        self, names: list[str], kinds: dict[str, ColumnKind], levels: dict[str, LearnedColumn], target: str
-    ) -> dict[str, LearnedColumn]:
-        """Magnitudes of numbers, and their decimals where columns have some; years of dates; codes of missing values;
-        in one release.
-
-        Beside them the days between two dates, of at most ten pairs. A row adds one to one cell of each of the k
-        histograms, those of pairs included: L2 sensitivity sqrt(k), times the most rows of a patient.
-        """
-        dates = [name for name in names if kinds[name].cells == "date"]
-        decimal = [name for name in names if kinds[name].cells == "decimal"]
-        numbers = [name for name in names if name not in dates]
-        parts = [(RawRows.magnitudes, numbers), (RawRows.decimals, decimal), (RawRows.years, dates)]
-        pairs = date_pairs([name for name in dates if name != target and not doubtful(name)])
-        sensitivity = self._max_rows * math.sqrt(sum(len(some) for _, some in parts) + len(pairs))
-        of = tuple(f"{what} of {name}" for what, (_, some) in zip(HISTOGRAMS, parts, strict=True) for name in some)
-        of += tuple(f"days from {a} to {b}" for a, b in pairs)
-
-        def draw(event: Event) -> Release:
-            std = event.multiplier * sensitivity
-
-            def count(rows: RawRows) -> list[Integers]:
-                own = [count(rows, name, kinds[name]) for count, some in parts for name in some]
-                return own + [rows.differences((a, kinds[a]), (b, kinds[b])) for a, b in pairs]
-
-            return Release([noised(counts, std, self.__releases.entropy) for counts in self.__added(count)], of=of)
-
-        found = iter(self.__releases.release(FORMATS, sensitivity, draw).by_name(of).values())
-        magnitudes, decimals, years = ({name: next(found) for name in some} for _, some in parts)
-        apart = {pair: next(found) for pair in pairs}
-        std = self._std(FORMATS, sensitivity)
-        columns, own = dict[str, LearnedColumn](), len(self._kinds.codes)
-        for name, counts in (magnitudes | years).items():
-            kind, known, seen = kinds[name], counts[:-own], levels.get(name)
-            gaps = self._gaps(
-                {*kind.codes, *(seen.gaps if seen else ())}, counts[-own:], std, len(names), target=name == target
-            )
-            if seen and kind.words:
-                gaps |= {word: n for word, n in seen.kept.items() if not is_number(word)}
-            if name in years:
-                column = inference.day(known, std, kind, gaps)
-            else:
-                column = inference.number(known, std, decimals.get(name), kind, gaps, rows=self._rows)
-            rest = self._rows - sum(gaps.values())
-            columns[name] = LearnedColumn(kind=kind, column=column, gaps=gaps, rest=rest, std=std)
-        return inference.dates_after(columns, apart, std, rows=self._rows, rows_std=self._rows_std)
-
-    def _std(self, label: str, sensitivity: float) -> float:
-        return self.__releases.event(label).multiplier * sensitivity
-
     def __rows(self) -> Iterator[RawRows]:
         """The rows, some at a time; of a table in memory, the same each time, which keep what they have read."""
         if isinstance(self.__table, LargeTable):
             return (RawRows(piece, self._kinds) for piece in self.__table.chunks())
         self.__kept = self.__kept or RawRows(self.__table, self._kinds)
         return iter([self.__kept])
-
-    def __added(self, count: Callable[[RawRows], list[Integers]]) -> list[Integers]:
-        """Exact counts over all rows."""
-        return added(map(count, self.__rows()))
 
     def __repr__(self) -> str:
         return "RawTable(private rows)"

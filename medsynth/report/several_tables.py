@@ -23,8 +23,7 @@ from ..sampling.rules_across_rows import completed
 from ..sampling.tables import tables_of
 from ..schema import Schema
 from ..schema.codec import csv_cells
-from ..schema.linked import LinkedTables
-from ..schema.linked import joint
+from ..schema.linked import LinkedTables, joint
 from .build import build
 from .data.context import LinkedFacts, TableFacts
 from .data.tables import read

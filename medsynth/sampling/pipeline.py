@@ -21,8 +21,7 @@ from ..methods.settings import restored_settings
 from ..patients.successive_rows import with_rows_column
 from ..rng import numpy_stream, stream_seed
 from ..schema import Schema
-from ..schema.codec import Range, Where, hull, met, parse
-from ..schema.codec import csv_cells, decode
+from ..schema.codec import Range, Where, csv_cells, decode, hull, met, parse
 from .balance import balanced, halvings
 from .draw import Draw
 from .patients import ROWS_PER_PATIENT, PatientRows, give_keys, in_chunks, patients_of_rows, rows_of_a_patient

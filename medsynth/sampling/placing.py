@@ -13,8 +13,7 @@ import numpy as np
 
 from ..privacy.queries.rows import Codes
 from ..schema import Schema
-from ..schema.linked import LinkedTables
-from ..schema.linked import chain_view, distance_name, number_name, placed_by
+from ..schema.linked import LinkedTables, chain_view, distance_name, number_name, placed_by
 from .rejection import widened
 from .visits import Form, Mask, Whole
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..io.table import MISSING_TOKENS
 from ..schema import Schema
 from ..schema.codec import column_values, related_values
-from ..schema.rules import Position, Rule, Values, evaluate
+from ..schema.rules import Position, Rule, ValuesByName, evaluate
 
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float64]
@@ -24,7 +24,7 @@ Mask = NDArray[np.bool_]
 Places = NDArray[np.int64]
 
 
-def values(codes: Codes, schema: Schema, names: set[str]) -> Values:
+def values(codes: Codes, schema: Schema, names: set[str]) -> ValuesByName:
     """What constraints compare of some columns: numbers with NaN for missing, levels as text with None."""
     return {name: column_values(codes, schema, name) for name in names}
 
@@ -114,7 +114,7 @@ class Succession:
         turns = np.split(rows[np.argsort(number, kind="stable")], np.cumsum(np.bincount(number))[:-1])
         return cls(before, last, tuple(turns))
 
-    def position(self, own: Values) -> Position:
+    def position(self, own: ValuesByName) -> Position:
         """The position of the rows whose own values of some columns these are."""
         first = self.before < 0
         before = {name: np.where(first, _empty(some), some[self.before]) for name, some in own.items()}

@@ -14,8 +14,7 @@ from ..errors import MedsynthError, OutputExists
 from ..io.atomic import refuse_existing
 from ..io.formats import is_parquet, named
 from ..io.writer import ParquetParts, csv_text
-from ..schema.codec import Where
-from ..schema.codec import csv_cells, decode
+from ..schema.codec import Where, csv_cells, decode
 from ..schema.linked import LinkedTables
 from .draw import Draw
 from .provenance import SEED_BITS, load, of

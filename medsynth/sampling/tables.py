@@ -18,10 +18,8 @@ from ..patients.stored import tensors_of
 from ..privacy.queries.rows import Codes
 from ..rng import numpy_stream, stream_seed
 from ..schema import Schema
-from ..schema.codec import Range, Where, parse
-from ..schema.codec import column_values, decode
-from ..schema.linked import LinkedTables
-from ..schema.linked import chain_view, count_column, joint, name_in_joint, number_name, own, placed_by
+from ..schema.codec import Range, Where, column_values, decode, parse
+from ..schema.linked import LinkedTables, chain_view, count_column, joint, name_in_joint, number_name, own, placed_by
 from .balance import balanced, halvings
 from .pipeline import conditions, method_sampler
 from .placing import Placed, TableRows, form_of

@@ -36,7 +36,7 @@ USUAL_SETS = tuple(tuple(map(spelled, words)) for words in USUAL_WORDS for spell
 NUMBERS = ("whole", "pointed", "decimal", "fine")  # 8, 8.0, 8.5 or 8.25, 8.125
 PADDED = "padded"  # 007: a number whose zeros would be lost, so a code
 SHORT_DIGITS = 2  # after the point: a number of more is fine
-BOOLEANS = ("true", "True", "TRUE")  # how `true` is spelled; `false` alike
+BOOLEANS, FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")  # how `true` is spelled; `false` alike
 WORDS = ("text", PADDED, "word")
 DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d-%m-%Y", "%d/%m/%Y", "%m/%d/%Y")
 EITHER = "day and month in either order"  # 03/04/2020 says nothing about the order
@@ -126,17 +126,12 @@ def _kind(text: str, codes: set[str]) -> str:
         return "pointed" if "." in text else "whole"
     if is_number(text):
         return "decimal" if len(text.partition(".")[2]) <= SHORT_DIGITS and "e" not in text.lower() else "fine"
-    for spelling in BOOLEANS:
-        if text in (spelling, false_of(spelling)):
-            return spelling
+    if text in BOOLEANS or text in FALSE:
+        return text if text in BOOLEANS else BOOLEANS[FALSE.index(text)]
     if text.isascii() and text.isdigit() and is_padded(text):
         return PADDED
-    return moment(text) or ("text" if _is_free_text(text) else "word")
-
-
-def false_of(spelling: str) -> str:
-    """How `false` is spelled where `true` is spelled so."""
-    return {"true": "false", "True": "False", "TRUE": "FALSE"}[spelling]
+    free = len(text) > FREE_TEXT_CHARACTERS or len(text.split()) > FREE_TEXT_WORDS
+    return moment(text) or ("text" if free else "word")
 
 
 def moment(text: str) -> str | None:
@@ -176,7 +171,3 @@ def _is_day(text: str, order: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _is_free_text(text: str) -> bool:
-    return len(text) > FREE_TEXT_CHARACTERS or len(text.split()) > FREE_TEXT_WORDS

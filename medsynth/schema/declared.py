@@ -1,21 +1,30 @@
-"""What a person declares in a YAML file: read with one message for whatever is wrong with it."""
+"""What a person declares in a YAML file: read safely, with one message for all that is wrong with it.
+
+YAML has 1.2's rules for plain words: `yes`, `no` and `on` stay words, `01` keeps its zero.
+"""
 
 from __future__ import annotations
 
+import re
 import stat
+from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
+import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ..errors import SchemaError
-from .faults import faults_text
-from .yaml_text import parse_yaml, unfinished_lines
+from ..errors import SchemaError, did_you_mean, validators_words
+from .columns.registry import KINDS
 
 MAX_BYTES = 1 << 24  # of a file
+MOST_FAULTS = 20  # in one message
+MAX_VALUES = 1_000_000  # of a text, aliases followed
+MAX_DEPTH = 100  # of brackets within brackets
+UNFINISHED = re.compile(r"\bTODO\b")
 
 
-class Declared(BaseModel):
+class Declaration(BaseModel):
     """A model that a mapping, a YAML text or a file declares; `called` names it in messages."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -60,3 +69,119 @@ class Declared(BaseModel):
         except (OSError, ValueError):
             raise SchemaError(f"The {cls.called} {path} cannot be read as UTF-8 text.") from None
         return cls.from_yaml(text, str(path))
+
+
+def faults_text(error: ValidationError, content: object, where: str, schema: type[BaseModel]) -> str:
+    """The message for a schema that pydantic refuses: each fault with its place, keys with the nearest known ones."""
+    found = [_fault(dict(one), content, schema) for one in error.errors(include_input=False, include_url=False)]
+    more = f"\n  and {len(found) - MOST_FAULTS} more" if len(found) > MOST_FAULTS else ""
+    advice = "Copy from a bundled schema, such as that of thyroid."
+    if len(found) == 1:
+        return f"{where}: {found[0]}{'' if found[0][-1] in '.?' else '.'} {advice}"
+    return "\n  ".join([f"{where}: {len(found)} faults.", *found[:MOST_FAULTS]]) + f"{more}\n{advice}"
+
+
+def _fault(one: dict[str, Any], content: object, schema: type[BaseModel]) -> str:
+    parts = [str(part) for part in one["loc"]]
+    place = ".".join(parts) or "top level"
+    if one["type"] == "extra_forbidden":
+        known = schema.model_fields
+        if len(parts) > 1 and isinstance(content, Mapping):
+            columns = content.get("columns")
+            declared = columns.get(one["loc"][1]) if isinstance(columns, Mapping) else None
+            kind = declared.get("kind") if isinstance(declared, Mapping) else None
+            known = KINDS[kind].model_fields if isinstance(kind, str) and kind in KINDS else {}
+        return f"at {place}: there is no such key.{did_you_mean(parts[-1], known)}"
+    if one["type"] == "column" and "ctx" in one and "kind" in one["ctx"]:
+        near = did_you_mean(one["ctx"]["kind"].strip("'"), KINDS)
+        return f"at {place}: {one['msg']}" + (f".{near}" if "Did you mean" in near else "")
+    return f"at {place}: {validators_words(one['msg'])}"
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader with YAML 1.2's plain words. Duplicate keys are errors, which PyYAML itself does not check.
+
+    So is a text nested more than MAX_DEPTH deep: the scanner takes time by the square of the depth.
+    """
+
+    def fetch_flow_collection_start(self, token: Any) -> None:
+        """Take an opening bracket, if they are not too many."""
+        if self.flow_level >= MAX_DEPTH:
+            raise yaml.scanner.ScannerError(None, None, "nested too deeply", self.get_mark())
+        super().fetch_flow_collection_start(token)
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+
+
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf"))
+_Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^(?:null|~|)$"), ["n", "~", ""])
+_Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"^-?(?:0|[1-9]\d*)$"), list("-0123456789"))
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^-?(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?$|^-?\d+[eE][-+]?\d+$"),
+    list("-.0123456789"),
+)
+
+
+def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
+    seen = set()
+    for key in [loader.construct_object(key) for key, _ in node.value]:
+        if key in seen:
+            raise yaml.constructor.ConstructorError(None, None, f"{key!r} is given twice", node.start_mark)
+        seen.add(key)
+    return loader.construct_mapping(node, deep=True)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
+
+
+def parse_yaml(text: str, where: str) -> object:
+    """The plain data in `text`. Raises SchemaError, with the line, where it is no YAML.
+
+    Aliases are counted before they are followed: nested ones stand for more values than any memory holds.
+    """
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        if _values_in(node, {}) > MAX_VALUES:
+            raise yaml.constructor.ConstructorError(None, None, f"more than {MAX_VALUES} values", node.start_mark)
+        return loader.construct_document(node)
+    except (yaml.YAMLError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or "nested too deeply, keyed by a list, or a value that is none"
+        raise SchemaError(f"{where}{line}: not valid YAML: {problem}.") from None
+
+
+def _values_in(node: yaml.Node, known: dict[int, int]) -> int:
+    """How many values a node stands for once its aliases are followed. Raises ConstructorError for an endless one."""
+    if id(node) in known:
+        if not known[id(node)]:
+            raise yaml.constructor.ConstructorError(None, None, "a value that contains itself", node.start_mark)
+        return known[id(node)]
+    known[id(node)], inner = 0, []
+    if isinstance(node, yaml.SequenceNode):
+        inner = node.value
+    elif isinstance(node, yaml.MappingNode):
+        inner = [part for pair in node.value for part in pair]
+    known[id(node)] = 1 + sum(_values_in(part, known) for part in inner)
+    return known[id(node)]
+
+
+def yaml_key(name: str) -> str:
+    """A name as a YAML key on one line."""
+    text: str = yaml.safe_dump({name: None}, allow_unicode=True, width=10_000)
+    return text.rsplit(":", 1)[0]
+
+
+def unfinished_lines(text: str) -> list[int]:
+    """The lines in which a value is still TODO; what a comment says does not count."""
+    if not UNFINISHED.search(text):
+        return []  # a second pass over the text takes as long as the first
+    try:
+        tokens = [token for token in yaml.scan(text, Loader=_Loader) if isinstance(token, yaml.ScalarToken)]
+    except yaml.YAMLError:
+        return []  # parse_yaml names the place
+    return list(dict.fromkeys(t.start_mark.line + 1 for t in tokens if t.plain and UNFINISHED.search(t.value)))

@@ -1,15 +1,35 @@
-"""What names of columns tell: keys of persons, keys of rows, free text. Public lists, documented in docs/schema.md.
+"""What a header tells: keys of persons, keys of rows, free text; and drafts of schemas, which contain no cell.
 
-A name counts in lower case, without blanks and signs: `Patient-Nr.` is `patientnr`. No cell is looked at.
+The lists of names are public, and docs/schema.md documents them. A name counts in lower case, without blanks and signs:
+`Patient-Nr.` is `patientnr`.
 """
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping
 
-MOST_PAIRS = 10  # of columns of dates
+import yaml
+
+from ..errors import SchemaError
+from ..io.table import Kind
+from .columns.registry import KINDS
+from .declared import yaml_key
+
+HEAD = """\
+# Drafted from column names and from what their cells are: confirm each kind, since the cells are private.
+# Replace each value that is still to do by public knowledge: what the assay can measure,
+# what the form offers. Never look bounds or levels up in the table: what is copied from patients leaks.
+# Add `missing: true` to a column that may be empty, `out_of_range: error` to one that must not be clipped.
+"""
+_KEY = '{kind: identifier, shape: "########"}  # rows that share a person: name it in `unit`, with `max_rows`'
+_TABLES = """\
+# The first table has one row a patient: move it to the top. Of each other one a patient counts with the first rows by
+# its `order`, at most `max_rows`; leave both out where a patient has one row at most. `latest: {COLUMN: TABLE}` says of
+# which other table's rows a key is.
+"""
+KEY = '{kind: identifier, shape: "########"}'
+PATIENTS = ("patients", "patient", "persons", "person", "people", "subjects")  # how first tables are called
 
 
 def _words(text: str) -> frozenset[str]:
@@ -54,15 +74,9 @@ def person_keys(header: Iterable[str]) -> list[str]:
     return [name for name in header if normalised(name) in PERSON_KEYS]
 
 
-def row_keys(header: Iterable[str]) -> list[str]:
-    """The columns that read like the key of a row, a visit or a sample."""
-    return [name for name in header if normalised(name) in ROW_KEYS]
-
-
 def keys(header: Collection[str]) -> list[str]:
     """The columns that are keys of persons or of rows by their names, in order; doubtful ones are not."""
-    known = {*person_keys(header), *row_keys(header)}
-    return [name for name in header if name in known and not doubtful(name)]
+    return [name for name in header if normalised(name) in PERSON_KEYS | ROW_KEYS and not doubtful(name)]
 
 
 def doubtful(name: str) -> bool:
@@ -75,29 +89,41 @@ def free_texts(header: Iterable[str]) -> list[str]:
     return [name for name in header if normalised(name) in FREE_TEXTS]
 
 
-def by_start(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Of pairs (a date, one that comes after it), the date that each comes after, if any.
+def draft(name: str, kinds: Mapping[str, Kind]) -> str:
+    """YAML text of an unfinished schema. `kinds`: each column's kind of text, in the table's order."""
+    known = keys(kinds)
+    last = next((name for name in reversed(list(kinds)) if name not in known), list(kinds)[-1])
+    target = f"{_line({'target': last})}  # is this the column to predict?"
+    return "\n".join([HEAD + _line({"name": name}), target, "columns:", *column_lines(kinds)]) + "\n"
 
-    A date that others come after comes after none itself: the one with most of them goes first, of equals the first.
 
-    >>> by_start([("admitted", "operated"), ("admitted", "discharged"), ("operated", "discharged")])
-    {'operated': 'admitted', 'discharged': 'admitted'}
+def column_lines(kinds: Mapping[str, Kind], more: Collection[str] = (), key_line: str = _KEY) -> list[str]:
+    """A line for each column. `more`: columns known to be keys, beside those whose names say so; their `key_line`."""
+    known = {*keys(kinds), *more}
+    forms = {text: form for kind in reversed(KINDS.values()) for text, form in kind.drafts.items()}
+    return [f"  {yaml_key(name)}: {key_line if name in known else forms[kind]}" for name, kind in kinds.items()]
+
+
+def draft_tables(name: str, kinds: Mapping[str, Mapping[str, Kind]]) -> str:
+    """YAML text of an unfinished file. `kinds`: of each table each column's kind of text, in the table's order.
+
+    Raises SchemaError where no column is in all tables.
     """
-    left, found = list(pairs), dict[str, str]()
-    while left:
-        starts = [first for first, _ in left]
-        start = max(starts, key=starts.count)
-        after = {second: start for first, second in left if first == start}
-        found |= after
-        left = [pair for pair in left if not {start, *after}.intersection(pair)]
-    return found
+    shared = [one for one in next(iter(kinds.values())) if all(one in table for table in kinds.values())]
+    if not shared:
+        raise SchemaError(
+            "No column stands in all tables, as the key of patients must. Give it one name in all of them."
+        )
+    key = next((one for one in shared if one in keys(shared)), shared[0])
+    order = sorted(kinds, key=lambda table: (table.lower() not in PATIENTS, list(kinds).index(table)))
+    lines = [*HEAD.splitlines(), *_TABLES.splitlines(), _line({"name": name}), _line({"key": key}), "tables:"]
+    for number, table in enumerate(order):
+        lines.append(f"  {yaml_key(table)}:")
+        lines += [] if number == 0 else ["    order: TODO", "    max_rows: TODO"]
+        lines += ["    columns:", *(f"    {line}" for line in column_lines(kinds[table], {key}, KEY))]
+    return "\n".join(lines) + "\n"
 
 
-def date_pairs(names: Sequence[str]) -> list[tuple[str, str]]:
-    """Pairs of columns of dates whose differences are counted: at most ten, those nearest in the header first.
-
-    >>> date_pairs(["born", "admitted", "discharged"])
-    [('born', 'admitted'), ('admitted', 'discharged'), ('born', 'discharged')]
-    """
-    pairs = itertools.combinations(range(len(names)), 2)
-    return [(names[a], names[b]) for a, b in sorted(pairs, key=lambda pair: (pair[1] - pair[0], pair))][:MOST_PAIRS]
+def _line(content: Mapping[str, object]) -> str:
+    """One entry of a mapping as a line."""
+    return yaml.safe_dump(dict(content), allow_unicode=True, width=10_000).strip()

@@ -1,159 +1,66 @@
-"""Columns from noisy measurements: post-processing, which reads no row."""
+"""What becomes of noisy answers about a bare table, in the order in which they are asked for: post-processing alone.
+
+First what each column is made of, then levels, then numbers and dates. `privacy/partition_selection.py` asks.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..io.table import is_number
-from .cells import is_code_of_a_number
+from . import magnitudes
+from .cells import (
+    BOOLEANS,
+    DAYS,
+    EITHER,
+    MOMENTS,
+    NUMBERS,
+    PADDED,
+    USUAL_NUMBERS,
+    WITH_SECONDS,
+    WORDS,
+    CellKinds,
+    is_code_of_a_number,
+    partners,
+)
 from .columns.categorical import Binary, Categorical
-from .columns.column import Column, Level
+from .columns.column import Column, Floats, Level
 from .columns.date import Date
 from .columns.number import Continuous, Count
-from .header import by_start
-from .kinds import CLEAR_STDS, ColumnKind, clear_stds
-from .learned import LearnedColumn
-from .magnitudes import MAGNITUDES, believed, beyond, bounds, days_after, magnitude_cell, scale, turned, typical
+from .learned import ColumnKind, LearnedColumn
+from .magnitudes import CLEAR_STDS, MAGNITUDES, REQUIRED_SHARE, clear_stds
 
-Floats = NDArray[np.float64]
-MOST_DECIMALS, USUAL_DECIMALS = 8, 2  # digits after the point that are counted; kept where none of them is clear
+DECIMAL_SHARE = 0.05  # of its numbers that must have decimals before a column is one of decimals
+FINE_SHARE = 0.05  # of its numbers that may have more decimals where a column may be one of few values
+FALSE_CODES, FALSE_TARGET_CODES = 0.05, 1e-6  # chance that noise alone shows some code of missing values
+FALSE_LEVELS = 0.01  # chance that noise alone shows some usual level in any column of a table
 FEW_LEVELS = 20  # an integer column of at most so many surviving levels may be categorical
-REQUIRED_SHARE = 0.95  # of the rows that a choice must cover
 CLASS_SHARE = 0.5  # of the rows that the surviving whole numbers of a target must have to be its classes
 LARGEST_BOUND = 1e9  # codes of whole numbers between such bounds still fit into 32 bits
 FIRST_YEAR, LAST_YEAR = 1850, 2109  # years that are counted one by one; others and cells that are no date come after
 YEARS = LAST_YEAR - FIRST_YEAR + 2
 YEARS_OF_SECONDS = 60  # so many years have fewer seconds than codes
-BANDS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)  # sizes of numbers, counted with their digits
-FEW_DECIMALS = 0.05  # of the numbers above a band that may have decimals, noise included, where all are read as whole
 APART = 2.0  # how many times farther from zero than the values a code of missing values lies, to be believed
 HALF_OCTAVE, HIDDEN_SHARE = 2**0.5, 0.03  # a cell of magnitudes; noise of one, as a part of the rows, that hides some
 NARROW = 4  # how many times narrower than a date's own bounds the days after another must be
 ISO = "%Y-%m-%d"  # the format of dates of which no form is clear
+MOST_PAIRS = 10  # of columns of dates
 OTHER = "other"  # the level of values that are no level
-
-
-def _widened(low: float, high: float, kind: str, *, unsure: bool) -> tuple[float, float]:
-    """Bounds with room for tails too thin to rise above the noise; the column's own histogram finds where rows are.
-
-    A positive column starts at zero unless it lies far from it, as years do: it then gets room, one cell at both ends,
-    where a cell's noise hides a part of the rows.
-    """
-    if 0 < high / 2 <= low and unsure:
-        return low / HALF_OCTAVE, min(high * HALF_OCTAVE, LARGEST_BOUND)
-    room = 16.0 if kind == "log" else 1.5
-    low = 0.0 if 0 < low < high / 2 else low
-    wide = (low * room if low < 0 else low), (high * room if high > 0 and low < high / 2 else high)
-    return max(wide[0], -LARGEST_BOUND), min(wide[1], LARGEST_BOUND)
-
-
-def digit_cell(values: Floats, digits: NDArray[np.int64], *, mixed: bool) -> NDArray[np.int64]:
-    """The public cell of each number's digits after the point; of a `mixed` column, by bands of its size as well."""
-    band = np.searchsorted(BANDS, np.abs(values), side="right") if mixed else np.zeros(len(values), np.int64)
-    return np.asarray(band * (MOST_DECIMALS + 1) + digits, np.int64)
-
-
-def digit_cells(*, mixed: bool) -> int:
-    """How many cells `digit_cell` has."""
-    return (MOST_DECIMALS + 1) * (len(BANDS) + 1 if mixed else 1)
 
 
 def missing_of(codes: Iterable[str]) -> bool | tuple[int | str, ...]:
     """The `missing` of a column with these codes: whole numbers as such, the empty cell alone as true."""
     found = tuple(int(code) if is_code_of_a_number(code) else code for code in codes)
     return found not in ((), ("",)) and found or bool(found)
-
-
-def number(
-    counts: Floats,
-    std: float,
-    decimals: Floats | None,
-    kind: ColumnKind,
-    codes: Mapping[str, float],
-    *,
-    rows: int,
-) -> Column:
-    """A Continuous column, or a Count where there are no `decimals`: noisy counts of digits after the point.
-
-    `codes`: noisy counts of the codes of missing values that were found; `rows`: the public row count. One that is a
-    number is a code where it lies clearly apart from the values, else a value. Words that are clearly among the
-    numbers are read as missing; a few go to the commonest magnitude, as do a few missing cells. Numbers that are mostly
-    beyond what bounds may be, as keys of many digits are, are read as texts: nothing is learned of them.
-    """
-    gaps, counts = dict(codes), counts.copy()
-    mass = rows - sum(codes.values())
-    if beyond(counts, std) > mass / 2:
-        return unread(codes)
-    ends = bounds(counts, std, mass)
-    for code in [code for code in codes if is_code_of_a_number(code) and not _is_apart(float(code), *ends)]:
-        counts[magnitude_cell(np.array([float(code)]))] += gaps.pop(code)
-    if kind.words and not gaps:
-        gaps[""] = 0.0
-    missing, found = missing_of(gaps), scale(counts, std)
-    wide = _widened(*bounds(counts, std, mass), found, unsure=std > HIDDEN_SHARE * mass)
-    low, high = _without_codes(wide, [*filter(is_code_of_a_number, gaps)])
-    form: Literal["linear", "log"] = found if low >= 0 else "linear"
-    dtype = "float64" if kind.pointed else None
-    if decimals is None:
-        whole = (math.floor(low), max(math.floor(low) + 1, math.ceil(high)))
-        usual = min(max(round(typical(counts, low, high)), whole[0]), whole[1])
-        return Count(bounds=whole, scale=form, missing=missing, dtype=dtype, unknown="missing" if missing else usual)
-    low, high = (low, high) if high > low else (low, low + 1.0)
-    places, whole_from = _digits(decimals.reshape(-1, MOST_DECIMALS + 1), std)
-    # At least two codes, and no more than fit into 32 bits.
-    fewest = max(0, math.ceil(-math.log10(high - low)))
-    most = max(fewest, math.floor(8 - math.log10(high - low)))
-    places = min(max(places, fewest), most, 12)
-    unknown: float | Literal["missing"] = "missing"
-    if not missing:
-        unknown = float(min(max(round(typical(counts, low, high), places), low), high))
-    return Continuous(
-        bounds=(low, high), scale=form, decimals=places, missing=missing, unknown=unknown, whole_from=whole_from
-    )
-
-
-def _is_apart(code: float, low: float, high: float) -> bool:
-    """Whether a number lies clearly outside the range of the values."""
-    if code < 0:
-        return low >= 0 or code < APART * low
-    return high > 0 and code > APART * high
-
-
-def _without_codes(ends: tuple[float, float], codes: list[str]) -> tuple[float, float]:
-    """Bounds that contain no code of missing values."""
-    low, high = ends
-    below = [float(code) for code in codes if float(code) < 0]
-    above = [float(code) for code in codes if float(code) > 0]
-    return max([low, *(code + 1 for code in below)]), min([high, *(code - 1 for code in above)])
-
-
-def _digits(table: Floats, std: float) -> tuple[int, float | None]:
-    """Decimals to keep, and from which size on all numbers are whole, by noisy counts (bands, digits).
-
-    None where decimals are found in all bands, or where the noise does not show that there are none.
-    """
-    share = np.cumsum(believed(table.sum(0), std * math.sqrt(len(table))))
-    places = int(np.searchsorted(share, REQUIRED_SHARE * share[-1])) if share[-1] > 0 else USUAL_DECIMALS
-    for band, edge in enumerate(BANDS[: len(table) - 1], 1):
-        above, noise = table[band:], std * math.sqrt((len(table) - band) * max(places, 1))
-        if above[:, 1 : places + 1].sum() + CLEAR_STDS * noise < FEW_DECIMALS * above[:, 0].sum():
-            return places, float(edge)
-    return places, None
-
-
-def year_cell(ordinals: Floats) -> NDArray[np.int64]:
-    """The public cell of each day number: its year; the last cell is any other, NaN too. Shape as given."""
-    inside = (ordinals >= date(FIRST_YEAR, 1, 1).toordinal()) & (ordinals <= date(LAST_YEAR, 12, 31).toordinal())
-    years = [date.fromordinal(int(day)).year - FIRST_YEAR if fits else YEARS - 1
-             for day, fits in zip(ordinals, inside, strict=True)]  # fmt: skip
-    return np.array(years, np.int64)
 
 
 def free_text(kind: ColumnKind) -> LearnedColumn:
@@ -169,70 +76,127 @@ def unread(codes: Iterable[str]) -> Categorical:
     )
 
 
-def day(counts: Floats, std: float, kind: ColumnKind, codes: Iterable[str]) -> Column:
-    """A Date column by noisy counts of its years: from a year before the first clear one to a year after the last.
+def clear_codes(counts: Floats, std: float, cells: CellKinds, columns: int, *, target: bool) -> list[str]:
+    """The codes of missing values that noisy counts, (codes,), show, in one of this number of `columns`.
 
-    Decades count where none of their years is clear alone, and those beside the first and last year: dates of birth are
-    spread thinly.
+    Noise alone shows some code in any of the columns with a chance below FALSE_CODES; in the target, whose labels are
+    never invented, below FALSE_TARGET_CODES.
     """
-    years, missing = counts[:-1], missing_of(code for code in codes if not is_code_of_a_number(code))
-    limit = std * clear_stds(YEARS)
-    clear = set(np.nonzero(years > limit)[0].tolist())
-    for start in range(0, len(years), 10):
-        decade = range(start, start + 10)
-        if not clear.intersection(decade) and years[start : start + 10].sum() > limit * math.sqrt(10):
-            clear |= {decade[0], decade[-1]}
-    first, last = (min(clear) - 1, max(clear) + 1) if clear else (0, len(years) - 1)
-    thin = CLEAR_STDS * std * math.sqrt(10)
-    while first > 0 and years[max(first - 10, 0) : first].sum() > thin:
-        first -= 10
-    while last < len(years) - 1 and years[last + 1 : last + 11].sum() > thin:
-        last += 10
-    first, last = max(first, 0), min(last, len(years) - 1)
-    ends = date(FIRST_YEAR + first, 1, 1), date(FIRST_YEAR + last, 12, 31)
-    usual = date(FIRST_YEAR + min(max(int(years.argmax()), first), last), 7, 1)
-    timed = "%H" in kind.form
-    seconds = kind.seconds and last - first < YEARS_OF_SECONDS
-    return Date(
-        bounds=ends,
-        format=kind.form or ISO,
-        resolution=("second" if seconds else "minute") if timed else "day",
-        missing=missing,
-        unknown="missing" if missing else usual,
+    limit = std * clear_stds(len(cells.codes) * columns, FALSE_TARGET_CODES if target else FALSE_CODES)
+    return [code for code, count in zip(cells.codes, counts.tolist(), strict=True) if count > limit]
+
+
+def column_kind(
+    counts: Floats, std: float, cells: CellKinds, *, rows: int, columns: int, target: bool = False
+) -> ColumnKind:
+    """The kind of a column by noisy counts of its cells' kinds, (kinds,), in the order of `cells.names`.
+
+    Numbers, booleans or dates where these are clearly at least half of what is not missing, else words: so no single
+    cell decides. Numbers of which some clearly start with a zero, as 07, are words: codes, whose zeros count. `rows` is
+    the public row count: what codes of missing values leave of it is not counted again.
+    """
+    found = dict(zip(cells.names, counts.tolist(), strict=True))
+    codes = clear_codes(counts[: len(cells.codes)], std, cells, columns, target=target)
+    clear = CLEAR_STDS * std
+    present = rows - sum(found[code] for code in codes if not is_code_of_a_number(code))
+    kinds = counts[len(cells.codes) :]
+    if codes and present <= clear and kinds.max() <= std * clear_stds(len(kinds)):
+        return ColumnKind(cells="word").with_codes(codes)  # an empty column: what else it shows is noise
+    half = max(present / 2, clear)
+    whole, pointed, short, fine = (found[name] for name in NUMBERS)
+    decimal = short + fine
+    # Codes that are numbers may be values: whether they lie apart is seen later, by the magnitudes.
+    own = sum(found[code] for code in codes if is_code_of_a_number(code))
+    sure = {name: count for name, count in found.items() if count > clear}
+
+    def surely(names: Iterable[str]) -> float:
+        """Cells of these kinds by clear counts alone: the noise of kinds that no cell has does not add up."""
+        return float(sum(sure.get(name, 0.0) for name in names))
+
+    numbers = max(whole + pointed + decimal, surely(NUMBERS))
+    if numbers + own < max(half, surely(WORDS), surely(BOOLEANS), surely(MOMENTS)):
+        return _other_kind(found, half, clear).with_codes(codes)
+    some = max(DECIMAL_SHARE * numbers, clear)
+    if found[PADDED] > some:
+        return ColumnKind(cells="word").with_codes(codes)
+    return ColumnKind(
+        cells="decimal" if decimal > some else "whole",
+        mixed=some < decimal < numbers / 2,
+        short=decimal > some and fine < max(FINE_SHARE * numbers, clear),
+        pointed=decimal <= some and pointed > max(whole, clear),
+        words=found["word"] > some,
+        codes=tuple(codes),
     )
 
 
-def dates_after(
-    columns: Mapping[str, LearnedColumn],
-    counts: Mapping[tuple[str, str], Floats],
+def _other_kind(found: dict[str, float], half: float, clear: float) -> ColumnKind:
+    """The kind of a column that is none of numbers."""
+    spelling = max(BOOLEANS, key=lambda name: found[name])
+    if sum(found[name] for name in BOOLEANS) >= half and found[spelling] > clear:
+        return ColumnKind(cells="boolean", form=spelling)
+    moments = {form: found[form] for form in MOMENTS if found[form] > clear}
+    if sum(moments.values()) >= half:
+        return _date(moments)
+    return ColumnKind(cells="text" if found["text"] >= half else "word")
+
+
+def _date(moments: dict[str, float]) -> ColumnKind:
+    """Dates or timestamps, in the form that most of them have; `moments` are clear counts."""
+    days: dict[str, float] = {}
+    for form, count in moments.items():
+        day = next(start for start in (*DAYS, EITHER) if form.startswith(start))
+        days[day] = days.get(day, 0.0) + count
+    either = days.pop(EITHER, 0.0)
+    day = max(days, key=lambda name: days[name], default="%d/%m/%Y")
+    if either > sum(days.values()) and day not in DAYS[-2:]:
+        day = "%d/%m/%Y"
+    own = {form: count for form, count in moments.items() if form.startswith((day, EITHER))}
+    timed = {form: count for form, count in own.items() if form not in (day, EITHER)}
+    if sum(timed.values()) < sum(own.values()) / 2:
+        return ColumnKind(cells="date", form=day)
+    most = max(timed, key=lambda form: timed[form]).removesuffix(WITH_SECONDS)
+    time = most.removeprefix(EITHER) if most.startswith(EITHER) else most.removeprefix(day)
+    return ColumnKind(cells="date", form=day + time, seconds=any(form.endswith(WITH_SECONDS) for form in timed))
+
+
+def usual_levels(
+    counts: Mapping[str, Mapping[str, float]],
     std: float,
-    *,
-    rows: int,
-    rows_std: float,
-) -> dict[str, LearnedColumn]:
-    """The columns, those dates as days after another that noisy counts of differences clearly show to be such."""
-    found: dict[tuple[str, str], Date] = {}
-    for (one, two), known in counts.items():
-        for first, second, days in ((one, two, known), (two, one, turned(known))):
-            date_after = _date_after(first, columns[first], columns[second], days, std, rows, rows_std)
-            if date_after:
-                found[first, second] = date_after
-    after = by_start(found)
-    return {**columns, **{name: replace(columns[name], column=found[first, name]) for name, first in after.items()}}
+    threshold: float,
+    kinds: Mapping[str, ColumnKind],
+    needed: Mapping[str, float],
+) -> dict[str, dict[str, float]]:
+    """Of each column the usual levels that it has, with their noisy counts, by the `counts` of all usual levels.
+
+    One that passes the `threshold` of partition selection is there. Those that come with it are there if their counts
+    stand out of the noise, of standard deviation `std`: the limit is set by how many of them are looked at, in all
+    columns together. A whole number that is found so is followed to the next, up to the first that is not: these need
+    no limit of their own, for a number that no row has is shown only if the first such one is (a fixed sequence of
+    tests, Maurer et al. 1995). In a column of numbers this is so where levels that pass hold the `needed` count, so
+    that it is one of levels. Noise alone shows some level in a table with a chance of FALSE_LEVELS at most, half of
+    it for levels that pass the threshold, which a large delta lowers.
+    """
+    bar = max(threshold, std * _exceeded(sum(map(len, counts.values())), FALSE_LEVELS / 2))
+    found = {name: {level for level, count in own.items() if count > bar} for name, own in counts.items()}
+
+    def beside(name: str, some: set[str]) -> set[str]:
+        """Usual levels that come with `some`, and have not been found."""
+        more = {more for level in some for more in partners(level, kinds[name].cells)}
+        return more.intersection(counts[name]) - found[name]
+
+    named = [n for n, own in found.items() if not kinds[n].numbers or sum(counts[n][x] for x in own) >= needed[n]]
+    looked_at = {name: beside(name, found[name]) for name in named}
+    limit = std * _exceeded(sum(map(len, looked_at.values())), FALSE_LEVELS / 2)
+    for name, some in looked_at.items():
+        while shown := {level for level in some if counts[name][level] > limit}:
+            found[name] |= shown
+            some = beside(name, shown.intersection(USUAL_NUMBERS))
+    return {name: {level: n for level, n in own.items() if level in found[name]} for name, own in counts.items()}
 
 
-def _date_after(
-    first: str, start: LearnedColumn, own: LearnedColumn, days: Floats, std: float, rows: int, rows_std: float
-) -> Date | None:
-    """A date as days after the column `first`; None where that does not show, is no narrower, or loses a time."""
-    ends, column, other = days_after(days, std, rows, rows_std), own.column, start.column
-    if ends is None or column is None or other is None or "%H" in own.kind.form:
-        return None
-    if NARROW * (ends[1] - ends[0] + 1) > column.size or (other.missing and not column.missing):
-        return None
-    usual = min(max(round(typical(days[:MAGNITUDES])) - 1, ends[0]), ends[1])
-    unknown: int | Literal["missing"] = "missing" if column.missing else usual
-    return Date(bounds=ends, format=own.kind.form or ISO, after=first, missing=column.missing, unknown=unknown)
+def _exceeded(tests: int, chance: float) -> float:
+    """The standard deviations that noise exceeds in any of this number of `tests` with at most this `chance`."""
+    return NormalDist().inv_cdf(1 - chance / max(tests, 1))
 
 
 def levels(
@@ -293,3 +257,182 @@ def _stray(names: list[Level], kept: Mapping[str, float]) -> Level:
     numbers = [name for name in names if isinstance(name, int)]
     successive = len(numbers) == len(names) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1
     return names[-1] if successive and kept[str(names[-1])] < kept[str(common)] / 2 else common
+
+
+def number(
+    counts: Floats,
+    std: float,
+    decimals: Floats | None,
+    kind: ColumnKind,
+    codes: Mapping[str, float],
+    *,
+    rows: int,
+) -> Column:
+    """A Continuous column, or a Count where there are no `decimals`: noisy counts of digits after the point.
+
+    `codes`: noisy counts of the codes of missing values that were found; `rows`: the public row count. One that is a
+    number is a code where it lies clearly apart from the values, else a value. Words that are clearly among the
+    numbers are read as missing; a few go to the commonest magnitude, as do a few missing cells. Numbers that are mostly
+    beyond what bounds may be, as keys of many digits are, are read as texts: nothing is learned of them.
+    """
+    gaps, counts = dict(codes), counts.copy()
+    mass = rows - sum(codes.values())
+    if magnitudes.beyond(counts, std) > mass / 2:
+        return unread(codes)
+    ends = magnitudes.bounds(counts, std, mass)
+    for code in [code for code in codes if is_code_of_a_number(code) and not _is_apart(float(code), *ends)]:
+        counts[magnitudes.magnitude_cell(np.array([float(code)]))] += gaps.pop(code)
+    if kind.words and not gaps:
+        gaps[""] = 0.0
+    missing, found = missing_of(gaps), magnitudes.scale(counts, std)
+    wide = _widened(*magnitudes.bounds(counts, std, mass), found, unsure=std > HIDDEN_SHARE * mass)
+    low, high = _without_codes(wide, [*filter(is_code_of_a_number, gaps)])
+    form: Literal["linear", "log"] = found if low >= 0 else "linear"
+    dtype = "float64" if kind.pointed else None
+    if decimals is None:
+        whole = (math.floor(low), max(math.floor(low) + 1, math.ceil(high)))
+        usual = min(max(round(magnitudes.typical(counts, low, high)), whole[0]), whole[1])
+        return Count(bounds=whole, scale=form, missing=missing, dtype=dtype, unknown="missing" if missing else usual)
+    low, high = (low, high) if high > low else (low, low + 1.0)
+    places, whole_from = magnitudes.kept_decimals(decimals, std)
+    # At least two codes, and no more than fit into 32 bits.
+    fewest = max(0, math.ceil(-math.log10(high - low)))
+    most = max(fewest, math.floor(8 - math.log10(high - low)))
+    places = min(max(places, fewest), most, 12)
+    unknown: float | Literal["missing"] = "missing"
+    if not missing:
+        unknown = float(min(max(round(magnitudes.typical(counts, low, high), places), low), high))
+    return Continuous(
+        bounds=(low, high), scale=form, decimals=places, missing=missing, unknown=unknown, whole_from=whole_from
+    )
+
+
+def _is_apart(code: float, low: float, high: float) -> bool:
+    """Whether a number lies clearly outside the range of the values."""
+    if code < 0:
+        return low >= 0 or code < APART * low
+    return high > 0 and code > APART * high
+
+
+def _without_codes(ends: tuple[float, float], codes: list[str]) -> tuple[float, float]:
+    """Bounds that contain no code of missing values."""
+    low, high = ends
+    below = [float(code) for code in codes if float(code) < 0]
+    above = [float(code) for code in codes if float(code) > 0]
+    return max([low, *(code + 1 for code in below)]), min([high, *(code - 1 for code in above)])
+
+
+def _widened(low: float, high: float, kind: str, *, unsure: bool) -> tuple[float, float]:
+    """Bounds with room for tails too thin to rise above the noise; the column's own histogram finds where rows are.
+
+    A positive column starts at zero unless it lies far from it, as years do: it then gets room, one cell at both ends,
+    where a cell's noise hides a part of the rows.
+    """
+    if 0 < high / 2 <= low and unsure:
+        return low / HALF_OCTAVE, min(high * HALF_OCTAVE, LARGEST_BOUND)
+    room = 16.0 if kind == "log" else 1.5
+    low = 0.0 if 0 < low < high / 2 else low
+    wide = (low * room if low < 0 else low), (high * room if high > 0 and low < high / 2 else high)
+    return max(wide[0], -LARGEST_BOUND), min(wide[1], LARGEST_BOUND)
+
+
+def year_cell(ordinals: Floats) -> NDArray[np.int64]:
+    """The public cell of each day number: its year; the last cell is any other, NaN too. Shape as given."""
+    inside = (ordinals >= date(FIRST_YEAR, 1, 1).toordinal()) & (ordinals <= date(LAST_YEAR, 12, 31).toordinal())
+    years = [date.fromordinal(int(day)).year - FIRST_YEAR if fits else YEARS - 1
+             for day, fits in zip(ordinals, inside, strict=True)]  # fmt: skip
+    return np.array(years, np.int64)
+
+
+def day(counts: Floats, std: float, kind: ColumnKind, codes: Iterable[str]) -> Column:
+    """A Date column by noisy counts of its years: from a year before the first clear one to a year after the last.
+
+    Decades count where none of their years is clear alone, and those beside the first and last year: dates of birth are
+    spread thinly.
+    """
+    years, missing = counts[:-1], missing_of(code for code in codes if not is_code_of_a_number(code))
+    limit = std * clear_stds(YEARS)
+    clear = set(np.nonzero(years > limit)[0].tolist())
+    for start in range(0, len(years), 10):
+        decade = range(start, start + 10)
+        if not clear.intersection(decade) and years[start : start + 10].sum() > limit * math.sqrt(10):
+            clear |= {decade[0], decade[-1]}
+    first, last = (min(clear) - 1, max(clear) + 1) if clear else (0, len(years) - 1)
+    thin = CLEAR_STDS * std * math.sqrt(10)
+    while first > 0 and years[max(first - 10, 0) : first].sum() > thin:
+        first -= 10
+    while last < len(years) - 1 and years[last + 1 : last + 11].sum() > thin:
+        last += 10
+    first, last = max(first, 0), min(last, len(years) - 1)
+    ends = date(FIRST_YEAR + first, 1, 1), date(FIRST_YEAR + last, 12, 31)
+    usual = date(FIRST_YEAR + min(max(int(years.argmax()), first), last), 7, 1)
+    timed = "%H" in kind.form
+    seconds = kind.seconds and last - first < YEARS_OF_SECONDS
+    return Date(
+        bounds=ends,
+        format=kind.form or ISO,
+        resolution=("second" if seconds else "minute") if timed else "day",
+        missing=missing,
+        unknown="missing" if missing else usual,
+    )
+
+
+def by_start(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Of pairs (a date, one that comes after it), the date that each comes after, if any.
+
+    A date that others come after comes after none itself: the one with most of them goes first, of equals the first.
+
+    >>> by_start([("admitted", "operated"), ("admitted", "discharged"), ("operated", "discharged")])
+    {'operated': 'admitted', 'discharged': 'admitted'}
+    """
+    left, found = list(pairs), dict[str, str]()
+    while left:
+        starts = [first for first, _ in left]
+        start = max(starts, key=starts.count)
+        after = {second: start for first, second in left if first == start}
+        found |= after
+        left = [pair for pair in left if not {start, *after}.intersection(pair)]
+    return found
+
+
+def date_pairs(names: Sequence[str]) -> list[tuple[str, str]]:
+    """Pairs of columns of dates whose differences are counted: at most ten, those nearest in the header first.
+
+    >>> date_pairs(["born", "admitted", "discharged"])
+    [('born', 'admitted'), ('admitted', 'discharged'), ('born', 'discharged')]
+    """
+    pairs = itertools.combinations(range(len(names)), 2)
+    return [(names[a], names[b]) for a, b in sorted(pairs, key=lambda pair: (pair[1] - pair[0], pair))][:MOST_PAIRS]
+
+
+def dates_after(
+    columns: Mapping[str, LearnedColumn],
+    counts: Mapping[tuple[str, str], Floats],
+    std: float,
+    *,
+    rows: int,
+    rows_std: float,
+) -> dict[str, LearnedColumn]:
+    """The columns, those dates as days after another that noisy counts of differences clearly show to be such."""
+    found: dict[tuple[str, str], Date] = {}
+    for (one, two), known in counts.items():
+        for first, second, days in ((one, two, known), (two, one, magnitudes.turned(known))):
+            date_after = _date_after(first, columns[first], columns[second], days, std, rows, rows_std)
+            if date_after:
+                found[first, second] = date_after
+    after = by_start(found)
+    return {**columns, **{name: replace(columns[name], column=found[first, name]) for name, first in after.items()}}
+
+
+def _date_after(
+    first: str, start: LearnedColumn, own: LearnedColumn, days: Floats, std: float, rows: int, rows_std: float
+) -> Date | None:
+    """A date as days after the column `first`; None where that does not show, is no narrower, or loses a time."""
+    ends, column, other = magnitudes.days_after(days, std, rows, rows_std), own.column, start.column
+    if ends is None or column is None or other is None or "%H" in own.kind.form:
+        return None
+    if NARROW * (ends[1] - ends[0] + 1) > column.size or (other.missing and not column.missing):
+        return None
+    usual = min(max(round(magnitudes.typical(days[:MAGNITUDES])) - 1, ends[0]), ends[1])
+    unknown: int | Literal["missing"] = "missing" if column.missing else usual
+    return Date(bounds=ends, format=own.kind.form or ISO, after=first, missing=column.missing, unknown=unknown)

@@ -3,21 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
 
 from ..errors import LOST, TargetError
 from .columns.categorical import level_text
 from .columns.column import Column
 from .header import doubtful
-from .kinds import CLEAR_STDS, ColumnKind
+from .magnitudes import CLEAR_STDS
 
 if TYPE_CHECKING:
     from .schema import Schema
 
 LEARNED = "Learned: "  # how notes begin in a ledger that say what was learned, lost and merged
 NAMES_IN_SENTENCE, LARGE_NUMBER = 12, 1_000_000
+LEVEL_KINDS = ("whole", "boolean", "word")  # of columns that may have levels, beside decimals of few digits
 FEW_VALUES = 20  # whole numbers between a column's bounds: so few are no key, whatever its name
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnKind:
+    """What a column without a schema is read as.
+
+    `form`: the spelling of booleans, the format of dates. `seconds`: whether timestamps have any. `pointed`: whether
+    whole numbers are written 8.0. `mixed`: whether more numbers are whole than have decimals; `short`: whether hardly
+    any has more than two decimals. `codes`: of missing values, as they are written. `words`: whether there are words
+    among numbers.
+    """
+
+    cells: Literal["whole", "decimal", "boolean", "date", "word", "text"]
+    form: str = ""
+    seconds: bool = False
+    pointed: bool = False
+    mixed: bool = False
+    short: bool = False
+    codes: tuple[str, ...] = ()
+    words: bool = False
+
+    @property
+    def numbers(self) -> bool:
+        """Whether the column is one of numbers."""
+        return self.cells in ("whole", "decimal")
+
+    @property
+    def may_have_levels(self) -> bool:
+        """Whether the column's values may be few enough to be named."""
+        return self.cells in LEVEL_KINDS or self.short
+
+    def with_codes(self, found: list[str]) -> ColumnKind:
+        """This kind with codes of missing values that another noisy count of them shows."""
+        return replace(self, codes=tuple(dict.fromkeys((*self.codes, *found))))
 
 
 def lost_target(name: str) -> TargetError:
@@ -99,10 +134,11 @@ class Learned:
             if gaps else "No missing value clearly shows in any column, and none is invented."
         )  # fmt: skip
         if merged := [n for n, c in self.columns.items() if c.merged and not c.lost and n != target]:
-            shares = (f"{name} (about {self._share(name)} of the rows)" for name in merged)
+            shares = (f"{name} (about {_percent(self.columns[name].rest, self.rows)} of the rows)" for name in merged)
             found.append(f"Rare values were merged in {_listed(shares)}: too few rows share each to tell it apart.")
         if only := {name: column for name, column in self.columns.items() if column.only is not None}:
-            words = (f"{name} ({column.only}, about {self._only_share(name)})" for name, column in only.items())
+            counts_of = {name: {**c.kept, **c.gaps}[str(c.only)] for name, c in only.items()}
+            words = (f"{n} ({only[n].only}, about {_percent(count, self.rows)})" for n, count in counts_of.items())
             found.append(
                 f"One value alone is shared by enough rows in {_listed(words)}. Rarer values were merged into it, if "
                 "there are any: a declared schema names them."
@@ -128,13 +164,6 @@ class Learned:
         words = map(level_text, column.levels)
         each = (f"{word} (about {_percent(learned.kept.get(word, learned.rest), self.rows)})" for word in words)
         return f"{len(column.levels)} classes, {_listed(each)}"
-
-    def _share(self, name: str) -> str:
-        return _percent(self.columns[name].rest, self.rows)
-
-    def _only_share(self, name: str) -> str:
-        column = self.columns[name]
-        return _percent({**column.kept, **column.gaps}[str(column.only)], self.rows)
 
     def _reads_like_a_key(self, name: str) -> bool:
         learned, column = self.columns[name], self.schema.columns[name]

@@ -1,4 +1,4 @@
-"""Magnitudes of numbers, counted with noise: the range of a column's values and the scale that suits them."""
+"""Numbers by noisy counts: which counts are clear; the range of a column's values, their scale, and their decimals."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .kinds import CLEAR_STDS, clear_stds
-
 Floats = NDArray[np.float64]
+CLEAR_STDS = 3.0  # standard deviations of its noise that a count of cells must exceed to be believed
 HALF_OCTAVES = np.arange(-40, 61)  # half octaves: magnitudes from 2^-20 to 2^30
 MAGNITUDES = 2 * len(HALF_OCTAVES) + 2  # negative, zero, positive, missing
 RANGES = (1, 2, 3, 4, 6, 8, 12, 16, 24)  # widths of ranges of magnitudes, in cells, that are tried
@@ -25,6 +24,20 @@ TRIMMED = 0.005  # of the clear rows at either end of the differences that a ran
 SAME_DAY = 1 - int(HALF_OCTAVES[0])  # the cell of the same day, counted from that of zero
 WIDE = 6  # cells: a range of more starts at the same day
 ELSEWHERE = 0.1  # of the range's rows that there may be outside of it, noise included
+MOST_DECIMALS, USUAL_DECIMALS = 8, 2  # digits after the point that are counted; kept where none of them is clear
+REQUIRED_SHARE = 0.95  # of the rows that a choice must cover
+BANDS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)  # sizes of numbers, counted with their digits
+FEW_DECIMALS = 0.05  # of the numbers above a band that may have decimals, noise included, where all are read as whole
+
+
+def clear_stds(tests: int, chance: float = 0.05) -> float:
+    """The standard deviations that noise passes in any of this number of tests with at most this `chance`."""
+    return math.sqrt(2 * math.log(tests / chance))
+
+
+def believed(counts: Floats, std: float, stds: float = CLEAR_STDS) -> Floats:
+    """Noisy counts, those that are not clear as zero: the noise of many empty cells adds up to many rows."""
+    return np.where(counts > stds * std, counts, 0.0)
 
 
 def magnitude_cell(values: Floats) -> NDArray[np.int64]:
@@ -89,11 +102,6 @@ def _unusual(ranges: int, width: int, sides: int) -> Floats:
     away = np.abs(centre - len(HALF_OCTAVES)) if sides == 1 else centre + 1
     power = (HALF_OCTAVES[0] + away - 0.5) / 2
     return np.asarray(((power - USUAL_POWER) / POWER_SPREAD) ** 2 / 2)
-
-
-def believed(counts: Floats, std: float, stds: float = CLEAR_STDS) -> Floats:
-    """Noisy counts, those that are not clear as zero: the noise of many empty cells adds up to many rows."""
-    return np.where(counts > stds * std, counts, 0.0)
 
 
 def beyond(counts: Floats, std: float) -> float:
@@ -178,3 +186,29 @@ def days_after(counts: Floats, std: float, rows: int, rows_std: float) -> tuple[
     if elsewhere + CLEAR_STDS * noise > ELSEWHERE * inside:
         return None
     return math.floor(first) - 1, math.ceil(last) - 1
+
+
+def digit_cell(values: Floats, digits: NDArray[np.int64], *, mixed: bool) -> NDArray[np.int64]:
+    """The public cell of each number's digits after the point; of a `mixed` column, by bands of its size as well."""
+    band = np.searchsorted(BANDS, np.abs(values), side="right") if mixed else np.zeros(len(values), np.int64)
+    return np.asarray(band * (MOST_DECIMALS + 1) + digits, np.int64)
+
+
+def digit_cells(*, mixed: bool) -> int:
+    """How many cells `digit_cell` has."""
+    return (MOST_DECIMALS + 1) * (len(BANDS) + 1 if mixed else 1)
+
+
+def kept_decimals(counts: Floats, std: float) -> tuple[int, float | None]:
+    """Decimals to keep, and from which size on all numbers are whole, by noisy counts of `digit_cell`.
+
+    None where decimals are found in all bands, or where the noise does not show that there are none.
+    """
+    table = counts.reshape(-1, MOST_DECIMALS + 1)
+    share = np.cumsum(believed(table.sum(0), std * math.sqrt(len(table))))
+    places = int(np.searchsorted(share, REQUIRED_SHARE * share[-1])) if share[-1] > 0 else USUAL_DECIMALS
+    for band, edge in enumerate(BANDS[: len(table) - 1], 1):
+        above, noise = table[band:], std * math.sqrt((len(table) - band) * max(places, 1))
+        if above[:, 1 : places + 1].sum() + CLEAR_STDS * noise < FEW_DECIMALS * above[:, 0].sum():
+            return places, float(edge)
+    return places, None

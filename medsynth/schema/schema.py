@@ -11,12 +11,10 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from ..errors import SchemaError, did_you_mean
 from ..row_count import MAX_ROWS_PER_PATIENT
-from .columns.dtypes import dtype_name
+from .columns.column import dtype_name
 from .columns.registry import AnyColumn
-from .declared import Declared
-from .definitions import Constraint, Definition
-from .rules.language import Rule
-from .rules.parser import parse
+from .declared import Declaration, yaml_key
+from .rules import Constraint, Definition, Rule, parse
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 MAX_RULES = 200
 
 
-class Schema(Declared):
+class Schema(Declaration):
     """The public description of a table: `columns` by name, in the table's order, and the `target` column.
 
     >>> schema = Schema.from_yaml('''
@@ -201,15 +199,10 @@ class Schema(Declared):
 
     def to_dict(self) -> dict[str, object]:
         """Plain data, defaults left out; `from_dict` reads it back."""
-        columns = {
-            name: {"kind": c.kind, **c.model_dump(mode="json", exclude_defaults=True)}
-            for name, c in self.columns.items()
-        }
-        head = {"target": self.target, "unit": self.unit, "max_rows": self.max_rows}
-        head |= {"constant": list(self.constant)} if self.constant else {}  # type: ignore[dict-item]
-        head |= {"order": self.order}
-        rules = {"rules": list(self.rules)} if self.rules else {}
-        return {"name": self.name, **{k: v for k, v in head.items() if v is not None}, "columns": columns, **rules}
+        head = {"name": self.name, "target": self.target, "unit": self.unit, "max_rows": self.max_rows}
+        columns = {name: column.to_dict() for name, column in self.columns.items()}
+        found = {**head, "constant": [*self.constant], "order": self.order, "columns": columns, "rules": [*self.rules]}
+        return {key: value for key, value in found.items() if value not in (None, [])}
 
     def to_yaml(self) -> str:
         """YAML text with one line a column; `from_yaml` reads it back."""
@@ -218,18 +211,12 @@ class Schema(Declared):
         assert isinstance(columns, dict)
         flow = {"default_flow_style": True, "sort_keys": False, "width": 10_000, "allow_unicode": True}
         lines = [
-            f"  {_scalar(name)}: {yaml.safe_dump(column, **flow).strip()}"  # type: ignore[call-overload]
+            f"  {yaml_key(name)}: {yaml.safe_dump(column, **flow).strip()}"  # type: ignore[call-overload]
             for name, column in columns.items()
         ]
         head = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
         tail = yaml.safe_dump({"rules": rules}, sort_keys=False, allow_unicode=True, width=10_000) if rules else ""
         return head + "columns:\n" + "\n".join(lines) + "\n" + tail
-
-
-def _scalar(name: str) -> str:
-    """A column name as a YAML key on one line."""
-    text: str = yaml.safe_dump({name: None}, allow_unicode=True, width=10_000)
-    return text.rsplit(":", 1)[0]
 
 
 def bundled() -> dict[str, Schema]:

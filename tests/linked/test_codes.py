@@ -14,8 +14,7 @@ from medsynth.fitting.private_tables import PrivateTables, coded_tables, open_ta
 from medsynth.fitting.source import find
 from medsynth.io.table import Table, from_frame
 from medsynth.sampling.placing import Placed, TableRows, form_of
-from medsynth.schema.linked import LinkedTables
-from medsynth.schema.linked import joint, name_in_joint, own
+from medsynth.schema.linked import LinkedTables, joint, name_in_joint, own
 
 from .conftest import write
 

@@ -10,8 +10,7 @@ from medsynth_sample_data import omop
 from medsynth.errors import SchemaError, TableError, UsageError
 from medsynth.fitting.source import bundled, find, is_linked
 from medsynth.schema import Schema, schema
-from medsynth.schema.linked import LinkedTables
-from medsynth.schema.linked import chain_view, joint, placed_by
+from medsynth.schema.linked import LinkedTables, chain_view, joint, placed_by
 
 from .conftest import TABLES
 

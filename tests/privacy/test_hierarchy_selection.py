@@ -19,14 +19,25 @@ def planned(rows: int = 1000, columns: int = 1) -> Any:
     return make_plan(queries, epsilon=2.0, delta=1e-5, rows=rows)
 
 
+def labels(cells: Any) -> list[str]:
+    """The labels of a map's nodes, each by the place where it starts."""
+    known, starts = hierarchy(TREE), dict[int, str]()
+    nodes = known.children(None)
+    while nodes:
+        node = nodes.pop()
+        starts[node.start] = node.label
+        nodes += known.children(node)
+    return [starts[int(cells.grid.edges[np.argmax(cells.place == k)])] for k in range(cells.cells - 1)]
+
+
 def chosen(counts: Any, rows: int = 1000) -> Any:
     """The levels for counts by label of a node; nodes beyond them have no row."""
     measured = []
 
     def measure(label: str, maps: Any) -> dict[str, Any]:
         (cells,) = maps.values()
-        measured.append((label, [node.label for node in cells.nodes]))
-        return {name: np.array([counts.get(n.label, 0.0) for n in cells.nodes] + [0.0]) for name, cells in maps.items()}
+        measured.append((label, labels(cells)))
+        return {name: np.array([counts.get(one, 0.0) for one in labels(cells)] + [0.0]) for name, cells in maps.items()}
 
     found = selection.select_levels({"place": COLUMN}, measure, planned(rows))
     return found["place"].levels, measured
@@ -67,8 +78,8 @@ def test_no_more_levels_than_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_place_is_in_the_node_that_contains_it() -> None:
     known = hierarchy(TREE)
     north, south = known.children(None)
-    cells = selection.NodeCells(known.children(None))
+    cells = selection.node_cells(known.children(None))
     codes = np.arange(known.size + 1, dtype=np.int32)
     expected = [0 if north.start <= c < north.stop else 1 if south.start <= c < south.stop else 2 for c in codes]
     assert cells.cells == 3 and cells.cell_of(codes).tolist() == expected
-    assert selection.NodeCells([]).cell_of(codes).tolist() == [0] * len(codes)
+    assert selection.node_cells([]).cell_of(codes).tolist() == [0] * len(codes)

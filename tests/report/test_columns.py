@@ -13,8 +13,8 @@ from medsynth.report.data import tables as inputs
 from medsynth.report.data.columns import cells_of, comparable, known_cells, number_columns, words
 from medsynth.report.sections.plausibility import plausibility
 from medsynth.schema import Schema
-from medsynth.schema.columns.registry import KINDS
 from medsynth.schema.codec import csv_cells, encode
+from medsynth.schema.columns.registry import KINDS
 
 COLUMNS: dict[str, Any] = {
     "record": {"kind": "identifier", "shape": "MRN-####"},

@@ -15,10 +15,8 @@ from medsynth.privacy.release import Releases
 from medsynth.rng import SeededEntropy
 from medsynth.schema import Date, Schema, magnitudes
 from medsynth.schema.codec import csv_cells, encode
-from medsynth.schema.header import MOST_PAIRS, date_pairs
-from medsynth.schema.inference import dates_after
-from medsynth.schema.learned import ColumnKind
-from medsynth.schema.learned import LearnedColumn
+from medsynth.schema.inference import MOST_PAIRS, date_pairs, dates_after
+from medsynth.schema.learned import ColumnKind, LearnedColumn
 
 ROWS, STD = 4000, 10.0
 YEARS = (date(2015, 1, 1), date(2022, 12, 31))

@@ -13,7 +13,8 @@ from medsynth.io.table import from_frame
 from medsynth.schema import Schema, inference, magnitudes
 from medsynth.schema.cells import EITHER, CellKinds
 from medsynth.schema.codec import encode
-from medsynth.schema.kinds import FALSE_CODES, FALSE_LEVELS, ColumnKind, column_kind, usual_levels
+from medsynth.schema.inference import FALSE_CODES, FALSE_LEVELS, column_kind, usual_levels
+from medsynth.schema.learned import ColumnKind
 
 STD, ROWS = 10.0, 1000
 CELLS = CellKinds()

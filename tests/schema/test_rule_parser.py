@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from medsynth.errors import SchemaError
 from medsynth.schema import Schema
-from medsynth.schema.rules import Comparison, End, Number, Operation, Position, Rule, Word
-from medsynth.schema.rules import parse
+from medsynth.schema.rules import Comparison, End, Number, Operation, Position, Rule, Word, parse
 
 NUMBERS = {"dose": True, "total": True, "day": True, "chronic": False, "previous": True, "last": True, "row": True}
 COLUMNS: dict[str, Any] = {

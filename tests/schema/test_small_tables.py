@@ -11,8 +11,8 @@ from scipy import stats
 
 from medsynth.schema import inference, magnitudes
 from medsynth.schema.cells import CellKinds
-from medsynth.schema.kinds import ColumnKind, column_kind
-from medsynth.schema.learned import LearnedColumn
+from medsynth.schema.inference import column_kind
+from medsynth.schema.learned import ColumnKind, LearnedColumn
 
 ROWS = 178
 CELLS = CellKinds()

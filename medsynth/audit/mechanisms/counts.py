@@ -12,6 +12,7 @@ from ...privacy import hierarchy_selection
 from ...privacy.accounting.calibration import Plan
 from ...privacy.accounting.events import Gaussian
 from ...privacy.contribution import PrivacyUnits
+from ...privacy.queries.cells import Regrouped
 from ...privacy.queries.rows import Axes, Codes
 from ...privacy.vault import Vault
 from ...schema.columns.categorical import Categorical
@@ -107,7 +108,7 @@ def _levels_of_codes(present: bool, releases: Recorder) -> Callable[[], float]:
     )  # fmt: skip
     counts: list[float] = []
 
-    def measure(label: str, maps: Mapping[str, hierarchy_selection.NodeCells]) -> dict[str, Floats]:
+    def measure(label: str, maps: Mapping[str, Regrouped]) -> dict[str, Floats]:
         found = vault.measure_histograms(label, maps)
         counts.append(float(found["code"][maps["code"].cell_of(PLACE)[0]]) - CODED_ROWS)
         return found

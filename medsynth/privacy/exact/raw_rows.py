@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from ...io.table import Table
 from ...schema import inference, magnitudes
 from ...schema.cells import WORDS, CellKinds, is_code_of_a_number, level_of
-from ...schema.columns.date import ordinal
 from ...schema.columns.column import numbers_of
+from ...schema.columns.date import ordinal
 from ...schema.learned import ColumnKind
 
 Floats = NDArray[np.float64]
@@ -84,11 +84,11 @@ class RawRows:
     def decimals(self, name: str, kind: ColumnKind) -> Integers:
         """How many numbers have none, one, two, ... digits after the point, zeros at the end left out."""
         place, texts, _ = self.distinct(name)
-        numbers, most = numbers_of(texts), inference.MOST_DECIMALS
+        numbers, most = numbers_of(texts), magnitudes.MOST_DECIMALS
         digits = np.array([min(len(text.partition(".")[2].rstrip("0")), most) for text in texts], np.int64)
         known = np.isfinite(numbers)
-        cells = inference.digit_cell(numbers, digits, mixed=kind.mixed)[place][known[place]]
-        return np.bincount(cells, minlength=inference.digit_cells(mixed=kind.mixed))
+        cells = magnitudes.digit_cell(numbers, digits, mixed=kind.mixed)[place][known[place]]
+        return np.bincount(cells, minlength=magnitudes.digit_cells(mixed=kind.mixed))
 
     def years(self, name: str, kind: ColumnKind) -> Integers:
         """How many cells are dates of each year, then how many each code of missing values."""

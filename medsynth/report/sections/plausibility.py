@@ -10,7 +10,7 @@ import pandas as pd
 from ...sampling.rules_across_rows import Succession, in_order
 from ...schema import Column, Schema
 from ...schema.rules import Rule as Between
-from ...schema.rules import Values, evaluate
+from ...schema.rules import ValuesByName, evaluate
 from ..data.columns import known_cells
 from ..data.context import LinkedFacts
 from ..data.verdict import Estimate, Record, Thresholds, Verdict, decide
@@ -76,7 +76,7 @@ def _without_order(schema: Schema, real: pd.DataFrame | None, synthetic: pd.Data
 def _between(rule: Between, schema: Schema, table: pd.DataFrame, order: Succession | None) -> float:
     """The share of rows that break a constraint, or are further than 2 % and a last decimal from a definition."""
     names = rule.columns | ({rule.defines} if rule.defines else set())
-    values: Values = {name: schema.columns[name].cell_values(table[name]) for name in names}
+    values: ValuesByName = {name: schema.columns[name].cell_values(table[name]) for name in names}
     position = order.position({name: values[name] for name in rule.before}) if order else None
     if not (rule.defines and rule.formula):
         return float(np.broadcast_to(rule.broken(values, position), len(table)).mean())

@@ -19,16 +19,15 @@ from .column import (
     Column,
     Description,
     Fault,
-    Floats,
     Ints,
     Level,
     Mask,
     Reading,
     Texts,
     Values,
+    canonical,
     undeclared_gaps,
 )
-from .dtypes import canonical
 from .hierarchies import SYSTEMS, CodePattern, System, hierarchy
 
 MAX_LEVELS, MAX_DEPTH = 10_000, 10
@@ -52,20 +51,22 @@ class Levels(Column):
     unknown: Level | None = None
     spelling: Literal["true", "True", "TRUE"] = "true"  # of booleans in text
 
+    @model_validator(mode="after")
+    def _check_levels(self) -> Self:
+        levels = self.levels or (self.unknown,)  # of a hierarchy, they are still to be chosen
+        if {str(level) for level in levels} & set(self.gap_words):
+            raise ValueError("a level is also a code of missing values")
+        if len({str(level) for level in levels}) != len(levels):
+            raise ValueError("levels must differ from one another")
+        if any(isinstance(level, str) and level != level.strip() for level in levels):
+            raise ValueError("levels must not begin or end with blanks")
+        if self.unknown is not None and self.unknown not in levels:
+            raise ValueError("unknown must name one of the levels")
+        return self
+
     @property
     def size(self) -> int:
-        """How many levels there are."""
         return len(self.levels)
-
-    @property
-    def ordered(self) -> bool:
-        """Whether neighbouring levels are alike."""
-        return False
-
-    @property
-    def reads_anything(self) -> bool:
-        """Whether an undeclared value goes to a level."""
-        return self.unknown is not None
 
     def read_values(self, texts: Texts) -> Reading:
         """Level numbers of texts; UNREADABLE for one that is no level, where no level is named for such."""
@@ -116,36 +117,27 @@ class Levels(Column):
         return pd.CategoricalDtype([*self.levels, *(code for code in codes if code != "")], self.ordered)
 
     def values(self, codes: Codes, related: Mapping[str, Values]) -> Values:
-        """The levels as text, None for a missing one."""
         levels = np.array([*map(level_text, self.levels), None], dtype=object)
         return levels[np.minimum(codes, len(levels) - 1)]
 
     def cell_values(self, cells: pd.Series) -> Values:
-        """A table's levels as text, None for a missing one."""
         written = {str(level): level_text(level) for level in self.levels}
         texts = (None if pd.isna(cell) else _cell_text(cell, self.levels) for cell in cells)
         return np.array([None if text is None else written.get(text, text) for text in texts], dtype=object)
 
-    def code_computed(self, result: Floats, related: Mapping[str, Values]) -> Codes:
-        """No level is computed: constraints define columns of numbers alone."""
-        raise ValueError("a level is not computed")
-
     def value_range(self, text: str) -> tuple[int, int]:
-        """The level of that name."""
         names = [str(level) for level in self.levels]
         if text not in names:
             raise ValueError(f"no such level. The levels are: {', '.join(names[:LEVELS_IN_MESSAGE])}.")
         return names.index(text), names.index(text)
 
     def validate_cells(self, cells: pd.Series) -> dict[str, Mask]:
-        """Cells that are no declared level."""
         declared = {str(level) for level in self.levels} | {str(level).lower() for level in self.levels}
         texts = (None if pd.isna(cell) else _cell_text(cell, self.levels) for cell in cells)
         strange = [text is not None and text not in declared for text in texts]
         return {"a declared level": np.array(strange, np.bool_), **undeclared_gaps(self, cells)}
 
     def describe(self) -> Description:
-        """The first levels by name."""
         names = [str(level) for level in self.levels]
         more = f" and {len(names) - LEVELS_IN_DESCRIPTION} more" if len(names) > LEVELS_IN_DESCRIPTION else ""
         return Description(", ".join(names[:LEVELS_IN_DESCRIPTION]) + more, self.describe_missing(), "exact")
@@ -160,11 +152,6 @@ class Binary(Levels):
 
     kind: Literal["binary"] = "binary"
     levels: tuple[Level, Level]
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        _check_levels(self.levels, self.unknown, self.gap_words)
-        return self
 
 
 class Categorical(Levels):
@@ -186,21 +173,16 @@ class Categorical(Levels):
 
     @property
     def ordered(self) -> bool:
-        """Whether neighbouring levels are alike: those of kind ordinal."""
         return self.kind == "ordinal"
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
+    def _check_hierarchy(self) -> Self:
         if self.hierarchy is None and not self.levels:
             raise ValueError("levels are needed, or a hierarchy: " + ", ".join(SYSTEMS) + " or a tree")
         if self.hierarchy is not None:
             _check_tree(self.hierarchy)
             if self.kind == "ordinal" or not isinstance(self.unknown, str):
                 raise ValueError("a hierarchy needs `unknown`, a word for codes that it does not know, and no order")
-            if not self.levels:
-                _check_levels((self.unknown,), None, self.gap_words)
-                return self
-        _check_levels(self.levels, self.unknown, self.gap_words)
         return self
 
     def read_values(self, texts: Texts) -> Reading:
@@ -256,14 +238,3 @@ def _check_tree(tree: str | dict[str, Any]) -> None:
         raise ValueError(
             f"a tree is made of groups and lists of words, at most {MAX_DEPTH} deep, {MAX_LEVELS} words in all"
         )
-
-
-def _check_levels(levels: tuple[Level, ...], unknown: Level | None, gap_words: tuple[str, ...]) -> None:
-    if {str(level) for level in levels} & set(gap_words):
-        raise ValueError("a level is also a code of missing values")
-    if len({str(level) for level in levels}) != len(levels):
-        raise ValueError("levels must differ from one another")
-    if any(isinstance(level, str) and level != level.strip() for level in levels):
-        raise ValueError("levels must not begin or end with blanks")
-    if unknown is not None and unknown not in levels:
-        raise ValueError("unknown must name one of the levels")

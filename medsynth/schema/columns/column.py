@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, StrictBool, StrictInt, StrictStr, model_validator
+from pandas.api.types import pandas_dtype
+from pydantic import AfterValidator, BaseModel, ConfigDict, StrictBool, StrictInt, StrictStr, model_validator
 
 from ...errors import UsageError
-from ...io.table import MISSING_TOKENS, Kind
-from .dtypes import Dtype, canonical, cast, with_point
+from ...io.table import MISSING_TOKENS, Kind, whole_text
 
 Level = StrictBool | StrictInt | StrictStr
 Texts = NDArray[np.object_]
@@ -24,6 +25,22 @@ Floats = NDArray[np.float64]
 Values = Floats | Texts  # of a column, as constraints compare them: numbers with NaN, or levels as text with None
 MAX_CODES = 2**31 - 2  # codes are 32-bit; one more is for a missing value
 UNREADABLE = np.iinfo(np.int64).min
+FLOATS = re.compile(r"[fF]loat(32|64)")
+_NUMBERS = r"u?int(8|16|32|64)|float|double|bool"
+# What a schema may name: it may come with an artifact from anywhere.
+KNOWN_DTYPE = re.compile(
+    r"object|category|bool|boolean|u?int(8|16|32|64)|U?Int(8|16|32|64)|[fF]loat(32|64)|string\[\w+\]"
+    rf"|datetime64\[(s|ms|us|ns)\]|arrow:({_NUMBERS}|string|large_string)"
+)
+
+
+def _checked(name: str) -> str:
+    if not KNOWN_DTYPE.fullmatch(name):
+        raise ValueError("dtype must be one of pandas', such as category, Int16, float32 or string[python]")
+    return name
+
+
+Dtype = Annotated[str, AfterValidator(_checked)]
 
 
 class Fault(NamedTuple):
@@ -70,16 +87,15 @@ class Column(BaseModel, ABC):
     if TYPE_CHECKING:  # facts that are fields of some kinds and constants of others: a field would shadow a property
 
         @property
-        def levels(self) -> tuple[Level, ...]:
-            """The named levels in the order of their codes; none of a kind without."""
-
+        def levels(self) -> tuple[Level, ...]: ...  # in the order of their codes; none of a kind without
         @property
-        def bounds(self) -> tuple[object, object]:
-            """The lowest and highest value as declared."""
-
+        def bounds(self) -> tuple[object, object]: ...  # the lowest and highest value as declared
         @property
-        def scale(self) -> Literal["linear", "log"]:
-            """The scale on which cells of neighbouring values are even."""
+        def scale(self) -> Literal["linear", "log"]: ...  # on which cells of neighbouring values are even
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain data, defaults left out: what a schema declares of the column."""
+        return {"kind": self.kind, **self.model_dump(mode="json", exclude_defaults=True)}
 
     @property
     @abstractmethod
@@ -99,7 +115,7 @@ class Column(BaseModel, ABC):
     @property
     def ordered(self) -> bool:
         """Whether neighbouring codes are alike."""
-        return True
+        return not self.categorical
 
     @property
     def written(self) -> bool:
@@ -113,8 +129,8 @@ class Column(BaseModel, ABC):
 
     @property
     def reads_anything(self) -> bool:
-        """Whether every cell that the schema does not foresee is read as a value that it names: none is refused."""
-        return False
+        """Whether every cell that the schema does not foresee is read as the value that `unknown` names."""
+        return getattr(self, "unknown", None) is not None
 
     @property
     def gaps(self) -> int:
@@ -207,9 +223,9 @@ class Column(BaseModel, ABC):
         whole = numbers and len(written) == self.gaps and isinstance(values.dtype, pd.Int64Dtype)
         return found.astype("int64") if whole else found
 
-    @abstractmethod
     def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
-        """The values of codes, (rows,), missing ones as pandas marks them."""
+        """The values of codes, (rows,), missing ones as pandas marks them: as `values` has them, or as a kind likes."""
+        return pd.Series(self.values(codes, related))
 
     def csv_cells(self, codes: Codes, related: Mapping[str, Values]) -> pd.Series:
         """Codes, (rows,), as the texts of a CSV file."""
@@ -254,9 +270,9 @@ class Column(BaseModel, ABC):
         codes = np.where(known, reading.codes, self.size).astype(np.int32)
         return self.values(codes, {}).astype(np.float64)[place]
 
-    @abstractmethod
     def code_computed(self, result: Floats, related: Mapping[str, Values]) -> Codes:
         """The codes of computed numbers, (rows,): cut to the bounds; missing, or the lower bound, for none."""
+        raise ValueError(f"a rule computes numbers and dates, and this column is of kind {self.kind}")
 
     def code_range(self, text: str) -> tuple[int, int]:
         """The codes that a condition's value allows, both ends included; "" allows all that are missing.
@@ -284,9 +300,9 @@ class Column(BaseModel, ABC):
         """A table's cells in the form in which two tables are compared."""
         return cells
 
-    @abstractmethod
     def validate_cells(self, cells: pd.Series) -> dict[str, Mask]:
-        """Which cells, (rows,), break each declared rule of the column, by the rule's words."""
+        """Which cells, (rows,), break each declared rule of the column, if it has some, by the rule's words."""
+        return {}
 
     @abstractmethod
     def describe(self) -> Description:
@@ -302,3 +318,54 @@ class Column(BaseModel, ABC):
 def undeclared_gaps(column: Column, cells: pd.Series) -> dict[str, Mask]:
     """The rule that a column without missing values has none; nothing for one that may have some."""
     return {} if column.missing else {"not missing": cells.isna().to_numpy(np.bool_)}
+
+
+def cast(values: pd.Series, dtype: str, categories: pd.CategoricalDtype) -> pd.Series:
+    """Values in the dtype of that name, or as they are where it is unknown or cannot represent them all."""
+    if not KNOWN_DTYPE.fullmatch(dtype):
+        return values
+    try:
+        if dtype == "category":
+            return values.astype(categories)
+        if dtype == "object":
+            return values.astype(object).mask(values.isna(), None)
+        if dtype.startswith("arrow:"):
+            import pyarrow
+
+            found: Any = pd.ArrowDtype(pyarrow.type_for_alias(dtype.removeprefix("arrow:")))
+        else:
+            found = pandas_dtype(dtype)
+        words = isinstance(found, pd.StringDtype) or dtype.endswith("string")
+        return (values.map(str, na_action="ignore") if words else values).astype(found)
+    except (ValueError, TypeError):
+        return values
+
+
+def dtype_name(dtype: object) -> str | None:
+    """The name by which `cast` finds a dtype again, without the values of a category; None for one that it lacks."""
+    if isinstance(dtype, pd.ArrowDtype):
+        name = f"arrow:{dtype.pyarrow_dtype}"
+    else:
+        name = f"string[{dtype.storage}]" if isinstance(dtype, pd.StringDtype) else str(dtype)
+    return name if KNOWN_DTYPE.fullmatch(name) else None
+
+
+def canonical(word: str, level: object) -> str:
+    """A text as a level of that type is written: 1.0 as 1, True as true."""
+    if isinstance(level, bool):
+        return word.lower()
+    if isinstance(level, int) and "." in word:
+        whole, _, rest = word.partition(".")
+        return whole if not rest.strip("0") else word
+    return word
+
+
+def with_point(text: str, dtype: str | None) -> str:
+    """The text of a value without decimals in a CSV file: 8.0 for 8 in a dtype of floats, which readers find again."""
+    return f"{text}.0" if dtype and FLOATS.fullmatch(dtype) and whole_text(text) == text else text
+
+
+def numbers_of(texts: Texts) -> Floats:
+    """The number that each text is, NaN for none: (texts,). Each is parsed as a float, whatever the others are."""
+    beside = pd.Series([*texts, "0.5"], dtype=object)  # texts of whole numbers alone would be parsed as integers
+    return pd.to_numeric(beside, errors="coerce").to_numpy(np.float64)[:-1]

@@ -14,7 +14,7 @@ from pydantic import StrictInt, model_validator
 
 from ...io.table import MISSING_TOKENS, Kind
 from .column import MAX_CODES, Codes, Column, Floats, Ints, Mask, Reading, Texts, Values
-from .quantity import Quantity, check_apart
+from .number import Quantity, check_apart
 
 DAYS_OF_YEAR = 365.2425
 PER_DAY = {"day": 1, "minute": 24 * 60, "second": 24 * 60 * 60}
@@ -61,7 +61,6 @@ class Date(Quantity):
 
     @property
     def depends_on(self) -> tuple[str, ...]:
-        """The date that it comes after."""
         return (self.after,) if self.after else ()
 
     @model_validator(mode="after")
@@ -73,8 +72,7 @@ class Date(Quantity):
         if self.resolution != "day" and (self.after is not None or self.size > MAX_CODES):
             raise ValueError("a `resolution` finer than a day needs bounds that are days, and nearer to one another")
         check_apart(self.gap_words, *self.units)
-        self.check_unknown()
-        self.check_cut_points()
+        self.check_values()
         sample = datetime(2003, 12, 31, *((13, 45, 0) if self.resolution != "day" else ()))
         try:
             if datetime.strptime(sample.strftime(self.format), self.format) != sample:
@@ -105,11 +103,9 @@ class Date(Quantity):
         return Decimal(value.toordinal() * self.per_day) if isinstance(value, date) else super()._cut_unit(value)
 
     def unreadable(self) -> tuple[str, str]:
-        """What is wrong with a text that is no date, and the cure."""
         return f"not a date in the form {self.format}", "Mend the cell, or the schema's format."
 
     def read_values(self, texts: Texts) -> Reading:
-        """The codes of texts that are dates."""
         return self.coded(np.array([self._number(str(text)) for text in texts], np.float64))
 
     def _number(self, text: str) -> float:
@@ -150,7 +146,6 @@ class Date(Quantity):
         return super().value_text(code) if self.after else self._text((code + self.units[0]) / self.per_day)
 
     def values(self, codes: Codes, related: Mapping[str, Values]) -> Values:
-        """The absolute day numbers, NaN for a missing one."""
         return self._absolute(codes, related)
 
     def cell_values(self, cells: pd.Series) -> Values:
@@ -162,7 +157,6 @@ class Date(Quantity):
         return np.array(days, np.float64)[place]
 
     def code_computed(self, result: Floats, related: Mapping[str, Values]) -> Codes:
-        """The nearest codes of computed day numbers."""
         start = _days(related[self.after]) if self.after else 0.0
         return super().code_computed((result - start) * self.per_day, related)
 
@@ -184,8 +178,7 @@ class Date(Quantity):
         return pd.Series(_days(self.cell_values(cells)) / DAYS_OF_YEAR, index=cells.index)
 
     def validate_cells(self, cells: pd.Series) -> dict[str, Mask]:
-        """None: what relates dates to one another is declared as the schema's rules."""
-        return {}
+        return {}  # what relates dates to one another is declared as the schema's rules
 
     def _absolute(self, codes: Codes, related: Mapping[str, Values]) -> Floats:
         own = np.where(codes >= self.size, np.nan, (codes.astype(np.float64) + self.units[0]) / self.per_day)

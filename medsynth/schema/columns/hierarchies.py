@@ -10,7 +10,7 @@ import re
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 System = Literal["icd10", "icd10-plain", "atc"]
 Tree = Mapping[str, Any]  # of a group's name to such a tree, or to a list of codes
@@ -24,24 +24,6 @@ class Node:
     start: int
     stop: int
     depth: int
-
-
-class Hierarchy(Protocol):
-    """What every hierarchy offers."""
-
-    @property
-    def size(self) -> int:
-        """How many positions there are."""
-
-    @property
-    def depth(self) -> int:
-        """How many levels there are."""
-
-    def chain(self, text: str) -> tuple[Node, ...]:
-        """The nodes that a code belongs to, the coarsest first; none for a text that is no code of it."""
-
-    def children(self, node: Node | None) -> list[Node]:
-        """The nodes below a node, or the coarsest ones."""
 
 
 @dataclass(frozen=True)
@@ -146,16 +128,17 @@ class Branches:
         return at
 
     def chain(self, text: str) -> tuple[Node, ...]:
-        """The nodes that a code belongs to, the coarsest first; none for an unknown one."""
         return self._chains.get(text, ())
 
     def children(self, node: Node | None) -> list[Node]:
-        """The nodes below a node, or the coarsest ones."""
         return self._below[node.label if node else None]
 
 
 def _count(tree: Tree | Sequence[str]) -> int:
     return sum(1 + (_count(tree[name]) if isinstance(tree, Mapping) else 0) for name in tree)
+
+
+Hierarchy = CodePattern | Branches
 
 
 def hierarchy(declared: str | Tree) -> Hierarchy:

@@ -12,7 +12,7 @@ import pandas as pd
 from pydantic import model_validator
 
 from ...errors import UsageError
-from .column import MAX_CODES, Codes, Column, Description, Floats, Level, Mask, Reading, Texts, Values
+from .column import MAX_CODES, Codes, Column, Description, Floats, Level, Reading, Texts, Values
 
 _DIGITS = re.compile(r"(\d+)")  # decimal digits of any alphabet
 SortKey = tuple[tuple[tuple[int, str], ...], str]
@@ -31,12 +31,8 @@ def sort_key(key: str) -> SortKey:
     # Texts have the even places and numbers the odd ones, so that a text is never compared with a number. Of two
     # numbers without leading zeros the one of more digits is larger.
     parts = _DIGITS.split(key)
-    parts[1::2] = [_western(run).lstrip("0") for run in parts[1::2]]
+    parts[1::2] = ["".join(str(unicodedata.decimal(digit)) for digit in run).lstrip("0") for run in parts[1::2]]
     return tuple((len(part) if k % 2 else 0, part) for k, part in enumerate(parts)), key
-
-
-def _western(digits: str) -> str:
-    return digits if digits.isascii() else "".join(str(unicodedata.decimal(digit)) for digit in digits)
 
 
 class Identifier(Column):
@@ -44,7 +40,7 @@ class Identifier(Column):
 
     Each # of the shape is a digit.
 
-    >>> Identifier(shape="MRN-######").key(7)
+    >>> Identifier(shape="MRN-######").value_text(7)
     'MRN-000007'
     """
 
@@ -65,12 +61,10 @@ class Identifier(Column):
 
     @property
     def ordered(self) -> bool:
-        """Neighbouring keys are not alike."""
         return False
 
     @property
     def written(self) -> bool:
-        """Whether sampled rows get keys."""
         return not self.drop
 
     @model_validator(mode="after")
@@ -79,10 +73,10 @@ class Identifier(Column):
             raise ValueError("shape must have one to nine #, each a digit of the fresh key")
         return self
 
-    def key(self, number: int) -> str:
-        """The key of that number; one with more digits than the shape has # grows where the first of them stands."""
+    def value_text(self, code: int) -> str:
+        """The key of a number; one with more digits than the shape has # grows where the first of them stands."""
         places = self.shape.count("#")
-        text = str(number).zfill(places)
+        text = str(code).zfill(places)
         digits = iter([text[: len(text) - places + 1], *text[len(text) - places + 1 :]])
         return "".join(next(digits) if mark == "#" else mark for mark in self.shape)
 
@@ -94,26 +88,18 @@ class Identifier(Column):
 
     def read(self, texts: Texts) -> Reading:
         """A real key is never coded: each text is allowed, and read as the key of number zero."""
-        return self.read_values(texts)
-
-    def read_values(self, texts: Texts) -> Reading:
-        """As `read`."""
         return Reading(np.zeros(len(texts), np.int64), ())
 
-    def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
-        """The keys as words; none for the code of a missing one."""
-        return pd.Series([None if code >= self.size else self.key(int(code)) for code in codes], dtype=object)
+    def read_values(self, texts: Texts) -> Reading:
+        return self.read(texts)
 
-    def value_text(self, code: int) -> str:
-        """The key of that number."""
-        return self.key(code)
+    def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
+        return pd.Series([None if code >= self.size else self.value_text(int(code)) for code in codes], dtype=object)
 
     def values(self, codes: Codes, related: Mapping[str, Values]) -> Values:
-        """The keys as words."""
-        return np.array([self.key(int(code)) for code in codes], dtype=object)
+        return np.array([self.value_text(int(code)) for code in codes], dtype=object)
 
     def cell_values(self, cells: pd.Series) -> Values:
-        """The cells as they are."""
         return cells.to_numpy(object)
 
     def ranks(self, cells: pd.Series) -> Floats:
@@ -126,18 +112,8 @@ class Identifier(Column):
         ascending = sorted(range(len(texts)), key=lambda k: sort_key(str(texts[k])))
         return np.argsort(ascending)[place].astype(np.float64)
 
-    def code_computed(self, result: Floats, related: Mapping[str, Values]) -> Codes:
-        """No key is computed."""
-        raise ValueError("a key is not computed")
-
     def value_range(self, text: str) -> tuple[int, int]:
-        """No key can be a condition."""
         raise ValueError("an identifier is made afresh for each row and cannot be a condition.")
 
-    def validate_cells(self, cells: pd.Series) -> dict[str, Mask]:
-        """None: keys are compared with nothing."""
-        return {}
-
     def describe(self) -> Description:
-        """A key as an example."""
-        return Description(f"fresh keys like {self.key(1)}", "", "never modelled")
+        return Description(f"fresh keys like {self.value_text(1)}", "", "never modelled")

@@ -1,20 +1,196 @@
-"""Columns of numbers within public bounds: measurements and counts."""
+"""Columns of numbers within public bounds: a code is a distance from the lower bound."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from datetime import date
+from decimal import Decimal
+from itertools import pairwise
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
-from pydantic import Field, StrictInt, model_validator
+from pydantic import Field, StrictFloat, StrictInt, model_validator
 
 from ...io.table import Kind
-from .column import MAX_CODES, UNREADABLE, Codes, Floats, Ints, Reading, Values
-from .quantity import LARGEST_UNITS, Quantity, check_apart
+from .column import (
+    MAX_CODES,
+    UNREADABLE,
+    Codes,
+    Column,
+    Description,
+    Fault,
+    Floats,
+    Ints,
+    Level,
+    Mask,
+    Reading,
+    Texts,
+    Values,
+    numbers_of,
+    undeclared_gaps,
+)
 
+LARGEST_UNITS = 2**53  # units of the last decimal place that floats tell apart
+TOO_LARGE = 2**60  # beyond all bounds
 SIGNIFICANT_DIGITS = 5  # digits of the bounds' width that are kept where the schema gives no decimals
+Policy = Literal["clip", "error"]
+
+
+class Quantity(Column):
+    """What columns of numbers share. A code is the distance from the lower bound in units of the last decimal place."""
+
+    levels: ClassVar[tuple[Level, ...]] = ()
+    out_of_range: Policy = "clip"
+    unknown: StrictInt | StrictFloat | date | Literal["missing"] | None = None
+    cut_points: tuple[StrictInt | StrictFloat | date, ...] = ()
+
+    @property
+    @abstractmethod
+    def units(self) -> tuple[int, int]:
+        """The bounds in whole units of the last decimal place."""
+
+    @property
+    def size(self) -> int:
+        low, high = self.units
+        return high - low + 1
+
+    @property
+    def cut_codes(self) -> tuple[int, ...]:
+        """The lowest value at or above each cut point, as a code."""
+        return tuple(math.ceil(self._cut_unit(point)) - self.units[0] for point in self.cut_points)
+
+    @property
+    def cut_groups(self) -> tuple[str, ...]:
+        """The groups of values that the cut points part, in words; none without cut points."""
+        if not self.cut_points:
+            return ()
+        texts, below = self._ends_of(self.cut_points), "before" if isinstance(self.cut_points[0], date) else "below"
+        between = (f"{first} to {below} {end}" for first, end in pairwise(texts))
+        return f"{below} {texts[0]}", *between, f"{texts[-1]} and {'later' if below == 'before' else 'above'}"
+
+    def _cut_unit(self, value: float | date) -> Decimal:
+        """A cut point in units of the last decimal place."""
+        return Decimal(str(value)).scaleb(self.places)
+
+    def check_values(self) -> None:
+        """Raises ValueError unless `unknown` and the cut points are values as docs/schema.md asks for."""
+        if self.unknown == "missing" and not self.missing:
+            raise ValueError("`unknown: missing` needs `missing: true`")
+        if self.unknown is not None and not 0 <= self._unknown_code < self.size + self.gaps:
+            raise ValueError("unknown must be a value within the bounds, or missing")
+        dated = isinstance(self.bounds[0], date)
+        if not all(dated if isinstance(p, date) else not dated and math.isfinite(p) for p in self.cut_points):
+            raise ValueError("cut points must be of the kind of the column's bounds")
+        if not all(a < b for a, b in pairwise((0, *self.cut_codes, self.size))):
+            raise ValueError("cut points must ascend, above the lower bound and up to the upper one, "
+                             "with a value of the column between each two")  # fmt: skip
+
+    def unreadable(self) -> tuple[str, str]:
+        """What is wrong with a text that is no value, and the cure."""
+        return "not a number", "Mend the cell, or declare the column categorical."
+
+    @property
+    def _unknown_code(self) -> int:
+        """The code that a cell which is no number gets; -1 where `unknown` is no value of such a column."""
+        low, _ = self.units
+        if self.unknown is None or isinstance(self.unknown, str | date):
+            return self.size if self.unknown == "missing" else -1
+        small = -LARGEST_UNITS <= self.unknown <= LARGEST_UNITS
+        return round(self.unknown * 10**self.places) - low if small else -1
+
+    def read_values(self, texts: Texts) -> Reading:
+        """The codes of texts that are numbers; of others, that of `unknown` where one is declared."""
+        return self.coded(numbers_of(texts))
+
+    def coded(self, numbers: Floats) -> Reading:
+        """The codes of numbers, UNREADABLE for one that is not finite; those beyond the bounds are cut to them.
+
+        The unit is the nearest to the decimal that was written, so 0.1 is one tenth and not its binary neighbour.
+        """
+        finite, (low, high) = np.isfinite(numbers), self.units
+        with np.errstate(over="ignore"):  # a number too large to be scaled lies beyond the bounds
+            scaled = np.rint(np.where(finite, numbers, 0.0) * 10.0**self.places)
+        units = np.clip(scaled, low - 1, high + 1).astype(np.int64)
+        inside = np.clip(units, low, high)
+        faults = [Fault(~finite, *self.unreadable())] if self.unknown is None else []
+        if self.out_of_range == "error":
+            cure = "Widen the bounds, mend the cell, or set `out_of_range: clip`."
+            faults.append(Fault(finite & (inside != units), "a value outside the schema's bounds", cure))
+        codes = np.where(finite, inside - low, UNREADABLE if self.unknown is None else self._unknown_code)
+        return Reading(np.where(codes == UNREADABLE, codes, self._settled(codes)), tuple(faults))
+
+    def _settled(self, codes: Ints) -> Ints:
+        """Codes of values, each moved to the nearest one that a cell may have; codes of missing values as they are."""
+        return codes
+
+    def value_text(self, code: int) -> str:
+        """The exact decimal without trailing zeros."""
+        unit = int(self._settled(np.array([code], np.int64))[0]) + self.units[0]
+        text = format(Decimal(unit).scaleb(-self.places), "f")
+        return text.rstrip("0").rstrip(".") if "." in text else text
+
+    def values(self, codes: Codes, related: Mapping[str, Values]) -> Values:
+        # Division by a power of ten rounds to the nearest float: the one that the decimal text reads as.
+        numbers = (self._settled(codes.astype(np.int64)) + self.units[0]) / 10.0**self.places
+        return np.where(codes >= self.size, np.nan, numbers)
+
+    def cell_values(self, cells: pd.Series) -> Values:
+        """Return a table's numbers, NaN for what is none: each is read as its code is, whatever the other cells are."""
+        return numbers_of(cells.to_numpy(object))
+
+    def code_computed(self, result: Floats, related: Mapping[str, Values]) -> Codes:
+        """The nearest codes of computed numbers; one that is not finite is missing, or the lower bound."""
+        low, high = self.units
+        units = np.clip(np.rint(np.where(np.isfinite(result), result, 0.0) * 10.0**self.places), low, high)
+        code = np.where(np.isfinite(result), units - low, self.size if self.missing else 0)
+        return code.astype(np.int32)
+
+    def value_range(self, text: str) -> tuple[int, int]:
+        """The codes of the numbers from LOW to HIGH in "LOW..HIGH", or of one number."""
+        low, high = self.units
+        parts = text.split("..") if ".." in text else [text, text]
+        try:
+            first = math.ceil(self._units_of(parts[0], low))
+            last = math.floor(self._units_of(parts[-1], high))
+        except (ArithmeticError, ValueError):
+            raise ValueError("not a number, nor LOW..HIGH, such as 40..60, 60.. or ..40.") from None
+        if len(parts) != 2 or first > last or last < low or first > high:
+            raise ValueError(f"no value of the column lies there. Its bounds are {self._ends()}.")
+        return max(first, low) - low, min(last, high) - low
+
+    def _units_of(self, text: str, open_end: int) -> Decimal:
+        """A number in units of the last decimal place, `open_end` where none is given; any too large is as another."""
+        number = Decimal(open_end).scaleb(-self.places) if text.strip() == "" else Decimal(text)
+        if not number.is_finite():
+            raise ValueError("not a number")
+        return min(max(number, Decimal(-TOO_LARGE)), Decimal(TOO_LARGE)).scaleb(self.places)
+
+    def validate_cells(self, cells: pd.Series) -> dict[str, Mask]:
+        number = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64)
+        low, high = (end / 10**self.places for end in self.units)
+        outside = (number < low) | (number > high) | np.isnan(number)
+        units = np.where(np.isfinite(number), number, 0.0) * 10.0**self.places
+        finer = np.abs(units - np.round(units)) > 1e-6 * (1 + np.abs(units))
+        known = cells.notna().to_numpy(np.bool_)
+        places = f"at most {self.places} decimal{'s' * (self.places > 1)}" if self.places else "a whole number"
+        return {f"within {self._ends()}": known & outside, places: known & finer, **undeclared_gaps(self, cells)}
+
+    def describe(self) -> Description:
+        unit = getattr(self, "unit", None)
+        cuts = f", cut at {', '.join(self._ends_of(self.cut_points))}" if self.cut_points else ""
+        domain = f"{self._ends()}{f' {unit}' if unit else ''}, {self.scale} scale{cuts}"
+        precision = f"{self.places} decimal{'s' * (self.places > 1)}" if self.places else "whole numbers"
+        return Description(domain, self.describe_missing(), precision)
+
+    def _ends(self) -> str:
+        return " to ".join(self._ends_of(self.bounds))
+
+    @staticmethod
+    def _ends_of(values: Sequence[object]) -> list[str]:
+        return [f"{end:g}" if isinstance(end, int | float) else str(end) for end in values]
 
 
 class Continuous(Quantity):
@@ -49,7 +225,6 @@ class Continuous(Quantity):
 
     @property
     def units(self) -> tuple[int, int]:
-        """The bounds in whole units of the last decimal place."""
         return round(self.bounds[0] * 10**self.places), round(self.bounds[1] * 10**self.places)
 
     @model_validator(mode="after")
@@ -63,18 +238,11 @@ class Continuous(Quantity):
             raise ValueError("bounds are equal at this number of decimals: give more decimals")
         if high - low >= MAX_CODES:
             raise ValueError("too many decimals for these bounds: give fewer decimals or narrower bounds")
-        self.check_unknown()
-        self.check_cut_points()
+        self.check_values()
         return self
 
-    def coded(self, numbers: Floats) -> Reading:
-        """As every number; those of `whole_from` and more as whole numbers."""
-        reading = super().coded(numbers)
-        known = reading.codes != UNREADABLE
-        return reading._replace(codes=np.where(known, self._settled(reading.codes), reading.codes))
-
     def _settled(self, codes: Ints) -> Ints:
-        """Codes of values; those of numbers that are whole by declaration at the nearest whole number."""
+        """Numbers that are whole by declaration are moved to the nearest whole number."""
         if self.whole_from is None:
             return codes
         (low, high), scale = self.units, 10**self.places
@@ -83,21 +251,6 @@ class Continuous(Quantity):
         whole = np.where(whole > high, whole - scale, np.where(whole < low, whole + scale, whole))
         fits = (np.abs(units) >= self.whole_from * scale) & (whole >= low) & (whole <= high)
         return np.where(fits & (codes < self.size), whole - low, codes)
-
-    def value_text(self, code: int) -> str:
-        """The exact decimal without trailing zeros."""
-        return super().value_text(int(self._settled(np.array([code], np.int64))[0]))
-
-    def values(self, codes: Codes, related: Mapping[str, Values]) -> Values:
-        """The numbers, NaN for a missing one."""
-        return super().values(self._settled(codes.astype(np.int64)).astype(np.int32), related)
-
-    def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
-        """Measurements: float64."""
-        missing, scale = codes >= self.size, 10**self.places
-        whole = self._settled(np.where(missing, 0, codes.astype(np.int64)))
-        # Division by a power of ten rounds to the nearest float: the one that the decimal text reads as.
-        return pd.Series(np.where(missing, np.nan, (whole + self.units[0]) / float(scale)))
 
 
 class Count(Quantity):
@@ -118,7 +271,6 @@ class Count(Quantity):
 
     @property
     def units(self) -> tuple[int, int]:
-        """The bounds."""
         return self.bounds
 
     @model_validator(mode="after")
@@ -127,9 +279,13 @@ class Count(Quantity):
         check_apart(self.gap_words, *self.bounds)
         if self.bounds[1] - self.bounds[0] >= MAX_CODES:
             raise ValueError("bounds are too far apart for a count: declare it continuous with decimals: 0")
-        self.check_unknown()
-        self.check_cut_points()
+        self.check_values()
         return self
+
+    def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
+        """Whole numbers: int64, Int64 where values may be missing."""
+        whole = pd.Series(codes.astype(np.int64) + self.units[0])
+        return whole.astype("Int64").mask(codes >= self.size) if self.missing else whole
 
 
 def _check_range(bounds: tuple[float, float], scale: str) -> None:
@@ -140,3 +296,9 @@ def _check_range(bounds: tuple[float, float], scale: str) -> None:
         raise ValueError(f"bounds must lie between -{LARGEST_UNITS} and {LARGEST_UNITS}")
     if scale == "log" and low < 0:
         raise ValueError("a log scale needs bounds of zero or more")
+
+
+def check_apart(words: tuple[str, ...], low: float, high: float) -> None:
+    """Raises ValueError where a code of missing values could be a value."""
+    if any(low <= number <= high for number in numbers_of(np.array(words, dtype=object))):
+        raise ValueError("a code of missing values lies within the bounds: it could be a value")

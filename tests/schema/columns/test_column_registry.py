@@ -14,10 +14,10 @@ from medsynth.errors import SchemaError
 from medsynth.io.table import from_frame
 from medsynth.report.sections.plausibility import plausibility
 from medsynth.schema import Schema
+from medsynth.schema.codec import csv_cells, decode, encode
 from medsynth.schema.columns.column import Column, Description, Reading
 from medsynth.schema.columns.number import Quantity
 from medsynth.schema.columns.registry import KINDS, register
-from medsynth.schema.codec import csv_cells, decode, encode
 from medsynth.schema.header import draft
 
 

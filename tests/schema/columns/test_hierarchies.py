@@ -15,8 +15,8 @@ from medsynth.fitting import environment
 from medsynth.io.table import from_frame
 from medsynth.privacy import hierarchy_selection
 from medsynth.schema import Categorical, Schema
-from medsynth.schema.columns.hierarchies import SYSTEMS, Branches, Hierarchy
 from medsynth.schema.codec import encode, hierarchy_positions
+from medsynth.schema.columns.hierarchies import SYSTEMS, Branches, Hierarchy
 
 TREE = {"medicine": {"heart": ["infarct", "angina"], "kidney": []}, "surgery": ["hip", "knee"], "psychiatry": []}
 KNOWN: dict[str, Hierarchy] = {**SYSTEMS, "tree": Branches(TREE)}
@@ -70,11 +70,11 @@ def test_the_map_of_nodes_agrees_with_the_chains() -> None:
     codes = [f"{rng.choice(list('ABEI'))}{rng.integers(0, 99):02}.{rng.integers(0, 9)}" for _ in range(500)]
     where = np.array([known.chain(code)[-1].start for code in codes], np.int32)
     nodes = known.children(known.chain("E")[-1]) + known.children(known.chain("I")[-1])
-    cells = hierarchy_selection.NodeCells(nodes).cell_of(where)
+    cells = hierarchy_selection.node_cells(nodes).cell_of(where)
     for code, cell in zip(codes, cells, strict=True):
         label = known.chain(code)[1].label
         assert (nodes[cell].label if cell < len(nodes) else None) == (label if code[0] in "EI" else None)
-    assert (hierarchy_selection.NodeCells([]).cell_of(where) == 0).all()
+    assert (hierarchy_selection.node_cells([]).cell_of(where) == 0).all()
 
 
 @pytest.mark.statistical

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from medsynth.errors import SchemaError
 from medsynth.io.table import Table, from_frame
 from medsynth.schema import Binary, Categorical, Continuous, Count, Schema
-from medsynth.schema.columns.grid import Grid, grid
 from medsynth.schema.codec import csv_cells, decode, encode
+from medsynth.schema.columns.grid import Grid, grid
 
 words = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1, max_size=6)
 

@@ -1,0 +1,174 @@
+"""Cells of text to whole-number codes and back, column by column; conditions as ranges of codes.
+
+Messages never contain a cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from ..errors import SchemaError, UsageError, did_you_mean
+from ..io.large import LargeTable
+from ..io.table import Table
+from .columns.categorical import Categorical, level_text
+from .columns.column import Codes, Mask, Values
+from .schema import Schema
+
+Range = tuple[int, int]  # of codes, both ends included
+Ranges = dict[str, Range]
+Where = str | Sequence[str] | Mapping[str, object]
+
+
+def encode(table: Table, schema: Schema) -> Codes:
+    """The codes of a table's columns that the schema names, (rows, columns) in the schema's order.
+
+    Raises SchemaError for the first cell that the schema does not allow. `check_header` compares the columns.
+    """
+    return np.column_stack([_encode_column(table, schema, name) for name in schema.columns])
+
+
+def check_header(table: Table | LargeTable, schema: Schema) -> None:
+    """Raises SchemaError unless the table has exactly the schema's columns, in any order."""
+    absent = [name for name in schema.names if name not in table.header]
+    if absent:
+        more = f" (nor {', '.join(map(repr, absent[1:]))})" if len(absent) > 1 else ""
+        raise SchemaError(
+            f"{table.where}: no column {absent[0]!r}{more}, which the schema {schema.name!r} names."
+            f"{did_you_mean(absent[0], table.header)} Rename the table's column, or take it out of the schema."
+        )
+    extra = [k for k, name in enumerate(table.header, 1) if name not in schema.columns]
+    if extra:
+        raise SchemaError(
+            f"{table.where}: column {extra[0]} is not in the schema {schema.name!r}. Declare it there or leave it "
+            "out of the table."
+        )
+
+
+def _encode_column(table: Table, schema: Schema, name: str) -> Codes:
+    """The codes of one column. A fault is reported at the first row that has it."""
+    column = schema.columns[name]
+    related = {other: (schema.columns[other], table.cells[other]) for other in column.depends_on}
+    place, reading = column.read_rows(table.cells[name], related)
+    for fault in reading.faults:
+        if fault.found.any():
+            row = table.before + int(np.nonzero(fault.found[place])[0][0]) + 1
+            raise SchemaError(f"{table.where}, column {name!r}, row {row}: {fault.what}. {fault.cure}")
+    return reading.codes[place].astype(np.int32)
+
+
+def hierarchy_positions(table: Table, columns: Mapping[str, Categorical]) -> Codes:
+    """The position of each code of some columns in their hierarchies, (rows, columns); past all for an unknown one."""
+    return np.column_stack([column.hierarchy_positions(table.cells[name]) for name, column in columns.items()])
+
+
+def column_values(codes: Codes, schema: Schema, name: str) -> Values:
+    """One column's values as constraints compare them: numbers with NaN for missing, levels as text with None."""
+    return schema.columns[name].values(codes[:, schema.names.index(name)], related_values(codes, schema, name))
+
+
+def related_values(codes: Codes, schema: Schema, name: str) -> dict[str, Values]:
+    """The values of the columns that a column depends on."""
+    return {other: column_values(codes, schema, other) for other in schema.columns[name].depends_on}
+
+
+def decode(codes: Codes, schema: Schema) -> pd.DataFrame:
+    """The table of codes, (rows, columns) in the schema's order, each column in its dtype.
+
+    Whole-number levels and counts are int64 (Int64 where values may be missing), booleans bool (boolean),
+    measurements float64, words object. Codes of missing values are numbers among the others where all are whole;
+    where one is a word, the column's dtype is object. A `dtype` that the schema declares is used where it can
+    represent the values.
+    """
+    made = {}
+    for k, (name, column) in enumerate(schema.columns.items()):
+        if not column.written:
+            continue
+        made[name] = column.decode(codes[:, k], related_values(codes, schema, name))
+    return pd.DataFrame(made, copy=False)
+
+
+def csv_cells(codes: Codes, schema: Schema) -> pd.DataFrame:
+    """The same as text for a CSV file: exact decimals without trailing zeros, missing values empty."""
+    return pd.DataFrame({
+        name: column.csv_cells(codes[:, k], related_values(codes, schema, name))
+        for k, (name, column) in enumerate(schema.columns.items())
+        if column.written
+    })  # fmt: skip
+
+
+def words(where: Where) -> tuple[str, ...]:
+    """Conditions as texts: one text, several, or a mapping of columns to a value, a list of values or a pair of bounds.
+
+    >>> words({"sex": ["F", "M"], "age": (60, None), "smokes": True, "visits": None})
+    ('sex=F,M', 'age=60..', 'smokes=true', 'visits=')
+    """
+    if isinstance(where, str):
+        return (where,)
+    if isinstance(where, Mapping):
+        return tuple(f"{name}={_text(value)}" for name, value in where.items())
+    if not all(isinstance(word, str) for word in where):
+        raise UsageError("`where` is a text such as 'sex=F', a list of such, or a mapping of columns to values.")
+    return tuple(where)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, tuple) and len(value) == 2:
+        return "..".join(_text(end) for end in value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return ",".join(sorted(map(_text, value)) if isinstance(value, set | frozenset) else map(_text, value))
+    return "" if value is None else level_text(value)
+
+
+def parse(where: Where, schema: Schema, parameter: str = "where") -> dict[str, tuple[Range, ...]]:
+    """The codes that each condition allows: one range, or several where commas separate values.
+
+    A range includes both ends and may leave one out; nothing after the sign means missing. `parameter`: what messages
+    call the conditions. Raises UsageError for words that are no condition, unknown columns or levels, and ranges
+    without a value.
+
+    >>> from medsynth.schema import Schema
+    >>> schema = Schema.from_dict({"name": "t", "columns": {"age": {"kind": "count", "bounds": [18, 99]}}})
+    >>> parse(["age=20..30"], schema), parse("age=90..", schema), parse({"age": [18, 20]}, schema)
+    ({'age': ((2, 12),)}, {'age': ((72, 81),)}, {'age': ((0, 0), (2, 2))})
+    """
+    found: dict[str, tuple[Range, ...]] = {}
+    for word in words(where):
+        fitting = [name for name in schema.columns if word.startswith(f"{name}=")]
+        if not fitting:
+            given = word.partition("=")[0][:80]
+            raise UsageError(
+                f"`{parameter}` takes COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH; "
+                f"{given!r} is no column of the model.{did_you_mean(given, schema.columns)}"
+            )
+        name = max(fitting, key=len)  # a name may hold the sign itself
+        if name in found:
+            raise UsageError(f"`{parameter}` names {name!r} twice. Give one condition a column.")
+        try:
+            found[name] = _ranges(word[len(name) + 1 :].strip(), schema, name)
+        except ValueError as error:
+            raise UsageError(f"`{parameter}` {name}: {error}") from None
+    return found
+
+
+def _ranges(value: str, schema: Schema, name: str) -> tuple[Range, ...]:
+    """The ranges of one condition's value: as a whole, for a level may hold a comma, else those of its parts."""
+    column = schema.columns[name]
+    try:
+        return (column.code_range(value),)
+    except ValueError:
+        if "," not in value:
+            raise
+    return tuple(sorted({column.code_range(part.strip()) for part in value.split(",")}))
+
+
+def hull(ranges: Sequence[Range]) -> Range:
+    """The smallest range that contains some ranges."""
+    return min(first for first, _ in ranges), max(last for _, last in ranges)
+
+
+def met(codes: Codes, ranges: Sequence[Range]) -> Mask:
+    """Which codes, (rows,), lie in one of the ranges."""
+    return np.asarray(np.any([(codes >= first) & (codes <= last) for first, last in ranges], axis=0))
