@@ -42,8 +42,7 @@ from .tables.dispatch import named_by_table
 if TYPE_CHECKING:
     from medsynth.artifact import Model
     from medsynth.fitting.holdout import HoldOut
-    from medsynth.io.large import LargeTable
-    from medsynth.io.table import Table
+    from medsynth.io.table import LargeTable, Table
     from medsynth.schema import Schema
 
 

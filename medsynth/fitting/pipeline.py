@@ -30,8 +30,7 @@ from .training import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..io.large import LargeTable
-    from ..io.table import Table
+    from ..io.table import LargeTable, Table
 
 
 def fit(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .. import rng
 from ..budget import Budget
-from ..io import split_number
+from ..io.split import note_of
 from ..methods import registry
 from ..methods.protocol import MethodModule
 from ..patients.successive_rows import changing
@@ -151,7 +151,7 @@ def announce_public(planned: PlannedFit, facts: Sequence[str]) -> None:
     )
     planned.ledger.notes.append(f"Public by declaration: {'; '.join(facts)}.")
     if planned.options.split_number is not None:
-        planned.ledger.notes.append(split_number.note(planned.options.split_number))
+        planned.ledger.notes.append(note_of(planned.options.split_number))
 
 
 def announce_method(planned: PlannedFit, rows: int, columns: int) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -184,22 +185,14 @@ def _distinct_texts(values: pd.Series, exact: bool) -> Iterable[str]:
 def _object_texts(values: Texts, text: Callable[[object], str]) -> Texts:
     """The texts of objects, each by its own type: equal ones of several types differ, as True, 1 and Decimal("1.0")."""
     missing = pd.isna(values)
-    words = _Stripped()
+    words = cache(plain_text)  # Each distinct word is in memory once.
     return np.array(
         [
-            "" if gone else words[value] if type(value) is str else text(value)
+            "" if gone else words(value) if type(value) is str else text(value)
             for value, gone in zip(values, missing, strict=True)
         ],
         dtype=object,
     )
-
-
-class _Stripped(dict[str, str]):
-    """Words as `plain_text` has them: each distinct one once in memory."""
-
-    def __missing__(self, word: str) -> str:
-        self[word] = plain_text(word)
-        return self[word]
 
 
 # Columns of Arrow.

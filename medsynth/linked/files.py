@@ -18,8 +18,7 @@ from ..artifact import Model
 from ..errors import MedsynthError, OutputExists, TableError, UsageError
 from ..io.atomic import atomic_write, refuse_existing
 from ..io.formats import is_parquet, named
-from ..io.split import check_fraction
-from ..io.split_number import file_beside, number_kept, number_split
+from ..io.split import check_fraction, file_beside, number_kept, number_split
 from ..io.writer import ParquetParts, csv_text
 from ..sampling.draw import Draw
 from ..sampling.provenance import SEED_BITS, load, of

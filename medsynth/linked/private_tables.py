@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from ..errors import SchemaError, UsageError
 from ..fitting.private_table import read_rows
-from ..io.large import LargeTable
-from ..io.table import MISSING_TOKENS, Table
+from ..io.table import MISSING_TOKENS, LargeTable, Table
 from ..patients.successive_rows import SuccessiveRows, successive_rows
 from ..privacy.contribution import PrivacyUnits, first_in_order
 from ..privacy.queries.rows import Codes

@@ -15,8 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import BudgetError
-from ..io.large import LargeTable
-from ..io.table import Table, is_number
+from ..io.table import LargeTable, Table, is_number
 from ..row_count import NoisyTotal, likely_rows
 from ..schema import Identifier, Schema, inference
 from ..schema.cells import CellKinds, is_code_of_a_number

@@ -18,7 +18,8 @@ from bare_table_sources import SOURCES
 
 from medsynth.fitting import plan_fit
 from medsynth.fitting.private_table import learning_of
-from medsynth.io.table import read, whole_text
+from medsynth.io.reader import read
+from medsynth.io.table import whole_text
 from medsynth.privacy.partition_selection import RawTable
 from medsynth.privacy.release import Releases
 from medsynth.rng import SeededEntropy

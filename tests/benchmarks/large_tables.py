@@ -34,8 +34,8 @@ for piece in pyarrow.parquet.ParquetFile(sys.argv[2], pre_buffer=False).iter_bat
 """
 FIT = """
 import medsynth
-from medsynth.io import large
-if sys.argv[4] == "whole": large.LARGE_CELLS = 1 << 60
+from medsynth.io import reader
+if sys.argv[4] == "whole": reader.LARGE_CELLS = 1 << 60
 model = medsynth.fit(sys.argv[2], epsilon=3.7, schema=sys.argv[3], rows=int(sys.argv[5]), notice=lambda text: None)
 model.save(sys.argv[6], force=True)
 """

@@ -56,7 +56,7 @@ def test_fit_json_is_one_object_alone(patients: Path) -> None:
 
 
 def test_sampled_rows_obey_the_schema(fitted_patients: Path, clinic: Schema) -> None:
-    from medsynth.io.table import read
+    from medsynth.io.reader import read
     from medsynth.schema.columns.table_codec import encode
 
     good("sample", "--seed", "1")

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import medsynth
 from medsynth.errors import OutputExists, TableError
-from medsynth.io.split_number import number_of
+from medsynth.io.split import number_of
 from medsynth.linked.files import TablesHoldOut, check_folder, drawn_by, hold_out_tables, write_tables
 from medsynth.linked.integrity import linked_facts
 from medsynth.linked.report import Sides, read_folder, report_tables, target_of

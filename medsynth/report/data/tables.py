@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ...errors import SchemaError, TableError
+from ...io import reader
 from ...io import table as io_table
 from ...io.cell_text import LARGEST_WHOLE
 from ...rng import Stream
@@ -74,7 +75,7 @@ class Tables:
 
 def read(path: Path, encoding: str | None = None) -> io_table.Table:
     """The table at `path`, its cells as text. Raises TableError for a file that is no table."""
-    return io_table.read(path, encoding)
+    return reader.read(path, encoding)
 
 
 def gather(

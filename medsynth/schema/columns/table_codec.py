@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ...errors import SchemaError, did_you_mean
-from ...io.large import LargeTable
-from ...io.table import Table
+from ...io.table import LargeTable, Table
 from .categorical import Categorical
 from .column import Codes, Column, Values
 
