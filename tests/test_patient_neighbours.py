@@ -31,9 +31,9 @@ from medsynth.linked.private_tables import CodedTables, coded_tables, private_ta
 from medsynth.patients import conditional
 from medsynth.patients.successive_rows import successive_rows
 from medsynth.privacy.contribution import bound_contributions
-from medsynth.privacy.exact.raw_rows import RawRows, levels_added
 from medsynth.privacy.queries.noising import WholeNoise
 from medsynth.privacy.queries.query import PrivateQuery
+from medsynth.privacy.raw_rows import RawRows, levels_added
 from medsynth.privacy.release import Release, Releases
 from medsynth.schema import Schema
 from medsynth.schema.cells import CellKinds

@@ -26,9 +26,9 @@ from ..schema.learned import Learned, LearnedColumn, lost_target
 from .accounting.calibration import Query
 from .accounting.events import Event, Thresholded
 from .contribution import PrivacyUnits, check_units
-from .exact.raw_rows import RawRows, levels_added
 from .noise import Floats, Integers, noised, rarely_exceeded
 from .queries.query import added
+from .raw_rows import RawRows, levels_added
 from .release import Release, Releases
 
 Counts = dict[str, float]

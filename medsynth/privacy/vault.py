@@ -20,16 +20,15 @@ from numpy.typing import NDArray
 from ..errors import BudgetError
 from ..rng import coins
 from .accounting.events import Event, Gaussian, SubsampledGaussian
+from .clipping import MOST_PAIRS
 from .contribution import PrivacyUnits, check_units
-from .pair_clipping import MOST_PAIRS
 from .queries.measurements import QUERIES, ShardedMeasurements
 from .queries.noising import NOISINGS, Noising, WholeNoise
 from .queries.parts import Part, RowsInMemory, answers
 from .queries.query import RowQuery, added
 from .queries.rows import Codes, Features, Floats, Lot
 from .release import Release, Releases
-from .shard_critics import CriticConfig
-from .shards import Shards
+from .shards import CriticConfig, Shards
 
 Result = TypeVar("Result")
 

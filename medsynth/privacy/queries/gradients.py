@@ -14,18 +14,23 @@ from ...errors import BudgetError
 from ..clipping import (
     BOUNDS,
     MOST_ROWS,
+    ONE_GRADIENT,
     PRODUCT_BITS,
     SUM_BITS,
     ClippedSum,
+    Groups,
+    LocalTraining,
     Loss,
+    PairLoss,
     clipped_gradient_sum,
     clipped_means,
+    clipped_pair_sum,
     gradients_of_groups,
+    halves_below,
     units,
 )
-from ..exact.sums import LongSum
+from ..exact_sums import LongSum
 from ..networks import Mlp
-from ..pair_clipping import ONE_GRADIENT, Groups, LocalTraining, PairLoss, clipped_pair_sum, halves_below
 from .content import MOST_NUMBERS
 from .query import RowQuery, Scale
 from .rows import CodedRows, Codes, Features, Floats, Whole

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ...io.table import Table
-from ...schema import inference, magnitudes
-from ...schema.cells import WORDS, CellKinds, is_code_of_a_number, level_of
-from ...schema.columns.date import ordinal
-from ...schema.columns.dtypes import numbers_of
-from ...schema.kinds import ColumnKind
+from ..io.table import Table
+from ..schema import inference, magnitudes
+from ..schema.cells import WORDS, CellKinds, is_code_of_a_number, level_of
+from ..schema.columns.date import ordinal
+from ..schema.columns.dtypes import numbers_of
+from ..schema.kinds import ColumnKind
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
