@@ -26,9 +26,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NoReturn
+from typing import Literal
 
 import numpy as np
 import torch
@@ -44,7 +44,7 @@ from .exact_sums import norms
 from .noise import noised
 from .queries.noising import Noising, WholeNoise
 from .queries.query import PrivateQuery, Scale
-from .queries.rows import Floats, Whole
+from .queries.rows import Floats, Sealed, Whole
 from .release import Release, Releases
 
 UNIT_BITS = 32  # of the clipping norm, in the unit of a clipped gradient
@@ -84,7 +84,7 @@ class UpstreamSum(PrivateQuery[Tensor]):
         return torch.from_numpy(arrays[0]).to(self.fakes)
 
 
-class Shards:
+class Shards(Sealed):
     """Encoded rows, (rows, width), in `count` shards with a critic each.
 
     place: (rows,) shard of each row. The last `classes` columns of a row indicate its class; the columns before them
@@ -155,7 +155,10 @@ class Shards:
         positive.
         """
         _check_bound(bound)
-        sensitivity = self.__of_one(label, 2 * bound * (1.0 if joint else math.sqrt(len(fakes))))
+        event = self.__releases.event(label)  # A plan with more shards than there are would charge too little.
+        if not isinstance(event, ShardSampledGaussian | PublicOrderGaussian) or event.shards != self._count:
+            raise BudgetError(f"{label!r} reads one of {self._count} shards: it is planned so or not at all.")
+        sensitivity = 2 * bound * (1.0 if joint else math.sqrt(len(fakes)))
         in_order = self._steps[label] % self._count
         self._steps[label] += 1
 
@@ -165,7 +168,7 @@ class Shards:
             std = event.multiplier * sensitivity / (unit := unit_of(bound))
             return Release([noised(whole, std, self.__releases.entropy) * unit])
 
-        return torch.from_numpy(self.__releases.release(label, sensitivity, draw).arrays[0]).to(fakes)
+        return self.__released(label, sensitivity, draw, fakes)
 
     def measure_upstream_sum(self, label: str, fakes: Tensor, bound: float, *, joint: bool = False) -> Tensor:
         """The noised sum of all critics' clipped gradients at generated rows, (rows, width - classes): `UpstreamSum`.
@@ -206,7 +209,7 @@ class Shards:
             noisy = noised(halves.cpu().numpy(), 2 * event.multiplier * sensitivity, self.__releases.entropy)
             return Release([noisy / 2])
 
-        return torch.from_numpy(self.__releases.release(label, sensitivity, draw).arrays[0]).to(fakes)
+        return self.__released(label, sensitivity, draw, fakes)
 
     def measure_gradient_votes(self, label: str, fakes: Tensor, projection: Tensor, bound: float, bins: int) -> Tensor:
         """For each generated row and direction, the noised numbers of shards by the slope of their critic along it.
@@ -225,7 +228,10 @@ class Shards:
             counts = functional.one_hot(places, bins).sum(1)
             return Release([noised(counts.cpu().numpy(), event.multiplier * sensitivity, self.__releases.entropy)])
 
-        return torch.from_numpy(self.__releases.release(label, sensitivity, draw).arrays[0]).to(fakes)
+        return self.__released(label, sensitivity, draw, fakes)
+
+    def __released(self, label: str, sensitivity: float, draw: Callable[[Event], Release], like: Tensor) -> Tensor:
+        return torch.from_numpy(self.__releases.release(label, sensitivity, draw).arrays[0]).to(like)
 
     def __sum(self, query: UpstreamSum) -> list[Whole]:
         """The exact sum over all shards, in the unit of clipped gradients: each shard's is clipped by itself."""
@@ -249,16 +255,6 @@ class Shards:
             raise BudgetError(
                 f"{label!r} reads every shard: it is planned as a plain Gaussian measurement or not at all."
             )
-        return sensitivity
-
-    def __of_one(self, label: str, sensitivity: float) -> float:
-        """The `sensitivity` of a measurement of one shard. Raises BudgetError if it is planned otherwise.
-
-        A plan with more shards than there are would charge too little.
-        """
-        event = self.__releases.event(label)
-        if not isinstance(event, ShardSampledGaussian | PublicOrderGaussian) or event.shards != self._count:
-            raise BudgetError(f"{label!r} reads one of {self._count} shards: it is planned so or not at all.")
         return sensitivity
 
     def __halves(self, fake: Tensor) -> Tensor:
@@ -289,9 +285,6 @@ class Shards:
 
     def __repr__(self) -> str:
         return "Shards(private rows and critics)"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("Shards cannot be pickled or copied.")
 
 
 def _check_bound(bound: float) -> None:

@@ -225,7 +225,3 @@ class NormsBelow(_OfPairs, RowQuery[Floats]):
     def scales(self, std: float) -> list[Scale]:
         """All alike."""
         return [Scale(std, 0.5)]
-
-    def result(self, arrays: list[Floats]) -> Floats:
-        """The noised numbers, (groups,)."""
-        return arrays[0]

@@ -255,7 +255,3 @@ class RowsPerPatient(RowQuery[Floats]):
     def scales(self, std: float) -> list[Scale]:
         """All alike."""
         return [Scale(std)]
-
-    def result(self, arrays: list[Floats]) -> Floats:
-        """The noisy counts, (most,)."""
-        return arrays[0]
