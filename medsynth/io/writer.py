@@ -98,14 +98,15 @@ class ParquetParts:
         import pyarrow
 
         table = pyarrow.Table.from_pandas(_storable(frame), preserve_index=False)
-        self.add_table(table.cast(_settled(table.schema) if self._writer is None else self._writer.schema))
+        types = _settled(table.schema) if self._writer is None else self._writer.schema
+        self.add_table(table.cast(types), types)
 
-    def add_table(self, table: pyarrow.Table) -> None:
-        """One more part, of the types that the first one had."""
+    def add_table(self, table: pyarrow.Table, types: pyarrow.Schema) -> None:
+        """One more part. Raises ValueError unless it has the `types` that the first one was to have."""
         import pyarrow.parquet
 
         if self._writer is None:
-            self._writer = pyarrow.parquet.ParquetWriter(self._file, table.schema)
+            self._writer = pyarrow.parquet.ParquetWriter(self._file, types)
         self._writer.write_table(table)
 
     def close(self) -> None:
@@ -149,7 +150,7 @@ class Sink:
     def add(self, cells: pd.DataFrame, written: WrittenText | pyarrow.Table, rows: NDArray[np.bool_]) -> None:
         """Some rows, (rows,), of one more piece, whose text is `cells`."""
         if not isinstance(written, WrittenText):
-            self._parquet.add_table(_taken(written, rows))
+            self._parquet.add_table(_taken(written, rows), written.schema)
             return
         head = [] if self._begun else [written.header]
         fields = zip(*(written.fields.get(str(name), cells[name])[rows] for name in cells), strict=True)
