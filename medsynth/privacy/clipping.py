@@ -1,24 +1,16 @@
-"""Clipped gradient sums of networks of linear layers, in closed form and in whole numbers, with their sensitivity.
+"""Clipped gradient sums of networks of linear layers, in whole numbers, with their sensitivity: of rows and of pairs.
 
 The gradient of one row at a linear layer is the outer product of the loss gradient d at its output and its input
 a, so its squared norm is |d|^2 (|a|^2 + 1) with the bias, and a weighted sum over rows is one matrix product. No
 per-row gradient is ever formed (Goodfellow 2015; Bu et al. 2023). Holds for one use of each layer per row.
 
+Losses of a pair are of a real row and a generated one. A gradient penalty uses each layer twice: per-pair gradients are
+formed by `torch.func`, in parts of bounded memory, by exact products forward and in both derivatives. The parameters
+lie in k groups, each with a bound c_j. Divided by the bounds, a row adds norm 1 at most in each group and sqrt(k) in
+all: noise of multiplier * sqrt(k) * c_j in group j is one Gaussian mechanism of that multiplier.
+
 All are whole multiples of public grids (`exact_sums`): a row's clipped gradient is the same in whatever lot, its norm
-is at most the bound, and sums are exact. The statement and its proof: docs/proofs/gradients.md.
-
-Losses of a pair are of a real row and a generated one. A gradient penalty uses each layer twice, so that the closed
-form does not hold: per-pair gradients are formed by `torch.func`, in parts of bounded memory. The critic's parameters
-lie in k groups, each with a bound c_j of its own.
-Divided by the bounds, what one row adds has norm 1 at most in each group and sqrt(k) in all: noise of
-multiplier * sqrt(k) * c_j in group j is one Gaussian mechanism of that multiplier. The groups share the rows, so that
-nothing composes in parallel.
-
-The critic's products are exact (`exact_sums`), forward and in both derivatives, so that a pair's gradient does not
-depend on the pairs beside it; clipped, it is rounded towards zero to whole numbers, which are added exactly.
-
-In place of one gradient a pair may give the sum of those along several steps of its own: the update of a client in
-federated averaging (McMahan et al. 2017; Augenstein et al. 2020, algorithm 2), clipped as a whole.
+is at most the bound, and sums are exact. Statements and proofs: docs/proofs/gradients.md, docs/proofs/pairs.md.
 """
 
 from __future__ import annotations
@@ -264,6 +256,8 @@ def clipped_means(critic: Mlp, gradients: Tensor, sizes: Tensor, bound: float) -
 @dataclass(frozen=True)
 class LocalTraining:
     """So many steps of gradient descent at `rate` that a pair trains the critic for, from the shared weights on.
+
+    The update of a client in federated averaging (McMahan et al. 2017; Augenstein et al. 2020, algorithm 2).
 
     Raises BudgetError unless there is a step, not more than 64, and the rate is a positive number, at most 1,024.
     """

@@ -1,11 +1,8 @@
 """The only place that adds privacy noise: whole numbers to whole numbers, on a public grid, by an exact law.
 
-A rounded normal variable is made of random bits alone. Half a normal variable by rejection: a whole part k of chance
-2^-(k+1), a fraction x uniform in [0, 1), kept with chance 13/16 2^k exp(-(k+x)^2/2), which is below one. As Karney 2016
-(ACM TOMS 42) does, the digits of x, and of the uniform number that decides, are drawn only as far as a comparison needs
-them: no tie and no rounding is decided by a cut-off.
-Floating-point numbers settle the comparisons that are clear by a wide margin; others are settled in rational numbers,
-with further digits. The law is therefore exact, whatever the last bits of `exp`.
+A rounded normal variable is made of random bits alone (Karney 2016, ACM TOMS 42): digits are drawn as far as a
+comparison needs them, so that no tie and no rounding is decided by a cut-off. Floating-point numbers settle what is
+clear by a wide margin, rational numbers the rest. The law and the sampler: docs/proofs/noise.md.
 """
 
 from __future__ import annotations
@@ -132,7 +129,10 @@ def rounded_normal(count: int, scale: int, entropy: Entropy) -> Integers:
 
 
 def _drawn(tries: int, scale: int, entropy: Entropy) -> Integers:
-    """The draws that so many tries give, in their order: about half as many."""
+    """The draws that so many tries give, in their order: about half as many.
+
+    A whole part k of chance 2^-(k+1), a fraction x uniform in [0, 1), kept with chance 13/16 2^k exp(-(k+x)^2/2).
+    """
     coin = np.frombuffer(entropy.bytes(tries), np.uint8)
     level = np.frombuffer(entropy.bytes(4 * tries), np.uint32)
     word = np.frombuffer(entropy.bytes(8 * tries), np.uint64)

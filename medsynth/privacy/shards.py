@@ -5,21 +5,9 @@ Orekondy, Fritz 2020): the clipped, noised gradient of one critic, sampled afres
 where nothing can be kept secret, the noised sum of all critics' clipped gradients. PATE-GAN (Jordon, Yoon, van der
 Schaar 2019) and G-PATE (Long et al. 2021): noised counts of all critics' votes.
 
-Why votes and sums are bounded: one unit's rows are in one shard, so one critic changes, in whatever way, and with it
-one vote of each question that is put to all critics at once, or one clipped gradient of a sum. All else is public or a
-function of other rows and earlier releases.
-
-Why the sampling amplifies: fix which row is in which shard and the critics' private seeds, neither of which depends on
-what the rows contain. Then at every step a critic is a function of its own rows and of earlier releases, since all
-critics train at every step and no training depends on which was sampled. One unit's rows are in one shard: neighbouring
-tables are K such records of which one differs, and one of K is sampled at each step. A critic that trained only when
-sampled would carry the history of the sampling into its gradients, and the bound would fail
-(tests/privacy/test_without_replacement.py).
-
-Why a resumed fit keeps the placement of rows: in a public order a unit is charged for its own shard's measurements
-alone. Placed anew after a kill, it could be measured in a second shard. For secretly sampled shards each step's bound
-holds under whatever placement, but one rule is easier to trust than two. The critics' seed is drawn anew, which is
-sound in both cases: given earlier releases, a critic stays a function of its own rows and of draws that no row changes.
+One unit's rows are in one shard, so one critic changes, in whatever way, and all else is public or a function of other
+rows and earlier releases. All critics train at every step, whichever is sampled, and a resumed fit keeps the placement
+of rows. Why votes and sums are bounded, and why sampling amplifies: docs/proofs/shards.md, docs/proofs/votes.md.
 """
 
 from __future__ import annotations

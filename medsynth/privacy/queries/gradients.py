@@ -44,14 +44,6 @@ def minus_output(outputs: Tensor) -> Tensor:
     return -outputs[:, 0]
 
 
-def by_parameter(critic: Mlp, flat: Floats) -> tuple[Tensor, ...]:
-    """Numbers of all parameters, (parameters,), as tensors that look like them."""
-    parts = np.split(flat, np.cumsum([p.numel() for p in critic.parameters()])[:-1])
-    return tuple(
-        torch.from_numpy(part).reshape(p.shape).to(p) for part, p in zip(parts, critic.parameters(), strict=True)
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class GradientSum(RowQuery[tuple[Tensor, ...]]):
     """The sum of the critic's clipped gradients over the rows, one tensor a parameter.
@@ -203,7 +195,9 @@ class PairGradientSum(_OfPairs, RowQuery[tuple[Tensor, ...]]):
         flat = np.zeros(len(self.groups.of))
         for own, array in zip(self._own(), arrays, strict=True):
             flat[own] = array
-        return by_parameter(self.critic, flat)
+        like = tuple(self.critic.parameters())
+        parts = np.split(flat, np.cumsum([p.numel() for p in like])[:-1])
+        return tuple(torch.from_numpy(part).reshape(p.shape).to(p) for part, p in zip(parts, like, strict=True))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,10 +1,7 @@
 """The query of second moments: sums of x x^T over the rows of each class, x a row's vector clipped to norm one.
 
-A vector is rounded to whole multiples of `UNIT` and, where it is then longer than one, shortened and rounded towards
-zero: its norm is one at most, exactly. Emptying a row takes x x^T from the matrix of its class alone, whose Frobenius
-norm is |x|^2. What is released is the diagonal and, of the two equal halves beside it, one, as numbers whose squares
-count twice: with them multiplied by sqrt(2) the release moves by the Frobenius norm, at most one. The statement and
-its proof: docs/proofs/second-moments.md.
+Vectors are whole multiples of 1 / `STEPS`. Numbers above the diagonal count twice, so that the release moves by the
+Frobenius norm of x x^T, at most one. The statement and its proof: docs/proofs/second-moments.md.
 """
 
 from __future__ import annotations
