@@ -53,20 +53,23 @@ def split(table: Part, fraction: float, train: Path, heldout: Path, *, force: bo
     check_fraction(fraction)
     for output in (train, heldout):
         refuse_existing(output, force=force)
-    known, kept = dict[str, bool](), list[NDArray[np.bool_]]()
+    known = dict[str, bool]()
+    left, stay = 0, np.zeros(0, np.bool_)  # rows to train on: how many, and which of the latest piece
 
     def write(first: BinaryIO, second: BinaryIO) -> None:
+        nonlocal left, stay
         sinks = Sink(first), Sink(second)
         for piece in table.chunks():
             if piece.written is None:
                 raise ValueError("a table that was not read from a file cannot be written as it was")
             out = _coins(piece, unit if unit in table.header else None, fraction, known)
-            kept.append(~out)
-            for sink, rows in zip(sinks, (~out, out), strict=True):
+            stay = ~out
+            left += int(stay.sum())
+            for sink, rows in zip(sinks, (stay, out), strict=True):
                 sink.add(piece.cells, piece.written, rows)
         for sink in sinks:
             sink.close()
-        check_rows(sum(int(rows.sum()) for rows in kept), f"What `holdout` leaves of {table.where} to train on")
+        check_rows(left, f"What `holdout` leaves of {table.where} to train on")
 
     def both(first: BinaryIO) -> None:
         atomic_write(heldout, lambda second: write(first, second), force=force, private=True)
@@ -76,7 +79,7 @@ def split(table: Part, fraction: float, train: Path, heldout: Path, *, force: bo
         part: Table | LargeTable = read_large(train)
     else:
         how = form(table.written.delimiter) if isinstance(table.written, WrittenText) else ""
-        part = replace(table.only(np.flatnonzero(kept[0])), where=str(train), form=how, written=None)
+        part = replace(table.only(np.flatnonzero(stay)), where=str(train), form=how, written=None)
     return expecting(cast(Part, part), table, 1 - fraction)
 
 
