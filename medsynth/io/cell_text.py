@@ -65,7 +65,7 @@ def frame_value_text(value: object) -> str:
     True
     """
     if isinstance(value, np.datetime64 | np.timedelta64):  # A span is one of numpy's whole numbers, too.
-        return _array_text(np.array([value]))
+        return str(frame_texts(pd.Series(np.array([value])))[0])
     if isinstance(value, int | np.integer) and not isinstance(value, bool) and abs(int(value)) >= LARGEST_WHOLE:
         try:
             return value_text(float(value))
@@ -125,12 +125,6 @@ def _far(count: int, unit: str, zoned: bool) -> str:
 
 def _spans(counts: NDArray[np.int64], unit: str) -> list[str]:
     return ["" if count == MARK else span_text(count * NANOSECONDS[unit]) for count in counts.tolist()]
-
-
-def _array_text(one: NDArray[Any]) -> str:
-    """The text of a numpy moment or span."""
-    text: str = frame_texts(pd.Series(one))[0]
-    return text
 
 
 def placed(texts: Iterable[str], place: NDArray[np.int64]) -> Texts:

@@ -57,9 +57,9 @@ def opened(path: Path) -> Iterator[OpenTable]:
         header = check_names(tuple(name for name, _ in columns), str(path))
 
         def pieces(most: int | None) -> Iterator[Table]:
-            batches = [file.read()] if most is None else map(_one_batch, file.iter_batches(most))
             before = 0
-            for table in batches:
+            for batch in [None] if most is None else file.iter_batches(most):
+                table = file.read() if batch is None else pyarrow.Table.from_batches([batch])
                 cells = {}
                 for name, source in columns:
                     if isinstance(source, range):
@@ -113,9 +113,3 @@ def _with_index(table: pyarrow.Table, numbered: list[str]) -> pyarrow.Table:
                for name in numbered]  # fmt: skip
     changed = {**facts, "index_columns": levels, "columns": [*facts["columns"], *entries]}
     return table.replace_schema_metadata({**(table.schema.metadata or {}), b"pandas": json.dumps(changed).encode()})
-
-
-def _one_batch(batch: pyarrow.RecordBatch) -> pyarrow.Table:
-    import pyarrow
-
-    return pyarrow.Table.from_batches([batch])
