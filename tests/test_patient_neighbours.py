@@ -25,14 +25,15 @@ from medsynth import rng
 from medsynth.fitting import training
 from medsynth.fitting.private_table import PrivateTable
 from medsynth.fitting.private_tables import CodedTables, coded_tables, private_tables
+from medsynth.io import reader
 from medsynth.io import table as tables
 from medsynth.io.split import split
 from medsynth.patients import conditional
 from medsynth.patients.successive_rows import successive_rows
 from medsynth.privacy.contribution import bound_contributions
-from medsynth.privacy.exact.raw_rows import RawRows, levels_added
 from medsynth.privacy.queries.noising import WholeNoise
 from medsynth.privacy.queries.query import PrivateQuery
+from medsynth.privacy.raw_rows import RawRows, levels_added
 from medsynth.privacy.release import Release, Releases
 from medsynth.schema import Schema
 from medsynth.schema.cells import CellKinds
@@ -304,7 +305,8 @@ def test_a_hold_out_tosses_a_coin_for_each_patient(fixed_entropy: None, tmp_path
     for k, table in enumerate((frame, frame[frame["who"] != ODD])):
         table.to_csv(tmp_path / f"{k}.csv", index=False)
         outputs = tmp_path / f"{k}a.csv", tmp_path / f"{k}b.csv"
-        parts = split(tables.read(tmp_path / f"{k}.csv"), 0.4, *outputs, force=True, unit="who")
+        split(reader.read(tmp_path / f"{k}.csv"), 0.4, *outputs, force=True, unit="who")
+        parts = map(reader.read, outputs)
         found.append(
             [[row for row, who in zip(p.cells["row"], p.cells["who"], strict=True) if who != ODD] for p in parts]
         )

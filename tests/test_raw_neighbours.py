@@ -29,6 +29,7 @@ from typer.testing import CliRunner
 import medsynth
 from medsynth import rng
 from medsynth.errors import MedsynthError, SchemaError, TableError
+from medsynth.io import reader
 from medsynth.io import table as tables
 from medsynth.io.split import split
 from medsynth.schema import Binary, Categorical, Schema, inference
@@ -234,7 +235,7 @@ def test_what_is_no_text_of_the_format_is_refused(schema: str, fixed: FixedRelea
     for content in (as_csv(changed("x" * 131_073, ("ward",))), as_csv(rows()).replace(b"north", b'"north', 1)):
         (tmp_path / "t.csv").write_bytes(content)
         with pytest.raises(TableError):
-            tables.read(tmp_path / "t.csv")
+            reader.read(tmp_path / "t.csv")
 
 
 def test_an_object_without_a_text_is_refused(tmp_path: Path) -> None:
@@ -331,11 +332,11 @@ def test_what_a_hold_out_kept_is_not_counted(fixed: FixedReleases, tmp_path: Pat
     """The number of rows is that of the whole table times the share. False-alarm rate of a part too small: 2^-35."""
     frame = pd.DataFrame({name: column * 5 for name, column in rows().items()})
     frame.to_csv(tmp_path / "t.csv", index=False)
-    read, kept, found = tables.read(tmp_path / "t.csv"), [], []
+    read, kept, found = reader.read(tmp_path / "t.csv"), [], []
     for seed in (1, 3):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(rng, "system_entropy", lambda seed=seed: rng.SeededEntropy(seed))
-            train, _ = split(read, 0.5, tmp_path / "a.csv", tmp_path / "b.csv", force=True)
+            train = split(read, 0.5, tmp_path / "a.csv", tmp_path / "b.csv", force=True)
         kept.append(len(train.cells))
         found.append(released(train, SCHEMAS["open"], tmp_path))
         fixed.again()

@@ -29,14 +29,14 @@ from ..methods.dp_gan.method import QUANTILES
 from ..methods.shared.labels import CRITIC_GRADIENTS
 from ..methods.threads import one_thread
 from ..privacy.accounting.calibration import Plan
+from ..privacy.clipping import Groups
 from ..privacy.contribution import PrivacyUnits
 from ..privacy.networks import Mlp
-from ..privacy.pair_clipping import Groups
 from ..privacy.queries.gradients import GradientSum, NormsBelow, PairGradientSum
 from ..privacy.queries.measurements import QUERIES, Result, ShardedMeasurements
 from ..privacy.queries.query import RowQuery
 from ..privacy.queries.rows import CodedRows, Features, Floats
-from ..privacy.shard_critics import CriticConfig
+from ..privacy.shards import CriticConfig
 from .study import Study
 
 LARGEST = 2.0**62  # size of a released number

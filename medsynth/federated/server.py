@@ -25,7 +25,7 @@ from ..privacy.queries.noising import NoiseShare, Unnoised
 from ..privacy.queries.query import PrivateQuery, RowQuery, added
 from ..privacy.queries.rows import Features, Floats
 from ..privacy.release import Release, Releases
-from ..privacy.shard_critics import CriticConfig
+from ..privacy.shards import CriticConfig
 from .critics import RemoteShards
 from .derivation import digest_of, numbers_of
 from .messages import NONCE, arrays_of, body_of, packed, unpacked

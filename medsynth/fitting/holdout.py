@@ -19,10 +19,18 @@ from ..budget import Budget
 from ..errors import MedsynthError, TableError, UsageError
 from ..io.atomic import atomic_write
 from ..io.formats import SUFFIXES_TRIED, is_parquet, name_of
-from ..io.large import LargeTable
-from ..io.split import check_fraction, expecting, split, split_large
-from ..io.split_number import file_beside, noted, number_kept, number_of, number_split, table_of
-from ..io.table import Table
+from ..io.split import (
+    check_fraction,
+    expecting,
+    file_beside,
+    noted,
+    number_kept,
+    number_of,
+    number_split,
+    split,
+    table_of,
+)
+from ..io.table import LargeTable, Table
 from ..io.writer import csv_text
 from ..schema import Schema
 from ..schema.codec import encode
@@ -133,10 +141,7 @@ def hold_out(
             )
         return expecting(read_rows(train), read, 1 - fraction), declared, number_kept(heldout, path)
     whose = declared.unit if declared else settings.unit
-    if isinstance(read, LargeTable):
-        kept: Table | LargeTable = split_large(read, fraction, train, heldout, force=True, unit=whose)
-    else:
-        kept, _ = split(read, fraction, train, heldout, force=True, unit=whose)
+    kept = split(read, fraction, train, heldout, force=True, unit=whose)
     return kept, declared, number_split(heldout, path)
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from ..errors import UsageError
-from ..io.large import LargeTable
-from ..io.table import Table
+from ..io.table import LargeTable, Table
 from .private_table import PrivateTable, open_table
 from .private_tables import PrivateTables, open_tables
 from .settings import FitSettings, Notice

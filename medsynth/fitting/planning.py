@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .. import rng
 from ..errors import UsageError
-from ..io import split_number
+from ..io.split import note_of
 from ..methods import registry
 from ..methods.protocol import MethodModule
 from ..privacy.accounting.accountant import rounded_up
@@ -97,7 +97,7 @@ def announce(private: Private, planned: PlannedFit, public_rows: PublicRows | No
     listed = "\n  - ".join(["Public by declaration, before anything is measured (docs/privacy.md):", *facts])
     remarks = [Remark(listed, f"Public by declaration: {'; '.join(facts)}.")]
     if options.split_number is not None:
-        remarks.append(Remark(note=split_number.note(options.split_number)))
+        remarks.append(Remark(note=note_of(options.split_number)))
     remarks += private.remarks(options, plan)
     if public_rows is not None:
         remarks.append(

@@ -13,8 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import MedsynthError, SchemaError, UsageError
-from ..io.large import LargeTable
-from ..io.table import MISSING_TOKENS, Table
+from ..io.table import MISSING_TOKENS, LargeTable, Table
 from ..privacy.contribution import PrivacyUnits
 from ..privacy.queries.rows import Codes
 from ..privacy.queries.stored_rows import StoredCodes

@@ -14,9 +14,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import BudgetError, SchemaError, UsageError, did_you_mean
-from ..io import formats
+from ..io import formats, reader
 from ..io import table as io_table
-from ..io.large import LargeTable, is_large, read_large
+from ..io.table import LargeTable
 from ..methods.protocol import MethodModule
 from ..methods.regressions import check_columns
 from ..patients import plan as later_rows
@@ -292,7 +292,7 @@ def read_rows(path: Path | str, encoding: str | None = None) -> io_table.Table |
 
     Raises TableError.
     """
-    return read_large(Path(path), encoding) if is_large(Path(path)) else io_table.read(path, encoding)
+    return reader.read_large(Path(path), encoding) if reader.is_large(Path(path)) else reader.read(path, encoding)
 
 
 def read_table(path: Path | str, encoding: str | None = None) -> io_table.Table:
@@ -300,7 +300,7 @@ def read_table(path: Path | str, encoding: str | None = None) -> io_table.Table:
 
     Its header and row count are taken as public. Raises TableError.
     """
-    return io_table.read(path, encoding)
+    return reader.read(path, encoding)
 
 
 def open_table(

@@ -12,8 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import SchemaError, UsageError
-from ..io.large import LargeTable
-from ..io.table import MISSING_TOKENS, Table
+from ..io.table import MISSING_TOKENS, LargeTable, Table
 from ..methods.protocol import MethodModule
 from ..patients.plan import queries as with_later_rows
 from ..patients.successive_rows import SuccessiveRows, changing, successive_rows

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,7 +65,7 @@ def frame_value_text(value: object) -> str:
     True
     """
     if isinstance(value, np.datetime64 | np.timedelta64):  # A span is one of numpy's whole numbers, too.
-        return _array_text(np.array([value]))
+        return str(frame_texts(pd.Series(np.array([value])))[0])
     if isinstance(value, int | np.integer) and not isinstance(value, bool) and abs(int(value)) >= LARGEST_WHOLE:
         try:
             return value_text(float(value))
@@ -126,12 +127,6 @@ def _spans(counts: NDArray[np.int64], unit: str) -> list[str]:
     return ["" if count == MARK else span_text(count * NANOSECONDS[unit]) for count in counts.tolist()]
 
 
-def _array_text(one: NDArray[Any]) -> str:
-    """The text of a numpy moment or span."""
-    text: str = frame_texts(pd.Series(one))[0]
-    return text
-
-
 def placed(texts: Iterable[str], place: NDArray[np.int64]) -> Texts:
     """The text of each row, (rows,), by its place among distinct texts; "" where that is -1."""
     known: dict[str, str] = {}  # each distinct text once in memory
@@ -184,22 +179,14 @@ def _distinct_texts(values: pd.Series, exact: bool) -> Iterable[str]:
 def _object_texts(values: Texts, text: Callable[[object], str]) -> Texts:
     """The texts of objects, each by its own type: equal ones of several types differ, as True, 1 and Decimal("1.0")."""
     missing = pd.isna(values)
-    words = _Stripped()
+    words = cache(plain_text)  # Each distinct word is in memory once.
     return np.array(
         [
-            "" if gone else words[value] if type(value) is str else text(value)
+            "" if gone else words(value) if type(value) is str else text(value)
             for value, gone in zip(values, missing, strict=True)
         ],
         dtype=object,
     )
-
-
-class _Stripped(dict[str, str]):
-    """Words as `plain_text` has them: each distinct one once in memory."""
-
-    def __missing__(self, word: str) -> str:
-        self[word] = plain_text(word)
-        return self[word]
 
 
 # Columns of Arrow.

@@ -1,4 +1,4 @@
-"""Parquet files: their columns by name, and their rows some at a time, each cell as text by its Arrow type."""
+"""Parquet: the columns by name, and their rows some at a time, each cell as text by its Arrow type."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import importlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +13,7 @@ import pandas as pd
 
 from ..errors import TableError
 from .cell_text import arrow_texts
-from .written import Rows, WrittenParquet
+from .table import OpenTable, Table, check_names
 
 if TYPE_CHECKING:
     import pyarrow
@@ -24,7 +22,7 @@ PERIODS = "pandas.core.arrays.arrow.extension_types"  # Arrow knows pandas' mont
 
 
 @contextmanager
-def errors(path: Path) -> Iterator[None]:
+def _errors(path: Path) -> Iterator[None]:
     """A damaged Parquet file is a TableError."""
     import pyarrow
 
@@ -34,90 +32,51 @@ def errors(path: Path) -> Iterator[None]:
         raise TableError(f"{path} begins as a Parquet file and is damaged. Copy it again.") from None
 
 
-@dataclass(frozen=True)
-class OpenParquet:
-    """A Parquet file that is being read. An index that pandas kept in it is a column if it has a name."""
+def count_cells(path: Path) -> int:
+    """How many cells the Parquet file at `path` has."""
+    import pyarrow.parquet
 
-    where: str
-    file: pyarrow.parquet.ParquetFile = field(repr=False)
-    description: str = ""  # Parquet is a usual form.
-
-    @property
-    def header(self) -> tuple[str, ...]:
-        """The names of the columns."""
-        return tuple(name for name, _ in self._columns)
-
-    def rows(self, most: int | None = None) -> Iterator[Rows]:
-        """Yield the rows, at most `most` at a time, all at once if no number is given."""
-        import pyarrow
-
-        batches = [self.file.read()] if most is None else map(_one_batch, self.file.iter_batches(most))
-        before = 0
-        for table in batches:
-            cells = {}
-            for name, source in self._columns:
-                if isinstance(source, range):
-                    table = table.append_column(name, pyarrow.array(source[before : before + len(table)]))
-                    cells[name] = arrow_texts(table.columns[-1])
-                else:
-                    cells[name] = arrow_texts(table.columns[source])
-            yield Rows(pd.DataFrame(cells, dtype=object), WrittenParquet(self._with_index(table)))
-            before += len(table)
-
-    @cached_property
-    def _columns(self) -> list[tuple[str, int | range]]:
-        """Each column's name and its place in the file; or its row numbers, which pandas does not store."""
-        schema, pandas_facts = self.file.schema_arrow, self._pandas_facts
-        names = {entry["field_name"]: entry["name"] for entry in pandas_facts.get("columns", ())}
-        index = list[tuple[Any, int | range]]()
-        for level in pandas_facts.get("index_columns", ()):
-            if not isinstance(level, dict):
-                index += [(names.get(level), schema.names.index(level))] if level in schema.names else []
-            elif len(numbers := range(level["start"], level["stop"], level["step"])) == self.file.metadata.num_rows:
-                index.append((level["name"], numbers))
-        places = {place for _, place in index if isinstance(place, int)}
-        unnamed = [name for name, _ in index] == [None]
-        shown = [] if unnamed else [(f"level_{k}" if n is None else str(n), p) for k, (n, p) in enumerate(index)]
-        return [*shown, *((name, k) for k, name in enumerate(schema.names) if k not in places)]
-
-    @property
-    def _pandas_facts(self) -> dict[str, Any]:
-        facts: dict[str, Any] = self.file.schema_arrow.pandas_metadata or {}
-        return facts
-
-    def _with_index(self, table: pyarrow.Table) -> pyarrow.Table:
-        """The rows, whose schema names an index of row numbers as the column that it now is."""
-        numbered = [name for name, source in self._columns if isinstance(source, range)]
-        if not numbered:
-            return table
-        facts = self._pandas_facts
-        levels = [level["name"] if isinstance(level, dict) else level for level in facts["index_columns"]]
-        entries = [{"name": name, "field_name": name, "pandas_type": "int64", "numpy_type": "int64", "metadata": None}
-                   for name in numbered]  # fmt: skip
-        changed = {**facts, "index_columns": levels, "columns": [*facts["columns"], *entries]}
-        return table.replace_schema_metadata({**(table.schema.metadata or {}), b"pandas": json.dumps(changed).encode()})
-
-
-def _one_batch(batch: pyarrow.RecordBatch) -> pyarrow.Table:
-    import pyarrow
-
-    return pyarrow.Table.from_batches([batch])
+    with _errors(path):
+        facts = pyarrow.parquet.read_metadata(path)
+        return int(facts.num_rows * facts.num_columns)
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[OpenParquet]:
-    """The Parquet file at `path`. Raises TableError for a damaged one and for columns of lists or structures."""
+def opened(path: Path) -> Iterator[OpenTable]:
+    """The Parquet file at `path`. An index that pandas kept in it is a column if it has a name.
+
+    Raises TableError for a damaged file, and for columns of lists or structures.
+    """
     import pyarrow.parquet
 
     importlib.import_module(PERIODS)
     # A buffer that reads ahead would hold the whole file.
-    with errors(path), pyarrow.parquet.ParquetFile(path, pre_buffer=False) as file:
+    with _errors(path), pyarrow.parquet.ParquetFile(path, pre_buffer=False) as file:
         _check_types(file.schema_arrow, str(path))
-        yield OpenParquet(str(path), file)
+        columns = _columns(file.schema_arrow, file.metadata.num_rows)
+        header = check_names(tuple(name for name, _ in columns), str(path))
+
+        def pieces(most: int | None) -> Iterator[Table]:
+            before = 0
+            for batch in [None] if most is None else file.iter_batches(most):
+                table = file.read() if batch is None else pyarrow.Table.from_batches([batch])
+                cells = {}
+                for name, source in columns:
+                    if isinstance(source, range):
+                        table = table.append_column(name, pyarrow.array(source[before : before + len(table)]))
+                        cells[name] = arrow_texts(table.columns[-1])
+                    else:
+                        cells[name] = arrow_texts(table.columns[source])
+                numbered = [name for name, source in columns if isinstance(source, range)]
+                texts = pd.DataFrame(cells, dtype=object)
+                yield Table(str(path), header, texts, "", _with_index(table, numbered), before=before)
+                before += len(table)
+
+        yield OpenTable(header, "", pieces, file.metadata.num_rows)
 
 
 def _check_types(schema: pyarrow.Schema, where: str) -> None:
-    """Raises TableError for a column of lists or structures, and for two columns of one name."""
+    """Raise TableError for a column of lists or structures."""
     import pyarrow
 
     for k, column in enumerate(schema, 1):
@@ -126,3 +85,31 @@ def _check_types(schema: pyarrow.Schema, where: str) -> None:
         interval = stored is not kind and kind.extension_name == "pandas.interval"
         if pyarrow.types.is_nested(stored) and not interval:
             raise TableError(f"{where}: column {k} holds lists or structures. Write them as columns of their own.")
+
+
+def _columns(schema: pyarrow.Schema, rows: int) -> list[tuple[str, int | range]]:
+    """Each column's name and its place in the file; or its row numbers, which pandas does not store."""
+    facts = schema.pandas_metadata or {}
+    names = {entry["field_name"]: entry["name"] for entry in facts.get("columns", ())}
+    index = list[tuple[Any, int | range]]()
+    for level in facts.get("index_columns", ()):
+        if not isinstance(level, dict):
+            index += [(names.get(level), schema.names.index(level))] if level in schema.names else []
+        elif len(numbers := range(level["start"], level["stop"], level["step"])) == rows:
+            index.append((level["name"], numbers))
+    places = {place for _, place in index if isinstance(place, int)}
+    unnamed = [name for name, _ in index] == [None]
+    shown = [] if unnamed else [(f"level_{k}" if n is None else str(n), p) for k, (n, p) in enumerate(index)]
+    return [*shown, *((name, k) for k, name in enumerate(schema.names) if k not in places)]
+
+
+def _with_index(table: pyarrow.Table, numbered: list[str]) -> pyarrow.Table:
+    """The rows, whose schema names an index of row numbers as the column that it now is."""
+    if not numbered:
+        return table
+    facts = table.schema.pandas_metadata
+    levels = [level["name"] if isinstance(level, dict) else level for level in facts["index_columns"]]
+    entries = [{"name": name, "field_name": name, "pandas_type": "int64", "numpy_type": "int64", "metadata": None}
+               for name in numbered]  # fmt: skip
+    changed = {**facts, "index_columns": levels, "columns": [*facts["columns"], *entries]}
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), b"pandas": json.dumps(changed).encode()})

@@ -1,49 +1,50 @@
-"""Tables read. Every cell is kept as its text; what a cell means is the schema's business."""
+"""Tables as text. Every cell is kept as its text; what a cell means is the schema's business."""
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import TableError
-from . import formats, parquet, text, workbook
 from .cell_text import frame_texts
-from .parquet import OpenParquet
-from .text import NUMBER
-from .written import WrittenParquet, WrittenText
+from .writer import WrittenText
+
+if TYPE_CHECKING:
+    import pyarrow
 
 Kind = Literal["int", "float", "date", "text"]
 MISSING_TOKENS = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA>"})
+NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?$")
 _INT = re.compile(r"[-+]?[0-9]{1,15}$")
 _WHOLE = re.compile(r"[-+]?([0-9]{1,15})(?:\.0*)?$")
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table as text: `where` names it in messages; `cells` has one stripped string a cell.
+    """A table as text. Nothing else is kept: a frame's dtypes depend on its cells, and nobody could release them.
 
-    `form` describes how the file was written, if not as usual; `written` keeps what is needed to write some of its
-    rows as they stood there. `expected_rows`: of a part that secret draws took out of a table, how many were expected,
-    and `expected_std` the standard deviation of how many there are.
-    `before`: of a part that is read by itself, how many rows of the table stand before it. Nothing else is kept: dtypes
-    of a frame depend on its cells, and nobody after this could release them.
+    Attributes:
+        where: Its name in messages.
+        cells: One stripped string per cell.
+        form: How the file was written, in words, if not as usual.
+        written: What is needed to write some of its rows as they stood there.
+        expected_rows: Of a part that secret draws took out of a table, how many were expected.
+        expected_std: The standard deviation of how many there are.
+        before: Of a piece, how many rows of the table stand before it.
     """
 
     where: str
     header: tuple[str, ...]
     cells: pd.DataFrame = field(repr=False)
     form: str = ""
-    written: WrittenText | WrittenParquet | None = field(default=None, repr=False)
+    written: WrittenText | pyarrow.Table | None = field(default=None, repr=False)
     expected_rows: int | None = None
     expected_std: float = 0.0
     before: int = 0
@@ -55,7 +56,7 @@ class Table:
 
     @property
     def digest(self) -> str:
-        """What identifies the names and cells: for the private checkpoint alone."""
+        """The SHA-256 of the names and cells: for the private checkpoint alone."""
         found = sha256("\x1f".join(self.header).encode())
         found.update(pd.util.hash_pandas_object(self.cells, index=False).to_numpy().tobytes())
         return found.hexdigest()
@@ -74,66 +75,55 @@ class Table:
         return len(self.cells) if self.expected_rows is None else self.expected_rows
 
 
-def read(path: Path | str, encoding: str | None = None) -> Table:
-    """The table at `path`: Parquet, a workbook of one sheet, or text with one header line, packed or not.
+@dataclass(frozen=True)
+class LargeTable:
+    """A table in a file, of so many `rows`, which is never whole in memory. `form` as of a Table.
 
-    Text is UTF-8 or of the `encoding` given.
-    The header line decides the delimiter; bytes that are no text are kept in their own cells, escaped. The file is
-    read once. Raises TableError, naming the place and the cure and never a cell, for a file that is no such table,
-    UsageError for an encoding that does not exist.
+    digest: SHA-256 of the file, for the private checkpoint alone; expected_rows and expected_std as of a Table.
     """
-    path = Path(path)
-    formats.check_encoding(encoding)
-    formats.check_regular(path)
-    with readable(path):
-        if workbook.is_workbook(path):
-            table = _read_workbook(path)
-        else:
-            (table,) = pieces(path, encoding, lambda columns: None)
-        check_rows(table.rows, str(path))
-        return table
+
+    where: str
+    header: tuple[str, ...]
+    rows: int
+    form: str
+    digest: str = field(repr=False)
+    pieces: Callable[[], Iterator[Table]] = field(repr=False)
+    expected_rows: int | None = None
+    expected_std: float = 0.0
+
+    @property
+    def public_rows(self) -> int:
+        """The number of rows that counts as public: never what secret draws left."""
+        return self.rows if self.expected_rows is None else self.expected_rows
+
+    def chunks(self) -> Iterator[Table]:
+        """The rows in their order, a piece at a time, read anew at each call.
+
+        Raises TableError where the file is no such table any more.
+        """
+        return self.pieces()
+
+    def only(self, rows: NDArray[np.int64]) -> LargeTable:
+        """Some of the rows, by their positions, ascending."""
+
+        def pieces() -> Iterator[Table]:
+            for piece in self.pieces():
+                first, last = np.searchsorted(rows, [piece.before, piece.before + piece.rows])
+                yield piece.only(rows[first:last] - piece.before)
+
+        return replace(self, rows=len(rows), pieces=pieces)
 
 
-@contextmanager
-def readable(path: Path) -> Iterator[None]:
-    """Whatever can go wrong while a table's file is read is a TableError that says what, and the cure."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise TableError(f"There is no file {path}. Check the name and the folder.") from None
-    except IsADirectoryError:
-        raise TableError(f"{path} is a folder. Name the table in it.") from None
-    except csv.Error:
-        raise TableError(f"{path} is not a CSV table. Check that its quotes are closed.") from None
-    except formats.DAMAGE_ERRORS:
-        raise TableError(f"{path} is packed, and damaged. Copy it again, or pack it anew.") from None
-    except OSError as error:
-        raise TableError(f"{path} cannot be read ({error.strerror or 'damaged'}).") from None
+class OpenTable(NamedTuple):
+    """A table's file whose header is read. `form` as of a Table; `rows`: their number, where it is known unread.
 
-
-def pieces(path: Path, encoding: str | None, most: Callable[[int], int | None]) -> Iterator[Table]:
-    """The rows of a Parquet or text file in their order, at most `most` of them a piece, given how many columns it has.
-
-    A file that is read whole is one piece. A cell's text does not depend on its piece. Raises TableError.
+    `pieces`: the rows that are left, at most as many at a time as is asked, or all of them as one piece.
     """
-    before = 0
-    with opened(path, encoding) as file:
-        header = check_names(file.header, str(path))
-        for cells, written in file.rows(most(len(header))):
-            yield Table(str(path), header, cells, file.description, written, before=before)
-            before += len(cells)
 
-
-def opened(path: Path, encoding: str | None) -> AbstractContextManager[OpenParquet | text.OpenText]:
-    """The Parquet or text file at `path`, its header read."""
-    return parquet.opened(path) if formats.is_parquet(path) else text.opened(path, encoding)
-
-
-def _read_workbook(path: Path) -> Table:
-    head, *rows = workbook.cells_of(path)
-    header = text.check_header(tuple(head), str(path))
-    cells = pd.DataFrame(rows, columns=list(header), dtype=object)
-    return Table(str(path), header, cells, "of a workbook", WrittenText(header, ","))
+    header: tuple[str, ...]
+    form: str
+    pieces: Callable[[int | None], Iterator[Table]]
+    rows: int | None = None
 
 
 def check_names(header: tuple[str, ...], where: str) -> tuple[str, ...]:

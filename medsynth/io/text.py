@@ -2,104 +2,158 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
+import io
 import itertools
 import re
 from array import array
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 import numpy as np
 import pandas as pd
 
 from ..errors import TableError
-from . import formats
-from .written import Rows, WrittenText
+from .formats import unpacked
+from .table import NUMBER, OpenTable, Table
+from .writer import WrittenText
 
-NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?$")
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+ESCAPED = re.compile(r"\\x[0-9a-f]{2}")  # how a byte that is no text is kept
 _DECIMAL_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+$")
 BLOCK_ROWS = 256  # whose fields are numbered at once
 
 
-@dataclass(frozen=True)
-class OpenText:
-    """A text table that is being read. `header`: names; `first`: the header as written."""
-
-    where: str
-    header: tuple[str, ...]
-    first: tuple[str, ...]
-    form: formats.Form
-    reader: Any = field(repr=False)
-    lines: _Lines = field(repr=False)
-
-    @property
-    def description(self) -> str:
-        """The form in words where it is not UTF-8 and commas, else nothing."""
-        return self.form.description
-
-    def rows(self, most: int | None = None) -> Iterator[Rows]:
-        """The rows that are left, at most so many at a time, all at once where no number is given; none are one piece.
-
-        Every record has as many fields as the header: none is padded. Raises TableError for one that has not.
-        """
-        records, pieces = self._records(), 0
-        while pieces == 0 or most is not None:
-            columns = [_Column() for _ in self.header]
-            piece, count = itertools.islice(records, most), 0
-            while block := list(itertools.islice(piece, BLOCK_ROWS)):
-                count += len(block)
-                for column, texts in zip(columns, zip(*block, strict=True), strict=True):
-                    column.codes.extend(map(column.index.__getitem__, texts))
-            if count == 0 and pieces:
-                return
-            pieces += 1
-            yield self._rows(columns)
-
-    def _records(self) -> Iterator[list[str]]:
-        """The records that are left, each with as many fields as the header, all of them text."""
-        fields = len(self.header)
-        for row, record in enumerate(filter(None, self.reader), 1):
-            self.lines.check_quotes(self.where, self.reader.line_num)
-            if "\0" in "".join(record):
-                _check_text(record, self.where, self.reader.line_num)
-            if len(record) != fields:
+@contextmanager
+def opened(path: Path, encoding: str | None) -> Iterator[OpenTable]:
+    """The text table at `path`, UTF-8 or of the `encoding` given, its header read. Raises TableError for none."""
+    name = _encoding_of(path, encoding)
+    try:
+        with decoded(path, name) as file:
+            delimiter, lines = _begun(file)
+            records = _records(lines, delimiter, str(path))
+            first = next(records, None)
+            if first is None:
+                raise TableError(f"{path} is empty. Export the table again, with a header line.")
+            if any(ESCAPED.search(word) for word in first):
                 raise TableError(
-                    f"{self.where}, row {row} (line {self.reader.line_num}): this row has "
-                    f"{'fewer' if len(record) < fields else 'more'} fields than the header's {fields}. "
-                    "Mend that line: a delimiter inside a value needs quotes around the value."
+                    f"{path}: the header is no text in {name}. Give the file's `encoding`, such as cp1252."
                 )
-            yield record
-
-    def _rows(self, columns: list[_Column]) -> Rows:
-        """Columns that were read: fields without blanks around them, decimal commas as points."""
-        cells, fields = {}, {}
-        for name, column in zip(self.header, columns, strict=True):
-            distinct = list(column.index)
-            texts = [text.strip() for text in distinct]
-            if self.form.delimiter in ";\t":  # where commas may be decimal, 1,5 is 1.5
-                texts = [text.replace(",", ".") if _DECIMAL_COMMA.match(text) else text for text in texts]
-            cells[name] = column.of(texts)
-            if texts != distinct:
-                fields[name] = column.of(distinct)
-        return Rows(pd.DataFrame(cells), WrittenText(self.first, self.form.delimiter, fields))
+            header = check_header(tuple(word.strip() for word in first), str(path))
+            table = Table(str(path), header, pd.DataFrame(), form(delimiter, name))
+            yield OpenTable(header, table.form, partial(_pieces, records, delimiter, tuple(first), table))
+    except UnicodeError:
+        raise TableError(f"{path} is no text in {name}. Save it as 'CSV UTF-8', or give its `encoding`.") from None
 
 
-class _Numbers(dict[str, int]):
-    """The number of each distinct text: a new one gets the next."""
+def _encoding_of(path: Path, declared: str | None) -> str:
+    """The encoding of a text table: UTF-16 where the file begins with its mark, else the one declared, else UTF-8.
 
-    def __missing__(self, text: str) -> int:
-        self[text] = len(self)
-        return self[text]
+    No cell decides it: one that was found by trying would turn on a single byte of a single row.
+    """
+    with unpacked(path) as raw:
+        start = raw.read(2)
+    if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return "utf-16"
+    name = codecs.lookup(declared or "utf-8").name
+    return "utf-8-sig" if name == "utf-8" else name
+
+
+@contextmanager
+def decoded(path: Path, encoding: str) -> Iterator[TextIO]:
+    r"""The file's text, unpacked and decoded, line ends as they are.
+
+    A byte that is no text is escaped where it stands, as \xfc: it changes its own cell and no other. Encodings whose
+    characters have two or more bytes throughout are strict: a lost byte would shift all that follows.
+    """
+    errors = "strict" if encoding.replace("_", "-").startswith(("utf-16", "utf-32")) else "backslashreplace"
+    with unpacked(path) as raw, io.TextIOWrapper(raw, encoding=encoding, errors=errors, newline="") as file:
+        yield file
+
+
+def form(delimiter: str, encoding: str = "utf-8-sig") -> str:
+    """How a table's text is written, in words where it is not UTF-8 and commas, else nothing."""
+    parts = [] if delimiter == "," else [f"separated by {DELIMITERS[delimiter]}, 1,5 read as 1.5"]
+    parts += [] if encoding == "utf-8-sig" else [f"encoding {encoding}"]
+    return "; ".join(parts)
+
+
+def check_header(header: tuple[str, ...], where: str) -> tuple[str, ...]:
+    """The header, if it can be one. Its cells are never printed: they may be a patient's."""
+    for k, cell in enumerate(header):
+        if not cell or NUMBER.match(cell):
+            raise TableError(
+                f"{where}: no header: column {k + 1} of the first line is a number or empty. "
+                "Put a line of column names on top."
+            )
+    for k, cell in enumerate(header):
+        if cell in header[:k]:
+            raise TableError(f"{where}: columns {header.index(cell) + 1} and {k + 1} have one name. Rename one.")
+    return header
+
+
+def _begun(file: TextIO) -> tuple[str, Iterator[str]]:
+    """The delimiter that cuts the first line into most fields, a comma where two do, and the lines.
+
+    Quotes hide delimiters.
+    """
+    start = list[str]()
+    for line in file:
+        start.append(line)
+        if line.strip():
+            break
+    outside = "".join(start[-1].split('"')[::2]) if start else ""
+    return max(DELIMITERS, key=outside.count), itertools.chain(start, file)
+
+
+def _records(lines: Iterator[str], delimiter: str, where: str) -> Iterator[list[str]]:
+    """The records, the header first: their fields are text, and as many as the header's.
+
+    Quotes may enclose a field and nothing else. Then a cell that is a lone quote makes an odd number of them, and the
+    file is refused: it cannot take the rows between it and another quote for its own. So lines with quotes are kept
+    until the record that they are of is checked.
+    """
+    one = rf'(?:"[^"]*(?:""[^"]*)*"|[^"{re.escape(delimiter)}\r\n]*)'
+    usual, quoted = re.compile(rf"{one}(?:{re.escape(delimiter)}{one})*[\r\n]*"), list[str]()
+
+    def read() -> Iterator[str]:
+        for line in lines:
+            if '"' in line or quoted:
+                quoted.append(line)
+            yield line
+
+    reader, fields = csv.reader(read(), strict=True, delimiter=delimiter), None
+    for row, record in enumerate(filter(None, reader)):
+        if quoted and not usual.fullmatch("".join(quoted)):
+            raise TableError(
+                f"{where}, line {reader.line_num}: a field has a quote in it and is not in quotes. Write the field in "
+                'quotes, and the quote twice: "5\'11""".'
+            )
+        quoted.clear()
+        if "\0" in "".join(record):
+            raise TableError(f"{where}, line {reader.line_num}: binary content. This is not a CSV table.")
+        fields = fields or len(record)
+        if len(record) != fields:
+            raise TableError(
+                f"{where}, row {row} (line {reader.line_num}): this row has "
+                f"{'fewer' if len(record) < fields else 'more'} fields than the header's {fields}. "
+                "Mend that line: a delimiter inside a value needs quotes around the value."
+            )
+        yield record
 
 
 class _Column:
     """A column while it is read: each distinct field once, and the number of each row's field."""
 
     def __init__(self) -> None:
-        self.index = _Numbers()
+        self.index = defaultdict[str, int]()
+        self.index.default_factory = self.index.__len__  # A new field gets the next number.
         self.codes = array("i")
 
     def of(self, texts: list[str]) -> pd.Series:
@@ -107,79 +161,40 @@ class _Column:
         return pd.Series(np.array(texts, dtype=object)[np.frombuffer(self.codes, np.intc)], dtype=object)
 
 
-class _Lines:
-    """A text's lines, of which those with quotes are kept until the record that they are of is checked.
+def _pieces(
+    records: Iterator[list[str]], delimiter: str, first: tuple[str, ...], table: Table, most: int | None
+) -> Iterator[Table]:
+    """The rows that are left, at most `most` at a time, all at once where no number is given; none are one piece.
 
-    Quotes may enclose a field and nothing else. Then a cell that is a lone quote makes an odd number of them, and the
-    file is refused: it cannot take the rows between it and another quote for its own.
+    `first`: the header as it is written; `table`: what is known of the table by its header.
     """
-
-    def __init__(self, lines: Iterable[str], delimiter: str) -> None:
-        self._lines, self._quoted = iter(lines), list[str]()
-        one = rf'(?:"[^"]*(?:""[^"]*)*"|[^"{re.escape(delimiter)}\r\n]*)'
-        self._record = re.compile(rf"{one}(?:{re.escape(delimiter)}{one})*[\r\n]*")
-
-    def __iter__(self) -> Iterator[str]:
-        for line in self._lines:
-            if '"' in line or self._quoted:
-                self._quoted.append(line)
-            yield line
-
-    def check_quotes(self, where: str, line: int) -> None:
-        """Raise TableError if a field of the latest record has a quote in it and is not in quotes."""
-        if self._quoted and not self._record.fullmatch("".join(self._quoted)):
-            raise TableError(
-                f"{where}, line {line}: a field has a quote in it and is not in quotes. Write the field in "
-                'quotes, and the quote twice: "5\'11""".'
-            )
-        self._quoted.clear()
+    before = 0
+    while True:
+        columns = [_Column() for _ in table.header]
+        piece = itertools.islice(records, most)
+        while block := list(itertools.islice(piece, BLOCK_ROWS)):
+            for column, texts in zip(columns, zip(*block, strict=True), strict=True):
+                column.codes.extend(map(column.index.__getitem__, texts))
+        count = len(columns[0].codes)
+        if count or not before:
+            cells, fields = _cells(columns, table.header, delimiter)
+            yield replace(table, cells=cells, written=WrittenText(first, delimiter, fields), before=before)
+        if most is None or not count:
+            return
+        before += count
 
 
-@contextmanager
-def opened(path: Path, encoding: str | None) -> Iterator[OpenText]:
-    """The text table at `path`, UTF-8 or of the `encoding` given, its header read. Raises TableError for none."""
-    name = formats.encoding_of(path, encoding)
-    try:
-        with formats.text(path, name) as file:
-            yield _begun(file, name, str(path))
-    except UnicodeError:
-        raise TableError(f"{path} is no text in {name}. Save it as 'CSV UTF-8', or give its `encoding`.") from None
-
-
-def _begun(file: TextIO, encoding: str, where: str) -> OpenText:
-    start = []
-    for line in file:
-        start.append(line)
-        if line.strip():
-            break
-    delimiter = formats.delimiter_of(start[-1] if start else "")
-    lines = _Lines(itertools.chain(start, file), delimiter)
-    reader = csv.reader(lines, strict=True, delimiter=delimiter)
-    first = next((record for record in reader if record), None)
-    if first is None:
-        raise TableError(f"{where} is empty. Export the table again, with a header line.")
-    lines.check_quotes(where, reader.line_num)
-    _check_text(first, where, reader.line_num)
-    if any(formats.ESCAPED.search(name) for name in first):
-        raise TableError(f"{where}: the header is no text in {encoding}. Give the file's `encoding`, such as cp1252.")
-    header = check_header(tuple(name.strip() for name in first), where)
-    return OpenText(where, header, tuple(first), formats.Form(encoding, delimiter), reader, lines)
-
-
-def _check_text(record: list[str], where: str, line: int) -> None:
-    if any("\0" in cell for cell in record):
-        raise TableError(f"{where}, line {line}: binary content. This is not a CSV table.")
-
-
-def check_header(header: tuple[str, ...], where: str) -> tuple[str, ...]:
-    """The header, if it can be one. Its cells are never printed: they may be a patient's."""
-    empty = [k for k, cell in enumerate(header, 1) if not cell or NUMBER.match(cell)]
-    if empty:
-        raise TableError(
-            f"{where}: no header: column {empty[0]} of the first line is a number or empty. "
-            "Put a line of column names on top."
-        )
-    for k, cell in enumerate(header):
-        if cell in header[:k]:
-            raise TableError(f"{where}: columns {header.index(cell) + 1} and {k + 1} have one name. Rename one.")
-    return header
+def _cells(
+    columns: list[_Column], header: tuple[str, ...], delimiter: str
+) -> tuple[pd.DataFrame, dict[str, pd.Series]]:
+    """Columns that were read, without blanks around a field, decimal commas as points; and those that this changed."""
+    cells, changed = {}, {}
+    for name, column in zip(header, columns, strict=True):
+        distinct = list(column.index)
+        texts = [text.strip() for text in distinct]
+        if delimiter in ";\t":  # where commas may be decimal, 1,5 is 1.5
+            texts = [text.replace(",", ".") if _DECIMAL_COMMA.match(text) else text for text in texts]
+        cells[name] = column.of(texts)
+        if texts != distinct:
+            changed[name] = column.of(distinct)
+    return pd.DataFrame(cells), changed

@@ -1,4 +1,4 @@
-"""Synthetic rows into a file, part by part, in the format that its name gives: CSV, packed or not, or Parquet."""
+"""Rows into a file, part by part: synthetic ones in the format that its name gives, held-out ones as they were read."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import gzip
 import io
 import lzma
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pandas.api.types import infer_dtype
 
 from ..errors import UsageError
@@ -49,7 +52,10 @@ def write(file: BinaryIO, path: Path, frames: Iterable[pd.DataFrame], texts: Ite
     """
     suffix = path.suffix.lower()
     if suffix in (".parquet", ".pq"):
-        _parquet(file, frames)
+        parts = ParquetParts(file)
+        for frame in frames:
+            parts.add(frame)
+        parts.close()
     elif suffix in PACKED:
         with PACKED[suffix](file, "wb") as packed:
             packed.writelines(part.encode() for part in texts)
@@ -81,13 +87,6 @@ def _quoted(texts: list[str], alone: bool) -> list[str]:
     return [known[text] for text in texts]
 
 
-def _parquet(file: BinaryIO, parts: Iterable[pd.DataFrame]) -> None:
-    written = ParquetParts(file)
-    for frame in parts:
-        written.add(frame)
-    written.close()
-
-
 class ParquetParts:
     """A Parquet file that is written part by part, in the types of the first one."""
 
@@ -97,17 +96,23 @@ class ParquetParts:
     def add(self, frame: pd.DataFrame) -> None:
         """One more part, in the same columns."""
         import pyarrow
-        import pyarrow.parquet
 
         table = pyarrow.Table.from_pandas(_storable(frame), preserve_index=False)
+        types = _settled(table.schema) if self._writer is None else self._writer.schema
+        self.add_table(table.cast(types), types)
+
+    def add_table(self, table: pyarrow.Table, types: pyarrow.Schema) -> None:
+        """One more part. Raises ValueError unless it has the `types` that the first one was to have."""
+        import pyarrow.parquet
+
         if self._writer is None:
-            self._writer = pyarrow.parquet.ParquetWriter(self._file, _settled(table.schema))
-        self._writer.write_table(table.cast(self._writer.schema))
+            self._writer = pyarrow.parquet.ParquetWriter(self._file, types)
+        self._writer.write_table(table)
 
     def close(self) -> None:
-        """End the file, which has a part at least."""
-        assert self._writer is not None
-        self._writer.close()
+        """End the file, if it was begun."""
+        if self._writer is not None:
+            self._writer.close()
 
 
 def _storable(frame: pd.DataFrame) -> pd.DataFrame:
@@ -125,3 +130,52 @@ def _settled(schema: pyarrow.Schema) -> pyarrow.Schema:
 
     fields = [f.with_type(pyarrow.string()) if pyarrow.types.is_null(f.type) else f for f in schema]
     return pyarrow.schema(fields, schema.metadata)
+
+
+@dataclass(frozen=True)
+class WrittenText:
+    """How rows were written as text. `header` as written; `fields`: columns whose fields differ from their cells."""
+
+    header: tuple[str, ...]
+    delimiter: str
+    fields: Mapping[str, pd.Series] = field(default_factory=dict, repr=False)
+
+
+class Sink:
+    """A file of some rows of a table or of its pieces, as they were written: Parquet with its types, or UTF-8 text."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._parquet, self._begun = file, ParquetParts(file), False
+
+    def add(self, cells: pd.DataFrame, written: WrittenText | pyarrow.Table, rows: NDArray[np.bool_]) -> None:
+        """Some rows, (rows,), of one more piece, whose text is `cells`."""
+        if not isinstance(written, WrittenText):
+            self._parquet.add_table(_taken(written, rows), written.schema)
+            return
+        head = [] if self._begun else [written.header]
+        fields = zip(*(written.fields.get(str(name), cells[name])[rows] for name in cells), strict=True)
+        self._begun, text = True, io.StringIO()
+        usual = csv.writer(text, delimiter=written.delimiter, lineterminator="\n")
+        quoted = csv.writer(text, delimiter=written.delimiter, lineterminator="\n", quoting=csv.QUOTE_ALL)
+        for record in (*head, *fields):  # usual does not quote a lone carriage return, a line end to readers
+            (quoted if any("\r" in one for one in record) else usual).writerow(record)
+        self._file.write(text.getvalue().encode())
+
+    def close(self) -> None:
+        """End the file."""
+        self._parquet.close()
+
+
+def _taken(table: pyarrow.Table, rows: NDArray[np.bool_]) -> pyarrow.Table:
+    """Some rows of a table of Arrow, (rows,), in the same types."""
+    import pyarrow
+
+    types, whole = pyarrow.types, table
+    for k, column in enumerate(table.columns):  # Arrow takes no rows of views.
+        if types.is_string_view(column.type) or types.is_binary_view(column.type):
+            whole = whole.set_column(k, table.field(k).name, column.cast(pyarrow.large_binary()))
+    taken = whole.take(np.flatnonzero(rows))
+    if whole is table:
+        return taken
+    columns = [column.cast(kind) for column, kind in zip(taken.columns, table.schema.types, strict=True)]
+    return pyarrow.Table.from_arrays(columns, schema=table.schema)

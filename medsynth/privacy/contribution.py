@@ -59,16 +59,14 @@ def bound_contributions(
     are numbered by their first row in `keys`, not by the draw: a resumed fit, which draws anew, numbers them alike.
     That it draws anew is sound: each measurement's sensitivity is about all rows of a patient, whichever stay.
     """
-    patient = pd.factorize(keys)[0].astype(np.int64)
-    draw = np.frombuffer(entropy.bytes(8 * len(patient)), dtype=np.uint64)
-    order = np.lexsort((draw, patient))
-    first = np.searchsorted(patient[order], patient[order])
-    stay = np.sort(order[np.arange(len(order)) - first < max_rows])
-    return stay, PrivacyUnits(patient[stay], max_rows)
+    draw = np.frombuffer(entropy.bytes(8 * len(keys)), dtype=np.uint64)
+    stay, units = first_in_order(keys, draw, max_rows)
+    ascending = np.argsort(stay)
+    return stay[ascending], PrivacyUnits(units.of_row[ascending], max_rows)
 
 
 def first_in_order(
-    keys: NDArray[np.int64] | pd.Series, order: NDArray[np.int64] | NDArray[np.float64], max_rows: int
+    keys: NDArray[np.int64] | pd.Series, order: NDArray[np.number], max_rows: int
 ) -> tuple[NDArray[np.int64], PrivacyUnits]:
     """The positions of the rows that stay when each patient keeps the first `max_rows` by `order`, and their patients.
 
@@ -76,7 +74,7 @@ def first_in_order(
     a patient's rows stay depends on these rows alone.
     """
     patient = pd.factorize(keys)[0].astype(np.int64)
-    rows = np.lexsort((np.arange(len(patient)), order, patient))
+    rows = np.lexsort((order, patient))  # stable
     first = np.searchsorted(patient[rows], patient[rows])
     stay = rows[np.arange(len(rows)) - first < max_rows]
     return stay, PrivacyUnits(patient[stay], max_rows)

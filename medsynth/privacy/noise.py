@@ -1,8 +1,14 @@
-"""The only place that adds privacy noise: whole numbers to whole numbers, on a public grid, by an exact law."""
+"""The only place that adds privacy noise: whole numbers to whole numbers, on a public grid, by an exact law.
+
+A rounded normal variable is made of random bits alone (Karney 2016, ACM TOMS 42): digits are drawn as far as a
+comparison needs them, so that no tie and no rounding is decided by a cut-off. Floating-point numbers settle what is
+clear by a wide margin, rational numbers the rest. The law and the sampler: docs/proofs/noise.md.
+"""
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,12 +16,16 @@ from scipy.special import ndtri
 
 from ..errors import BudgetError
 from ..rng import Entropy, NoNoise
-from .exact.normal import rounded_normal
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 GRID_BITS = 16  # releases are whole multiples of 2^-16 of the noise's own scale, or finer
 FINEST_BITS = 20  # but of no less than 2^-20: so many bits are left to whole numbers below 2^42
+LARGEST_SCALE = 1 << 56
+HEIGHT = Fraction(13, 16)  # times the largest 2^k exp(-k^2/2), 2 exp(-1/2), it is below one
+CLEAR = 2.0**-26  # difference of chances that floating-point numbers settle: a hundred million times their error
+MOST = 7  # the whole part that a byte can tell: this many, or more
+TRIES, SPARE = 1 << 15, 4  # tries at once at most; tries beyond the expected two a draw
 MEAN_SIZE = math.sqrt(2 / math.pi)  # of a normal variable, in standard deviations
 
 
@@ -70,3 +80,141 @@ def shares_distance(scale: float, shares: int) -> float:
     variance of all together before they were rounded (docs/proofs/secure-sums.md).
     """
     return (shares - 1) * 1.5e-3 / (shares * scale**2) ** 2 + 1e-32
+
+
+def _zeros(byte: int) -> int:
+    """How many zero bits a byte ends with."""
+    return ((byte | 256) & -(byte | 256)).bit_length() - 1
+
+
+WHOLE = np.array([_zeros(byte | 128) for byte in range(256)], np.float64)  # by a byte whose top bit is the sign
+TOP = float(HEIGHT) * 2.0**WHOLE
+
+
+class Deviate:
+    """A uniform number in [0, 1), of which `count` binary digits are drawn so far."""
+
+    def __init__(self, digits: int, count: int, entropy: Entropy) -> None:
+        self._digits, self._count, self._entropy = digits, count, entropy
+
+    @property
+    def low(self) -> Fraction:
+        """The least number with these digits."""
+        return Fraction(self._digits, 1 << self._count)
+
+    @property
+    def high(self) -> Fraction:
+        """The number that it stays below."""
+        return Fraction(self._digits + 1, 1 << self._count)
+
+    def extend(self) -> None:
+        """Draw 64 digits more."""
+        self._digits = self._digits << 64 | int.from_bytes(self._entropy.bytes(8))
+        self._count += 64
+
+
+def rounded_normal(count: int, scale: int, entropy: Entropy) -> Integers:
+    """`count` independent normal variables of mean 0 and standard deviation `scale`, each rounded: shape (count,).
+
+    How many random bytes are drawn depends on the draws alone. Raises BudgetError for a scale below 1 or beyond 2^56.
+    """
+    if not 1 <= scale <= LARGEST_SCALE:
+        raise BudgetError("The noise is too large, against the grid of what it is added to.")
+    found, done = np.empty(count, np.int64), 0
+    while done < count:
+        drawn = _drawn(min(TRIES, 2 * (count - done) + SPARE), scale, entropy)[: count - done]
+        found[done : done + len(drawn)] = drawn
+        done += len(drawn)
+    return found
+
+
+def _drawn(tries: int, scale: int, entropy: Entropy) -> Integers:
+    """The draws that so many tries give, in their order: about half as many.
+
+    A whole part k of chance 2^-(k+1), a fraction x uniform in [0, 1), kept with chance 13/16 2^k exp(-(k+x)^2/2).
+    """
+    coin = np.frombuffer(entropy.bytes(tries), np.uint8)
+    level = np.frombuffer(entropy.bytes(4 * tries), np.uint32)
+    word = np.frombuffer(entropy.bytes(8 * tries), np.uint64)
+    y = word * 2.0**-64
+    y += WHOLE[coin]
+    y *= y
+    y *= -0.5
+    margin = np.exp(y, out=y)
+    margin *= TOP[coin]
+    margin -= level * 2.0**-32
+    kept = margin > CLEAR
+    unclear: dict[int, tuple[int, Deviate]] = {}
+    for k in np.flatnonzero(np.abs(margin) <= CLEAR).tolist():
+        whole, x = _whole(int(coin[k]), entropy), Deviate(int(word[k]), 64, entropy)
+        if accepted(whole, x, Deviate(int(level[k]), 32, entropy)):
+            kept[k], unclear[k] = True, (whole, x)
+    at = np.flatnonzero(kept)
+    size, open_ends = _scaled(word[at], scale)
+    size += WHOLE[coin[at]].astype(np.int64) * scale
+    for k in {*np.flatnonzero(open_ends).tolist(), *np.searchsorted(at, [*unclear]).tolist()}:
+        own = int(at[k])
+        whole, x = unclear.get(own) or (int(WHOLE[coin[own]]), Deviate(int(word[own]), 64, entropy))
+        size[k] = whole * scale + rounded(x, scale)
+    return np.where(coin[at] >> 7, -size, size)
+
+
+def _whole(byte: int, entropy: Entropy) -> int:
+    """The whole part, with more bits where the byte's are all zero."""
+    found = int(WHOLE[byte])
+    more = int(found < MOST)
+    while not more:
+        more = int.from_bytes(entropy.bytes(1))
+        found += _zeros(more)
+    return found
+
+
+def _scaled(word: NDArray[np.uint64], scale: int) -> tuple[Integers, NDArray[np.bool_]]:
+    """The fraction with these 64 digits times `scale`, rounded, and whether digits to come could change that."""
+    half, mask = np.uint64(32), np.uint64(2**32 - 1)
+    u1, u0, s1, s0 = word >> half, word & mask, np.uint64(scale >> 32), np.uint64(scale & (2**32 - 1))
+    crossed, other = u1 * s0, u0 * s1
+    middle = (u0 * s0 >> half) + (crossed & mask) + (other & mask)
+    whole = u1 * s1 + (crossed >> half) + (other >> half) + (middle >> half)
+    part = (middle & mask).astype(np.int64)  # of the product's fraction, in 2^-32, rounded down
+    up = part >= 1 << 31
+    return whole.astype(np.int64) + up, ~up & (part + (scale >> 32) + 2 >= 1 << 31)
+
+
+def accepted(whole: int, x: Deviate, level: Deviate) -> bool:
+    """Whether `level` lies below 13/16 2^whole exp(-(whole + x)^2/2), with as many digits as that takes."""
+    while True:
+        bits = 64 + x.low.denominator.bit_length()
+        least = HEIGHT * 2**whole * exp_minus((whole + x.high) ** 2 / 2, bits)[0]
+        most = HEIGHT * 2**whole * exp_minus((whole + x.low) ** 2 / 2, bits)[1]
+        if level.high <= least or level.low >= most:
+            return bool(level.high <= least)
+        x.extend()
+        level.extend()
+
+
+def rounded(x: Deviate, scale: int) -> int:
+    """The product of x and `scale`, to the nearest whole number, with as many digits as that takes."""
+    while True:
+        least, most = (x.low * scale + Fraction(1, 2)).__floor__(), (x.high * scale + Fraction(1, 2)).__ceil__() - 1
+        if least == most:
+            return least
+        x.extend()
+
+
+def exp_minus(t: Fraction, bits: int) -> tuple[Fraction, Fraction]:
+    """Numbers just below and above exp(-t), for t >= 0, nearer than 2^-bits: from the series of exp(t)."""
+    unit = 1 << (bits + 64)
+    low, high = (_series(int(t * unit) + up, unit, up) for up in (0, 1))
+    return Fraction(unit, high), Fraction(unit, low)
+
+
+def _series(t: int, unit: int, up: int) -> int:
+    """The series of exp(t), all in units: from below by terms rounded down or, with `up` 1, from above."""
+    total = term = unit
+    n = 0
+    while n * unit < 2 * t or term > up:
+        n += 1
+        term = (term * t) // (unit * n) + up
+        total += term
+    return total + up * term  # from here on each term is at most half the one before

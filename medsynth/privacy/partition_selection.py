@@ -23,8 +23,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import BudgetError
-from ..io.large import LargeTable
-from ..io.table import Table, is_number
+from ..io.table import LargeTable, Table, is_number
 from ..row_count import NoisyTotal, likely_rows
 from ..schema import Identifier, Schema, inference
 from ..schema.cells import CellKinds, is_code_of_a_number
@@ -35,9 +34,9 @@ from ..schema.magnitudes import REQUIRED_SHARE
 from .accounting.calibration import Query
 from .accounting.events import Event, Thresholded
 from .contribution import PrivacyUnits, check_units
-from .exact.raw_rows import RawRows, levels_added
 from .noise import Floats, Integers, noised, rarely_exceeded
 from .queries.query import added
+from .raw_rows import RawRows, levels_added
 from .release import Release, Releases
 
 Counts = dict[str, float]

@@ -5,30 +5,18 @@ Orekondy, Fritz 2020): the clipped, noised gradient of one critic, sampled afres
 where nothing can be kept secret, the noised sum of all critics' clipped gradients. PATE-GAN (Jordon, Yoon, van der
 Schaar 2019) and G-PATE (Long et al. 2021): noised counts of all critics' votes.
 
-Why votes and sums are bounded: one unit's rows are in one shard, so one critic changes, in whatever way, and with it
-one vote of each question that is put to all critics at once, or one clipped gradient of a sum. All else is public or a
-function of other rows and earlier releases.
-
-Why the sampling amplifies: fix which row is in which shard and the critics' private seeds, neither of which depends on
-what the rows contain. Then at every step a critic is a function of its own rows and of earlier releases, since all
-critics train at every step and no training depends on which was sampled. One unit's rows are in one shard: neighbouring
-tables are K such records of which one differs, and one of K is sampled at each step. A critic that trained only when
-sampled would carry the history of the sampling into its gradients, and the bound would fail
-(tests/privacy/test_without_replacement.py).
-
-Why a resumed fit keeps the placement of rows: in a public order a unit is charged for its own shard's measurements
-alone. Placed anew after a kill, it could be measured in a second shard. For secretly sampled shards each step's bound
-holds under whatever placement, but one rule is easier to trust than two. The critics' seed is drawn anew, which is
-sound in both cases: given earlier releases, a critic stays a function of its own rows and of draws that no row changes.
+One unit's rows are in one shard, so one critic changes, in whatever way, and all else is public or a function of other
+rows and earlier releases. All critics train at every step, whichever is sampled, and a resumed fit keeps the placement
+of rows. Why votes and sums are bounded, and why sampling amplifies: docs/proofs/shards.md, docs/proofs/votes.md.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Literal
 
 import numpy as np
 import torch
@@ -40,13 +28,12 @@ from ..errors import BudgetError
 from ..rng import torch_secret
 from .accounting.events import Event, Gaussian, PublicOrderGaussian, ShardSampledGaussian
 from .clipping import BOUNDS, factors
-from .exact.sums import norms
+from .exact_sums import norms
 from .noise import noised
 from .queries.noising import Noising, WholeNoise
 from .queries.query import PrivateQuery, Scale
-from .queries.rows import Floats, Whole
+from .queries.rows import Floats, Sealed, Whole
 from .release import Release, Releases
-from .shard_critics import CriticConfig, Critics
 
 UNIT_BITS = 32  # of the clipping norm, in the unit of a clipped gradient
 
@@ -85,7 +72,7 @@ class UpstreamSum(PrivateQuery[Tensor]):
         return torch.from_numpy(arrays[0]).to(self.fakes)
 
 
-class Shards:
+class Shards(Sealed):
     """Encoded rows, (rows, width), in `count` shards with a critic each.
 
     place: (rows,) shard of each row. The last `classes` columns of a row indicate its class; the columns before them
@@ -156,7 +143,10 @@ class Shards:
         positive.
         """
         _check_bound(bound)
-        sensitivity = self.__of_one(label, 2 * bound * (1.0 if joint else math.sqrt(len(fakes))))
+        event = self.__releases.event(label)  # A plan with more shards than there are would charge too little.
+        if not isinstance(event, ShardSampledGaussian | PublicOrderGaussian) or event.shards != self._count:
+            raise BudgetError(f"{label!r} reads one of {self._count} shards: it is planned so or not at all.")
+        sensitivity = 2 * bound * (1.0 if joint else math.sqrt(len(fakes)))
         in_order = self._steps[label] % self._count
         self._steps[label] += 1
 
@@ -166,7 +156,7 @@ class Shards:
             std = event.multiplier * sensitivity / (unit := unit_of(bound))
             return Release([noised(whole, std, self.__releases.entropy) * unit])
 
-        return torch.from_numpy(self.__releases.release(label, sensitivity, draw).arrays[0]).to(fakes)
+        return self.__released(label, sensitivity, draw, fakes)
 
     def measure_upstream_sum(self, label: str, fakes: Tensor, bound: float, *, joint: bool = False) -> Tensor:
         """The noised sum of all critics' clipped gradients at generated rows, (rows, width - classes): `UpstreamSum`.
@@ -207,7 +197,7 @@ class Shards:
             noisy = noised(halves.cpu().numpy(), 2 * event.multiplier * sensitivity, self.__releases.entropy)
             return Release([noisy / 2])
 
-        return torch.from_numpy(self.__releases.release(label, sensitivity, draw).arrays[0]).to(fakes)
+        return self.__released(label, sensitivity, draw, fakes)
 
     def measure_gradient_votes(self, label: str, fakes: Tensor, projection: Tensor, bound: float, bins: int) -> Tensor:
         """For each generated row and direction, the noised numbers of shards by the slope of their critic along it.
@@ -226,7 +216,10 @@ class Shards:
             counts = functional.one_hot(places, bins).sum(1)
             return Release([noised(counts.cpu().numpy(), event.multiplier * sensitivity, self.__releases.entropy)])
 
-        return torch.from_numpy(self.__releases.release(label, sensitivity, draw).arrays[0]).to(fakes)
+        return self.__released(label, sensitivity, draw, fakes)
+
+    def __released(self, label: str, sensitivity: float, draw: Callable[[Event], Release], like: Tensor) -> Tensor:
+        return torch.from_numpy(self.__releases.release(label, sensitivity, draw).arrays[0]).to(like)
 
     def __sum(self, query: UpstreamSum) -> list[Whole]:
         """The exact sum over all shards, in the unit of clipped gradients: each shard's is clipped by itself."""
@@ -250,16 +243,6 @@ class Shards:
             raise BudgetError(
                 f"{label!r} reads every shard: it is planned as a plain Gaussian measurement or not at all."
             )
-        return sensitivity
-
-    def __of_one(self, label: str, sensitivity: float) -> float:
-        """The `sensitivity` of a measurement of one shard. Raises BudgetError if it is planned otherwise.
-
-        A plan with more shards than there are would charge too little.
-        """
-        event = self.__releases.event(label)
-        if not isinstance(event, ShardSampledGaussian | PublicOrderGaussian) or event.shards != self._count:
-            raise BudgetError(f"{label!r} reads one of {self._count} shards: it is planned so or not at all.")
         return sensitivity
 
     def __halves(self, fake: Tensor) -> Tensor:
@@ -291,9 +274,6 @@ class Shards:
     def __repr__(self) -> str:
         return "Shards(private rows and critics)"
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("Shards cannot be pickled or copied.")
-
 
 def _check_bound(bound: float) -> None:
     """Raises BudgetError unless the clipping norm is a positive number whose unit does not underflow."""
@@ -309,8 +289,101 @@ def unit_of(bound: float) -> float:
 def clipped(rows: Tensor, bound: float, joint: bool) -> Tensor:
     """`rows` with each row's norm, or with `joint` that of all together, cut to `bound`: in whole units of `unit_of`.
 
-    Rounded towards zero, so that no norm exceeds the bound: norms are computed from above (`exact.sums`).
+    Rounded towards zero, so that no norm exceeds the bound: norms are computed from above (`exact_sums`).
     """
     unit = unit_of(bound)
     whole = ((rows.reshape(1, -1) if joint else rows).double() / unit).round()
     return (whole * factors(norms(whole) * unit, bound)[:, None]).trunc().long().reshape(rows.shape)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticConfig:
+    """Sizes and rates of a critic: they cost time, not privacy, for no critic is ever released."""
+
+    width: int = 32  # of its hidden layer
+    batch: int = 4  # real rows a step, and as many generated ones
+    rate: float = 2e-3  # learning rate of Adam
+    betas: tuple[float, float] = (0.5, 0.9)
+    penalty: float = 10.0
+    loss: Literal["wasserstein", "cross-entropy"] = "wasserstein"
+
+
+class Critics:
+    """`count` critics over rows of `inputs` numbers, with one hidden layer each, in one tensor program.
+
+    Wasserstein critics with gradient penalty (Gulrajani et al. 2017), or classifiers of real against generated rows.
+    Weights are stacked, (critics, out, in), and every product is batched over the critics, so that none depends on
+    another's rows, weights, gradients or moments. There is no sum over the stack but that of the losses, whose gradient
+    at one critic's weights is that critic's own; Adam works entry by entry. No norm layer, no global clip.
+
+    Weights start uniform in +-1/sqrt(fan_in), drawn from `stream`, which is private.
+    """
+
+    def __init__(self, count: int, inputs: int, config: CriticConfig, stream: torch.Generator) -> None:
+        self.config, self._stream = config, stream
+        sizes = [(count, config.width, inputs), (count, config.width, 1), (count, 1, config.width)]
+        bounds = [inputs**-0.5, inputs**-0.5, config.width**-0.5]
+        # The last layer has no bias: it would cancel in every difference and every gradient.
+        self.parameters = [
+            ((2 * torch.rand(size, generator=stream, device=stream.device) - 1) * bound).requires_grad_()
+            for size, bound in zip(sizes, bounds, strict=True)
+        ]
+        self._adam = torch.optim.Adam(self.parameters, lr=config.rate, betas=config.betas)
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """(critics, rows, inputs) to (critics, rows)."""
+        return scores(self.parameters, rows)
+
+    def step(self, real: Tensor, fake: Tensor, weights: Tensor) -> None:
+        """One step of every critic on its own rows: real and fake (critics, rows, inputs), weights (critics, rows).
+
+        Row j of a critic's fakes is compared with row j of its real ones, and both are interpolated for the penalty.
+        """
+        if self.config.loss == "cross-entropy":
+            losses = functional.softplus(-self(real)) + functional.softplus(self(fake))
+        else:
+            losses = self._wasserstein(real, fake, weights)
+        self._adam.zero_grad()
+        (weights * losses).sum().backward()  # type: ignore[no-untyped-call]
+        self._adam.step()
+
+    def _wasserstein(self, real: Tensor, fake: Tensor, weights: Tensor) -> Tensor:
+        """Losses of pairs of rows with their own penalties, (critics, rows)."""
+        mix = torch.rand(weights.shape, generator=self._stream, device=real.device)[..., None]
+        between = (mix * real + (1 - mix) * fake).detach().requires_grad_()
+        outputs = self(torch.cat([real, fake, between], 1))
+        rows = real.shape[1]
+        (slope,) = torch.autograd.grad(outputs[:, 2 * rows :].sum(), between, create_graph=True)
+        penalty = (slope.square().sum(-1).clamp(min=1e-12).sqrt() - 1).square()
+        return outputs[:, rows : 2 * rows] - outputs[:, :rows] + self.config.penalty * penalty
+
+    def of_each(self, which: Tensor, row: Tensor) -> Tensor:
+        """Outputs of the critics `which` at one row, (inputs,): (critics,)."""
+        own = [p.detach()[which] for p in self.parameters]
+        return scores(own, row.detach().expand(len(which), 1, -1))[:, 0]
+
+    def generator_gradient(self, which: Tensor, rows: Tensor) -> Tensor:
+        """The gradient of the generator's loss, minus the output of critic `which`, (rows,), at each of `rows`.
+
+        rows: (rows, inputs), as are the gradients; one that is not finite becomes zero.
+        """
+        return self._slopes(which, rows[:, None])[:, 0]
+
+    def generator_gradients(self, which: Tensor, rows: Tensor) -> Tensor:
+        """The same of each of the critics `which`, (critics,), at all rows, (rows, inputs): (critics, rows, inputs)."""
+        return self._slopes(which, rows.expand(len(which), -1, -1))
+
+    def _slopes(self, which: Tensor, rows: Tensor) -> Tensor:
+        """Gradients of minus the outputs of the critics `which` at rows of their own, (critics, rows, inputs)."""
+        at = rows.detach().requires_grad_()
+        own = [p.detach()[which] for p in self.parameters]
+        with torch.enable_grad():
+            (found,) = torch.autograd.grad(-scores(own, at).sum(), at)
+        return torch.where(torch.isfinite(found).all(2, keepdim=True), found, 0.0)
+
+
+def scores(parameters: list[Tensor], rows: Tensor) -> Tensor:
+    """Outputs of stacked critics: (critics, rows, inputs) to (critics, rows)."""
+    first, bias, last = parameters
+    hidden = functional.leaky_relu(torch.baddbmm(bias.transpose(1, 2), rows, first.transpose(1, 2)), 0.2)
+    return torch.bmm(hidden, last.transpose(1, 2))[..., 0]

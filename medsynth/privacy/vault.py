@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -20,21 +20,20 @@ from numpy.typing import NDArray
 from ..errors import BudgetError
 from ..rng import coins
 from .accounting.events import Event, Gaussian, SubsampledGaussian
+from .clipping import MOST_PAIRS
 from .contribution import PrivacyUnits, check_units
-from .pair_clipping import MOST_PAIRS
 from .queries.measurements import QUERIES, ShardedMeasurements
 from .queries.noising import NOISINGS, Noising, WholeNoise
 from .queries.parts import Part, RowsInMemory, answers
 from .queries.query import RowQuery, added
-from .queries.rows import Codes, Features, Floats, Lot
+from .queries.rows import Codes, Features, Floats, Lot, Sealed
 from .release import Release, Releases
-from .shard_critics import CriticConfig
-from .shards import Shards
+from .shards import CriticConfig, Shards
 
 Result = TypeVar("Result")
 
 
-class Vault(ShardedMeasurements):
+class Vault(Sealed, ShardedMeasurements):
     """Coded rows, (rows, columns), of columns called `names`, or parts that hold them; nothing else is known outside.
 
     Every measurement is a release of `releases`. With `units`, the patient of each row of all parts in order, the
@@ -156,12 +155,6 @@ class Vault(ShardedMeasurements):
                 yield coins(entropy, part.count, rate)
             else:
                 yield patients[units.of_row[rows]]
-
-    def __repr__(self) -> str:
-        return "Vault(private rows)"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("A vault cannot be pickled or copied.")
 
 
 def _rate(event: Event, label: str) -> float:

@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import SchemaError, UsageError, did_you_mean
-from ..io.large import LargeTable
-from ..io.table import Table
+from ..io.table import LargeTable, Table
 from .columns.categorical import Categorical, level_text
 from .columns.column import Codes, Mask, Values
 from .schema import Schema

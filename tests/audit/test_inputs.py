@@ -9,7 +9,7 @@ import pytest
 from medsynth.audit import inputs, pipeline
 from medsynth.audit.fits.end_to_end import WholeFits
 from medsynth.audit.inputs import ODD_CELLS, audit_inputs
-from medsynth.io import table as io_table
+from medsynth.io import reader
 from medsynth.rng import SeededEntropy
 from medsynth.schema import Schema
 
@@ -24,7 +24,7 @@ def test_under_a_schema_an_odd_cell_changes_its_own_row_or_is_refused() -> None:
 
 
 def test_a_cell_that_rewrites_others_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    true = io_table.read
+    true = reader.read
 
     def read(*arguments: Any) -> Any:
         found = true(*arguments)
@@ -33,7 +33,7 @@ def test_a_cell_that_rewrites_others_is_seen(monkeypatch: pytest.MonkeyPatch) ->
             found.cells.iloc[1, 0] = "9"
         return found
 
-    monkeypatch.setattr(io_table, "read", read)
+    monkeypatch.setattr(reader, "read", read)
     found = [f for f in audit_inputs(EXAMPLE) if f.cell == "a new level" and f.mode == "none"]
     assert found and all("cells" in f.changed for f in found)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from medsynth.audit.mechanisms import CASES, NAMES, audit_mechanism, audit_names
-from medsynth.privacy import clipping, pair_clipping, partition_selection, shards, vault
+from medsynth.privacy import clipping, partition_selection, shards, vault
 from medsynth.privacy.noise import noised
 from medsynth.privacy.queries import gradients, query, tables
 from medsynth.rng import SeededEntropy, coins
@@ -108,11 +108,11 @@ def microbatches_at_one_norm(patch: Patch) -> None:
 
 
 def groups_for_free(patch: Patch) -> None:
-    patch.setattr(pair_clipping.Groups, "sensitivity", 1.0)
+    patch.setattr(clipping.Groups, "sensitivity", 1.0)
 
 
 def whole_counts_of_norms(patch: Patch) -> None:
-    true = pair_clipping.halves_below
+    true = clipping.halves_below
     patch.setattr(gradients, "halves_below", lambda *arguments: 2 * true(*arguments))
 
 

@@ -16,7 +16,7 @@ import pandas as pd
 from medsynth_sample_data import visits
 
 import medsynth
-from medsynth.io.table import read
+from medsynth.io.reader import read
 from medsynth.report.sections.plausibility import plausibility
 from medsynth.schema import Schema
 from tests.benchmarks.common import options

@@ -216,10 +216,10 @@ def of_large(way: str, path: Path, schema: Path, rows: int) -> None:
             pass
         return
     import medsynth
-    from medsynth.io import large
+    from medsynth.io import reader
 
     if way == "in memory":
-        large.LARGE_CELLS = 1 << 60
+        reader.LARGE_CELLS = 1 << 60
     model = medsynth.fit(path, epsilon=3.7, schema=schema, rows=rows, notice=lambda text: None)
     model.save(path.with_suffix(f".{way}.medsynth"), force=True)
 

@@ -56,7 +56,7 @@ def test_fit_json_is_one_object_alone(patients: Path) -> None:
 
 
 def test_sampled_rows_obey_the_schema(fitted_patients: Path, clinic: Schema) -> None:
-    from medsynth.io.table import read
+    from medsynth.io.reader import read
     from medsynth.schema.codec import encode
 
     good("sample", "--seed", "1")
@@ -92,7 +92,8 @@ def test_holdout_splits_by_coins_and_marks_private(patients: Path, cohort: pd.Da
     whole = pd.read_csv("patients.csv").astype(str).sort_values(list(cohort.columns)).reset_index(drop=True)
     pd.testing.assert_frame_equal(both, whole)
     assert "PRIVATE" in result.stderr
-    assert stat.S_IMODE(os.stat("patients.heldout.csv").st_mode) == 0o600
+    for part in ("train", "heldout"):
+        assert stat.S_IMODE(os.stat(f"patients.{part}.csv").st_mode) == 0o600
     assert json.loads(good("inspect", "--json").stdout)["rows"] == 225  # declared, not drawn
 
 

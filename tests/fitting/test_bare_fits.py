@@ -16,7 +16,8 @@ from medsynth.errors import BudgetError, MedsynthError, SchemaError, UsageError
 from medsynth.fitting.planning import plan_fit
 from medsynth.fitting.private_table import learning_of
 from medsynth.fitting.settings import FitSettings
-from medsynth.io.table import Table, read
+from medsynth.io.reader import read
+from medsynth.io.table import Table
 from medsynth.privacy import partition_selection as selection
 from medsynth.privacy.accounting.calibration import make_plan
 from medsynth.privacy.partition_selection import Learning, RawTable

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 import medsynth
 from medsynth.errors import MedsynthError, UsageError
 from medsynth.fitting import pipeline
-from medsynth.io.table import Table, read
+from medsynth.io.reader import read
+from medsynth.io.table import Table
 from medsynth.methods.dp_gan import method as dp_gan
 from medsynth.methods.shared.labels import ONE_WAY
 from medsynth.mixture import independent

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from medsynth.artifact import load
 from medsynth.fitting import pipeline
 from medsynth.fitting.holdout import budget_of_model, was_fitted
-from medsynth.io.split_number import file_beside, number_of, table_of
+from medsynth.io.split import file_beside, number_of, table_of
 
 pytestmark = pytest.mark.usefixtures("quick")
 SCHEMA = """

@@ -16,7 +16,7 @@ import medsynth
 from medsynth import rng
 from medsynth.errors import MedsynthError, SchemaError
 from medsynth.fitting import private_rows
-from medsynth.io import large
+from medsynth.io import reader
 from medsynth.privacy.checkpoint import Checkpoint
 from medsynth.privacy.queries.stored_rows import StoredCodes
 
@@ -54,9 +54,8 @@ def write(frame: pd.DataFrame, path: Path) -> Path:
 
 
 def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large, "is_large", lambda path: True)
-    monkeypatch.setattr("medsynth.fitting.private_table.is_large", lambda path: True)
-    monkeypatch.setattr(large, "_rows_of_a_chunk", lambda columns: 37)
+    monkeypatch.setattr(reader, "is_large", lambda path: True)
+    monkeypatch.setattr(reader, "_rows_of_a_chunk", lambda columns: 37)
 
 
 def fitted(path: Path, **options: Any) -> Any:
@@ -122,7 +121,7 @@ def test_too_little_room_is_found_before_a_row_is_coded(tmp_path: Path, monkeypa
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(1000, 1, 1000))
     with pytest.raises(MedsynthError, match="more room than"):
-        private_rows.coded(large.read_large(path), lambda data: pytest.fail("it was read"), [3] * 5, tmp_path)
+        private_rows.coded(reader.read_large(path), lambda data: pytest.fail("it was read"), [3] * 5, tmp_path)
 
 
 def test_a_disk_that_is_full_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

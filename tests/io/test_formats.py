@@ -20,8 +20,7 @@ from typer.testing import CliRunner
 
 import medsynth
 from medsynth.errors import SchemaError, TableError, UsageError
-from medsynth.io import formats
-from medsynth.io import table as tables
+from medsynth.io import reader, text
 from medsynth.io.split import split
 from medsynth.io.table import from_frame
 from medsynth.sampling import Draw
@@ -49,7 +48,7 @@ FILES = {
 @pytest.mark.parametrize("name", FILES)
 def test_every_form_reads_alike(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(FILES[name])
-    read = tables.read(tmp_path / name)
+    read = reader.read(tmp_path / name)
     assert read.header == ("age", "ward", "dose")
     assert read.cells.to_csv(index=False) == PLAIN
     assert (read.form == "") == (name in ("plain.csv", "bom.csv", "packed.csv.gz", "misnamed.csv"))
@@ -58,15 +57,15 @@ def test_every_form_reads_alike(tmp_path: Path, name: str) -> None:
 def test_zip_and_parquet(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("inner.csv", PLAIN)
-    assert tables.read(tmp_path / "a.zip").cells.to_csv(index=False) == PLAIN
+    assert reader.read(tmp_path / "a.zip").cells.to_csv(index=False) == PLAIN
     pd.read_csv(io.StringIO(PLAIN)).to_parquet(tmp_path / "a.parquet")
-    read = tables.read(tmp_path / "a.parquet")
+    read = reader.read(tmp_path / "a.parquet")
     assert read.cells.to_csv(index=False) == PLAIN
 
 
 def test_the_first_line_decides_and_quotes_hide_delimiters(tmp_path: Path) -> None:
     (tmp_path / "q.csv").write_text('"a;b;c;d",x\n"1;2;3",2\n3,4\n')
-    assert tables.read(tmp_path / "q.csv").header == ("a;b;c;d", "x")
+    assert reader.read(tmp_path / "q.csv").header == ("a;b;c;d", "x")
 
 
 def workbook() -> bytes:
@@ -104,7 +103,7 @@ def test_broken_files_have_one_message(tmp_path: Path, name: str) -> None:
     content, message = BROKEN[name]
     (tmp_path / "t.csv").write_bytes(content)
     with pytest.raises(TableError, match=message) as error:
-        tables.read(tmp_path / "t.csv")
+        reader.read(tmp_path / "t.csv")
     assert "Genève" not in str(error.value)
 
 
@@ -184,12 +183,12 @@ def test_samples_are_written_in_every_form(
     medsynth.fit(given, epsilon=3, schema=schema, rows=60, method="independent").save("t.medsynth")
     result = CliRunner().invoke(app, ["sample", "-n", "100", "--seed", "1", "--output", f"t.synthetic.{ending}"])
     assert result.exit_code == 0, result.stderr
-    read = tables.read(f"t.synthetic.{ending}")
+    read = reader.read(f"t.synthetic.{ending}")
     assert len(read.cells) == 100
-    text = pd.read_csv(
+    texts = pd.read_csv(
         io.StringIO(medsynth.sampling.sample_csv(medsynth.load("t.medsynth"), Draw(rows=100, seed=1))), dtype=str
     )
-    codes = encode(tables.from_frame(text.fillna("")), schema)
+    codes = encode(from_frame(texts.fillna("")), schema)
     assert (encode(read, schema) == codes).all()
     refused = CliRunner().invoke(app, ["sample", "--output", "t.zip"])
     assert refused.exit_code == 2 and ".parquet" in refused.stderr
@@ -205,8 +204,8 @@ def test_rows_are_held_out_in_their_own_form(tmp_path: Path, name: str) -> None:
         pd.read_csv(io.StringIO(many), sep=";", decimal=",").astype({"ward": "category"}).to_parquet(path)
     else:
         path.write_bytes(gzip.compress(many.encode()) if "gz" in name else many.encode())
-    split(tables.read(path), 0.3, tmp_path / "a", tmp_path / "b", force=False)
-    whole, parts = tables.read(path), [tables.read(tmp_path / part) for part in "ab"]
+    split(reader.read(path), 0.3, tmp_path / "a", tmp_path / "b", force=False)
+    whole, parts = reader.read(path), [reader.read(tmp_path / part) for part in "ab"]
     assert sum(len(part.cells) for part in parts) == 120
     both = pd.concat([part.cells for part in parts])
     assert sorted(map(tuple, both.to_numpy())) == sorted(map(tuple, whole.cells.to_numpy()))
@@ -265,24 +264,23 @@ def test_values_of_every_type_have_their_text() -> None:
 
 
 def test_a_held_out_file_keeps_its_fields_as_written(tmp_path: Path) -> None:
-    text = 'age ; note;dose\n 41;"a;b";1,50\n52 ;" c";2\n' * 1 + '63;"say ""so""";0,5\n' * 30
-    (tmp_path / "t.csv").write_text(text)
-    split(tables.read(tmp_path / "t.csv"), 0.5, tmp_path / "a.csv", tmp_path / "b.csv", force=False)
+    content = 'age ; note;dose\n 41;"a;b";1,50\n52 ;" c";2\n' * 1 + '63;"say ""so""";0,5\n' * 30
+    (tmp_path / "t.csv").write_text(content)
+    split(reader.read(tmp_path / "t.csv"), 0.5, tmp_path / "a.csv", tmp_path / "b.csv", force=False)
     parts = [(tmp_path / name).read_text().splitlines() for name in ("a.csv", "b.csv")]
     assert parts[0][0] == parts[1][0] == "age ; note;dose"
-    assert sorted(parts[0][1:] + parts[1][1:]) == sorted(text.replace('" c"', " c").splitlines()[1:])
+    assert sorted(parts[0][1:] + parts[1][1:]) == sorted(content.replace('" c"', " c").splitlines()[1:])
 
 
 @pytest.mark.statistical
 def test_the_parts_are_the_tables_that_their_files_hold(tmp_path: Path) -> None:
     """A part without a row has a chance of 2 x 0.5^93: the false-alarm rate."""
     (tmp_path / "t.csv").write_bytes((SEMICOLONS + SEMICOLONS.split("\n", 1)[1] * 30).encode())
-    parts = split(tables.read(tmp_path / "t.csv"), 0.5, tmp_path / "a.csv", tmp_path / "b.csv", force=False)
-    for part, name in zip(parts, ("a.csv", "b.csv"), strict=True):
-        again = tables.read(tmp_path / name)
-        assert part.cells.equals(again.cells) and (part.where, part.header) == (again.where, again.header)
-        assert part.form == again.form
-    assert [part.public_rows for part in parts] == [46, 46]  # half of 93, however the coins fell
+    part = split(reader.read(tmp_path / "t.csv"), 0.5, tmp_path / "a.csv", tmp_path / "b.csv", force=False)
+    again = reader.read(tmp_path / "a.csv")
+    assert part.cells.equals(again.cells) and (part.where, part.header) == (again.where, again.header)
+    assert part.form == again.form and reader.read(tmp_path / "b.csv").form == again.form
+    assert part.public_rows == 46  # half of 93, however the coins fell
 
 
 @pytest.mark.statistical
@@ -290,9 +288,10 @@ def test_one_coin_decides_for_all_rows_of_a_patient(tmp_path: Path) -> None:
     """A part without a patient has a chance of 2 x 0.5^40: the false-alarm rate is below 1e-11."""
     path = tmp_path / "t.parquet"
     pd.DataFrame({"who": np.repeat(np.arange(40), 5), "x": 1.5}).astype({"x": "float32"}).to_parquet(path)
-    train, heldout = split(tables.read(path), 0.5, tmp_path / "a", tmp_path / "b", force=False, unit="who")
+    train = split(reader.read(path), 0.5, tmp_path / "a", tmp_path / "b", force=False, unit="who")
+    heldout = reader.read(tmp_path / "b")
     assert not set(train.cells["who"]) & set(heldout.cells["who"])
-    assert train.cells.equals(tables.read(tmp_path / "a").cells)
+    assert train.cells.equals(reader.read(tmp_path / "a").cells)
     assert pd.read_parquet(tmp_path / "a")["x"].dtype == "float32"
 
 
@@ -307,13 +306,13 @@ def test_a_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, qu
     schema = Schema.from_dict({"name": "t", "target": "y", "columns": COLUMNS})
     (tmp_path / "t.schema.yaml").write_text(schema.to_yaml())
     opened: list[str] = []
-    unchanged = formats.text
+    unchanged = text.decoded
 
     def recorded(path: Path, encoding: str) -> AbstractContextManager[TextIO]:
         opened.append(path.name)
         return unchanged(path, encoding)
 
-    monkeypatch.setattr(formats, "text", recorded)
+    monkeypatch.setattr(text, "decoded", recorded)
     result = CliRunner().invoke(app, ["fit", "t.csv", "--epsilon", "3", "--rows", "60", "--holdout", "0.3"])
     assert result.exit_code == 0, result.stderr
     assert opened == ["t.csv"]
@@ -322,9 +321,9 @@ def test_a_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, qu
 @pytest.mark.parametrize("name", ["plain.csv", "semicolons.csv"])
 def test_a_declared_encoding_is_the_one_that_reads(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(FILES[name].decode().encode("cp1252"))
-    assert tables.read(tmp_path / name, "cp1252").cells.to_csv(index=False) == PLAIN
+    assert reader.read(tmp_path / name, "cp1252").cells.to_csv(index=False) == PLAIN
     with pytest.raises(UsageError, match="`encoding`"):
-        tables.read(tmp_path / name, "no-such-encoding")
+        reader.read(tmp_path / name, "no-such-encoding")
 
 
 def test_a_byte_that_is_no_text_changes_its_own_cell_alone(tmp_path: Path) -> None:
@@ -332,7 +331,7 @@ def test_a_byte_that_is_no_text_changes_its_own_cell_alone(tmp_path: Path) -> No
     other = PLAIN.encode().replace(b"Bern", b"Be\xfcrn")
     (tmp_path / "t.csv").write_bytes(other)
     (tmp_path / "plain.csv").write_bytes(PLAIN.encode())
-    cells, plain = tables.read(tmp_path / "t.csv").cells, tables.read(tmp_path / "plain.csv").cells
+    cells, plain = reader.read(tmp_path / "t.csv").cells, reader.read(tmp_path / "plain.csv").cells
     assert cells.loc[2, "ward"] == "Be\\xfcrn"
     cells.loc[2, "ward"] = "Bern"
     assert cells.equals(plain)

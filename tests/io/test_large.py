@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from medsynth.errors import TableError, UsageError
-from medsynth.io import large, table
+from medsynth.io import reader
 
 FRAME = pd.DataFrame({
     "n": [1, 2, None, 4, 5, 6, 7], "x": [0.5, 1.0, None, 2.25, 3.0, -0.0, 1e300],
@@ -23,7 +23,7 @@ FRAME = pd.DataFrame({
 
 @pytest.fixture(autouse=True)
 def two_rows_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large, "_rows_of_a_chunk", lambda columns: 2)
+    monkeypatch.setattr(reader, "_rows_of_a_chunk", lambda columns: 2)
 
 
 def write(path: Path) -> Path:
@@ -38,7 +38,7 @@ def write(path: Path) -> Path:
 @pytest.mark.parametrize("name", ["plain.csv", "packed.csv.gz", "semicolons.csv", "plain.parquet"])
 def test_pieces_are_the_table_in_memory(name: str, tmp_path: Path) -> None:
     path = write(tmp_path / name)
-    whole, found = table.read(path), large.read_large(path)
+    whole, found = reader.read(path), reader.read_large(path)
     pieces = list(found.chunks())
     assert [piece.before for piece in pieces] == [0, 2, 4, 6] and [piece.rows for piece in pieces] == [2, 2, 2, 1]
     assert (found.header, found.rows, found.form, found.public_rows) == (whole.header, 7, whole.form, 7)
@@ -55,20 +55,20 @@ def test_whole_numbers_among_missing_ones_are_exact_in_a_plain_parquet_file(tmp_
 
     columns = {"n": pyarrow.array([2**60 + 1, None, 3]), "s": pyarrow.array([1, None, 300], pyarrow.uint16())}
     pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
-    cells = pd.concat([piece.cells for piece in large.read_large(tmp_path / "t.parquet").chunks()])
+    cells = pd.concat([piece.cells for piece in reader.read_large(tmp_path / "t.parquet").chunks()])
     assert list(cells["n"]) == [str(2**60 + 1), "", "3"] and list(cells["s"]) == ["1", "", "300"]
 
 
 def test_an_index_with_a_name_is_a_column(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     FRAME.set_index("word").to_parquet(path)
-    whole, found = table.read(path), large.read_large(path)
+    whole, found = reader.read(path), reader.read_large(path)
     assert found.header == whole.header
     pd.testing.assert_frame_equal(pd.concat([piece.cells for piece in found.chunks()], ignore_index=True), whole.cells)
 
 
 def test_some_of_the_rows_stay_in_their_order(tmp_path: Path) -> None:
-    found = large.read_large(write(tmp_path / "t.csv"))
+    found = reader.read_large(write(tmp_path / "t.csv"))
     some = found.only(np.array([1, 4, 5]))
     assert some.rows == 3 and [list(piece.cells["n"]) for piece in some.chunks()] == [["2.0"], [], ["5.0", "6.0"], []]
 
@@ -76,7 +76,7 @@ def test_some_of_the_rows_stay_in_their_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize("change", ["before", "within"])
 def test_a_file_that_changes_meanwhile_is_refused(change: str, tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv")
-    found = large.read_large(path)
+    found = reader.read_large(path)
     if change == "before":
         os.utime(path, ns=(0, 0))
     with pytest.raises(TableError, match="changed while it was read"):
@@ -86,10 +86,10 @@ def test_a_file_that_changes_meanwhile_is_refused(change: str, tmp_path: Path) -
 
 def test_its_digest_is_that_of_its_bytes(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv")
-    first = large.read_large(path).digest
-    assert first == large.read_large(path).digest
+    first = reader.read_large(path).digest
+    assert first == reader.read_large(path).digest
     path.write_bytes(path.read_bytes().replace(b"0.5", b"0.6"))
-    assert first != large.read_large(path).digest
+    assert first != reader.read_large(path).digest
 
 
 @pytest.mark.parametrize(
@@ -99,18 +99,18 @@ def test_its_digest_is_that_of_its_bytes(tmp_path: Path) -> None:
 def test_what_is_wrong_with_a_table_is_said_as_in_memory(content: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(content)
-    for read in (table.read, large.read_large):
+    for read in (reader.read, reader.read_large):
         with pytest.raises(TableError, match=message):
             read(path)
     with pytest.raises(UsageError):
-        large.read_large(path, "no-such-encoding")
+        reader.read_large(path, "no-such-encoding")
 
 
 def test_a_row_that_is_wrong_has_its_number_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("a,b\n" + "1,2\n" * 6 + "1\n")
     with pytest.raises(TableError, match="row 7"):
-        large.read_large(path)
+        reader.read_large(path)
 
 
 @pytest.mark.parametrize("damaged", ["t.parquet", "t.csv.gz"])
@@ -118,32 +118,32 @@ def test_a_damaged_file_is_refused(damaged: str, tmp_path: Path) -> None:
     path = write(tmp_path / damaged)
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(TableError, match="damaged"):
-        list(large.read_large(path).chunks())
+        list(reader.read_large(path).chunks())
 
 
 def test_lists_in_cells_are_refused(tmp_path: Path) -> None:
     pd.DataFrame({"a": [1, 2], "b": [[1], [2]]}).to_parquet(tmp_path / "t.parquet")
     with pytest.raises(TableError, match="column 2 holds lists"):
-        large.read_large(tmp_path / "t.parquet")
+        reader.read_large(tmp_path / "t.parquet")
 
 
 def test_which_tables_are_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     csv, packed, parquet = (write(tmp_path / name) for name in ("t.csv", "t.csv.gz", "t.parquet"))
-    assert not any(map(large.is_large, (csv, packed, parquet, tmp_path, tmp_path / "none.csv")))
-    monkeypatch.setattr(large, "LARGE_CELLS", 7 * len(FRAME.columns))
-    assert not large.is_large(parquet)
-    monkeypatch.setattr(large, "LARGE_CELLS", 7 * len(FRAME.columns) - 1)
-    assert large.is_large(parquet)
-    monkeypatch.setattr(large, "LARGE_BYTES", csv.stat().st_size - 1)
-    assert large.is_large(csv)
-    monkeypatch.setattr(large, "LARGE_BYTES", 2 * packed.stat().st_size)
-    assert large.is_large(packed)  # it unpacks to more
+    assert not any(map(reader.is_large, (csv, packed, parquet, tmp_path, tmp_path / "none.csv")))
+    monkeypatch.setattr(reader, "LARGE_CELLS", 7 * len(FRAME.columns))
+    assert not reader.is_large(parquet)
+    monkeypatch.setattr(reader, "LARGE_CELLS", 7 * len(FRAME.columns) - 1)
+    assert reader.is_large(parquet)
+    monkeypatch.setattr(reader, "LARGE_BYTES", csv.stat().st_size - 1)
+    assert reader.is_large(csv)
+    monkeypatch.setattr(reader, "LARGE_BYTES", 2 * packed.stat().st_size)
+    assert reader.is_large(packed)  # it unpacks to more
     packed.write_bytes(gzip.compress(b"x" * 100)[:9])
     with pytest.raises(TableError, match="damaged"):
-        large.is_large(packed)
+        reader.is_large(packed)
 
 
 def test_pieces_of_a_wide_table_have_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    few: Any = large._rows_of_a_chunk
-    assert few(2000) * 2000 <= large.CHUNK_CELLS < (few(2000) + 1) * 2000 and few(10**9) == 1
+    few: Any = reader._rows_of_a_chunk
+    assert few(2000) * 2000 <= reader.CHUNK_CELLS < (few(2000) + 1) * 2000 and few(10**9) == 1

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from medsynth.errors import TableError
+from medsynth.io.reader import read
 from medsynth.io.split import split
-from medsynth.io.table import read
 
 openpyxl = pytest.importorskip("openpyxl")
 ROWS: list[list[Any]] = [

@@ -19,7 +19,7 @@ from medsynth.errors import OutputExists, TableError
 from medsynth.fitting.holdout import HoldOut, hold_out_tables
 from medsynth.fitting.source import bundled, find
 from medsynth.io.atomic import refuse_existing
-from medsynth.io.split_number import number_of
+from medsynth.io.split import number_of
 from medsynth.report.several_tables import Sides, linked_facts, read_folder, report_tables, target_of
 from medsynth.sampling.table_files import check_folder, drawn_by, write_tables
 from medsynth.schema.linked import LinkedTables

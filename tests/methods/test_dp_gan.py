@@ -91,12 +91,12 @@ def test_public_streams_do_not_depend_on_the_lot(
 
     Five binomial lots of 300 rows are equal twice with a chance below 4e-8: the false-alarm rate.
     """
-    from medsynth.privacy import pair_clipping
+    from medsynth.privacy import clipping
     from medsynth.privacy.queries import gradients, query
 
     pools: list[torch.Tensor] = []
     lots: list[int] = []
-    true_pool, true_sum = training.Training.pool, pair_clipping.clipped_pair_sum
+    true_pool, true_sum = training.Training.pool, clipping.clipped_pair_sum
 
     def pool(game: Any) -> Any:
         pools.append(true_pool(game))

@@ -10,8 +10,9 @@ from medsynth_sample_data import simulate
 
 import medsynth
 from medsynth import rng
+from medsynth.io.reader import read
 from medsynth.io.split import split
-from medsynth.io.table import Table, read
+from medsynth.io.table import Table
 from medsynth.row_count import BY_COINS, COUNTED_ROWS, EXACT, ROUGHLY, NoisyTotal, likely_rows
 from medsynth.schema import Schema
 
@@ -134,7 +135,7 @@ def test_of_a_part_the_counts_are_believed_sooner(
     monkeypatch.setattr(rng, "system_entropy", lambda: seeded)
     source = tmp_path / "p.csv"
     patients.to_csv(source, index=False)
-    kept, _ = split(read(source), 0.25, tmp_path / "train.csv", tmp_path / "held.csv", force=False)
+    kept = split(read(source), 0.25, tmp_path / "train.csv", tmp_path / "held.csv", force=False)
     assert kept.expected_rows == 450 and kept.expected_std == pytest.approx((600 * 0.25 * 0.75) ** 0.5)
     assert read(source).expected_std == 0.0
     plain = fit(kept.cells, monkeypatch, [], epsilon=8, rows=450)

@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from medsynth.errors import ArtifactError, BudgetError, UsageError
-from medsynth.privacy.accounting import accountant, calibration, events, opacus_accountants
+from medsynth.privacy.accounting import accountant, calibration, events
 from medsynth.privacy.accounting.calibration import Query, make_plan
 from medsynth.privacy.accounting.events import Event, Gaussian, SubsampledGaussian, Thresholded
 from medsynth.privacy.accounting.ledger import Ledger
@@ -378,8 +378,8 @@ assert PRVAccountant is ours and opacus.PrivacyEngine
 def test_the_accountants_are_imported_without_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == "opacus"]:
         monkeypatch.delitem(sys.modules, name)
-    found = opacus_accountants.accountants()
-    assert found.PRVAccountant.__module__.startswith("opacus.accountants") and found is opacus_accountants.accountants()
+    found = accountant.accountants()
+    assert found.PRVAccountant.__module__.startswith("opacus.accountants") and found is accountant.accountants()
     assert "opacus" not in sys.modules and "opacus.optimizers" not in sys.modules
     for name in [name for name in sys.modules if name.split(".")[0] == "opacus"]:
         monkeypatch.delitem(sys.modules, name)  # so that the modules of before come back whole
@@ -389,7 +389,7 @@ def test_where_opacus_is_imported_already_it_is_left_alone(monkeypatch: pytest.M
     found = importlib.util.find_spec("opacus")
     assert found is not None
     monkeypatch.setitem(sys.modules, "opacus", importlib.util.module_from_spec(found))
-    monkeypatch.delitem(sys.modules, opacus_accountants.ACCOUNTANTS, raising=False)
+    monkeypatch.delitem(sys.modules, accountant.ACCOUNTANTS, raising=False)
     monkeypatch.setattr(importlib, "import_module", lambda name: f"imported {name}")
     before = dict(sys.modules)
-    assert opacus_accountants.accountants() == "imported opacus.accountants" and sys.modules == before
+    assert accountant.accountants() == "imported opacus.accountants" and sys.modules == before

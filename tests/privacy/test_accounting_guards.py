@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 
 from medsynth.artifact import claim
 from medsynth.budget import Spent
-from medsynth.privacy.accounting import accountant, calibration, without_replacement
+from medsynth.privacy.accounting import accountant, calibration, shard_sampling
 from medsynth.privacy.accounting.events import Event, Gaussian, ShardSampledGaussian, SubsampledGaussian
 from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.report.page.render import number
@@ -39,7 +39,7 @@ def test_the_renyi_bound_for_shards_lies_above_the_pairs_divergence(multiplier: 
             * math.exp(j * (j - 1) / 2 / multiplier**2)
             for j in range(order + 1)
         )
-        bound = without_replacement.rdp(multiplier, shards, [float(order)])[0]
+        bound = shard_sampling.rdp(multiplier, shards, [float(order)])[0]
         assert bound >= math.log(moment) / (order - 1) * (1 - 1e-6)
 
 

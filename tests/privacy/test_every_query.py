@@ -19,8 +19,8 @@ from medsynth.errors import BudgetError, MedsynthError, QueryError
 from medsynth.methods.dp_cgan.encoded_rows import Encoding
 from medsynth.privacy.accounting.events import Gaussian
 from medsynth.privacy.accounting.ledger import Ledger
+from medsynth.privacy.clipping import Groups, LocalTraining
 from medsynth.privacy.contribution import PrivacyUnits
-from medsynth.privacy.pair_clipping import Groups, LocalTraining
 from medsynth.privacy.queries.cells import EveryCode
 from medsynth.privacy.queries.gradients import GradientSum, NormsBelow, PairGradientSum
 from medsynth.privacy.queries.measurements import QUERIES
@@ -31,8 +31,7 @@ from medsynth.privacy.queries.rows import CodedRows, Lot, cells_of, column_of, e
 from medsynth.privacy.queries.stored_rows import StoredCodes
 from medsynth.privacy.queries.tables import Distances, Marginals, RowsPerPatient, _Tables
 from medsynth.privacy.release import Releases
-from medsynth.privacy.shard_critics import CriticConfig
-from medsynth.privacy.shards import Shards, UpstreamSum
+from medsynth.privacy.shards import CriticConfig, Shards, UpstreamSum
 from medsynth.rng import NoNoise, SeededEntropy
 from medsynth.schema.columns import grid as grids
 from medsynth.schema.columns.grid import Grid

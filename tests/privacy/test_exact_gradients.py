@@ -14,18 +14,22 @@ from torch import Tensor
 
 from medsynth.errors import BudgetError
 from medsynth.privacy import clipping
-from medsynth.privacy.clipping import ClippedSum, clipped_gradient_sum, clipped_means, gradients_of_groups, units
-from medsynth.privacy.exact import sums
-from medsynth.privacy.exact.sums import LongSum, exact_sum, norms, product
-from medsynth.privacy.networks import ACTIVATIONS, Mlp
-from medsynth.privacy.pair_clipping import (
+from medsynth.privacy import exact_sums as sums
+from medsynth.privacy.clipping import (
     ONE_GRADIENT,
+    ClippedSum,
     Groups,
     LocalTraining,
+    clipped_gradient_sum,
+    clipped_means,
     clipped_pair_sum,
+    gradients_of_groups,
     halves_below,
     pair_gradients,
+    units,
 )
+from medsynth.privacy.exact_sums import LongSum, exact_sum, norms, product
+from medsynth.privacy.networks import ACTIVATIONS, Mlp
 from medsynth.privacy.shards import clipped, unit_of
 
 SIZES = [[7, 1], [6, 9, 1], [5, 12, 8, 1]]

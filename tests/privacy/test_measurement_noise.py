@@ -13,10 +13,9 @@ from medsynth.methods.dp_cgan.encoded_rows import EncodedRows, histogram_maps
 from medsynth.methods.dp_cgan.random_features import Embedding
 from medsynth.privacy.accounting.events import Gaussian
 from medsynth.privacy.accounting.ledger import Ledger
-from medsynth.privacy.clipping import clipped_gradient_sum, gradients_of_groups
+from medsynth.privacy.clipping import Groups, clipped_gradient_sum, gradients_of_groups
 from medsynth.privacy.contribution import PrivacyUnits
 from medsynth.privacy.networks import Mlp
-from medsynth.privacy.pair_clipping import Groups
 from medsynth.privacy.queries import gradients as module
 from medsynth.privacy.release import Releases
 from medsynth.privacy.vault import Vault

@@ -18,8 +18,7 @@ from held import Answer, ExactAnswers, critics_of
 from medsynth.privacy.accounting.events import Event, Gaussian, PublicOrderGaussian
 from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.privacy.release import Releases
-from medsynth.privacy.shard_critics import CriticConfig
-from medsynth.privacy.shards import Shards, unit_of
+from medsynth.privacy.shards import CriticConfig, Shards, unit_of
 from medsynth.rng import SeededEntropy
 
 CLASSES, BOUND = 2, 0.7

@@ -11,14 +11,11 @@ from scipy import stats
 
 from medsynth.errors import BudgetError
 from medsynth.methods.dp_gan.grouping import groups_of
-from medsynth.privacy import pair_clipping
+from medsynth.privacy import clipping
 from medsynth.privacy.accounting import accountant
 from medsynth.privacy.accounting.calibration import Query, make_plan
 from medsynth.privacy.accounting.events import SubsampledGaussian
-from medsynth.privacy.contribution import PrivacyUnits
-from medsynth.privacy.exact.sums import exact_sum
-from medsynth.privacy.networks import Mlp
-from medsynth.privacy.pair_clipping import (
+from medsynth.privacy.clipping import (
     ONE_GRADIENT,
     Groups,
     LocalTraining,
@@ -26,6 +23,9 @@ from medsynth.privacy.pair_clipping import (
     halves_below,
     pair_gradients,
 )
+from medsynth.privacy.contribution import PrivacyUnits
+from medsynth.privacy.exact_sums import exact_sum
+from medsynth.privacy.networks import Mlp
 from medsynth.privacy.release import Releases
 from medsynth.privacy.vault import Vault
 from medsynth.rng import SeededEntropy
@@ -93,7 +93,7 @@ def grouped(kind: Any, case: Case) -> Groups:
 def test_equals_the_loop_over_pairs(
     kind: Any, activation: str, local: LocalTraining, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pair_clipping, "CHUNK_NUMBERS", 300)  # so that the rows come in several chunks
+    monkeypatch.setattr(clipping, "PAIR_NUMBERS", 300)  # so that the rows come in several chunks
     case = make(activation=activation)
     each, groups = looped(*case, local), grouped(kind, case)
     assert torch.allclose(pair_gradients(case[0], loss, *case[1:], local).float(), each, atol=5e-5)
@@ -151,7 +151,7 @@ def test_a_pair_that_is_no_number_counts_nothing(bad: float) -> None:
 def test_more_pairs_than_exact_sums_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before any is summed: a sum that overflows would be silent."""
     case = make(3)
-    monkeypatch.setattr(pair_clipping, "MOST_PAIRS", 2)
+    monkeypatch.setattr(clipping, "MOST_PAIRS", 2)
     with pytest.raises(BudgetError, match="too large for exact sums"):
         clipped_pair_sum(case[0], loss, *case[1:], Groups(torch.zeros(73, dtype=torch.int64), (1.0,)))
 
@@ -260,21 +260,21 @@ def test_each_row_of_a_lot_meets_a_row_of_the_pool_and_a_coefficient_of_its_own(
 
     room, *_ = vault(np.ones((ROWS, 2), np.int32))
     pool = torch.arange(8.0).repeat(2, 1).T
-    true = pair_clipping.pair_gradients
+    true = clipping.pair_gradients
 
     def spy(critic: Any, loss: Any, real: Any, fake: Any, mix: Any, local: Any = ONE_GRADIENT) -> Any:
         lots.append(len(real))
         met.append((fake[:, 0], mix))
         return true(critic, loss, real, fake, mix, local)
 
-    pair_clipping.pair_gradients = spy
+    clipping.pair_gradients = spy
     try:
         for _ in range(9):
             room.measure_pair_gradient_sum(
                 "g", Mlp([2, 1]), watching, features, pool, Groups(torch.zeros(3, dtype=torch.int64), (1.0,))
             )
     finally:
-        pair_clipping.pair_gradients = true
+        clipping.pair_gradients = true
     chosen, mix = (torch.cat(drawn).numpy() for drawn in zip(*met, strict=True))
     assert len(set(lots)) > 3  # Poisson lots
     assert stats.chisquare(np.bincount(chosen.astype(int), minlength=8)).pvalue > 1e-4

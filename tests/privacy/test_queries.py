@@ -15,10 +15,9 @@ from medsynth.errors import BudgetError
 from medsynth.io.table import from_frame
 from medsynth.privacy.accounting.events import Gaussian, SubsampledGaussian
 from medsynth.privacy.accounting.ledger import Ledger
+from medsynth.privacy.clipping import Groups
 from medsynth.privacy.contribution import PrivacyUnits
-from medsynth.privacy.exact.raw_rows import RawRows
 from medsynth.privacy.networks import Mlp
-from medsynth.privacy.pair_clipping import Groups
 from medsynth.privacy.queries import gradients, parts, tables
 from medsynth.privacy.queries.gradients import GradientSum, NormsBelow, PairGradientSum
 from medsynth.privacy.queries.measurements import QUERIES
@@ -28,8 +27,9 @@ from medsynth.privacy.queries.query import added
 from medsynth.privacy.queries.rows import CodedRows, Lot
 from medsynth.privacy.queries.stored_rows import StoredCodes
 from medsynth.privacy.queries.tables import Distances, Marginals, RowsPerPatient
+from medsynth.privacy.raw_rows import RawRows
 from medsynth.privacy.release import Releases
-from medsynth.privacy.shard_critics import CriticConfig
+from medsynth.privacy.shards import CriticConfig
 from medsynth.privacy.vault import Vault
 from medsynth.rng import SeededEntropy
 from medsynth.schema.cells import CellKinds

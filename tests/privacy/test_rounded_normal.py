@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 from medsynth.errors import BudgetError
-from medsynth.privacy.exact import normal
-from medsynth.privacy.exact.normal import Deviate, accepted, exp_minus, rounded, rounded_normal
+from medsynth.privacy import noise as normal
+from medsynth.privacy.noise import Deviate, accepted, exp_minus, rounded, rounded_normal
 from medsynth.rng import SeededEntropy, SystemEntropy
 
 DRAWS = 400_000

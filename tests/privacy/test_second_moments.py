@@ -10,8 +10,8 @@ from medsynth.errors import BudgetError
 from medsynth.privacy.accounting.events import Gaussian
 from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.privacy.contribution import PrivacyUnits
-from medsynth.privacy.exact import second_moments as module
-from medsynth.privacy.exact.second_moments import STEPS, UNIT, clipped_rows, second_moments, symmetric
+from medsynth.privacy.queries import moments as module
+from medsynth.privacy.queries.moments import STEPS, UNIT, clipped_rows, second_moments, symmetric
 from medsynth.privacy.release import Releases
 from medsynth.privacy.vault import Vault
 from medsynth.rng import NoNoise
@@ -65,7 +65,7 @@ def test_sums_are_those_of_every_row_by_itself(chunk: int, monkeypatch: pytest.M
     found = vault(codes)[0].measure_second_moments("m", features, GIVEN, WIDTH)
     assert np.array_equal(found, expected.astype(np.float64) * UNIT)
     alone = second_moments(codes, features, codes[:, 1], 3, WIDTH)
-    assert np.array_equal(UNIT * symmetric(alone.diagonal.astype(np.float64), alone.above.astype(np.float64)), found)
+    assert np.array_equal(UNIT * symmetric(*(part.astype(np.float64) for part in alone)), found)
 
 
 def moved(one: Any, other: Any) -> float:

@@ -10,8 +10,7 @@ from scipy import stats
 from medsynth.privacy.accounting.events import ShardSampledGaussian
 from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.privacy.release import Releases
-from medsynth.privacy.shard_critics import CriticConfig, Critics
-from medsynth.privacy.shards import Shards
+from medsynth.privacy.shards import CriticConfig, Critics, Shards
 from medsynth.rng import Entropy, NoNoise, SeededEntropy
 
 SHARDS, CLASSES, WIDTH, TIMES = 5, 2, 6, 2000

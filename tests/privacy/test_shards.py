@@ -25,8 +25,7 @@ from medsynth.privacy.accounting.events import (
 from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.privacy.contribution import PrivacyUnits
 from medsynth.privacy.release import Releases
-from medsynth.privacy.shard_critics import CriticConfig, Critics, scores
-from medsynth.privacy.shards import clipped, unit_of
+from medsynth.privacy.shards import CriticConfig, Critics, clipped, scores, unit_of
 from medsynth.privacy.vault import Vault
 from medsynth.rng import NoNoise, SeededEntropy, SystemEntropy
 

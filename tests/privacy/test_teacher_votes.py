@@ -22,8 +22,7 @@ from medsynth.privacy.accounting.events import Event, Gaussian, PublicOrderGauss
 from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.privacy.contribution import PrivacyUnits
 from medsynth.privacy.release import Releases
-from medsynth.privacy.shard_critics import CriticConfig
-from medsynth.privacy.shards import Shards
+from medsynth.privacy.shards import CriticConfig, Shards
 from medsynth.privacy.vault import Vault
 from medsynth.rng import Entropy, NoNoise, SeededEntropy
 

@@ -12,8 +12,7 @@ from medsynth.privacy.accounting.events import Event, Gaussian, PublicOrderGauss
 from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.privacy.queries.noising import NoiseShare, Noising, Unnoised, from_words
 from medsynth.privacy.release import Releases
-from medsynth.privacy.shard_critics import CriticConfig
-from medsynth.privacy.shards import Shards, UpstreamSum, unit_of
+from medsynth.privacy.shards import CriticConfig, Shards, UpstreamSum, unit_of
 from medsynth.rng import Entropy, NoNoise, SeededEntropy
 
 SHARDS, CLASSES, FREE, BOUND = 5, 2, 4, 0.7

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import binom, norm
 
 from medsynth.errors import BudgetError
-from medsynth.privacy.accounting import accountant, shard_sampling, without_replacement
+from medsynth.privacy.accounting import accountant, shard_sampling
 from medsynth.privacy.accounting.calibration import Query, make_plan
 from medsynth.privacy.accounting.events import (
     Event,
@@ -38,7 +38,7 @@ def test_renyi_bounds_are_those_of_dp_accounting(multiplier: Any, parties: Any) 
     one = dp_accounting.SampledWithoutReplacementDpEvent(parties, 1, dp_accounting.GaussianDpEvent(multiplier))
     for order in (1.1, 1.5, 2, 2.7, 3, 5, 8, 16, 32, 128, 512):
         theirs = RdpAccountant([order], dp_accounting.NeighboringRelation.REPLACE_ONE).compose(one)._rdp[0]
-        ours = without_replacement.rdp(multiplier, parties, [order])[0]
+        ours = shard_sampling.rdp(multiplier, parties, [order])[0]
         if order <= 32:
             assert ours == pytest.approx(theirs, rel=1e-6)
         # Beyond 64 it takes the coarser terms; beyond 256 theirs does, for all of them.
@@ -46,7 +46,7 @@ def test_renyi_bounds_are_those_of_dp_accounting(multiplier: Any, parties: Any) 
 
 
 def test_one_party_is_a_plain_gaussian() -> None:
-    assert without_replacement.rdp(2.0, 1, [3.0])[0] == pytest.approx(3 / 8)
+    assert shard_sampling.rdp(2.0, 1, [3.0])[0] == pytest.approx(3 / 8)
     one, plain = [(ShardSampledGaussian(multiplier=2.0, shards=1), 5)], [(Gaussian(multiplier=2.0), 5)]
     assert accountant.epsilon(one, DELTA, "rdp") == pytest.approx(accountant.epsilon(plain, DELTA, "rdp"))
     assert accountant.epsilon(one, DELTA) == pytest.approx(accountant.epsilon(plain, DELTA), rel=0.01)
@@ -55,9 +55,9 @@ def test_one_party_is_a_plain_gaussian() -> None:
 def test_even_moments_are_closed_forms() -> None:
     """E (p/q - 1)^2 is exp(1/z^2) - 1; the quadrature has it to rounding, also where differences would cancel."""
     for z in (0.3, 1.0, 10.0, 1000.0):
-        assert without_replacement._even_moments(z)[0] == pytest.approx(math.log(math.expm1(z**-2)), rel=1e-8)
+        assert shard_sampling._even_moments(z)[0] == pytest.approx(math.log(math.expm1(z**-2)), rel=1e-8)
     # p/q - 1 is nearly x / z at large z: its fourth moment is 3 z^-4.
-    assert without_replacement._even_moments(1e5)[1] == pytest.approx(math.log(3) - 4 * math.log(1e5), abs=1e-4)
+    assert shard_sampling._even_moments(1e5)[1] == pytest.approx(math.log(3) - 4 * math.log(1e5), abs=1e-4)
 
 
 @pytest.mark.matrix
@@ -199,8 +199,7 @@ def test_shards_follow_in_order_and_the_papers_epsilon_is_stated() -> None:
     from medsynth.methods.gs_wgan import public_order
     from medsynth.privacy.accounting.ledger import Ledger
     from medsynth.privacy.release import Releases
-    from medsynth.privacy.shard_critics import CriticConfig
-    from medsynth.privacy.shards import Shards
+    from medsynth.privacy.shards import CriticConfig, Shards
     from medsynth.rng import SeededEntropy
 
     rows = torch.eye(3).repeat(4, 1)  # four shards of three rows; the last column is the one class
@@ -220,7 +219,7 @@ def test_shards_follow_in_order_and_the_papers_epsilon_is_stated() -> None:
 def test_two_gaussians_far_apart_take_the_coarse_bound() -> None:
     """Behind next to no noise one sample of n costs nearly what an unsampled measurement does; n helps little."""
     orders = [2.0, 8.0]
-    sampled, plain = without_replacement.rdp(0.02, 10, orders), [order / (2 * 0.02**2) for order in orders]
+    sampled, plain = shard_sampling.rdp(0.02, 10, orders), [order / (2 * 0.02**2) for order in orders]
     assert (sampled <= np.asarray(plain) * (1 + 1e-9) + 2).all() and (sampled > 0.9 * np.asarray(plain)).all()
 
 

@@ -22,9 +22,9 @@ from medsynth.methods.shared.adversarial.training_setup import Indicators
 from medsynth.methods.shared.digit_preference import DigitKinds
 from medsynth.mixture.matrix import Scores
 from medsynth.mixture.products import Products, ProductsByClass
+from medsynth.privacy.clipping import Groups, LocalTraining
 from medsynth.privacy.contribution import PrivacyUnits
 from medsynth.privacy.networks import Mlp
-from medsynth.privacy.pair_clipping import Groups, LocalTraining
 from medsynth.privacy.queries.cells import ALL_CODES, Beside, Computed, EveryCode, Regrouped
 from medsynth.privacy.queries.gradients import GradientSum, NormsBelow, PairGradientSum, minus_output
 from medsynth.privacy.queries.moments import SecondMoments

@@ -17,8 +17,7 @@ from torch import Tensor
 
 from ...privacy.accounting.calibration import Plan
 from ...privacy.accounting.events import SubsampledGaussian
-from ...privacy.clipping import factors
-from ...privacy.pair_clipping import pair_gradients
+from ...privacy.clipping import factors, pair_gradients
 from ...privacy.queries.gradients import GradientSum, PairGradientSum
 from ...privacy.queries.measurements import Measurements
 from ...privacy.queries.query import RowQuery

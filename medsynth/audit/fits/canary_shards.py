@@ -15,8 +15,7 @@ from torch import Tensor
 from ...privacy.accounting.events import Event, PublicOrderGaussian
 from ...privacy.accounting.ledger import Ledger
 from ...privacy.queries.rows import Codes
-from ...privacy.shard_critics import CriticConfig
-from ...privacy.shards import Shards
+from ...privacy.shards import CriticConfig, Shards
 from ...privacy.vault import Vault
 from ...rng import Entropy, NoNoise
 from ..recorder import Recorder

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from ...privacy.accounting.events import SubsampledGaussian
+from ...privacy.clipping import Groups
 from ...privacy.networks import Mlp
-from ...privacy.pair_clipping import Groups
 from ...privacy.queries.rows import Codes
 from ...privacy.vault import Vault
 from .case import LABEL, RATE, SAMPLED_MU, Case, Table, of_vault

@@ -14,8 +14,7 @@ import numpy as np
 import torch
 
 from ...privacy.accounting.events import Gaussian, PublicOrderGaussian, ShardSampledGaussian
-from ...privacy.shard_critics import CriticConfig
-from ...privacy.shards import Shards
+from ...privacy.shards import CriticConfig, Shards
 from ..recorder import Recorder
 from .case import LABEL, MU, RATE, SAMPLED_MU, Case
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from ...privacy.pair_clipping import MOST_STEPS
+from ...privacy.clipping import MOST_STEPS
 from ..settings import Count
 from . import method as dp_gan
 

@@ -16,7 +16,7 @@ import torch
 from pydantic import Field
 
 from ...privacy.accounting.calibration import Plan, Query
-from ...privacy.pair_clipping import MOST_STEPS, Groups, LocalTraining
+from ...privacy.clipping import MOST_STEPS, Groups, LocalTraining
 from ...privacy.queries.measurements import Measurements
 from ...privacy.queries.rows import Codes
 from ...schema import Schema

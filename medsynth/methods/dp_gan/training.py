@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...privacy.exact.sums import exact_sum
+from ...privacy.clipping import ONE_GRADIENT, LocalTraining, pair_gradients
+from ...privacy.exact_sums import exact_sum
 from ...privacy.networks import Mlp
-from ...privacy.pair_clipping import ONE_GRADIENT, LocalTraining, pair_gradients
 from ...privacy.queries.content import MOST_WIDTH, check_numbers, check_size, require
 from ...rng import torch_stream
 from ..shared.adversarial.networks import AveragedWeights

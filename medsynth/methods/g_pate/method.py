@@ -20,7 +20,7 @@ from pydantic import Field
 from torch import Tensor
 
 from ...privacy.accounting.calibration import Plan, Query
-from ...privacy.shard_critics import CriticConfig
+from ...privacy.shards import CriticConfig
 from ...privacy.vault import Vault
 from ...rng import torch_stream
 from ...schema import Schema

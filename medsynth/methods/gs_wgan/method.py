@@ -18,10 +18,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from ...privacy import shard_critics
 from ...privacy.accounting import accountant
 from ...privacy.accounting.calibration import Plan, Query, make_plan
 from ...privacy.accounting.events import PublicOrderGaussian
+from ...privacy.shards import CriticConfig
 from ...privacy.vault import Vault
 from ...rng import torch_stream
 from ...schema import Schema
@@ -43,7 +43,7 @@ class GsWganSize:
     pool: int = 32  # generated rows a class that critics choose from
     step: float = 1.5  # of a logit at the end, for each standard deviation by which its gradients' sum exceeds noise
     threshold: float = 2.0  # standard deviations of noise that do not count
-    critic: shard_critics.CriticConfig = shard_critics.CriticConfig()
+    critic: CriticConfig = CriticConfig()
 
 
 class SharedConfig(MethodConfig):

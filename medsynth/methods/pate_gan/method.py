@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from ...privacy.accounting.calibration import Plan, Query
 from ...privacy.networks import Mlp
-from ...privacy.shard_critics import CriticConfig
+from ...privacy.shards import CriticConfig
 from ...privacy.vault import Vault
 from ...rng import torch_stream
 from ...schema import Schema

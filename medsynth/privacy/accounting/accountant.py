@@ -4,27 +4,31 @@ Gaussian measurements and Poisson-sampled Gaussian steps compose together in Opa
 Wutschitz 2021), whose upper bound is taken; of Gaussian measurements of all rows alone the exact curve of their privacy
 loss random variable is known, and taken. Where it fails (it can, for extreme parameters), the plan falls back
 to Renyi DP (Mironov 2017), says so, and stays there: the choice is made before a row is read. Measurements of
-a secretly sampled shard join both: `shard_sampling` has their privacy loss, `without_replacement` their Renyi bound.
+a secretly sampled shard join both: `shard_sampling` has their privacy loss and their Renyi bound.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
+import importlib.util
 import math
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterable
 from decimal import ROUND_CEILING, Context
-from typing import Literal
+from types import ModuleType
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
 from ...errors import BudgetError
-from . import shard_sampling, without_replacement
+from . import shard_sampling
 from .events import Event, PublicOrderGaussian, ShardSampledGaussian, SubsampledGaussian, Thresholded
-from .opacus_accountants import accountants
 
+ACCOUNTANTS, ENGINE = "opacus.accountants", "opacus.optimizers"
 Accountant = Literal["prv", "rdp"]
 Composition = Iterable[tuple[Event, int]]
 History = tuple[list[tuple[float, float, int]], list[tuple[ShardSampledGaussian, int]]]  # as below
@@ -217,7 +221,7 @@ def _best_order(history: History, delta: float, orders: list[float], reach: bool
         total += rdp.compute_rdp(q=rate, noise_multiplier=multiplier, steps=count, orders=orders)
     for event, count in history[1]:
         own = shard_sampling.ShardSamplingLoss(event.multiplier, event.rate)
-        total += count * (own.rdp(orders) if reach else without_replacement.rdp(event.multiplier, event.shards, orders))
+        total += count * (own.rdp(orders) if reach else shard_sampling.rdp(event.multiplier, event.shards, orders))
     found, best = rdp.get_privacy_spent(orders=orders, rdp=total, delta=delta)
     return float(found), float(best)
 
@@ -251,6 +255,26 @@ def _prv_with_shards(history: History, delta: float, error: float) -> float:
     cut = [prv.TruncatedPrivacyRandomVariable(loss, domain.t_min, domain.t_max) for loss in losses]
     together = prv.compose_heterogeneous([prv.discretize(loss, domain) for loss in cut], counts)
     return float(together.compute_epsilon(delta, slack, error)[2])
+
+
+def accountants() -> Any:
+    """The module `opacus.accountants` without its training engine, whose imports take seconds and are not needed here.
+
+    It is Opacus' own code to the last line. It names one class of the engine, in an annotation: an empty module stands
+    in for the engine meanwhile. Raises ImportError without Opacus.
+    """
+    if ACCOUNTANTS in sys.modules:
+        return sys.modules[ACCOUNTANTS]
+    found = importlib.util.find_spec("opacus")
+    if found is None or "opacus" in sys.modules:
+        return importlib.import_module(ACCOUNTANTS)
+    engine = ModuleType(ENGINE)
+    vars(engine)["DPOptimizer"] = object
+    sys.modules |= {"opacus": importlib.util.module_from_spec(found), ENGINE: engine}
+    try:
+        return importlib.import_module(ACCOUNTANTS)
+    finally:
+        del sys.modules["opacus"], sys.modules[ENGINE]
 
 
 def cross_check(events: Composition, delta: float) -> float:

@@ -30,69 +30,68 @@ def relation(max_rows: int | None) -> str:
     return f"zero-out: all rows of one patient, at most {max_rows}, are replaced by empty ones that contribute nothing"
 
 
-def _positive(value: float, what: str) -> None:
-    if not 0 < value < float("inf"):
-        raise BudgetError(f"The {what} must be a positive number.")
-
-
-def _whole(value: int, what: str) -> None:
-    if not (isinstance(value, int) and value >= 1):
-        raise BudgetError(f"The {what} must be a whole number, one or more.")
-
-
 @dataclass(frozen=True, kw_only=True)
-class Gaussian:
-    """One measurement with Gaussian noise of `multiplier` times its L2 sensitivity."""
+class _Noised:
+    """One measurement with Gaussian noise of `multiplier` times a sensitivity. Raises BudgetError if it cannot be."""
 
     multiplier: float
 
     def __post_init__(self) -> None:
-        _positive(self.multiplier, "noise multiplier")
+        if not 0 < self.multiplier < float("inf"):
+            raise BudgetError("The noise multiplier must be a positive number.")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SubsampledGaussian:
+class Gaussian(_Noised):
+    """A measurement of all rows. The noise is `multiplier` times its L2 sensitivity."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubsampledGaussian(_Noised):
     """A Gaussian measurement of a Poisson lot: each row is in it by an independent coin of probability `rate`."""
 
-    multiplier: float
     rate: float
 
     def __post_init__(self) -> None:
-        _positive(self.multiplier, "noise multiplier")
+        super().__post_init__()
         if not 0 < self.rate <= 1:
             raise BudgetError("The sampling rate must lie in (0, 1].")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Thresholded:
+class Thresholded(_Noised):
     """Partition selection: noisy counts, of which only those above a threshold are released, each with its key.
 
-    Beside the Gaussian noise it costs `delta`: the chance that a key of one row alone is released.
+    Next to the Gaussian noise it costs `delta`: the chance that a key of one row alone is released.
     """
 
-    multiplier: float
     delta: float
 
     def __post_init__(self) -> None:
-        _positive(self.multiplier, "noise multiplier")
+        super().__post_init__()
         if not 0 < self.delta < 1:
             raise BudgetError("The delta of partition selection must lie in (0, 1).")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShardSampledGaussian:
-    """A Gaussian measurement of one of `shards` shards, sampled afresh, evenly and in secret.
+class _OfShard(_Noised):
+    """A Gaussian measurement of one of `shards` shards.
 
     `multiplier` is the noise over the L2 distance that any two shards' whole values can have: what one unit changes
     is the value of its own shard, in whatever way.
     """
 
-    multiplier: float
     shards: int
 
     def __post_init__(self) -> None:
-        _positive(self.multiplier, "noise multiplier")
-        _whole(self.shards, "number of shards")
+        super().__post_init__()
+        if not (isinstance(self.shards, int) and self.shards >= 1):
+            raise BudgetError("The number of shards must be a whole number, one or more.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardSampledGaussian(_OfShard):
+    """Of a shard that is sampled afresh, evenly and in secret."""
 
     @property
     def rate(self) -> float:
@@ -101,19 +100,12 @@ class ShardSampledGaussian:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublicOrderGaussian:
-    """A Gaussian measurement of the next of `shards` shards, which follow one another in a public order.
+class PublicOrderGaussian(_OfShard):
+    """Of the next of the shards, which follow one another in a public order.
 
     A unit is in one shard, which is measured at most ceil(n / shards) of n times; measurements of other shards depend
-    on it through earlier releases alone (parallel composition). `multiplier` as for a sampled shard.
+    on it through earlier releases alone (parallel composition).
     """
-
-    multiplier: float
-    shards: int
-
-    def __post_init__(self) -> None:
-        _positive(self.multiplier, "noise multiplier")
-        _whole(self.shards, "number of shards")
 
 
 Event = Gaussian | SubsampledGaussian | Thresholded | ShardSampledGaussian | PublicOrderGaussian

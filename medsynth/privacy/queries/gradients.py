@@ -14,18 +14,23 @@ from ...errors import BudgetError
 from ..clipping import (
     BOUNDS,
     MOST_ROWS,
+    ONE_GRADIENT,
     PRODUCT_BITS,
     SUM_BITS,
     ClippedSum,
+    Groups,
+    LocalTraining,
     Loss,
+    PairLoss,
     clipped_gradient_sum,
     clipped_means,
+    clipped_pair_sum,
     gradients_of_groups,
+    halves_below,
     units,
 )
-from ..exact.sums import LongSum
+from ..exact_sums import LongSum
 from ..networks import Mlp
-from ..pair_clipping import ONE_GRADIENT, Groups, LocalTraining, PairLoss, clipped_pair_sum, halves_below
 from .content import MOST_NUMBERS
 from .query import RowQuery, Scale
 from .rows import CodedRows, Codes, Features, Floats, Whole
@@ -37,14 +42,6 @@ CHUNKS_AT_ONCE = 8  # on as many cores: each needs memory
 def minus_output(outputs: Tensor) -> Tensor:
     """The loss of a linear critic, (rows, 1) to (rows,), whose gradient is minus a row's features."""
     return -outputs[:, 0]
-
-
-def by_parameter(critic: Mlp, flat: Floats) -> tuple[Tensor, ...]:
-    """Numbers of all parameters, (parameters,), as tensors that look like them."""
-    parts = np.split(flat, np.cumsum([p.numel() for p in critic.parameters()])[:-1])
-    return tuple(
-        torch.from_numpy(part).reshape(p.shape).to(p) for part, p in zip(parts, critic.parameters(), strict=True)
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +195,9 @@ class PairGradientSum(_OfPairs, RowQuery[tuple[Tensor, ...]]):
         flat = np.zeros(len(self.groups.of))
         for own, array in zip(self._own(), arrays, strict=True):
             flat[own] = array
-        return by_parameter(self.critic, flat)
+        like = tuple(self.critic.parameters())
+        parts = np.split(flat, np.cumsum([p.numel() for p in like])[:-1])
+        return tuple(torch.from_numpy(part).reshape(p.shape).to(p) for part, p in zip(parts, like, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +219,3 @@ class NormsBelow(_OfPairs, RowQuery[Floats]):
     def scales(self, std: float) -> list[Scale]:
         """All alike."""
         return [Scale(std, 0.5)]
-
-    def result(self, arrays: list[Floats]) -> Floats:
-        """The noised numbers, (groups,)."""
-        return arrays[0]

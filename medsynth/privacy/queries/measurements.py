@@ -8,10 +8,9 @@ from typing import Protocol, TypeVar
 
 from torch import Tensor
 
-from ..clipping import Loss
+from ..clipping import ONE_GRADIENT, Groups, LocalTraining, Loss, PairLoss
 from ..networks import Mlp
-from ..pair_clipping import ONE_GRADIENT, Groups, LocalTraining, PairLoss
-from ..shard_critics import CriticConfig
+from ..shards import CriticConfig
 from .gradients import GradientSum, NormsBelow, PairGradientSum
 from .moments import SecondMoments
 from .query import RowQuery

@@ -56,7 +56,8 @@ class NoiseShare(Noising):
 
     def released(self, query: PrivateQuery[Any], total: list[Whole], std: float, entropy: Entropy) -> list[Floats]:
         """The answer with its share, in whole steps of the noise's grid."""
-        _check_adds_up(query)
+        if not query.adds_up:
+            raise BudgetError(f"A {type(query).__name__} is no sum over rows: no vault has a part of it that adds up.")
         pairs = zip(query.finished(total), query.scales(std), strict=True)
         return as_words([noise_share(w, scale.std / scale.unit, self.honest, entropy) for w, scale in pairs])
 
@@ -81,11 +82,6 @@ class Unnoised(Noising):
 
 
 NOISINGS = (WholeNoise, NoiseShare, Unnoised)
-
-
-def _check_adds_up(query: PrivateQuery[Any]) -> None:
-    if not query.adds_up:
-        raise BudgetError(f"A {type(query).__name__} is no sum over rows: no vault has a part of it that adds up.")
 
 
 def as_words(arrays: Sequence[Whole]) -> list[Floats]:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
 from ...cores import in_order
 from .query import RowQuery, answered
-from .rows import CodedRows, Codes, Features, Lot, Whole, encoded
+from .rows import CodedRows, Codes, Features, Lot, Sealed, Whole, encoded
 
 
 class Part(Protocol):
@@ -30,7 +30,7 @@ class Part(Protocol):
         """The features of all rows, (rows, width): for shards, whose critics are trained where the rows are."""
 
 
-class RowsInMemory:
+class RowsInMemory(Sealed):
     """Codes in memory, (rows, columns), of columns called `names`."""
 
     __slots__ = ("__codes", "__names")
@@ -50,12 +50,6 @@ class RowsInMemory:
     def encoded(self, features: Features) -> Tensor:
         """The features of all rows, (rows, width)."""
         return encoded(features, self.__codes)
-
-    def __repr__(self) -> str:
-        return "RowsInMemory(private rows)"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("Private rows cannot be pickled or copied.")
 
 
 def answers(query: RowQuery[Any], lots: Iterable[tuple[Part, Lot]], parts: int) -> Iterator[list[Whole]]:

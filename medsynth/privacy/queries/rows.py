@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,18 @@ Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 Features = Callable[[Codes], "Tensor"]  # of all columns, (rows, columns), to a critic's input, each row by itself
 Vectors = Callable[[Codes], Floats]  # the same, to vectors, (rows, width)
+
+
+class Sealed:
+    """What holds private rows: it shows nothing of them, and is neither pickled nor copied."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(private rows)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"{type(self).__name__} holds private rows, which cannot be pickled or copied.")
 
 
 class CellMap(Protocol):

@@ -7,14 +7,14 @@ import tempfile
 import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import MedsynthError
 from .query import RowQuery, answered
-from .rows import CodedRows, Codes, Features, Lot, Whole, encoded
+from .rows import CodedRows, Codes, Features, Lot, Sealed, Whole, encoded
 
 if TYPE_CHECKING:  # a table is read and refused without PyTorch
     from torch import Tensor
@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # a table is read and refused without PyTorch
 Mask = NDArray[np.bool_]
 
 
-class StoredCodes:
+class StoredCodes(Sealed):
     """Private codes on disk, in pieces, of columns with so many codes each.
 
     The file has no name, so that nobody else opens it, and it is gone with this process, however that ends. It lies in
@@ -70,14 +70,8 @@ class StoredCodes:
             start += rows * kind.itemsize
         return found
 
-    def __repr__(self) -> str:
-        return "StoredCodes(private rows)"
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("Private rows cannot be pickled or copied.")
-
-
-class StoredRows:
+class StoredRows(Sealed):
     """One piece of codes on disk, or those of its rows that are `kept`, (rows,), as a part of a vault."""
 
     __slots__ = ("__codes", "__count", "__kept", "__names", "__rows", "__start")
@@ -106,9 +100,3 @@ class StoredRows:
             some = some.copy()
             some[some] = joined
         return self.__codes.read(self.__start, self.__rows, joined if some is None else some)
-
-    def __repr__(self) -> str:
-        return "StoredRows(private rows)"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("Private rows cannot be pickled or copied.")

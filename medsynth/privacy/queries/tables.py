@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import BudgetError
-from ..contribution import PrivacyUnits
 from .content import check_answer, check_numbers, check_size, require
 from .query import Result, RowQuery, Scale
 from .rows import Axes, CodedRows, Floats, Whole
@@ -24,12 +23,6 @@ BLOCK_ROWS = 1 << 16  # whose cells are kept while all tables count them
 WHOLE_PATIENT = 1 << 20  # what the rows of a patient add up to, at most, where tables are averaged
 
 
-def row_weights(units: PrivacyUnits | None) -> Whole:
-    """What each row adds where a patient's rows are averaged, (rows,): together `WHOLE_PATIENT` a patient, at most."""
-    assert units is not None
-    return (WHOLE_PATIENT // np.bincount(units.of_row, minlength=1).clip(min=1))[units.of_row]
-
-
 def counts(tables: Collection[Axes], rows: CodedRows, *, averaged: bool = False) -> list[Whole]:
     """The exact contingency table of some columns for each of `tables`, (cells of the first, cells of the second, ...).
 
@@ -38,7 +31,11 @@ def counts(tables: Collection[Axes], rows: CodedRows, *, averaged: bool = False)
     """
     shapes = [tuple(cells.cells for _, cells in axes) for axes in tables]
     found = [np.zeros(math.prod(shape), np.int64) for shape in shapes]
-    weights, first = row_weights(rows.units) if averaged else None, 0
+    weights, first = None, 0
+    if averaged:
+        assert rows.units is not None
+        whose = rows.units.of_row
+        weights = (WHOLE_PATIENT // np.bincount(whose, minlength=1).clip(min=1))[whose]
     for block in rows.blocks(max([BLOCK_ROWS, *(len(total) for total in found)])):
         own = None if weights is None else weights[first : first + len(block.codes)]
         first += len(block.codes)
@@ -255,7 +252,3 @@ class RowsPerPatient(RowQuery[Floats]):
     def scales(self, std: float) -> list[Scale]:
         """All alike."""
         return [Scale(std)]
-
-    def result(self, arrays: list[Floats]) -> Floats:
-        """The noisy counts, (most,)."""
-        return arrays[0]

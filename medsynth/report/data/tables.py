@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from ...errors import SchemaError, TableError
+from ...io import reader
 from ...io import table as io_table
 from ...io.cell_text import LARGEST_WHOLE
 from ...rng import Stream
@@ -92,7 +93,7 @@ class Tables:
 
 def read(path: Path, encoding: str | None = None) -> io_table.Table:
     """The table at `path`, its cells as text. Raises TableError for a file that is no table."""
-    return io_table.read(path, encoding)
+    return reader.read(path, encoding)
 
 
 def gather(

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ...io.table import Table
-from ...schema import inference, magnitudes
-from ...schema.cells import WORDS, CellKinds, is_code_of_a_number, level_of
-from ...schema.columns.column import numbers_of
-from ...schema.columns.date import ordinal
-from ...schema.learned import ColumnKind
+from ..io.table import Table
+from ..schema import inference, magnitudes
+from ..schema.cells import WORDS, CellKinds, is_code_of_a_number, level_of
+from ..schema.columns.column import numbers_of
+from ..schema.columns.date import ordinal
+from ..schema.learned import ColumnKind
+from .queries.rows import Sealed
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -28,7 +29,7 @@ class Distinct(NamedTuple):
     kinds: Integers
 
 
-class RawRows:
+class RawRows(Sealed):
     """Private cells of text, whose kinds are counted by `kinds`. Each count of a row turns on that row alone."""
 
     __slots__ = ("__read", "__table", "_kinds")
@@ -107,12 +108,6 @@ class RawRows:
         """Each row's day number, NaN for what is no date."""
         place, texts, _ = self.distinct(name)
         return np.array([ordinal(text, kind.form) for text in texts], np.float64)[place]
-
-    def __repr__(self) -> str:
-        return "RawRows(private rows)"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("Private rows cannot be pickled or copied.")
 
 
 def levels_added(one: pd.Series, other: pd.Series) -> pd.Series:
