@@ -87,9 +87,10 @@ def _table(found: Audit) -> str:
         for f in findings:
             share = "" if f.share is None else f"{f.share:.0%}"
             refuted = " REFUTED" if f.refutes else ""
+            claimed, proven, epsilon, proven_epsilon = f.shown
             lines.append(
-                f"{f.name:<{WIDTH}}{f.shown('claimed'):>8}{f.shown('proven'):>8}{share:>7}"
-                f"{f.epsilon_shown('claimed'):>9}{f.epsilon_shown('proven'):>8}{f.trials:>8}  {f.worst_case}{refuted}"
+                f"{f.name:<{WIDTH}}{claimed:>8}{proven:>8}{share:>7}{epsilon:>9}{proven_epsilon:>8}{f.trials:>8}"
+                f"  {f.worst_case}{refuted}"
             )
     lines += ["", "input files: one odd cell in one row, what it changed beside that row"]
     for mode, (same, refused, differs), changes in found.inputs_by_mode():
