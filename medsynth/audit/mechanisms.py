@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,21 +20,14 @@ from torch import Tensor
 
 from ..io import table as io_table
 from ..privacy import hierarchy_selection, partition_selection
-from ..privacy.accounting import accountant
+from ..privacy.accounting import accountant, events
 from ..privacy.accounting.calibration import Plan
-from ..privacy.accounting.events import (
-    Event,
-    Gaussian,
-    PublicOrderGaussian,
-    ShardSampledGaussian,
-    SubsampledGaussian,
-    Thresholded,
-)
+from ..privacy.accounting.events import Event, Gaussian
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.contribution import PrivacyUnits
 from ..privacy.networks import Mlp
 from ..privacy.pair_clipping import Groups
-from ..privacy.queries.rows import Axes, Codes, Floats
+from ..privacy.queries.rows import Axes, Codes, Features, Floats
 from ..privacy.release import Release, Releases
 from ..privacy.shard_critics import CriticConfig
 from ..privacy.shards import Shards
@@ -93,7 +87,7 @@ class Case:
 
     def scores(self, present: bool, trials: int, entropy: Entropy) -> Floats:
         """The scores of so many trials, in standard deviations of the noise."""
-        plan = _plan(dict.fromkeys(self.labels, (self.event, trials * self.releases)), self.max_rows)
+        plan = _plan(self.labels, self.event, trials * self.releases, self.max_rows)
         trial = self.attack(present, Recorder(plan.ledger(entropy.source), entropy))
         return self.mu * np.array([trial() for _ in range(trials)])
 
@@ -104,8 +98,11 @@ class Case:
         return accountant.epsilon([(replace(self.event, multiplier=1 / mu), 1)], DELTA)
 
 
-def _plan(events: dict[str, tuple[Event, int]], max_rows: int | None = None) -> Plan:
-    return Plan(epsilon_asked=1.0, epsilon=1.0, delta=DELTA, rows=1, accountant="rdp", max_rows=max_rows, events=events)
+def _plan(labels: tuple[str, ...], event: Event, times: int, max_rows: int | None = None, rows: int = 1) -> Plan:
+    return Plan(
+        epsilon_asked=1.0, epsilon=1.0, delta=DELTA, rows=rows, accountant="rdp", max_rows=max_rows,
+        events=dict.fromkeys(labels, (event, times)),
+    )  # fmt: skip
 
 
 def audit_mechanism(case: Case, trials: int, confidence: float, entropy: Entropy | None = None) -> Finding:
@@ -153,13 +150,17 @@ HIERARCHY = tuple(query.label for query in hierarchy_selection.queries({"code": 
 CODED_ROWS = 1_000  # rows of one code, so that its node is counted at every level
 
 
-def _rows(others: int, target: int, columns: int = 1) -> Codes:
+def _rows(others: int, target: int, columns: int) -> Codes:
     """Rows at code 1, and then those of the target at code 2."""
     return np.repeat(np.array([1, 2], np.int32), [others, target])[:, None].repeat(columns, 1)
 
 
-def _single(present: bool) -> Table:
-    return _rows(OTHERS, present, COLUMNS), None
+def _table(others: int, columns: int = 1) -> Callable[[bool], Table]:
+    """A table in which the target, if present, has a row of its own."""
+    return lambda present: (_rows(others, present, columns), None)
+
+
+SINGLE = _table(OTHERS, COLUMNS)
 
 
 def _patient(present: bool) -> Table:
@@ -168,16 +169,12 @@ def _patient(present: bool) -> Table:
     return _rows(OTHERS, PATIENT_ROWS * present, COLUMNS), PrivacyUnits(owner, PATIENT_ROWS)
 
 
-def _marginals(rows: int, *, averaged: bool = False) -> Score:
+def _marginals(vault: Vault, rows: int = 1, averaged: bool = False) -> float:
     """The target's own cells, which k tables of different weights each gain by its rows at once; averaged, by one."""
-
-    def score(vault: Vault) -> float:
-        found = vault.measure_marginals(LABEL, AXES, WEIGHTS, averaged=averaged)
-        own = {name: float(counts[(2,) * counts.ndim]) for name, counts in found.items()}
-        squares = {name: weight**2 for name, weight in WEIGHTS.items()}
-        return sum(squares[name] * count for name, count in own.items()) / (rows * sum(squares.values()))
-
-    return score
+    found = vault.measure_marginals(LABEL, AXES, WEIGHTS, averaged=averaged)
+    squares = {name: weight**2 for name, weight in WEIGHTS.items()}
+    own = sum(squares[name] * float(counts[(2,) * counts.ndim]) for name, counts in found.items())
+    return own / (rows * sum(squares.values()))
 
 
 def _centred(vault: Vault) -> float:
@@ -214,7 +211,7 @@ def _rows_per_patient(vault: Vault) -> float:
 def _levels_of_codes(present: bool, releases: Recorder) -> Trial:
     """All rows are of one code: its node is kept at every level, and the target adds one to each of its counts."""
     vault = Vault(np.full((CODED_ROWS + present, 1), PLACE[0], np.int32), ("code",), releases)
-    plan = replace(_plan({label: (releases.event(label), 1) for label in HIERARCHY}), rows=CODED_ROWS)
+    plan = _plan(HIERARCHY, releases.event(HIERARCHY[0]), 1, rows=CODED_ROWS)
     counts: list[float] = []
 
     def measure(label: str, maps: Mapping[str, hierarchy_selection.NodeCells]) -> dict[str, Floats]:
@@ -241,7 +238,7 @@ COMMON, OWN = ("a", "b"), "c"  # levels that many rows have, and the one that th
 USUAL = ("no", "yes")  # levels that many rows of every other column have, whose names are public
 WORD_ROWS, CHANCE = 400, 0.2
 CAUTION = 0.1  # of the risk: a chance is charged to the full, so that its bound alone would be wrong as often as it may
-LEARNING_EVENT = Thresholded(multiplier=math.sqrt(len(LEARNING)) / MU, delta=CHANCE)
+LEARNING_EVENT = events.Thresholded(multiplier=math.sqrt(len(LEARNING)) / MU, delta=CHANCE)
 
 
 def _raw_table(last: list[tuple[str, ...]], releases: Recorder) -> partition_selection.RawTable:
@@ -291,20 +288,12 @@ def audit_names(label: str, trials: int, confidence: float, entropy: Entropy | N
 # next to it have no gradient, or give the same sum whichever of them are in the lot.
 
 DIMENSIONS, HUGE, BOUND = 6, 1e6, 0.7
-MANY = 40  # rows of which a lot holds some, but for a chance of RATE^MANY
+ALONE, MANY = _table(0), _table(40)  # a lot holds some of 40 rows, but for a chance of RATE^40
 PATIENT_LOT_MU = 4.0  # so large that a patient's rows are told from each other
 GROUPS = Groups(torch.tensor([0, 0, 1, 1, 2, 2]), (0.3, 0.7, 2.0))
 
 
-def _many(present: bool) -> Table:
-    return _rows(MANY, present), None
-
-
-def _alone(present: bool) -> Table:
-    return _rows(0, present), None
-
-
-def _features(others: float, target: float, axes: int = 1) -> Callable[[Codes], Tensor]:
+def _features(others: float, target: float, axes: int = 1) -> Features:
     """The input of a row, which is its gradient: along the first `axes`, of the target and of others."""
 
     def features(codes: Codes) -> Tensor:
@@ -318,32 +307,16 @@ def _features(others: float, target: float, axes: int = 1) -> Callable[[Codes], 
 OPPOSED = _features(-BOUND, HUGE)  # the others at the clipping norm each, the target a million times as far
 TARGET_ALONE = _features(0.0, HUGE)
 EVERY_GROUP = _features(0.0, HUGE, DIMENSIONS)  # the target has a huge part in each group of parameters
+POOL = torch.zeros(1, DIMENSIONS)
+LINEAR = Mlp([DIMENSIONS, 1], bias=False)  # the gradient of a row is its input
 
 
-def _critic() -> Mlp:
-    """Linear and without bias: a row's gradient is its input."""
-    return Mlp([DIMENSIONS, 1], bias=False)
-
-
-def _first(answer: Tensor) -> Tensor:
-    return answer[:, 0]
-
-
-def _gradients(rows: int, features: Callable[[Codes], Tensor], without: float) -> Score:
-    """Clipped gradients along one axis: their sum in units of the bound, `without` where there is no target."""
-    critic = _critic()
-
-    def score(vault: Vault) -> float:
-        (found,) = vault.measure_gradient_sum(LABEL, critic, _first, features, BOUND)
-        return (float(found[0, 0]) / BOUND - without) / rows
-
-    return score
-
-
-def _microbatch(vault: Vault) -> float:
-    """One group of all rows: the target turns its clipped mean round, which is twice the clipping norm."""
-    (found,) = vault.measure_gradient_sum(LABEL, _critic(), _first, OPPOSED, BOUND, microbatches=1)
-    return (float(found[0, 0]) + BOUND) / (2 * BOUND)
+def _gradients(
+    vault: Vault, features: Features = OPPOSED, without: int = -OTHERS, moved: int = 1, microbatches: int | None = None
+) -> float:
+    """The sum of clipped gradients along one axis, in units of the bound, which the target has `moved` by as many."""
+    (found,) = vault.measure_gradient_sum(LABEL, LINEAR, lambda x: x[:, 0], features, BOUND, microbatches)
+    return (float(found[0, 0]) / BOUND - without) / moved
 
 
 def _of_real(answer: Callable[[Tensor], Tensor], real: Tensor, fake: Tensor, mix: Tensor) -> Tensor:
@@ -351,21 +324,15 @@ def _of_real(answer: Callable[[Tensor], Tensor], real: Tensor, fake: Tensor, mix
 
 
 def _pairs(vault: Vault) -> float:
-    pool = torch.zeros(1, DIMENSIONS)
-    (found,) = vault.measure_pair_gradient_sum(LABEL, _critic(), _of_real, EVERY_GROUP, pool, GROUPS)
+    (found,) = vault.measure_pair_gradient_sum(LABEL, LINEAR, _of_real, EVERY_GROUP, POOL, GROUPS)
     parts = [float(found[0][GROUPS.of == j].sum()) / math.sqrt(2) / bound for j, bound in enumerate(GROUPS.bounds)]
     return sum(parts) / len(parts)
 
 
-def _norms(others: int) -> Score:
+def _norms(vault: Vault, others: int) -> float:
     """The target's norms lie above every bound, those of the others below: a half each, and the target takes a half."""
-
-    def score(vault: Vault) -> float:
-        pool = torch.zeros(1, DIMENSIONS)
-        found = vault.measure_norms_below(LABEL, _critic(), _of_real, EVERY_GROUP, pool, GROUPS)
-        return (others / 2 - float(found.mean())) * 2
-
-    return score
+    found = vault.measure_norms_below(LABEL, LINEAR, _of_real, EVERY_GROUP, POOL, GROUPS)
+    return (others / 2 - float(found.mean())) * 2
 
 
 # Critics of shards: one number a row and one class, so that a clipped gradient is one bound up or down. Every shard has
@@ -374,7 +341,7 @@ def _norms(others: int) -> Score:
 
 SHARDS = round(1 / RATE)
 REAL, GENERATED, TARGET = 10.0, -50.0, -1e4  # where the rows lie: the generated ones between the others and the target
-POOL = 4  # generated rows of a measurement
+FAKES = 4  # generated rows of a measurement
 CRITIC = CriticConfig(width=8, rate=1e-2)
 TEACHER = replace(CRITIC, loss="cross-entropy")
 TRAINING_STEPS = 150
@@ -388,7 +355,7 @@ def _of_shards(answer: Answer, critic: CriticConfig = CRITIC) -> Callable[[bool,
         rows = torch.tensor([[REAL, 1.0]] * SHARDS + [[TARGET, 1.0]] * present)
         place = np.append(np.arange(SHARDS), np.zeros(int(present), np.int64))
         shards = Shards(rows, place, SHARDS, 1, critic, releases)
-        fakes = torch.tensor([[GENERATED, 1.0]]).repeat(POOL, 1)
+        fakes = torch.tensor([[GENERATED, 1.0]]).repeat(FAKES, 1)
         for _ in range(TRAINING_STEPS):
             shards.train(fakes[None])
         return lambda: answer(shards, fakes)
@@ -414,7 +381,7 @@ def _gradient_votes(shards: Shards, fakes: Tensor) -> float:
 
 def _upstream(joint: bool) -> Answer:
     """Each row's gradient is minus the bound, or plus the bound from the target's critic: a change of one."""
-    each = BOUND / (POOL**0.5 if joint else 1.0)
+    each = BOUND / (FAKES**0.5 if joint else 1.0)
     return lambda shards, fakes: (
         (float(shards.measure_upstream_gradient(LABEL, fakes, BOUND, joint=joint).mean()) / each + 1) / 2
     )
@@ -427,50 +394,53 @@ def _upstream_in_order(shards: Shards, fakes: Tensor) -> float:
 
 def _lot(mu: float = SAMPLED_MU) -> dict[str, Any]:
     """What makes a case one of Poisson lots."""
-    return {"mu": mu, "rate": RATE, "event": SubsampledGaussian(multiplier=1 / mu, rate=RATE)}
+    return {"mu": mu, "rate": RATE, "event": events.SubsampledGaussian(multiplier=1 / mu, rate=RATE)}
 
 
 SHARD: dict[str, Any] = {
-    "mu": SAMPLED_MU, "rate": RATE, "event": ShardSampledGaussian(multiplier=1 / SAMPLED_MU, shards=SHARDS)
+    "mu": SAMPLED_MU, "rate": RATE, "event": events.ShardSampledGaussian(multiplier=1 / SAMPLED_MU, shards=SHARDS)
 }  # fmt: skip
 FAR, FOUR = "a row whose gradient is a million times the clipping norm", "four such rows of one patient"
 TURNS, HUGE_IN_EACH = "a row that turns its group's clipped mean round", "a row that is huge in each of three groups"
 ABOVE, TURNS_CRITIC = "a row above the bound of each of three groups", "a row that turns its shard's critic round"
+LOT = partial(_gradients, features=TARGET_ALONE, without=0)
+MICROBATCH = partial(_gradients, without=-1, moved=2, microbatches=1)  # the target turns the group's clipped mean round
 ALL = (
     Case(name="marginals", worst_case="one row in one cell of each of three tables of weights 2, 1, 0.5",
-         attack=of_vault(_marginals(1), _single)),
+         attack=of_vault(_marginals, SINGLE)),
     Case(name="marginals, patients", worst_case="four equal rows of one patient", max_rows=PATIENT_ROWS,
-         attack=of_vault(_marginals(PATIENT_ROWS), _patient)),
+         attack=of_vault(partial(_marginals, rows=PATIENT_ROWS), _patient)),
     Case(name="marginals, averaged rows", worst_case="four equal rows of one patient, who add one together",
-         max_rows=PATIENT_ROWS, attack=of_vault(_marginals(1, averaged=True), _patient)),
+         max_rows=PATIENT_ROWS, attack=of_vault(partial(_marginals, averaged=True), _patient)),
     Case(name="marginals, centred", worst_case="one row in one cell of each of three tables that are centred",
-         attack=of_vault(_centred, _single)),
+         attack=of_vault(_centred, SINGLE)),
     Case(name="distances", worst_case="one row that moves three distances the same way",
-         attack=of_vault(_distances, _single)),
+         attack=of_vault(_distances, SINGLE)),
     Case(name="second moments", worst_case="one row more, whose vector has norm one",
-         attack=of_vault(_second_moments, _single)),
+         attack=of_vault(_second_moments, SINGLE)),
     Case(name="rows per patient", worst_case="one patient more", max_rows=PATIENT_ROWS,
          attack=of_vault(_rows_per_patient, _patient)),
     Case(name="levels of a hierarchy", worst_case="one row whose code is counted at every level", labels=HIERARCHY,
          attack=_levels_of_codes, event=Gaussian(multiplier=math.sqrt(len(HIERARCHY)) / MU)),
     Case(name="kinds, levels and formats", worst_case="one row of a common level in each of nine columns",
          attack=_learning, labels=LEARNING, event=LEARNING_EVENT, slow=8),
-    Case(name="gradient sum", worst_case=FAR, attack=of_vault(_gradients(1, OPPOSED, -OTHERS), _single)),
+    Case(name="gradient sum", worst_case=FAR, attack=of_vault(_gradients, SINGLE)),
     Case(name="gradient sum, patients", worst_case=FOUR, max_rows=PATIENT_ROWS,
-         attack=of_vault(_gradients(PATIENT_ROWS, OPPOSED, -OTHERS), _patient)),
-    Case(name="microbatch gradient sum", worst_case=TURNS, attack=of_vault(_microbatch, _single)),
-    Case(name="pair gradients in groups", worst_case=HUGE_IN_EACH, attack=of_vault(_pairs, _single), slow=8),
-    Case(name="norms below a bound", worst_case=ABOVE, attack=of_vault(_norms(OTHERS), _single)),
-    Case(name="lot's gradient sum", worst_case=FAR, attack=of_vault(_gradients(1, TARGET_ALONE, 0), _many), **_lot()),
+         attack=of_vault(partial(_gradients, moved=PATIENT_ROWS), _patient)),
+    Case(name="microbatch gradient sum", worst_case=TURNS, attack=of_vault(MICROBATCH, SINGLE)),
+    Case(name="pair gradients in groups", worst_case=HUGE_IN_EACH, attack=of_vault(_pairs, SINGLE), slow=8),
+    Case(name="norms below a bound", worst_case=ABOVE, attack=of_vault(partial(_norms, others=OTHERS), SINGLE)),
+    Case(name="lot's gradient sum", worst_case=FAR, attack=of_vault(LOT, MANY), **_lot()),
     Case(name="lot's gradient sum, patients", worst_case=f"{FOUR}, who join a lot together", max_rows=PATIENT_ROWS,
-         attack=of_vault(_gradients(PATIENT_ROWS, TARGET_ALONE, 0), _patient), **_lot(PATIENT_LOT_MU)),
-    Case(name="lot's microbatch gradients", worst_case=TURNS, attack=of_vault(_microbatch, _many), **_lot()),
-    Case(name="lot's pair gradients", worst_case=HUGE_IN_EACH, attack=of_vault(_pairs, _alone), slow=4, **_lot()),
-    Case(name="lot's norms below a bound", worst_case=ABOVE, attack=of_vault(_norms(0), _alone), **_lot()),
+         attack=of_vault(partial(LOT, moved=PATIENT_ROWS), _patient), **_lot(PATIENT_LOT_MU)),
+    Case(name="lot's microbatch gradients", worst_case=TURNS, attack=of_vault(MICROBATCH, MANY), **_lot()),
+    Case(name="lot's pair gradients", worst_case=HUGE_IN_EACH, attack=of_vault(_pairs, ALONE), slow=4, **_lot()),
+    Case(name="lot's norms below a bound", worst_case=ABOVE, **_lot(),
+         attack=of_vault(partial(_norms, others=0), ALONE)),
     Case(name="upstream gradient", worst_case=TURNS_CRITIC, attack=_of_shards(_upstream(False)), **SHARD),
     Case(name="upstream gradient, joint", worst_case=TURNS_CRITIC, attack=_of_shards(_upstream(True)), **SHARD),
     Case(name="upstream gradient in order", worst_case=TURNS_CRITIC, attack=_of_shards(_upstream_in_order),
-         event=PublicOrderGaussian(multiplier=1 / MU, shards=SHARDS), releases=SHARDS),
+         event=events.PublicOrderGaussian(multiplier=1 / MU, shards=SHARDS), releases=SHARDS),
     Case(name="sum of upstream gradients", worst_case=TURNS_CRITIC, attack=_of_shards(_sum)),
     Case(name="teachers' votes", worst_case="a row that its teacher alone takes for real",
          attack=_of_shards(_votes, TEACHER)),
