@@ -32,9 +32,9 @@ from ..schema.columns.table_codec import encode
 from .critics import SiteCritics, Step
 from .derivation import Derived, derived, digest_of, with_numbers
 from .masks import SecretKey, masked, new_nonce
-from .messages import arrays_of, body_of, digest, grouped, packed, request
 from .rounds import Asked, Rounds
 from .study import FORMAT, Study
+from .transport import arrays_of, body_of, digest, grouped, packed, request
 
 COULD_NOT = "This site could not answer. Its log says more."
 
@@ -237,9 +237,8 @@ class Site:
         arrays = arrays_of(body)
         releases = grouped(arrays, head["releases"])
         own, numbers = self._derived(head["seed"], releases), arrays[sum(head["releases"]) :]
-        if label == GRADIENTS:
-            return self._critics.read(own, numbers, head["seed"], releases)
-        query = with_numbers(own, label, numbers)
+        step = self._critics.read(own, numbers, head["seed"], releases) if label == GRADIENTS else None
+        query = step.query if step else with_numbers(own, label, numbers)
         if digest_of(query) != head["query"]:
             raise Refused(
                 "The server means another query than this site derives from the study and the releases: their versions "
@@ -247,7 +246,7 @@ class Site:
             )
         if self.study.trust != "server" and not query.adds_up:
             raise Refused("The query is not a sum over rows.")
-        return query
+        return step or query
 
     def _derived(self, seed: int, releases: Sequence[Sequence[Any]]) -> Derived:
         """What the study's fit measures after these releases: derived once for all steps of a network."""

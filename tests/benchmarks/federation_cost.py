@@ -20,11 +20,10 @@ import panel_data
 from federation import parts
 
 from medsynth.federated.masks import write_key
-from medsynth.federated.messages import unpacked
 from medsynth.federated.server import federated_fit
 from medsynth.federated.site import Site
 from medsynth.federated.study import study_of
-from medsynth.federated.transport import InProcess
+from medsynth.federated.transport import InProcess, unpacked
 
 
 def cost(trust: str, frames: list[Any], schema: Any) -> dict[str, float]:

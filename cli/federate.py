@@ -11,10 +11,10 @@ import typer
 
 from medsynth.errors import OutputExists, UsageError
 
-from ..console import guarded, notify, result
-from ..fit import publish_fit
-from ..flags import translated
-from ..options import Encoding, Force, Json, Output, Quiet
+from .console import guarded, notify, result
+from .fit import publish_fit
+from .flags import translated
+from .options import Encoding, Force, Json, Output, Quiet
 
 if TYPE_CHECKING:
     from medsynth.federated.study import Study
@@ -91,7 +91,7 @@ def plan(study: StudyFile, as_json: Json = False) -> None:
 def _described(study: Study) -> tuple[dict[str, Any], str]:
     from medsynth.privacy.accounting.accountant import rounded_up
 
-    from ..plan import measurements, table_of
+    from .plan import measurements, table_of
 
     made = study.plan()
     rows = measurements(made)
