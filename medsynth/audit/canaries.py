@@ -8,7 +8,6 @@ known; that of the others is noise to the attacker, and part of the covariance.
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -35,7 +34,7 @@ from ..rng import Entropy, NoNoise, numpy_stream, system_entropy
 from ..schema import Schema
 from .mechanisms import Recorder
 from .statistics import DELTA, Finding, Step, one_run_epsilon, silent
-from .whole_fits import Attacked, Done, in_stds, planned
+from .whole_fits import Attacked, WholeFits, in_stds
 
 Bools = NDArray[np.bool_]
 Result = TypeVar("Result")
@@ -58,19 +57,18 @@ def audit_one_run(
     method: str, schema: Schema, confidence: float, entropy: Entropy | None = None, progress: Step = silent
 ) -> Finding:
     """Fit `method`, one of SETTINGS, once to random rows of `schema`, and guess from all releases who was included."""
-    entropy, core, settings = entropy or system_entropy(), schema.core, SETTINGS[method]
-    count = settings.get("shards", CANARIES)
-    module, config, plan = planned(method, settings, core, count, EPSILON)
+    entropy, core = entropy or system_entropy(), schema.core
+    count = SETTINGS[method].get("shards", CANARIES)
+    fits = WholeFits.of(method, schema, SETTINGS[method], count, EPSILON)
     stream = numpy_stream(int.from_bytes(entropy.bytes(8)), "canaries")
     codes = np.column_stack([stream.integers(0, column.size, count) for column in core.columns.values()])
     included = stream.random(count) < 0.5
-    vault = CanaryVault(codes.astype(np.int32), included, core.names, plan, entropy)
-    with contextlib.suppress(Done):
-        module.train(config, core, vault, plan, None, "cpu", progress)
+    vault = CanaryVault(codes.astype(np.int32), included, core.names, fits.plan, entropy)
+    fits.train(vault, progress=progress)
     return Finding(
         part="one fit", name=f"{method}, canaries",
         worst_case="random rows, each in the table by a fair coin; the attacker sees every release",
-        claimed_epsilon=plan.epsilon, proven_epsilon=_proven(vault.evidence, included, confidence),
+        claimed_epsilon=fits.plan.epsilon, proven_epsilon=_proven(vault.evidence, included, confidence),
         trials=count, confidence=confidence,
     )  # fmt: skip
 

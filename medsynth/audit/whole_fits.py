@@ -54,16 +54,6 @@ BASELINE = "independent"  # the default's first measurements, without its traini
 DRAWN, NEAR = 500, 0.05  # synthetic rows of a fit; of a column's range: cells so near are alike
 
 
-def planned(
-    method: str, settings: Mapping[str, object], core: Schema, rows: int, epsilon: float
-) -> tuple[MethodModule, Any, Plan]:
-    """A method with its configuration and the plan of a fit to so many rows."""
-    module = registry.module(method)
-    config = registry.configured(method, module, settings)
-    queries = module.queries(config, rows, len(core.columns), epsilon)
-    return module, config, make_plan(queries, epsilon=epsilon, delta=DELTA, rows=rows)
-
-
 def worst_case(core: Schema) -> Codes:
     """Rows that share the first code of every column, and a last one at the last code of each."""
     codes = np.zeros((OTHERS + 1, len(core.columns)), np.int32)
@@ -170,7 +160,7 @@ def in_stds(arrays: Sequence[Floats], query: RowQuery[Any], std: float) -> Float
 
 @dataclass(frozen=True, kw_only=True)
 class WholeFits:
-    """Whole fits of a method to a simulated worst-case table, with and without its last row."""
+    """Whole fits of a method to simulated tables, by one plan."""
 
     method: str
     schema: Schema
@@ -179,12 +169,16 @@ class WholeFits:
     plan: Plan
 
     @classmethod
-    def of(cls, method: str, schema: Schema) -> WholeFits:
-        """Planned. Raises UsageError for a method that samples shards."""
-        module, config, plan = planned(method, LOTS.get(method, {}), schema.core, DECLARED, EPSILON)
-        if not all(isinstance(event, Gaussian | SubsampledGaussian) for event, _ in plan.events.values()):
-            raise UsageError(f"{method} samples shards: it is audited by canaries in one fit, not by many whole fits.")
-        return cls(method=method, schema=schema.core, module=module, config=config, plan=plan)
+    def of(
+        cls, method: str, schema: Schema, settings: Mapping[str, object] | None = None, rows: int = DECLARED,
+        epsilon: float = EPSILON,
+    ) -> WholeFits:  # fmt: skip
+        """Plan fits to so many rows; with quick settings if none are given."""
+        module, core = registry.module(method), schema.core
+        config = registry.configured(method, module, LOTS.get(method, {}) if settings is None else settings)
+        queries = module.queries(config, rows, len(core.columns), epsilon)
+        plan = make_plan(queries, epsilon=epsilon, delta=DELTA, rows=rows)
+        return cls(method=method, schema=core, module=module, config=config, plan=plan)
 
     @property
     def mu(self) -> float | None:
@@ -193,17 +187,18 @@ class WholeFits:
             return None
         return math.sqrt(sum(times / event.multiplier**2 for event, times in self.plan.events.values()))
 
-    def train(self, rows: Measurements) -> Arrays:
-        """Fit the method to rows on the CPU."""
-        return self.module.train(self.config, self.schema, rows, self.plan, None, "cpu", silent)
+    def train(self, rows: Measurements, seed: int | None = None, progress: Step = silent) -> Arrays:
+        """Fit the method to rows, until all that was planned is released if they are attacked."""
+        with contextlib.suppress(Done):
+            return self.module.train(self.config, self.schema, rows, self.plan, seed, "cpu", progress)
+        return {}
 
     def scores(self, entropy: Entropy) -> tuple[float, float]:
         """The attacker's score of a fit without the target, and of one with it: below and above zero, on average."""
         codes, names = worst_case(self.schema), self.schema.names
         without, present = (WatchedVault(codes, side, names, self.plan, entropy) for side in (False, True))
-        for watched in (without, present):
-            with contextlib.suppress(Done):
-                self.train(watched)
+        self.train(without)
+        self.train(present)
         return without.evidence, present.evidence
 
     def conclude(self, scores: Floats, confidence: float) -> Finding:
@@ -227,6 +222,8 @@ def audit_end_to_end(
     Raises UsageError for a method that samples shards.
     """
     fits = WholeFits.of(method, schema)
+    if not all(isinstance(event, Gaussian | SubsampledGaussian) for event, _ in fits.plan.events.values()):
+        raise UsageError(f"{method} samples shards: it is audited by canaries in one fit, not by many whole fits.")
     scores = [fits.scores(entropy or system_entropy()) for _ in _reported(trials, progress)]
     return fits.conclude(np.array(scores), confidence)
 
@@ -304,17 +301,17 @@ def audit_loss_noise(
     that only the GAN's own gradients can tell.
     """
     entropy, core = entropy or system_entropy(), schema.core
-    module, quiet, plan = planned(PUBLISHED, PUBLISHED_SETTINGS, core, OTHERS + 1, NO_DP_BUDGET)
-    noise = claimed(1.0, quiet.lots, 1.0, DELTA) / PRINTED_EPSILON
-    loud, codes = quiet.model_copy(update={"multiplier": noise}), worst_case(core)
+    quiet = WholeFits.of(PUBLISHED, schema, PUBLISHED_SETTINGS, OTHERS + 1, NO_DP_BUDGET)
+    noise = claimed(1.0, quiet.config.lots, 1.0, DELTA) / PRINTED_EPSILON
+    loud, codes = replace(quiet, config=quiet.config.model_copy(update={"multiplier": noise})), worst_case(core)
 
-    def generator(config: Any, seed: int, present: bool) -> Floats:
+    def generator(fits: WholeFits, seed: int, present: bool) -> Floats:
         """What a released generator's network adds to each column. No noise but the published one is added."""
         vaults = [
-            Vault(rows, core.names, Releases(plan.ledger(NoNoise.source), NoNoise()))
+            Vault(rows, core.names, Releases(fits.plan.ledger(NoNoise.source), NoNoise()))
             for rows in (codes[:-1], codes if present else codes[:-1])
         ]
-        tensors = module.train(config, core, _OnlyGradients(*vaults), plan, seed, "cpu", silent)
+        tensors = fits.train(_OnlyGradients(*vaults), seed)
         return np.concatenate([array.ravel() for name, array in tensors.items() if name.startswith("residual.")])
 
     scores = np.empty((trials, 2))
@@ -327,7 +324,7 @@ def audit_loss_noise(
     return Finding(
         part=PART, name=f"{PUBLISHED}, as published",
         worst_case="one row unlike all others; the attacker sees the generator alone", published=True,
-        claimed_epsilon=claimed(1.0, quiet.lots, noise, DELTA),
+        claimed_epsilon=claimed(1.0, quiet.config.lots, noise, DELTA),
         proven_epsilon=errors_at(0.0, scores[:, 0], scores[:, 1], confidence).epsilon(DELTA),
         trials=trials, confidence=confidence,
     )  # fmt: skip
