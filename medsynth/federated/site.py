@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -146,19 +146,16 @@ class Site:
             raise Refused("The study has ended at this site.")
         if not isinstance(head["run"], str) or self._rounds.run not in (None, head["run"]):
             raise Refused("The message is of another run: this site has begun to answer one, and answers no other.")
-        answers: dict[str, Callable[[], bytes]] = {
-            "join": self._joined,
-            "finish": self._finished,
-            "measure": lambda: self._measured(head, body, digest(message)),
-        }
-        return answers[head["kind"]]()
+        if head["kind"] == "measure":
+            return self._measured(head, body, digest(message))
+        return self._joined() if head["kind"] == "join" else self._finished()
 
     def _joined(self) -> bytes:
         nonce = self._rounds.join()
         self._note("joined")
-        return self._reply({"source": self._ledger.random_source, "nonce": nonce})
+        return self._reply(source=self._ledger.random_source, nonce=nonce)
 
-    def _reply(self, more: dict[str, Any], body: bytes = b"") -> bytes:
+    def _reply(self, body: bytes = b"", **more: str) -> bytes:
         return packed({"format": FORMAT, "status": "answered", "site": self.name, **more}, body)
 
     def _measured(self, head: dict[str, Any], body: bytes, key: str) -> bytes:
@@ -180,11 +177,11 @@ class Site:
         self._count()
         self._note(f"answered {number}: {label}")
         if self.study.trust == "none":
-            return self._reply({}, body_of(stored.arrays))
-        words = from_words(stored.arrays)
+            return self._reply(body_of(stored.arrays))
+        words: list[Any] = from_words(stored.arrays)
         if self._key is not None:
-            return self._reply({}, body_of(masked(words, self._key, self.study, self.name, among, key)))
-        return self._reply({}, body_of(words))
+            words = masked(words, self._key, self.study, self.name, among, key)
+        return self._reply(body_of(words))
 
     def _check_sites(self, among: Mapping[str, str]) -> None:
         """Raises Refused unless these are enough sites of the study, each with the nonce that it has in this run."""
@@ -237,8 +234,12 @@ class Site:
         arrays = arrays_of(body)
         releases = grouped(arrays, head["releases"])
         own, numbers = self._derived(head["seed"], releases), arrays[sum(head["releases"]) :]
-        step = self._critics.read(own, numbers, head["seed"], releases) if label == GRADIENTS else None
-        query = step.query if step else with_numbers(own, label, numbers)
+        asked: RowQuery[Any] | Step
+        if label == GRADIENTS:
+            asked = self._critics.read(own, numbers, head["seed"], releases)
+        else:
+            asked = with_numbers(own, label, numbers)
+        query = asked.query if isinstance(asked, Step) else asked
         if digest_of(query) != head["query"]:
             raise Refused(
                 "The server means another query than this site derives from the study and the releases: their versions "
@@ -246,7 +247,7 @@ class Site:
             )
         if self.study.trust != "server" and not query.adds_up:
             raise Refused("The query is not a sum over rows.")
-        return step or query
+        return asked
 
     def _derived(self, seed: int, releases: Sequence[Sequence[Any]]) -> Derived:
         """What the study's fit measures after these releases: derived once for all steps of a network."""
@@ -266,7 +267,7 @@ class Site:
                     self._budget.end(self._number, self._ledger.composition())
             self._rounds.finish()
             self._note("the study has ended")
-        return self._reply({})
+        return self._reply()
 
     def _note(self, text: str) -> None:
         """One line in the log."""
