@@ -71,7 +71,7 @@ class Case:
 
     A trial's score is the release projected on the change that the target makes, in units of that change: near 0
     without the target, near 1 where it takes part, which it does with the chance `rate`. All noise of a trial together
-    is one Gaussian measurement of separation `mu`. `slow`: so many times fewer trials are made.
+    is one Gaussian measurement of separation `mu`. `slow`: how many times fewer trials are made.
     """
 
     name: str
@@ -86,7 +86,7 @@ class Case:
     slow: int = 1
 
     def scores(self, present: bool, trials: int, entropy: Entropy) -> Floats:
-        """The scores of so many trials, in standard deviations of the noise."""
+        """The scores of this number of trials, in standard deviations of the noise."""
         plan = _plan(self.labels, self.event, trials * self.releases, self.max_rows)
         trial = self.attack(present, Recorder(plan.ledger(entropy.source), entropy))
         return self.mu * np.array([trial() for _ in range(trials)])
@@ -194,7 +194,7 @@ def _distances(vault: Vault) -> float:
     """Guesses that lie below each count, so that the target moves every distance up by one."""
     guesses = {key: np.zeros([cells.cells for _, cells in axes]) for key, axes in AXES.items()}
     found = vault.measure_distances(LABEL, AXES, guesses)
-    return sum(found.values()) / len(AXES) - OTHERS  # so many rows lie there without the target
+    return sum(found.values()) / len(AXES) - OTHERS  # the rows that lie there without the target
 
 
 def _second_moments(vault: Vault) -> float:
@@ -229,7 +229,7 @@ def _levels_of_codes(present: bool, releases: Recorder) -> Trial:
 
 # What learns a schema: counts of kinds, levels and formats, and names that one row alone has. Such a name must not be
 # released but with a small chance, for the table without the row cannot give it. The chance is charged to delta; here
-# it is set large, so that few trials tell it.
+# it is set large, so that few trials show it.
 
 NAMES = (partition_selection.TARGET, partition_selection.LEVELS)  # labels of partition selection
 LEARNING = (partition_selection.KINDS, *NAMES, partition_selection.FORMATS)
@@ -289,7 +289,7 @@ def audit_names(label: str, trials: int, confidence: float, entropy: Entropy | N
 
 DIMENSIONS, HUGE, BOUND = 6, 1e6, 0.7
 ALONE, MANY = _table(0), _table(40)  # a lot holds some of 40 rows, but for a chance of RATE^40
-PATIENT_LOT_MU = 4.0  # so large that a patient's rows are told from each other
+PATIENT_LOT_MU = 4.0  # so large that one row of a patient is distinguished from two
 GROUPS = Groups(torch.tensor([0, 0, 1, 1, 2, 2]), (0.3, 0.7, 2.0))
 
 

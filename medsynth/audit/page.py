@@ -1,4 +1,4 @@
-"""An audit on one self-contained page: no network, no script; every number stands in the JSON beside it."""
+"""An audit on one self-contained page: no network, no script; the JSON next to it has every number."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ certificate. All tables were simulated; no table of yours was opened and no budg
 <p>Confidence of each line by itself: {{ "%.4g"|format(100 * first.confidence) }} %. Claimed and proven are mu, the
 separation of two neighbouring tables in standard deviations of the noise, or the chance of an outcome that one of them
 cannot give. Epsilon is at delta {{ first.delta }}.</p>
-<h2>Input files</h2><p>One odd cell in one row of a simulated file: what it changed beside that row, before anything was
-measured. "Refused": the file does not meet its schema, which is a condition of the claim.</p>
+<h2>Input files</h2><p>One odd cell in one row of a simulated file: what it changed outside that row, before anything
+was measured. "Refused": the file does not meet its schema, which is a condition of the claim.</p>
 <table><thead><tr><th scope="col">schema</th><th scope="col" class="n">identical</th>
 <th scope="col" class="n">refused</th>
 <th scope="col" class="n">differs</th><th scope="col">changed, by which cells</th></tr></thead><tbody>
@@ -62,7 +62,7 @@ def page(audit: Audit) -> str:
 
 
 def save(audit: Audit, output: Path, *, force: bool = False) -> Path:
-    """Write the page, and its JSON twin beside it, whose path is returned. Raises MedsynthError for existing files."""
+    """Write the page, and its JSON twin next to it, whose path is returned. Raises MedsynthError for existing files."""
     twin = output.with_suffix(".json")
     for file in (output, twin):
         refuse_existing(file, force=force)

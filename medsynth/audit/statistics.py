@@ -148,7 +148,7 @@ def errors_at(threshold: float, without: Floats, present: Floats, confidence: fl
 
 
 def best_threshold(mu: float, rate: float, trials: int, risk: float) -> float:
-    """The threshold at which so many trials are expected to prove most of a claimed `mu` at a `rate`.
+    """The threshold at which this number of trials is expected to prove most of a claimed `mu` at a `rate`.
 
     >>> 0.9 < best_threshold(2.0, 1.0, 1000, 1e-3) < 1.1
     True

@@ -173,7 +173,7 @@ class WholeFits:
         cls, method: str, schema: Schema, settings: Mapping[str, object] | None = None, rows: int = DECLARED,
         epsilon: float = EPSILON,
     ) -> WholeFits:  # fmt: skip
-        """Plan fits to so many rows; with quick settings if none are given."""
+        """Plan fits to this number of rows, with quick settings if none are given."""
         module, core = registry.module(method), schema.core
         config = registry.configured(method, module, LOTS.get(method, {}) if settings is None else settings)
         queries = module.queries(config, rows, len(core.columns), epsilon)

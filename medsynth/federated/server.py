@@ -86,7 +86,7 @@ class Sites:
     def _ask(
         self, kind: str, sites: Sequence[str], least: int, body: bytes = b"", *, tries: int = TRIES, **more: Any
     ) -> dict[str, tuple[dict[str, Any], bytes]]:
-        """The answers of at least so many sites. Those that give none are asked again, with the same bytes.
+        """The answers of at least `least` sites. Those that give none are asked again, with the same bytes.
 
         Raises MedsynthError where too few answer, or one refuses.
         """
@@ -167,7 +167,7 @@ class FederatedMeasurements(ShardedMeasurements):
         return query.result(found)
 
     def split_into_shards(self, count: int, features: Features, classes: int, config: CriticConfig) -> RemoteShards:
-        """The shards of all sites, as many at each: so many, and with which critics, each site's own study says."""
+        """The shards of all sites, as many at each. Each site's own study sets their number and their critics."""
         return RemoteShards(lambda label, query, numbers: query.result(self._asked(label, query, numbers)), classes)
 
     def _asked(self, label: str, query: PrivateQuery[Any], numbers: list[Any]) -> list[Floats]:

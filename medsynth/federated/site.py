@@ -46,7 +46,7 @@ class Refused(MedsynthError):
 class Site:
     """One site's rows behind its own vault, for one study that whoever starts it has agreed to.
 
-    table: a CSV or Parquet file, of which the budget file lies beside; folder: where checkpoint and log go; key: the
+    table: a CSV or Parquet file, next to which its budget file lies; folder: where checkpoint and log go; key: the
     site's secret key, for a secure sum. `resume` goes on with what a site that was killed has answered. A site that
     starts again without its checkpoint gives `notice`: it draws a new nonce and reserves the whole plan once more.
     Raises TableError or SchemaError for a table that does not meet the study's schema, before anything is reserved;

@@ -216,7 +216,7 @@ def _check_law(plan: Plan, honest: int) -> None:
 
 
 def read_study(path: Path) -> Study:
-    """The study in a YAML file; `schema` there is a mapping, or the name of a file beside it.
+    """The study in a YAML file; `schema` there is a mapping, or the name of a file next to it.
 
     Raises UsageError or SchemaError, naming what is wrong.
     """
