@@ -9,9 +9,8 @@ import typer
 
 from medsynth import __version__
 
-from . import audit, demo, fit, ledger, plan, report, sample, schema
+from . import audit, demo, federate, fit, ledger, plan, report, sample, schema
 from .console import INTERRUPTED, open_streams
-from .federate import commands as federate
 from .flags import register
 
 app = typer.Typer(

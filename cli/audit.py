@@ -33,13 +33,13 @@ def audit(
     ] = False,
     confidence: Annotated[float, typer.Option(help="Of each lower bound.")] = 0.999,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="HTML page to write, with its JSON beside it.")
+        Path | None, typer.Option("--output", "-o", help="HTML page to write, with its JSON next to it.")
     ] = None,
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Attack the mechanisms on their worst cases, and print what was proven beside what is claimed.
+    """Attack the mechanisms on their worst cases, and print what was proven and what is claimed.
 
     Each line gives a lower bound on mu, the mechanism's separation of two neighbouring tables, in units of the noise,
     and on epsilon. A bound above the claim refutes it: exit code 1. A bound below it proves nothing more than itself.
@@ -87,11 +87,12 @@ def _table(found: Audit) -> str:
         for f in findings:
             share = "" if f.share is None else f"{f.share:.0%}"
             refuted = " REFUTED" if f.refutes else ""
+            claimed, proven, epsilon, proven_epsilon = f.shown
             lines.append(
-                f"{f.name:<{WIDTH}}{f.shown('claimed'):>8}{f.shown('proven'):>8}{share:>7}"
-                f"{f.epsilon_shown('claimed'):>9}{f.epsilon_shown('proven'):>8}{f.trials:>8}  {f.worst_case}{refuted}"
+                f"{f.name:<{WIDTH}}{claimed:>8}{proven:>8}{share:>7}{epsilon:>9}{proven_epsilon:>8}{f.trials:>8}"
+                f"  {f.worst_case}{refuted}"
             )
-    lines += ["", "input files: one odd cell in one row, what it changed beside that row"]
+    lines += ["", "input files: one odd cell in one row, what it changed outside that row"]
     for mode, (same, refused, differs), changes in found.inputs_by_mode():
         told = f" ({changes})" if changes else ""
         lines.append(f"schema {mode}: {same} identical, {refused} refused, {differs} differ{told}")

@@ -2,26 +2,25 @@
 
 A simulated table of the schema is written to a file twice, once with an odd cell in its last row. Both files are opened
 as a fit opens them, under the schema and without one. All that the two give must be the same but for that row: the
-other rows' cells and codes, the columns' kinds and dtypes, every notice. A file that is refused is told apart.
+other rows' cells and codes, the columns' kinds and dtypes, every notice. A file that is refused is counted apart.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import tempfile
-from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 
 from ..errors import MedsynthError
-from ..fitting.private_table import PrivateTable, open_table
+from ..fitting.private_table import open_table
 from ..fitting.settings import TableSettings
 from ..rng import numpy_stream
 from ..schema import Schema
 from ..schema.codec import csv_cells, encode
+from .statistics import Step, silent
 
 ROWS = 40
 MODES = ("schema", "none")  # whether the schema is declared
@@ -45,9 +44,9 @@ Result = Literal["identical", "refused", "differs"]
 RESULTS: tuple[Result, ...] = ("identical", "refused", "differs")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class InputFinding:
-    """What one odd cell in one column changed beside its own row: `changed` names it."""
+    """What one odd cell in one column changed outside its own row: `changed` names it."""
 
     column: str
     cell: str
@@ -56,25 +55,21 @@ class InputFinding:
     changed: tuple[str, ...] = ()
 
 
-def audit_inputs(
-    schema: Schema, progress: Callable[[int, int], None] = lambda done, total: None
-) -> tuple[InputFinding, ...]:
+def audit_inputs(schema: Schema, progress: Step = silent) -> list[InputFinding]:
     """Every odd cell in every column, with the schema declared and without."""
     tried = [(name, cell, mode) for name in schema.names for cell in ODD_CELLS for mode in MODES]
     found = []
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "audit.csv"
-        usual = simulated(schema)
+        path, usual = Path(folder) / "audit.csv", simulated(schema)
         before = {mode: _opened(path, usual, schema, mode) for mode in MODES}
         for k, (name, cell, mode) in enumerate(tried):
-            odd = usual[:-1] + [{**usual[-1], name: ODD_CELLS[cell]}]
-            after = _opened(path, odd, schema, mode)
-            changed = tuple(key for key in before[mode] if before[mode][key] != after.get(key))
+            after = _opened(path, [*usual[:-1], {**usual[-1], name: ODD_CELLS[cell]}], schema, mode)
+            changed = tuple(key for key, text in before[mode].items() if after.get(key) != text)
             result: Result = "refused" if "refused" in after else "differs" if changed else "identical"
-            found.append(InputFinding(column=name, cell=cell, mode=mode, result=result,
-                                      changed=changed if result == "differs" else ()))  # fmt: skip
+            changed = changed if result == "differs" else ()
+            found.append(InputFinding(column=name, cell=cell, mode=mode, result=result, changed=changed))
             progress(k + 1, len(tried))
-    return tuple(found)
+    return found
 
 
 def simulated(schema: Schema) -> list[dict[str, bytes]]:
@@ -93,18 +88,10 @@ def _opened(path: Path, rows: list[dict[str, bytes]], schema: Schema, mode: str)
     settings = TableSettings(schema=schema if mode == "schema" else None, target=schema.target)
     try:
         private = open_table(path, settings, notices.append)
-        codes = encode(next(private.data.chunks()), private.declared.core)[: ROWS - 1] if private.declared else None
+        codes = encode(next(private.data.chunks()), private.declared.core) if private.declared else None
     except MedsynthError:
         return {"refused": ""}
-    return {**_fields(private), "codes": repr(None if codes is None else codes.tolist()), "notices": repr(notices)}
-
-
-def _fields(private: PrivateTable) -> dict[str, str]:
-    """Every field of the private table and of its data."""
-    values: dict[str, Any] = {f.name: getattr(private, f.name) for f in dataclasses.fields(private) if f.name != "data"}
-    values |= {f.name: getattr(private.data, f.name) for f in dataclasses.fields(private.data)}
-    return {name: _text(value) for name, value in values.items()}
-
-
-def _text(value: Any) -> str:
-    return repr(value[: ROWS - 1].to_dict("list") if isinstance(value, pd.DataFrame) else value)
+    found: dict[str, Any] = {f.name: getattr(part, f.name) for part in (private, private.data) for f in fields(part)}
+    found |= {"data": None, "codes": None if codes is None else codes[: ROWS - 1].tolist(), "notices": notices}
+    found["cells"] = found["cells"][: ROWS - 1].to_dict("list")
+    return {name: repr(value) for name, value in found.items()}

@@ -1,4 +1,4 @@
-"""An audit on one self-contained page: no network, no script; every number stands in the JSON beside it."""
+"""An audit on one self-contained page: no network, no script; the JSON next to it has every number."""
 
 from __future__ import annotations
 
@@ -9,12 +9,6 @@ from pathlib import Path
 from ..io.atomic import atomic_write, refuse_existing
 from .pipeline import Audit
 
-HEADING = "What attackers proved"
-LIMITS = (
-    "Each proven figure is a lower bound: no mechanism that gives away less would let an attacker guess so well. One "
-    "above its claim refutes the claim. One below it proves itself and no more: this page is evidence and not a "
-    "certificate. All tables were simulated; no table of yours was opened and no budget was spent."
-)
 TEMPLATE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>Audit: {{ audit.schema }}</title><style>
@@ -24,29 +18,29 @@ th,td{padding:.3rem .6rem;border-bottom:1px solid #ccc;vertical-align:top}td.n,t
 .bar{background:#e4e4e4;width:8rem;height:.7rem;position:relative}.bar i{background:#0072b2;height:100%;display:block}
 .refuted{color:#a30000;font-weight:600}small{color:#555}@media print{body{font-size:11px;margin:0}}
 </style></head><body>
-<h1>{{ heading }}</h1><p>medsynth {{ audit.medsynth }}, simulated tables of the schema {{ audit.schema }}.</p>
-<p>{{ limits }}</p>
+<h1>What attackers proved</h1><p>medsynth {{ audit.medsynth }}, simulated tables of the schema {{ audit.schema }}.</p>
+<p>Each proven figure is a lower bound: no mechanism that gives away less would let an attacker guess so well. One
+above its claim refutes the claim. One below it proves itself and no more: this page is evidence and not a
+certificate. All tables were simulated; no table of yours was opened and no budget was spent.</p>
 {% for part, findings in parts %}
 <h2>{{ part[0]|upper }}{{ part[1:] }}</h2>
 <table><thead><tr><th scope="col">attacked</th><th scope="col" class="n">claimed</th>
-<th scope="col" class="n">proven</th>
-<th scope="col">share</th><th scope="col" class="n">epsilon claimed</th><th scope="col" class="n">epsilon proven</th>
-<th scope="col" class="n">trials</th></tr></thead><tbody>
+<th scope="col" class="n">proven</th><th scope="col">share</th><th scope="col" class="n">epsilon claimed</th>
+<th scope="col" class="n">epsilon proven</th><th scope="col" class="n">trials</th></tr></thead><tbody>
 {% for f in findings %}
 <tr><th scope="row">{{ f.name }}<br><small>{{ f.worst_case }}</small></th>
-<td class="n">{{ f.shown("claimed") }}</td><td class="n">{{ f.shown("proven") }}</td>
+{% for number in f.shown[:2] %}<td class="n">{{ number }}</td>{% endfor %}
 <td>{% if f.share is not none %}<div class="bar" role="img" aria-label="{{ "%.0f"|format(100 * f.share) }} per cent">
 <i style="width:{{ [100 * f.share, 100]|min }}%"></i></div>{{ "%.0f"|format(100 * f.share) }} %{% endif %}
 {% if f.refutes %}<span class="refuted">refuted</span>{% endif %}</td>
-<td class="n">{{ f.epsilon_shown("claimed") }}</td><td class="n">{{ f.epsilon_shown("proven") }}</td>
+{% for number in f.shown[2:] %}<td class="n">{{ number }}</td>{% endfor %}
 <td class="n">{{ "{:,}".format(f.trials) }}</td></tr>
 {% endfor %}</tbody></table>{% endfor %}
-<p>Confidence of each line by itself: {{ "%.4g"|format(100 * confidence) }} %. Claimed and proven are mu, the
+<p>Confidence of each line by itself: {{ "%.4g"|format(100 * first.confidence) }} %. Claimed and proven are mu, the
 separation of two neighbouring tables in standard deviations of the noise, or the chance of an outcome that one of them
-cannot give.
-Epsilon is at delta {{ delta }}.</p>
-<h2>Input files</h2><p>One odd cell in one row of a simulated file: what it changed beside that row, before anything was
-measured. "Refused": the file does not meet its schema, which is a condition of the claim.</p>
+cannot give. Epsilon is at delta {{ first.delta }}.</p>
+<h2>Input files</h2><p>One odd cell in one row of a simulated file: what it changed outside that row, before anything
+was measured. "Refused": the file does not meet its schema, which is a condition of the claim.</p>
 <table><thead><tr><th scope="col">schema</th><th scope="col" class="n">identical</th>
 <th scope="col" class="n">refused</th>
 <th scope="col" class="n">differs</th><th scope="col">changed, by which cells</th></tr></thead><tbody>
@@ -63,16 +57,12 @@ def page(audit: Audit) -> str:
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     parts = [(part, list(group)) for part, group in groupby(audit.findings, key=lambda finding: finding.part)]
-    first = audit.findings[0]
-    text: str = environment.from_string(TEMPLATE).render(
-        audit=audit, heading=HEADING, limits=LIMITS, parts=parts, confidence=first.confidence, delta=first.delta,
-        inputs=audit.inputs_by_mode(),
-    )  # fmt: skip
-    return text
+    template = environment.from_string(TEMPLATE)
+    return str(template.render(audit=audit, parts=parts, first=audit.findings[0], inputs=audit.inputs_by_mode()))
 
 
 def save(audit: Audit, output: Path, *, force: bool = False) -> Path:
-    """Write the page, and its JSON twin beside it, whose path is returned. Raises MedsynthError for existing files."""
+    """Write the page, and its JSON twin next to it, whose path is returned. Raises MedsynthError for existing files."""
     twin = output.with_suffix(".json")
     for file in (output, twin):
         refuse_existing(file, force=force)

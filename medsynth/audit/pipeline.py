@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -12,22 +12,17 @@ from ..errors import UsageError
 from ..fitting.environment import one_thread
 from ..methods import registry
 from ..schema import Schema
-from ..schema.columns.categorical import Categorical, without_levels
+from ..schema.columns.categorical import without_levels
 from ..schema.columns.hierarchies import hierarchy
-from .black_box import audit_rows
-from .finding import Finding
-from .fits.end_to_end import audit_end_to_end
-from .fits.loss_noise import METHOD as PUBLISHED
-from .fits.loss_noise import audit_loss_noise
-from .fits.one_run import SETTINGS, SHARDED, audit_one_run
-from .inputs import RESULTS, InputFinding, audit_inputs
+from .canaries import SETTINGS, SHARDED, audit_one_run
+from .inputs import MODES, RESULTS, InputFinding, audit_inputs
 from .mechanisms import CASES, NAMES, audit_mechanism, audit_names
+from .statistics import Finding
+from .whole_fits import BASELINE, PUBLISHED, audit_end_to_end, audit_loss_noise, audit_rows
 
 CONFIDENCE = 0.999
 FIT_SECONDS = {"independent": 0.08, "mixture": 1.6, "dp-cgan": 0.6, "dp-gan": 1.2}  # of one without and one with
 QUICK_SECONDS, FULL_SECONDS = 30.0, 2_000.0  # for whole fits
-QUICK_METHOD = "independent"  # the default's first measurements, without its training: fits take a moment
-Step = Callable[[int, int], None]  # steps done, steps in all
 Progress = Callable[[str, float, float], None]  # what is audited, expected seconds done, expected seconds in all
 EXAMPLE = {
     "name": "audit",
@@ -70,23 +65,17 @@ class Audit:
         """The findings that refute a claim at their confidence."""
         return tuple(finding for finding in self.findings if finding.refutes)
 
-    @property
-    def withdrawn(self) -> tuple[Finding, ...]:
-        """Those of them that refute what is published elsewhere, and what medsynth does not claim."""
-        return tuple(finding for finding in self.refuted if finding.published)
-
     def inputs_by_mode(self) -> list[tuple[str, list[int], str]]:
         """Whether a schema was declared; how many odd cells left all identical, were refused, differed; in what."""
         lines = []
-        for mode, words in (("schema", "declared"), ("none", "not declared")):
+        for mode, words in zip(MODES, ("declared", "not declared"), strict=True):
             own = [found for found in self.inputs if found.mode == mode]
-            counts = [sum(found.result == result for found in own) for result in RESULTS]
-            cells: dict[str, list[str]] = {}
+            cells: dict[str, dict[str, None]] = {}  # by what they changed, each once
             for found in own:
                 for what in found.changed:
-                    cells.setdefault(what, []).append(found.cell)
-            changes = "; ".join(f"{what}: {', '.join(dict.fromkeys(names))}" for what, names in cells.items())
-            lines.append((words, counts, changes))
+                    cells.setdefault(what, {})[found.cell] = None
+            counts = [sum(found.result == result for found in own) for result in RESULTS]
+            lines.append((words, counts, "; ".join(f"{what}: {', '.join(names)}" for what, names in cells.items())))
         return lines
 
     def to_json(self) -> dict[str, Any]:
@@ -97,15 +86,6 @@ class Audit:
             "findings": [finding.to_json() for finding in self.findings],
             "inputs": [asdict(found) for found in self.inputs],
         }
-
-
-@dataclass(frozen=True)
-class Task:
-    """One part of an audit: its name, about how many seconds it takes, and what it does."""
-
-    name: str
-    seconds: float
-    run: Callable[[Step], list[Finding]]
 
 
 def run(
@@ -126,80 +106,68 @@ def run(
     if not 0.5 < confidence < 1:
         raise UsageError("`confidence` must lie between 0.5 and 1.")
     known = simulated_schema(Schema.from_dict(EXAMPLE) if schema is None else schema)
-    todo = _measurements(QUICK if quick else FULL, confidence)
-    todo += _fits(known, method, quick, confidence)
-    inputs: list[InputFinding] = []
-
-    def files(step: Step) -> list[Finding]:
-        inputs.extend(audit_inputs(known, step))
-        return []
-
-    todo.append(Task("input files", 0.3 * len(known.names), files))
-    total, done, findings = sum(task.seconds for task in todo), 0.0, list[Finding]()
+    todo = [*_measurements(QUICK if quick else FULL, confidence), *_fits(known, method, quick, confidence)]
+    todo.append(Task("input files", 0.3 * len(known.names), partial(audit_inputs, known)))
+    total, before, found = sum(task.seconds for task in todo), 0.0, list[Any]()
     with one_thread():
         for task in todo:
-            progress(task.name, done, total)
-            findings += task.run(partial(_within, progress, task, done, total))
-            done += task.seconds
+
+            def step(done: int, of: int, task: Task = task, before: float = before) -> None:
+                progress(f"{task.name}, {done} of {of}", before + task.seconds * done / of, total)
+
+            progress(task.name, before, total)
+            made = task.audit(progress=step) if task.stepwise else task.audit()
+            found += made if isinstance(made, list) else [made]
+            before += task.seconds
     progress("done", total, total)
-    return Audit(findings=tuple(findings), inputs=tuple(inputs), schema=known.name)
+    return Audit(
+        findings=tuple(each for each in found if isinstance(each, Finding)),
+        inputs=tuple(each for each in found if isinstance(each, InputFinding)),
+        schema=known.name,
+    )
 
 
 def simulated_schema(schema: Schema) -> Schema:
     """A schema with a target, whose columns in a hierarchy have its widest groups for levels where none are named."""
-    columns = {
-        name: column.model_copy(update={"levels": (*_widest(column), column.unknown)})
-        for name, column in without_levels(schema.columns).items()
-    }
-    return schema.model_copy(update={"columns": schema.columns | columns}).with_target(
-        schema.target or schema.names[-1]
-    )
+    columns = dict(schema.columns)
+    for name, column in without_levels(schema.columns).items():
+        labels = {node.label for node in hierarchy(column.hierarchy or "").children(None)} - {str(column.unknown)}
+        columns[name] = column.model_copy(update={"levels": (*sorted(labels), column.unknown)})
+    return schema.model_copy(update={"columns": columns}).with_target(schema.target or schema.names[-1])
 
 
-def _widest(column: Categorical) -> list[str]:
-    labels = {node.label for node in hierarchy(column.hierarchy or "").children(None)}
-    return sorted(labels - {str(column.unknown)})
+@dataclass(frozen=True)
+class Task:
+    """One part of an audit: its name, about how many seconds it takes, what it does, and whether that has steps."""
+
+    name: str
+    seconds: float
+    audit: Callable[..., Any]
+    stepwise: bool = True
 
 
-def _within(progress: Progress, task: Task, before: float, total: float, done: int, of: int) -> None:
-    progress(f"{task.name}, {done} of {of}", before + task.seconds * done / of, total)
-
-
-def _once(audit: Callable[..., Finding], *arguments: object) -> Callable[[Step], list[Finding]]:
-    return lambda step: [audit(*arguments)]
-
-
-def _stepwise(audit: Callable[..., Finding], *arguments: object) -> Callable[[Step], list[Finding]]:
-    return lambda step: [audit(*arguments, progress=step)]
-
-
-def _measurements(trials: Trials, confidence: float) -> list[Task]:
+def _measurements(trials: Trials, confidence: float) -> Iterator[Task]:
     """Every kind of measurement on its worst neighbours."""
-    todo = []
     for case in CASES.values():
         count = trials.measurement // case.slow
-        todo.append(Task(case.name, 1e-3 * count * case.slow**0.5, _once(audit_mechanism, case, count, confidence)))
+        audit = partial(audit_mechanism, case, count, confidence)
+        yield Task(case.name, 1e-3 * count * case.slow**0.5, audit, stepwise=False)
     for label in NAMES:
-        todo.append(Task("names released", 2e-3 * trials.names, _once(audit_names, label, trials.names, confidence)))
-    return todo
+        audit = partial(audit_names, label, trials.names, confidence)
+        yield Task("names released", 2e-3 * trials.names, audit, stepwise=False)
 
 
-def _fits(schema: Schema, method: str | None, quick: bool, confidence: float) -> list[Task]:
+def _fits(schema: Schema, method: str | None, quick: bool, confidence: float) -> Iterator[Task]:
     """Whole fits, or one with canaries; the published loss-noise GAN; synthetic rows."""
     trials = QUICK if quick else FULL
-    chosen = registry.settle(method or (QUICK_METHOD if quick else registry.DEFAULT))
-    published = _stepwise(audit_loss_noise, schema, trials.published, confidence)
-    todo = [Task(PUBLISHED, 0.4 * trials.published, published)]
+    chosen = registry.settle(method or (BASELINE if quick else registry.DEFAULT))
+    yield Task(PUBLISHED, 0.4 * trials.published, partial(audit_loss_noise, schema, trials.published, confidence))
     if not registry.METHODS[chosen].makes_claim:
-        return todo
+        return
     if chosen not in SHARDED:
         each = FIT_SECONDS.get(chosen, 1.0)
         fits = max(4, min(trials.fits, round((QUICK_SECONDS if quick else FULL_SECONDS) / each)))
-        todo.append(Task(f"{chosen}, fit", each * fits, _stepwise(audit_end_to_end, chosen, schema, fits, confidence)))
-    sampled = [chosen] if chosen in SETTINGS else [] if quick or method else list(SETTINGS)
-    todo += [Task(f"{name}, canaries", 25.0, _stepwise(audit_one_run, name, schema, confidence)) for name in sampled]
-
-    def rows(step: Step) -> list[Finding]:
-        return audit_rows(QUICK_METHOD, schema, trials.drawn, confidence, progress=step)
-
-    return [*todo, Task("synthetic rows", 0.2 * trials.drawn, rows)]
+        yield Task(f"{chosen}, fit", each * fits, partial(audit_end_to_end, chosen, schema, fits, confidence))
+    for name in [chosen] if chosen in SETTINGS else [] if quick or method else SETTINGS:
+        yield Task(f"{name}, canaries", 25.0, partial(audit_one_run, name, schema, confidence))
+    yield Task("synthetic rows", 0.2 * trials.drawn, partial(audit_rows, schema, trials.drawn, confidence))

@@ -1,4 +1,4 @@
-"""From an attacker's errors to lower bounds on what a mechanism gives away, with stated confidence.
+"""Findings: from an attacker's errors to lower bounds on what a mechanism gives away, with stated confidence.
 
 An attacker sees one release and guesses which of two neighbouring tables it came from. Repeated trials count false
 positives and false negatives; exact binomial intervals (Clopper, Pearson 1934) bound the true rates from above; any
@@ -8,15 +8,88 @@ mechanism with a smaller mu or epsilon would have larger error rates (Dong, Roth
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 from scipy.stats import beta, binom
 
-Floats = NDArray[np.float64]
-MOST_MU = 20.0  # that is ever shown; no number of trials that can be made proves more
+from ..privacy.accounting import accountant
+from ..privacy.queries.rows import Floats
+
+Step = Callable[[int, int], None]  # steps done, steps in all
+DELTA = 1e-5  # at which epsilon is stated
+MOST_MU, MOST_EPSILON = 20.0, 200.0  # that are ever shown; no number of trials that can be made proves more
+ROUNDING = 1e-6  # relative: a bound so little above its claim is the claim
+
+
+def silent(done: int, total: int) -> None:
+    """Report no progress."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Claims and lower bounds of one attack, each bound with `confidence`. None: nothing is claimed or proven of it.
+
+    `mu`: separation of the two neighbouring tables in standard deviations of the noise; with a `rate` below one, of a
+    release that the target takes part in, which it does with that chance. `epsilon`: at `delta`. `chance`: of an
+    outcome that one of the two tables cannot give. `published`: the claim is a paper's, and medsynth does not make it.
+    """
+
+    part: str
+    name: str
+    worst_case: str
+    trials: int
+    confidence: float
+    claimed_mu: float | None = None
+    proven_mu: float | None = None
+    rate: float = 1.0
+    delta: float = DELTA
+    claimed_epsilon: float | None = None
+    proven_epsilon: float | None = None
+    claimed_chance: float | None = None
+    proven_chance: float | None = None
+    published: bool = False
+
+    @property
+    def _pairs(self) -> list[tuple[float, float]]:
+        """Claims, each with what was proven of it: of mu, epsilon and a chance."""
+        claimed = self.claimed_mu, self.claimed_epsilon, self.claimed_chance
+        proven = self.proven_mu, self.proven_epsilon, self.proven_chance
+        return [(a, b) for a, b in zip(claimed, proven, strict=True) if a is not None and b is not None]
+
+    @property
+    def refutes(self) -> bool:
+        """Whether a claim is refuted at this confidence."""
+        return any(proven > claimed * (1 + ROUNDING) for claimed, proven in self._pairs)
+
+    @property
+    def share(self) -> float | None:
+        """What was proven, as a share of the claim: of mu, else of epsilon, else of a chance."""
+        return next((proven / claimed for claimed, proven in self._pairs if claimed), None)
+
+    @property
+    def shown(self) -> list[str]:
+        """As text: the mu or the chance that is claimed and proven, then the epsilon."""
+        claimed = self.claimed_chance if self.claimed_mu is None else self.claimed_mu
+        proven = self.proven_chance if self.proven_mu is None else self.proven_mu
+        numbers = [(claimed, 3), (proven, 3), (self.claimed_epsilon, 2), (self.proven_epsilon, 2)]
+        return ["" if number is None else f"{number:.{digits}f}" for number, digits in numbers]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {**asdict(self), "share": self.share, "refutes": self.refutes}
+
+
+def gaussian_epsilon(mu: float) -> float:
+    """Return the epsilon at DELTA of a Gaussian measurement of separation `mu`, exactly, at most MOST_EPSILON.
+
+    >>> round(gaussian_epsilon(1.0), 3)
+    4.377
+    """
+    return min(accountant.gaussian_epsilon(mu, DELTA), MOST_EPSILON) if mu > 0 else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,14 +109,9 @@ class Errors:
 
     def epsilon(self, delta: float) -> float:
         """The least epsilon at `delta` under which some attacker can do as well, in either direction; at least zero."""
-        found = 0.0
-        for one, other in (
-            (self.false_positive, self.false_negative),
-            (self.false_negative, self.false_positive),
-        ):
-            if 1 - delta - other > 0:
-                found = max(found, math.log((1 - delta - other) / one))
-        return found
+        rates = self.false_positive, self.false_negative
+        ratios = [(1 - delta - other) / one for one, other in (rates, rates[::-1])]
+        return math.log(max(1.0, *ratios))
 
 
 def upper_rate(hits: int, trials: int, risk: float) -> float:
@@ -80,7 +148,7 @@ def errors_at(threshold: float, without: Floats, present: Floats, confidence: fl
 
 
 def best_threshold(mu: float, rate: float, trials: int, risk: float) -> float:
-    """The threshold at which so many trials are expected to prove most of a claimed `mu` at a `rate`.
+    """The threshold at which this number of trials is expected to prove most of a claimed `mu` at a `rate`.
 
     >>> 0.9 < best_threshold(2.0, 1.0, 1000, 1e-3) < 1.1
     True
@@ -113,25 +181,18 @@ def one_run_epsilon(right: int, guesses: int, canaries: int, delta: float, risk:
     them were right. Under (epsilon, delta)-privacy the number of right guesses is below a binomial one with success
     exp(epsilon) / (1 + exp(epsilon)), but for a term of delta (Steinke, Nasr, Jagielski 2023, theorem 5.2).
     """
-    if not guesses or _right_by_chance(0.0, right, guesses, canaries, delta) > risk:
+
+    def by_chance(epsilon: float) -> float:
+        """An upper bound on the chance of `right` or more right guesses."""
+        chance, upto = 1 / (1 + math.exp(-epsilon)), np.arange(1, right + 1)
+        # the delta term: 2 m delta times the largest mean of the last i point masses below `right`
+        worst = float(np.max(np.cumsum(binom.pmf(right - upto, guesses, chance)) / upto))
+        return float(binom.sf(right - 1, guesses, chance)) + 2 * canaries * delta * worst
+
+    if not right or by_chance(0.0) > risk:
         return 0.0
     low, high = 0.0, 50.0
     while high - low > 1e-4:
         middle = (low + high) / 2
-        if _right_by_chance(middle, right, guesses, canaries, delta) <= risk:
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if by_chance(middle) <= risk else (low, middle)
     return low
-
-
-def _right_by_chance(epsilon: float, right: int, guesses: int, canaries: int, delta: float) -> float:
-    """An upper bound on the chance of `right` or more right guesses under (epsilon, delta): theorem 5.2's tail."""
-    chance = 1 / (1 + math.exp(-epsilon))
-    tail = float(binom.sf(right - 1, guesses, chance))
-    if not delta or not right:
-        return tail
-    upto = np.arange(1, right + 1)
-    # the delta term: 2 m delta times the largest mean of the last i point masses below `right`
-    worst = float(np.max(np.cumsum(binom.pmf(right - upto, guesses, chance)) / upto))
-    return min(1.0, tail + 2 * canaries * delta * worst)

@@ -24,9 +24,9 @@ from ..privacy.queries.rows import Floats
 from ..privacy.shards import Shards, UpstreamSum
 from ..privacy.vault import Vault
 from .derivation import Derived, Releases, ShardsAsked, derived
-from .messages import grouped
 from .rounds import Rounds
 from .study import Study
+from .transport import grouped
 
 HALF = 1 << 28  # of a seed: checkpoints hold numbers of 53 bits
 Ask = Callable[[str, UpstreamSum, list[NDArray[Any]]], Tensor]
@@ -57,9 +57,10 @@ class RemoteShards:
 
     def measure_upstream_sum(self, label: str, fakes: Tensor, bound: float, *, joint: bool = False) -> Tensor:
         """The noised sum of all sites' critics' clipped gradients at generated rows: (rows, width - classes)."""
-        numbers: list[NDArray[Any]] = [np.stack(self._pools), places(fakes)]
+        pools, where = np.stack(self._pools), places(fakes)
         self._pools = []
-        return self._ask(label, UpstreamSum(fakes, self._classes, bound, joint), numbers)
+        query = UpstreamSum(indicators(where, fakes.shape[-1]), self._classes, bound, joint)  # as sites derive it
+        return self._ask(label, query, [pools, where])
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,8 +24,7 @@ from nvflare.collab import CollabRecipe, collab
 
 from ..errors import MedsynthError
 from .kit import CLASSES
-from .messages import packed, unpacked
-from .transport import Came, accepted, ask, connected, listening, receive, send, socket_of
+from .transport import Came, accepted, ask, connected, listening, packed, receive, send, socket_of, unpacked
 
 FOLDER = "MEDSYNTH_SOCKETS"
 ANSWER_SECONDS = 900.0  # that a site may take for one answer

@@ -16,7 +16,7 @@ from ..artifact import Arrays, Model
 from ..errors import BudgetError, MedsynthError, QueryError
 from ..fitting.planning import PlannedFit, choose_method
 from ..fitting.private_table import ROWS_PER_PATIENT_LABEL
-from ..fitting.settings import FitOptions, Notice, Phase, Progress
+from ..fitting.settings import FitOptions, Notice
 from ..fitting.training import rows_of_patients, seal, train
 from ..privacy.accounting.events import Event
 from ..privacy.checkpoint import Checkpoint, sole_user
@@ -28,9 +28,8 @@ from ..privacy.release import Release, Releases
 from ..privacy.shards import CriticConfig
 from .critics import RemoteShards
 from .derivation import digest_of, numbers_of
-from .messages import NONCE, arrays_of, body_of, packed, unpacked
 from .study import FORMAT, Study
-from .transport import Came, Transport
+from .transport import NONCE, Came, Transport, arrays_of, body_of, packed, unpacked
 
 TRIES, PAUSE = 3, 2.0  # how often sites that do not answer are asked again, and seconds before that
 PATIENCE = 20.0  # seconds after which, again and again, sites that have not answered yet are named
@@ -45,17 +44,11 @@ class Sites:
         self.nonces: dict[str, str] = {}
         self.pause = PAUSE  # as it stands when the run begins
 
-    def join(self) -> dict[str, dict[str, Any]]:
-        """Who is there, by name, with what they say of themselves."""
-        return self._joined(list(self.study.sites), self.study.minimum, TRIES)
-
-    def join_late(self) -> None:
-        """Ask those that have not joined yet, once."""
-        if late := [name for name in self.study.sites if name not in self.nonces]:
-            self._joined(late, 0, 1)
-
-    def _joined(self, sites: Sequence[str], least: int, tries: int) -> dict[str, dict[str, Any]]:
-        found = {name: head for name, (head, _) in self._ask("join", sites, least, tries=tries).items()}
+    def join(self, *, late: bool = False) -> dict[str, dict[str, Any]]:
+        """Who is there, by name, with what they say of themselves; `late`: who has not joined before, asked once."""
+        sites = [name for name in self.study.sites if not (late and name in self.nonces)]
+        asked = self._ask("join", sites, 0 if late else self.study.minimum, tries=1 if late else TRIES) if sites else {}
+        found = {name: head for name, (head, _) in asked.items()}
         self.know({name: str(head.get("nonce")) for name, head in found.items()})
         return found
 
@@ -93,7 +86,7 @@ class Sites:
     def _ask(
         self, kind: str, sites: Sequence[str], least: int, body: bytes = b"", *, tries: int = TRIES, **more: Any
     ) -> dict[str, tuple[dict[str, Any], bytes]]:
-        """The answers of at least so many sites. Those that give none are asked again, with the same bytes.
+        """The answers of at least `least` sites. Those that give none are asked again, with the same bytes.
 
         Raises MedsynthError where too few answer, or one refuses.
         """
@@ -174,7 +167,7 @@ class FederatedMeasurements(ShardedMeasurements):
         return query.result(found)
 
     def split_into_shards(self, count: int, features: Features, classes: int, config: CriticConfig) -> RemoteShards:
-        """The shards of all sites, as many at each: so many, and with which critics, each site's own study says."""
+        """The shards of all sites, as many at each. Each site's own study sets their number and their critics."""
         return RemoteShards(lambda label, query, numbers: query.result(self._asked(label, query, numbers)), classes)
 
     def _asked(self, label: str, query: PrivateQuery[Any], numbers: list[Any]) -> list[Floats]:
@@ -204,7 +197,7 @@ class FederatedMeasurements(ShardedMeasurements):
             if self._study.trust == "secure-sum":
                 joined = list(self._sites.join())
             else:
-                self._sites.join_late()
+                self._sites.join(late=True)
                 joined = list(self._sites.nonces)
             return np.array([[names.index(name), *_words(self._sites.nonces[name])] for name in joined], np.float64)
 
@@ -242,8 +235,6 @@ def federated_fit(
     resume: bool = False,
     seed: int | None = None,
     notice: Notice = lambda text: None,
-    progress: Progress = lambda plan, device, done, total, lots: None,
-    phase: Phase = lambda name: None,
     told: Told = lambda line: None,
 ) -> tuple[Model, Callable[[], None]]:
     """Fit a generator to the rows of all sites, and what to call once the model is saved: it ends the study.
@@ -251,7 +242,8 @@ def federated_fit(
     A `checkpoint` holds every sum before it is used; with `resume` those of a fit that was killed are used again.
     `told` gets one line a measurement. Raises MedsynthError where too few sites answer, or one refuses.
     """
-    options = _options(study, seed, checkpoint, resume, notice, progress, phase)
+    settings = vars(study.fit_settings) | {"seed": seed}
+    options = FitOptions(**settings, checkpoint=checkpoint, resume=resume, notice=notice)
     with sole_user(checkpoint):
         return _fitted(study, transport, options, checkpoint, told)
 
@@ -261,29 +253,23 @@ def _fitted(
 ) -> tuple[Model, Callable[[], None]]:
     """The phases of a fit over all sites, while no other fit uses the checkpoint."""
     method, notice, seed = choose_method(options), options.notice, options.seed
-    plan = study.plan()
-    entropy = rng.system_entropy()
-    facts = {"study": study.digest, "seed": seed, "noise": entropy.source}
-    file = Checkpoint(checkpoint, facts, resume=options.resume)
+    plan, entropy = study.plan(), rng.system_entropy()
+    file = Checkpoint(checkpoint, {"study": study.digest, "seed": seed, "noise": entropy.source}, resume=options.resume)
     if file.remaining:
         notice(f"Resuming: {file.remaining} records of the fit that was killed are used again.")
     sites = Sites(study, transport, f"{file.seed:014x}", notice)
     began = Releases(plan.ledger(entropy.source), entropy, file)
     began.draw_once("run", lambda: np.empty(0))  # its number is on file before a site has seen it
     ledger = plan.ledger(_source(study, sites.join(), entropy))
-    agreed = study.facts(plan)
-    ledger.notes.extend(agreed)
+    for fact in study.facts(plan):
+        ledger.notes.append(fact)
+        notice(fact)
     ledger.notes.append(
         "Public by declaration: the study with its schema and number of rows, and that all tables meet the schema."
     )
-    for fact in agreed:
-        notice(fact)
-    planned = PlannedFit(
-        options=options, method=method, plan=plan, ledger=ledger, entropy=entropy, stay=None, units=None
-    )
+    planned = PlannedFit(options=options, method=method, plan=plan, ledger=ledger, entropy=entropy)
     own = file.seed if seed is None else seed
     measurements = FederatedMeasurements(sites, Releases(ledger, entropy, file), own, told)
-    options.phase("measuring")
     rows, sizes = plan.rows, Arrays()
     if plan.max_rows is not None:
         rows, sizes = rows_of_patients(measurements.measure_rows_per_patient(ROWS_PER_PATIENT_LABEL), plan)
@@ -295,11 +281,3 @@ def _source(study: Study, joined: dict[str, dict[str, Any]], entropy: rng.Entrop
     """Where the noise comes from, in the ledger's words: whoever adds it."""
     sources = {entropy.source} if study.trust == "server" else {str(head.get("source")) for head in joined.values()}
     return entropy.source if sources == {entropy.source} else f"sites differ: {', '.join(sorted(sources))}"
-
-
-def _options(
-    study: Study, seed: int | None, checkpoint: Path, resume: bool, notice: Notice, progress: Progress, phase: Phase
-) -> FitOptions:
-    """The study as options of a fit."""
-    settings = vars(study.fit_settings) | {"seed": seed}
-    return FitOptions(**settings, checkpoint=checkpoint, resume=resume, notice=notice, progress=progress, phase=phase)

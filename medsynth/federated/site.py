@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -33,9 +33,9 @@ from ..schema.codec import encode
 from .critics import SiteCritics, Step
 from .derivation import Derived, derived, digest_of, with_numbers
 from .masks import SecretKey, masked, new_nonce
-from .messages import arrays_of, body_of, digest, grouped, packed, request
 from .rounds import Asked, Rounds
 from .study import FORMAT, Study
+from .transport import arrays_of, body_of, digest, grouped, packed, request
 
 COULD_NOT = "This site could not answer. Its log says more."
 
@@ -47,7 +47,7 @@ class Refused(MedsynthError):
 class Site:
     """One site's rows behind its own vault, for one study that whoever starts it has agreed to.
 
-    table: a CSV or Parquet file, of which the budget file lies beside; folder: where checkpoint and log go; key: the
+    table: a CSV or Parquet file, next to which its budget file lies; folder: where checkpoint and log go; key: the
     site's secret key, for a secure sum. `resume` goes on with what a site that was killed has answered. A site that
     starts again without its checkpoint gives `notice`: it draws a new nonce and reserves the whole plan once more.
     Raises TableError or SchemaError for a table that does not meet the study's schema, before anything is reserved;
@@ -147,19 +147,16 @@ class Site:
             raise Refused("The study has ended at this site.")
         if not isinstance(head["run"], str) or self._rounds.run not in (None, head["run"]):
             raise Refused("The message is of another run: this site has begun to answer one, and answers no other.")
-        answers: dict[str, Callable[[], bytes]] = {
-            "join": self._joined,
-            "finish": self._finished,
-            "measure": lambda: self._measured(head, body, digest(message)),
-        }
-        return answers[head["kind"]]()
+        if head["kind"] == "measure":
+            return self._measured(head, body, digest(message))
+        return self._joined() if head["kind"] == "join" else self._finished()
 
     def _joined(self) -> bytes:
         nonce = self._rounds.join()
         self._note("joined")
-        return self._reply({"source": self._ledger.random_source, "nonce": nonce})
+        return self._reply(source=self._ledger.random_source, nonce=nonce)
 
-    def _reply(self, more: dict[str, Any], body: bytes = b"") -> bytes:
+    def _reply(self, body: bytes = b"", **more: str) -> bytes:
         return packed({"format": FORMAT, "status": "answered", "site": self.name, **more}, body)
 
     def _measured(self, head: dict[str, Any], body: bytes, key: str) -> bytes:
@@ -181,11 +178,11 @@ class Site:
         self._count()
         self._note(f"answered {number}: {label}")
         if self.study.trust == "none":
-            return self._reply({}, body_of(stored.arrays))
-        words = from_words(stored.arrays)
+            return self._reply(body_of(stored.arrays))
+        words: list[Any] = from_words(stored.arrays)
         if self._key is not None:
-            return self._reply({}, body_of(masked(words, self._key, self.study, self.name, among, key)))
-        return self._reply({}, body_of(words))
+            words = masked(words, self._key, self.study, self.name, among, key)
+        return self._reply(body_of(words))
 
     def _check_sites(self, among: Mapping[str, str]) -> None:
         """Raises Refused unless these are enough sites of the study, each with the nonce that it has in this run."""
@@ -238,9 +235,12 @@ class Site:
         arrays = arrays_of(body)
         releases = grouped(arrays, head["releases"])
         own, numbers = self._derived(head["seed"], releases), arrays[sum(head["releases"]) :]
+        asked: RowQuery[Any] | Step
         if label == GRADIENTS:
-            return self._critics.read(own, numbers, head["seed"], releases)
-        query = with_numbers(own, label, numbers)
+            asked = self._critics.read(own, numbers, head["seed"], releases)
+        else:
+            asked = with_numbers(own, label, numbers)
+        query = asked.query if isinstance(asked, Step) else asked
         if digest_of(query) != head["query"]:
             raise Refused(
                 "The server means another query than this site derives from the study and the releases: their versions "
@@ -248,7 +248,7 @@ class Site:
             )
         if self.study.trust != "server" and not query.adds_up:
             raise Refused("The query is not a sum over rows.")
-        return query
+        return asked
 
     def _derived(self, seed: int, releases: Sequence[Sequence[Any]]) -> Derived:
         """What the study's fit measures after these releases: derived once for all steps of a network."""
@@ -268,7 +268,7 @@ class Site:
                     self._budget.end(self._number, self._ledger.composition())
             self._rounds.finish()
             self._note("the study has ended")
-        return self._reply({})
+        return self._reply()
 
     def _note(self, text: str) -> None:
         """One line in the log."""

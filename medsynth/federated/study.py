@@ -21,7 +21,6 @@ from ..errors import SchemaError, UsageError, validators_words
 from ..fitting.private_table import ROWS_PER_PATIENT_LABEL, ROWS_PER_PATIENT_SHARE
 from ..fitting.settings import MOST_ROWS, FitSettings, method_settings
 from ..methods import registry
-from ..methods.settings import MethodConfig
 from ..privacy.accounting.accountant import rounded_up
 from ..privacy.accounting.calibration import Plan, Query, default_delta, equivalent_rows, make_plan
 from ..privacy.noise import FINEST_BITS, GRID_BITS, shares_distance
@@ -149,10 +148,9 @@ class Study(BaseModel):
     @property
     def all_settings(self) -> dict[str, Any]:
         """The settings with those that sites add: as many shards at each of them, by the rule on all rows together."""
-        config: Any = self._configured(self.settings)
         if self.method != "gs-wgan":
             return self.settings
-        count = config.shard_count(equivalent_rows(self.rows, self.table_schema.max_rows))
+        count = self._configured(self.settings).shard_count(equivalent_rows(self.rows, self.table_schema.max_rows))
         return {**self.settings, "shards": max(1, count // len(self.sites)) * len(self.sites)}
 
     @property
@@ -170,7 +168,7 @@ class Study(BaseModel):
         """The method's configuration. Raises UsageError for settings that it does not have."""
         return self._configured(self.all_settings)
 
-    def _configured(self, settings: dict[str, Any]) -> MethodConfig:
+    def _configured(self, settings: dict[str, Any]) -> Any:
         module = registry.module(registry.settle(self.method, self.preset), self.preset)
         return registry.configured(self.method, module, method_settings(self._fit_settings(settings), public=False))
 
@@ -181,8 +179,10 @@ class Study(BaseModel):
         rows = equivalent_rows(self.rows, most, self.noises)
         queries = [Query(label=ROWS_PER_PATIENT_LABEL, weight=ROWS_PER_PATIENT_SHARE**-0.5)] if most else []
         queries += module.queries(config, rows, len(core.columns), self.epsilon)
-        if self.trust != "server":
-            _check_sums(config)
+        if self.trust != "server" and getattr(config, "microbatches", None) is not None:
+            raise UsageError(
+                "Means of microbatches are no sums over sites. Leave microbatches out, or trust the server."
+            )
         shared = self.trust == "secure-sum"
         delta = self.delta * (1 - SUMS_DELTA) if shared else self.delta
         made = make_plan(queries, epsilon=self.epsilon, delta=delta, rows=self.rows, max_rows=most)
@@ -194,18 +194,15 @@ class Study(BaseModel):
     def facts(self, plan: Plan) -> list[str]:
         """What the ledger says of the study, a sentence or two each; `plan` is the study's own."""
         names, least = ", ".join(self.sites), self.minimum
+        condition = f" The claim holds if {self.honest} of the sites that answer keep their shares of the noise."
         found = [
             f"Federated study {self.name!r}, digest {self.digest}: sites {names}; at least {least} answer each "
             "measurement.",
-            f"Trust: {self.trust}: {TRUSTS[self.trust]}.",
+            f"Trust: {self.trust}: {TRUSTS[self.trust]}.{condition if self.trust == 'secure-sum' else ''}",
             "A person with records at several sites is protected at each of them; their epsilons add up.",
-        ]
-        if self.trust == "secure-sum":
-            found[1] += f" The claim holds if {self.honest} of the sites that answer keep their shares of the noise."
-        found.append(
             f"Towards whoever gets the model, the other sites included, epsilon is {rounded_up(plan.epsilon)}. "
-            f"{TOWARDS[self.trust]}. Nothing is amplified by a sampling that server or sites see."
-        )
+            f"{TOWARDS[self.trust]}. Nothing is amplified by a sampling that server or sites see.",
+        ]
         if self.trust != "server":
             found.append(
                 "Each site derives every query itself, from the study and the releases so far. A server that breaks "
@@ -219,12 +216,6 @@ class Study(BaseModel):
         return found
 
 
-def _check_sums(config: MethodConfig) -> None:
-    """Raises UsageError for what is no sum over sites, and so needs a server that sees exact sums."""
-    if getattr(config, "microbatches", None) is not None:
-        raise UsageError("Means of microbatches are no sums over sites. Leave microbatches out, or trust the server.")
-
-
 def _check_law(plan: Plan, honest: int) -> None:
     """Raises UsageError where noise shares add up to what differs from the planned law by more than is kept for it."""
     least = min(event.multiplier for event, _ in plan.events.values()) / math.sqrt(honest)
@@ -236,7 +227,7 @@ def _check_law(plan: Plan, honest: int) -> None:
 
 
 def read_study(path: Path) -> Study:
-    """The study in a YAML file; `schema` there is a mapping, or the name of a file beside it.
+    """The study in a YAML file; `schema` there is a mapping, or the name of a file next to it.
 
     Raises UsageError or SchemaError, naming what is wrong.
     """

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from medsynth.audit import inputs, pipeline
-from medsynth.audit.fits.end_to_end import WholeFits
 from medsynth.audit.inputs import ODD_CELLS, audit_inputs
+from medsynth.audit.whole_fits import WholeFits
 from medsynth.io import reader
 from medsynth.rng import SeededEntropy
 from medsynth.schema import Schema

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from medsynth import audit
 from medsynth.audit import pipeline
-from medsynth.audit.fits.end_to_end import audit_end_to_end
 from medsynth.audit.mechanisms import CASES, NAMES
+from medsynth.audit.whole_fits import audit_end_to_end
 from medsynth.errors import UsageError
 from medsynth.privacy.noise import noised
 from medsynth.privacy.queries import query

@@ -8,10 +8,8 @@ import torch
 from scipy.stats import norm
 
 from medsynth.audit import pipeline
-from medsynth.audit.fits.composition import proven_epsilon
-from medsynth.audit.fits.end_to_end import WholeFits
-from medsynth.audit.fits.watched import Done, WatchedVault
 from medsynth.audit.statistics import Errors
+from medsynth.audit.whole_fits import Done, WatchedVault, WholeFits, proven_epsilon
 from medsynth.privacy.accounting.calibration import Plan, Query, make_plan
 from medsynth.privacy.networks import Mlp
 from medsynth.privacy.noise import noised
@@ -72,7 +70,7 @@ def test_the_plans_own_curve_proves_the_plan() -> None:
     plan = make_plan([Query(label=LABEL, weight=1.0, times=4)], epsilon=5.0, delta=1e-5, rows=100)
     mu = 2 / plan.events[LABEL][0].multiplier
     errors = Errors(false_positive=float(norm.sf(mu / 2)), false_negative=float(norm.sf(mu / 2)))
-    assert proven_epsilon(plan, errors, 1e-5) == pytest.approx(plan.epsilon, rel=0.05)
+    assert proven_epsilon(plan, errors) == pytest.approx(plan.epsilon, rel=0.05)
 
 
 @pytest.mark.nightly_for("dp-gan")

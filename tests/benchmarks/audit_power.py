@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from medsynth.audit.fits.end_to_end import WholeFits
 from medsynth.audit.pipeline import EXAMPLE
+from medsynth.audit.whole_fits import WholeFits
 from medsynth.fitting.environment import one_thread
 from medsynth.rng import system_entropy
 from medsynth.schema import Schema

@@ -21,11 +21,10 @@ import pandas as pd
 
 import medsynth
 from medsynth.federated.masks import write_key
-from medsynth.federated.messages import unpacked
 from medsynth.federated.server import federated_fit
 from medsynth.federated.site import Site
 from medsynth.federated.study import study_of
-from medsynth.federated.transport import InProcess
+from medsynth.federated.transport import InProcess, unpacked
 from tests.benchmarks import tables
 from tests.benchmarks.bins import grids
 from tests.benchmarks.common import append, markdown, options, read, spread

@@ -12,9 +12,9 @@ from medsynth.budget import Budget
 from medsynth.errors import MedsynthError, UsageError
 from medsynth.federated.derivation import derived, digest_of
 from medsynth.federated.masks import masked
-from medsynth.federated.messages import arrays_of, body_of, packed, unpacked
 from medsynth.federated.site import Site
 from medsynth.federated.study import FORMAT, study_of
+from medsynth.federated.transport import arrays_of, body_of, packed, unpacked
 from medsynth.privacy.queries.rows import CodedRows
 from medsynth.privacy.queries.tables import Marginals
 

@@ -15,8 +15,8 @@ from three_sites import SITES, Federation
 from medsynth import rng
 from medsynth.budget import Budget
 from medsynth.federated.critics import indicators, places
-from medsynth.federated.messages import arrays_of, body_of, unpacked
 from medsynth.federated.rounds import Rounds
+from medsynth.federated.transport import arrays_of, body_of, unpacked
 from medsynth.methods.gs_wgan.method import GRADIENTS
 from medsynth.privacy.accounting.events import Gaussian
 from medsynth.privacy.shards import Shards, UpstreamSum, unit_of
@@ -103,6 +103,7 @@ def test_steps_of_another_form_order_or_number_are_refused(federation: Make) -> 
     assert "two arrays" in wrong(*releases, pools, fakes, fakes)
     assert "something else" in wrong(pools, fakes, releases=[])
     assert "no arrays" in server.refused(body=b"0", **_of(first))
+    assert "means another query" in wrong(*releases, pools, fakes, query="0" * 64)
     answer = server.ask(body=body, **_of(first))
     assert answer[0]["status"] == "answered" and server.ask(body=body, **_of(first)) == answer  # and drawn once
     assert server.site.ledger.times_measured(GRADIENTS) == 1

@@ -187,7 +187,7 @@ def test_no_query_crosses_the_wire(federation: Callable[..., Federation]) -> Non
     """Heads have the keys of their kind, bodies arrays of numbers; nothing of a query is in them but its digest."""
     from test_federated_wire import recorded
 
-    from medsynth.federated.messages import KEYS, arrays_of, unpacked
+    from medsynth.federated.transport import KEYS, arrays_of, unpacked
 
     made = federation(trust="none").start()
     asked = 0

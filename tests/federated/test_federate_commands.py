@@ -14,9 +14,8 @@ from typer.testing import CliRunner
 
 import medsynth
 from medsynth.errors import MedsynthError
-from medsynth.federated.messages import packed
 from medsynth.federated.study import FORMAT
-from medsynth.federated.transport import SUFFIX, ask, listening, serve, socket_of
+from medsynth.federated.transport import SUFFIX, ask, listening, packed, serve, socket_of
 
 Make = Callable[..., Federation]
 

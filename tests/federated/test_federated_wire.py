@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from three_sites import SCHEMA, SITES, Federation, query_of, table
 
-from medsynth.federated.messages import arrays_of, unpacked
+from medsynth.federated.transport import arrays_of, unpacked
 from medsynth.io.table import from_frame
 from medsynth.privacy import noise
 from medsynth.privacy.queries import noising, query

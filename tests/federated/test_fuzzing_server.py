@@ -11,8 +11,8 @@ from three_sites import SCHEMA
 from medsynth import rng as randomness
 from medsynth.budget import Budget
 from medsynth.federated.masks import write_key
-from medsynth.federated.messages import packed, unpacked
 from medsynth.federated.study import FORMAT, study_of
+from medsynth.federated.transport import packed, unpacked
 from medsynth.privacy.queries.gradients import GradientSum
 from medsynth.privacy.queries.tables import Marginals
 

@@ -10,9 +10,8 @@ from three_sites import SITES, Federation, table
 
 from medsynth.budget import Budget
 from medsynth.errors import BudgetError, MedsynthError, SchemaError, UsageError
-from medsynth.federated.messages import unpacked
 from medsynth.federated.rounds import Asked, Rounds
-from medsynth.federated.transport import SUFFIX, Sockets, serve, socket_of
+from medsynth.federated.transport import SUFFIX, Sockets, serve, socket_of, unpacked
 from medsynth.privacy.checkpoint import Checkpoint
 
 Make = Callable[..., Federation]

@@ -19,9 +19,9 @@ from three_sites import SCHEMA
 from medsynth.errors import MedsynthError
 from medsynth.federated.derivation import Derived, ShardsAsked, derived, digest_of, numbers_of, with_numbers
 from medsynth.federated.masks import SecretKey
-from medsynth.federated.messages import arrays_of, body_of, digest, grouped, packed, unpacked
 from medsynth.federated.site import Site, files_of
 from medsynth.federated.study import FORMAT, Study
+from medsynth.federated.transport import arrays_of, body_of, digest, grouped, packed, unpacked
 from medsynth.privacy.accounting.calibration import Plan
 from medsynth.privacy.noise import noise_grid
 from medsynth.privacy.queries.query import RowQuery

@@ -9,11 +9,10 @@ import pandas as pd
 from medsynth.artifact import Model
 from medsynth.federated.derivation import derived, with_numbers
 from medsynth.federated.masks import SecretKey, write_key
-from medsynth.federated.messages import arrays_of, grouped, packed, unpacked
 from medsynth.federated.server import federated_fit
 from medsynth.federated.site import Site
 from medsynth.federated.study import FORMAT, Study, study_of
-from medsynth.federated.transport import InProcess
+from medsynth.federated.transport import InProcess, arrays_of, grouped, packed, unpacked
 from medsynth.privacy.queries.query import RowQuery
 
 SCHEMA: dict[str, Any] = {

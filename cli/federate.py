@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from medsynth.errors import OutputExists, UsageError
+from medsynth.errors import MedsynthError, OutputExists, UsageError
 
-from ..console import guarded, notify, result
-from ..fit import publish_fit
-from ..flags import translated
-from ..options import Encoding, Force, Json, Output, Quiet
+from .console import guarded, notify, result
+from .fit import publish_fit
+from .flags import translated
+from .options import Encoding, Force, Json, Output, Quiet
 
 if TYPE_CHECKING:
     from medsynth.federated.study import Study
@@ -83,15 +83,13 @@ def plan(study: StudyFile, as_json: Json = False) -> None:
     """
     from medsynth.federated.study import read_study
 
-    found = read_study(study)
-    content, text = _described(found)
-    result(content, text, as_json=as_json)
+    result(*_described(read_study(study)), as_json=as_json)
 
 
 def _described(study: Study) -> tuple[dict[str, Any], str]:
     from medsynth.privacy.accounting.accountant import rounded_up
 
-    from ..plan import measurements, table_of
+    from .plan import measurements, table_of
 
     made = study.plan()
     rows = measurements(made)
@@ -213,16 +211,14 @@ def fit(
 def _transport(study: Study, kit: Path | None, user: str, simulator: bool, sockets: Path) -> Iterator[Transport]:
     """What carries the messages. Raises MedsynthError where FLARE is asked for and not installed."""
     if kit is None and not simulator:
-        from medsynth.federated.transport import Sockets as Local
+        from medsynth.federated import transport
 
-        yield Local(sockets)
+        yield transport.Sockets(sockets)
         return
-    from medsynth.errors import MedsynthError
-
     try:
         from medsynth.federated import flare
     except ImportError:
         raise MedsynthError("NVIDIA FLARE is not installed: pip install 'medsynth[federated]'.") from None
     submit = flare.submitted(kit, user) if kit else flare.simulated(list(study.sites), sockets)
-    with flare.relayed(study.name, sockets, submit, study.minimum) as transport:
-        yield transport
+    with flare.relayed(study.name, sockets, submit, study.minimum) as relay:
+        yield relay

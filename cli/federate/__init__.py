@@ -1,1 +1,0 @@
-"""`medsynth federate`: fits over several sites that keep their rows."""
