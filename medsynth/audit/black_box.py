@@ -37,7 +37,7 @@ def audit_rows(
 ) -> list[Finding]:
     """Membership and attribute attacks on the rows of `trials` fits without the target and as many with it."""
     entropy, core = entropy or system_entropy(), schema.core
-    module = registry.module(method)
+    module = registry.load(method)
     config = registry.configured(method, module, {})
     queries = module.queries(config, DECLARED, len(core.columns), EPSILON)
     plan = make_plan(queries, epsilon=EPSILON, delta=DELTA, rows=DECLARED)
@@ -46,7 +46,7 @@ def audit_rows(
         pair = []
         for rows in (table[:-1], table):
             vault = Vault(rows, core.names, Releases(plan.ledger(entropy.source), entropy))
-            tensors = module.train(config, core, vault, plan, None, "cpu", lambda done, total: None)
+            tensors = module.fit(config, core, vault, plan, None, "cpu", lambda done, total: None)
             drawn = module.generate(tensors, config, core, DECLARED, DRAWN, None)
             pair.append([_likeness(drawn, table[-1], core), _attribute(drawn, table[-1], core)])
         found.append(pair)

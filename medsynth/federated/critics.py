@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import QueryError
-from ..methods.shared.adversarial.training_setup import Indicators
+from ..methods.adversarial import Indicators
 from ..privacy.accounting.calibration import Plan
 from ..privacy.queries.rows import Floats
 from ..privacy.shards import Shards, UpstreamSum

@@ -21,7 +21,7 @@ from ..errors import SchemaError, UsageError, validators_words
 from ..fitting.options import MOST_ROWS, method_settings
 from ..fitting.private_table import ROWS_PER_PATIENT_LABEL, ROWS_PER_PATIENT_SHARE
 from ..methods import registry
-from ..methods.settings import MethodConfig
+from ..methods.registry import MethodConfig
 from ..privacy.accounting.accountant import rounded_up
 from ..privacy.accounting.calibration import Plan, Query, default_delta, equivalent_rows, make_plan
 from ..privacy.noise import FINEST_BITS, GRID_BITS, shares_distance
@@ -160,12 +160,12 @@ class Study(BaseModel):
         return self._configured(self.all_settings)
 
     def _configured(self, settings: dict[str, Any]) -> MethodConfig:
-        module = registry.module(registry.settle(self.method, self.preset), self.preset)
+        module = registry.load(registry.settle(self.method, self.preset), self.preset)
         return registry.configured(self.method, module, method_settings(settings, None, public=False))
 
     def plan(self) -> Plan:
         """Return every measurement with its noise. Raises UsageError or BudgetError if sites cannot answer them."""
-        module, config = registry.module(self.method, self.preset), self.config()
+        module, config = registry.load(self.method, self.preset), self.config()
         core, most = self.table_schema.core, self.table_schema.max_rows
         rows = equivalent_rows(self.rows, most, self.noises)
         queries = [Query(label=ROWS_PER_PATIENT_LABEL, weight=ROWS_PER_PATIENT_SHARE**-0.5)] if most else []

@@ -125,7 +125,7 @@ def plan_fit(
     private = None
     if not isinstance(table, int):
         private = open_table(table, schema, target, lambda text: None, encoding, unit=unit, max_rows=max_rows)
-    module = registry.module(method, preset)
+    module = registry.load(method, preset)
     config = registry.configured(
         method, module, method_settings(settings, microbatches, public=public, inference=inference)
     )

@@ -14,7 +14,7 @@ from .. import rng
 from ..budget import Budget
 from ..io import split_number
 from ..methods import registry
-from ..methods.protocol import MethodModule
+from ..methods.registry import Method
 from ..patients.successive_rows import changing
 from ..privacy.accounting.calibration import Plan, make_plan
 from ..privacy.accounting.events import rows_of
@@ -36,7 +36,7 @@ class ChosenMethod:
     """A method, its code and configuration, and the device that it trains on."""
 
     name: str
-    module: MethodModule
+    module: Method
     config: Any
     device: str
 
@@ -68,7 +68,7 @@ def choose_method(options: FitOptions) -> ChosenMethod:
     name = registry.settle(options.method, options.preset)
     if options.method in registry.ALIASES:
         options.notice(f"{options.method} is now called {name}, and is another estimator (docs/methods/mixture.md).")
-    module = registry.module(name, options.preset)
+    module = registry.load(name, options.preset)
     if not options.no_dp:
         registry.check_claim(name)
     own = method_settings(options.settings, options.microbatches, public=options.public is not None,

@@ -26,7 +26,7 @@ from ..fitting.preparation import (
 from ..fitting.reservation import reserved_budget
 from ..fitting.training import seal, simulated_patients, train_later, trained
 from ..methods import registry
-from ..methods.protocol import MethodModule
+from ..methods.registry import Method
 from ..patients.plan import plan_of_first_rows
 from ..patients.plan import queries as with_later_rows
 from ..patients.successive_rows import changing
@@ -94,7 +94,7 @@ def plan_of(
     found = find(Path(source))
     name = registry.settle(method, preset)
     registry.check_claim(name)
-    module = registry.module(name, preset)
+    module = registry.load(name, preset)
     config = registry.configured(name, module, method_settings(settings, None, public=False))
     patients = open_tables(found, encoding).patients if rows is None else rows
     queries = queries_of(found.tables, module, config, patients, epsilon)
@@ -103,7 +103,7 @@ def plan_of(
     return plan, public_facts(found.tables, patients, declared=rows is not None)
 
 
-def queries_of(tables: LinkedTables, module: MethodModule, config: Any, patients: int, epsilon: float) -> list[Query]:
+def queries_of(tables: LinkedTables, module: Method, config: Any, patients: int, epsilon: float) -> list[Query]:
     """All measurements of a fit of several tables: the method's own of patients, and those of the rows that follow.
 
     Raises UsageError for fewer than two patients.

@@ -14,11 +14,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ..methods.bins import WIDE, Bins, MergedBins, decoder
+from ..methods.marginals import Condition, cleaned, without_spurious_missing
 from ..methods.regressions import Regression
-from ..methods.shared.bins import WIDE, Bins, MergedBins
-from ..methods.shared.decoder import decoder
-from ..methods.shared.labels import BY_CLASS, DECLARED, PAIRS, STRONGEST
-from ..methods.shared.marginals import Condition, cleaned, without_spurious_missing
 from ..privacy.accounting.calibration import Plan
 from ..privacy.noise import MEAN_SIZE
 from ..privacy.queries.measurements import Measurements
@@ -28,6 +26,7 @@ from ..rng import numpy_stream
 from ..row_count import NoisyTotal, likely_rows
 from ..schema import Schema
 from . import constants as k
+from .constants import BY_CLASS, DECLARED, PAIRS, STRONGEST
 from .declared import DeclaredMoments
 from .measurement import Floats, Measured, Measurement, MomentMeasurement, RuleMeasurement, contrasts
 from .one_way import LEVELS_OF, OneWayMarginals

@@ -90,7 +90,7 @@ def _levels(real: pd.DataFrame, drawn: pd.DataFrame, model: Any, keys: list[str]
     from medsynth.privacy import partition_selection as selection
     from medsynth.privacy.accounting.calibration import make_plan
 
-    module = registry.module(model.method, None)
+    module = registry.load(model.method, None)
     config = registry.configured(model.method, module, {})
     columns = len(real.columns) - len(keys)
     queries = [*selection.queries(), *module.queries(config, len(real), columns, EPSILON)]

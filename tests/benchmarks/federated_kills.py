@@ -29,8 +29,8 @@ import numpy as np
 import pandas as pd
 
 SITES = ("east", "north", "west")
-PRELOADED = ("medsynth.federated.site", "medsynth.federated.server", "medsynth.methods.gs_wgan.all_critics",
-             "medsynth.methods.dp_cgan.method", "opacus.accountants")  # fmt: skip
+PRELOADED = ("medsynth.federated.site", "medsynth.federated.server", "medsynth.methods.gs_wgan",
+             "medsynth.methods.dp_cgan", "opacus.accountants")  # fmt: skip
 METHODS: dict[str, dict[str, Any]] = {
     "mixture": {},
     "gs-wgan": {"preset": "all-critics", "settings": {"steps": 60, "batch": 6, "shards": 9}},

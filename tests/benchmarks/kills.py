@@ -31,7 +31,7 @@ EPSILON = 3.7
 CHAIN = 5  # kills of one fit at most
 AT_ONCE = 0.1  # share of kills before the first measurement
 MESSAGES = "messages.txt"  # of a fit: its standard error
-PRELOADED = ("medsynth_cli.app", "medsynth.fitting.pipeline", "medsynth.methods.dp_cgan.method", "opacus.accountants")
+PRELOADED = ("medsynth_cli.app", "medsynth.fitting.pipeline", "medsynth.methods.dp_cgan", "opacus.accountants")
 
 
 @dataclass(frozen=True, kw_only=True)

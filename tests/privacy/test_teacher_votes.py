@@ -14,8 +14,7 @@ from scipy import stats
 from torch.nn import functional
 
 from medsynth.errors import BudgetError
-from medsynth.methods.g_pate import method as g_pate
-from medsynth.methods.pate_gan import method as pate_gan
+from medsynth.methods import g_pate, pate_gan
 from medsynth.privacy.accounting import accountant
 from medsynth.privacy.accounting.calibration import make_plan
 from medsynth.privacy.accounting.events import Event, Gaussian, PublicOrderGaussian, ShardSampledGaussian

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ...errors import UsageError
 from ...methods import registry
-from ...methods.protocol import MethodModule
+from ...methods.registry import Method
 from ...privacy.accounting.calibration import Plan, make_plan
 from ...privacy.accounting.events import Gaussian, SubsampledGaussian
 from ...rng import Entropy, system_entropy
@@ -61,14 +61,14 @@ class WholeFits:
 
     method: str
     schema: Schema
-    module: MethodModule
+    module: Method
     config: Any
     plan: Plan
 
     @classmethod
     def of(cls, method: str, schema: Schema) -> WholeFits:
         """Planned. Raises UsageError for a method that samples shards."""
-        core, module = schema.core, registry.module(method)
+        core, module = schema.core, registry.load(method)
         config = registry.configured(method, module, LOTS.get(method, {}))
         queries = module.queries(config, DECLARED, len(core.columns), EPSILON)
         plan = make_plan(queries, epsilon=EPSILON, delta=DELTA, rows=DECLARED)
@@ -91,7 +91,7 @@ class WholeFits:
     def _score(self, present: bool, entropy: Entropy) -> float:
         watched = WatchedVault(worst_case(self.schema), present, self.schema.names, self.plan, entropy)
         with contextlib.suppress(Done):
-            self.module.train(self.config, self.schema, watched, self.plan, None, "cpu", lambda done, total: None)
+            self.module.fit(self.config, self.schema, watched, self.plan, None, "cpu", lambda done, total: None)
         return watched.evidence
 
     def conclude(self, scores: Floats, confidence: float) -> Finding:

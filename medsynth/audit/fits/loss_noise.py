@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ...methods import registry
-from ...methods.loss_noise import method as loss_noise
-from ...methods.protocol import Arrays
+from ...methods import loss_noise, registry
+from ...methods.registry import Arrays
 from ...privacy.accounting.calibration import Plan, make_plan
 from ...privacy.release import Releases
 from ...privacy.vault import Vault
@@ -54,10 +53,10 @@ def audit_loss_noise(
 ) -> Finding:
     """Fit the published method `trials` times without the target and as often with it, by what its formula claims."""
     entropy, core = entropy or system_entropy(), schema.core
-    quiet = loss_noise.Config(lots=STEPS, rate=1.0, largest_lot=OTHERS + 1, bound=BOUND, multiplier=0.0)
+    quiet = loss_noise.LossNoiseConfig(lots=STEPS, rate=1.0, largest_lot=OTHERS + 1, bound=BOUND, multiplier=0.0)
     noise = loss_noise.claimed(1.0, STEPS, 1.0, DELTA) / PRINTED_EPSILON
     loud = quiet.model_copy(update={"multiplier": noise})
-    queries = loss_noise.queries(quiet, OTHERS + 1, len(core.columns), NO_DP_BUDGET)
+    queries = registry.load(METHOD).queries(quiet, OTHERS + 1, len(core.columns), NO_DP_BUDGET)
     plan = make_plan(queries, epsilon=NO_DP_BUDGET, delta=DELTA, rows=OTHERS + 1)
     scores = []
     for _ in reported(trials, progress):
@@ -78,15 +77,15 @@ def audit_loss_noise(
     )
 
 
-def _generator(schema: Schema, config: loss_noise.Config, plan: Plan, seed: int, present: bool) -> Arrays:
+def _generator(schema: Schema, config: loss_noise.LossNoiseConfig, plan: Plan, seed: int, present: bool) -> Arrays:
     """What a released generator's network adds to each column. No noise but the published one is added."""
     codes = worst_case(schema)
     vaults = [
         Vault(rows, schema.names, Releases(plan.ledger(NoNoise.source), NoNoise()))
         for rows in (codes[:-1], codes if present else codes[:-1])
     ]
-    train = registry.module(METHOD).train
-    tensors = train(config, schema, _OnlyGradients(*vaults), plan, seed, "cpu", lambda done, total: None)
+    fit = registry.load(METHOD).fit
+    tensors = fit(config, schema, _OnlyGradients(*vaults), plan, seed, "cpu", lambda done, total: None)
     return {name: tensor for name, tensor in tensors.items() if name.startswith("residual.")}
 
 

@@ -44,7 +44,7 @@ def audit_one_run(
 ) -> Finding:
     """Fit `method`, one of SETTINGS, once to random rows of `schema`, and guess from all releases who was included."""
     entropy = entropy or system_entropy()
-    core, module = schema.core, registry.module(method)
+    core, module = schema.core, registry.load(method)
     config = registry.configured(method, module, SETTINGS[method])
     count = SETTINGS[method].get("shards", CANARIES)
     plan = make_plan(
@@ -56,7 +56,7 @@ def audit_one_run(
     kind = ShardedCanaryVault if method in SHARDED else CanaryVault
     vault = kind(codes.astype(np.int32), included, core.names, plan, entropy)
     with contextlib.suppress(Done):
-        module.train(config, core, vault, plan, None, "cpu", progress)
+        module.fit(config, core, vault, plan, None, "cpu", progress)
     return Finding(
         part=PART,
         name=f"{method}, canaries",
