@@ -214,27 +214,6 @@ class Bins:
         return np.asarray(fine % inside.shape[1])
 
 
-@dataclass(frozen=True)
-class MergedBins:
-    """Bins of a column merged by a public map: `part` (bins,) is the coarse bin of each."""
-
-    bins: Bins
-    part: Whole
-
-    @property
-    def cells(self) -> int:
-        """Number of coarse bins."""
-        return int(self.part.max()) + 1
-
-    def cell_of(self, codes: Codes) -> Whole:
-        """The coarse bin of each code."""
-        return self.part[self.bins.cell_of(codes)]
-
-    def plain(self) -> Regrouped:
-        """The same map without what else is known of the column."""
-        return Regrouped(self.bins.grid, self.part[self.bins.place].astype(np.int64), self.cells)
-
-
 def decoder_axes(schema: Schema, grids: Mapping[str, Grid]) -> dict[str, Axes]:
     """The one-way marginals that a decoder needs: numbers on fine `grids`, and their kinds by preferred digits."""
     histograms: dict[str, Axes] = {name: [(name, cells)] for name, cells in grids.items()}

@@ -23,8 +23,7 @@ from ..schema import Schema
 from ..schema.columns.conditions import Ranges
 from ..schema.columns.grid import Grid
 from ..schema.definitions import Definition
-from .bins import Bins, decoder, restored_grids, whole_numbers
-from .marginals import Condition
+from .bins import decoder, restored_grids, whole_numbers
 from .registry import Arrays, Method
 from .stratified import choose, choose_each, uniforms
 
@@ -259,7 +258,6 @@ class PairFactor:
         return np.asarray(rng.random(len(codes)) * self.largest[labels, *cells] > own)
 
 
-@dataclass(kw_only=True)
 class Sampler:
     """A mixture with its decoder, and the ranges that rows must lie in.
 
@@ -267,44 +265,22 @@ class Sampler:
     cells by class, and `allowed`: the factor of each bin that the ranges leave, (classes, cells or bins) a column.
     """
 
-    schema: Schema
-    bins: dict[str, Bins]
-    condition: Condition
-    mixture: Mixture
-    prior: Floats
-    where: Ranges
-    inside: dict[str, Floats]
-    allowed: dict[str, Floats]
-    pairs: list[PairFactor]
-
-    @classmethod
-    def of(cls, tensors: Arrays, schema: Schema, rows: int, where: Ranges) -> Sampler:
+    def __init__(self, tensors: Arrays, schema: Schema, rows: int, where: Ranges) -> None:
         """From a model's tensors, on the conditions `where`."""
-        histograms = {
-            k.removeprefix("histogram."): t.astype(np.float64) for k, t in tensors.items() if k[:5] == "histo"
-        }
-        columns = [name for name in schema.names if name != schema.target]
-        bins, condition = decoder(schema, histograms, rows, grids=restored_grids(tensors, schema))
+        mark, target = "histogram.", schema.target
+        shares = {k.removeprefix(mark): t.astype(np.float64) for k, t in tensors.items() if k.startswith(mark)}
+        columns = [name for name in schema.names if name != target]
+        bins, self.condition = decoder(schema, shares, rows, grids=restored_grids(tensors, schema))
         bins |= {name: replace(bins[name], place=tensors[f"place.{name}"].astype(np.int64)) for name in columns}
-        pairs, prior = PairFactor.of(tensors, schema), tensors["prior"].astype(np.float64)
-        mixture = Mixture.of(tensors, columns, {(pair.one, pair.other): pair.table for pair in pairs})
-        if schema.target in where:
-            prior = prior * condition.allowed(*where[schema.target])
+        self.schema, self.where, self.bins, self.pairs = schema, where, bins, PairFactor.of(tensors, schema)
+        self.mixture = Mixture.of(tensors, columns, {(pair.one, pair.other): pair.table for pair in self.pairs})
+        self.prior = tensors["prior"].astype(np.float64)
+        if target in where:
+            self.prior = self.prior * self.condition.allowed(*where[target])
         inside = {name: bins[name].inside(tensors[f"base.{name}"].astype(np.float64)) for name in columns}
-        spans = {name: bins[name].overlap(*span) for name, span in where.items() if name != schema.target}
-        allowed = {name: bins[name].shares_of(inside[name], span) for name, span in spans.items()}
-        inside |= {name: inside[name] * span for name, span in spans.items()}
-        return cls(
-            schema=schema,
-            bins=bins,
-            condition=condition,
-            mixture=mixture,
-            prior=prior,
-            where=where,
-            inside=inside,
-            allowed=allowed,
-            pairs=pairs,
-        )
+        spans = {name: bins[name].overlap(*span) for name, span in where.items() if name != target}
+        self.allowed = {name: bins[name].shares_of(inside[name], span) for name, span in spans.items()}
+        self.inside = inside | {name: inside[name] * span for name, span in spans.items()}
 
     def draw(self, labels: NDArray[np.int64], weights: Floats, rng: Stream) -> Codes:
         """Rows of the classes `labels`, (rows,), as codes, (rows, columns); `weights`: (points, classes)."""
@@ -365,7 +341,7 @@ class MixtureMethod(Method):
         each row its own values of some columns, (count,) codes a column, and the rest is drawn given these. Raises
         UsageError for conditions that no row meets.
         """
-        sampler = Sampler.of(tensors, schema, rows, dict(where or {}))
+        sampler = Sampler(tensors, schema, rows, dict(where or {}))
         weights = sampler.mixture.evidence(sampler.allowed)
         chance = sampler.prior * weights.mean(0)
         if chance.sum() < NEGLIGIBLE_PROBABILITY:

@@ -38,7 +38,7 @@ def independent_rows(tensors: Arrays, schema: Schema, rows: int, count: int, rng
 
     Rows of a sample share strata, and deviate less than patients do.
     """
-    sampler = Sampler.of(tensors, schema, rows, {})
+    sampler = Sampler(tensors, schema, rows, {})
     prior = sampler.prior / sampler.prior.sum()
     labels = rng.choice(len(prior), count, p=prior)
     points = rng.integers(sampler.mixture.points, size=count)
