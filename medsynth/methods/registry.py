@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
 
 from ..errors import ArtifactError, UsageError, did_you_mean, validators_words
-from ..privacy.accounting.calibration import Plan, Query
-from ..schema import Schema
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the command line imports this file for its help
+    from ..privacy.accounting.calibration import Plan, Query
     from ..privacy.queries.rows import Codes
+    from ..schema import Schema
 
 Progress = Callable[[int, int], None]  # steps done, steps in all
 Arrays = dict[str, NDArray[np.float32]]

@@ -163,7 +163,7 @@ def test_a_patient_is_with_one_teacher() -> None:
     assert (seen[0].reshape(-1, CAP) == seen[0].reshape(-1, CAP)[:, :1]).all() and len(set(seen[0])) > 1
 
 
-@pytest.mark.parametrize("method", [pate_gan, g_pate])
+@pytest.mark.parametrize("method", [pate_gan.PateGan(), g_pate.GPate()], ids=["pate-gan", "g-pate"])
 def test_epsilon_does_not_depend_on_how_votes_fall(method: Any) -> None:
     """Published: a moments accountant of the votes, with an index or a logarithm wrong, printed without a charge.
 
