@@ -77,7 +77,7 @@ def test_public_rows_are_those_of_the_public_file(
         raise Stopped("seen")
 
     simulate.cohort(40, 99).to_csv("open.csv", index=False)
-    monkeypatch.setattr(dp_gan, "train", watched)
+    monkeypatch.setattr(dp_gan.DpGan, "fit", watched)
     with pytest.raises(Stopped):
         medsynth.fit(patients, epsilon=3, method="dp-gan", public="open.csv", rows=300)
     assert np.array_equal(given[0], encode(read("open.csv"), clinic.core))
