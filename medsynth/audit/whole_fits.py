@@ -21,8 +21,8 @@ import numpy as np
 
 from ..errors import UsageError
 from ..methods import registry
-from ..methods.loss_noise.method import claimed
-from ..methods.protocol import Arrays, MethodModule
+from ..methods.loss_noise import claimed
+from ..methods.registry import Arrays, Method
 from ..privacy.accounting import accountant
 from ..privacy.accounting.calibration import PRV_FAILURES, Plan, make_plan
 from ..privacy.accounting.events import Event, Gaussian, SubsampledGaussian
@@ -164,7 +164,7 @@ class WholeFits:
 
     method: str
     schema: Schema
-    module: MethodModule
+    module: Method
     config: Any
     plan: Plan
 
@@ -174,7 +174,7 @@ class WholeFits:
         epsilon: float = EPSILON,
     ) -> WholeFits:  # fmt: skip
         """Plan fits to this number of rows, with quick settings if none are given."""
-        module, core = registry.module(method), schema.core
+        module, core = registry.load(method), schema.core
         config = registry.configured(method, module, LOTS.get(method, {}) if settings is None else settings)
         queries = module.queries(config, rows, len(core.columns), epsilon)
         plan = make_plan(queries, epsilon=epsilon, delta=DELTA, rows=rows)
@@ -190,7 +190,7 @@ class WholeFits:
     def train(self, rows: Measurements, seed: int | None = None, progress: Step = silent) -> Arrays:
         """Fit the method to rows, until all that was planned is released if they are attacked."""
         with contextlib.suppress(Done):
-            return self.module.train(self.config, self.schema, rows, self.plan, seed, "cpu", progress)
+            return self.module.fit(self.config, self.schema, rows, self.plan, seed, "cpu", progress)
         return {}
 
     def scores(self, entropy: Entropy) -> tuple[float, float]:

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import QueryError
-from ..methods.shared.adversarial.training_setup import Indicators
+from ..methods import registry
+from ..methods.adversarial import Indicators, ShardMethod
 from ..privacy.accounting.calibration import Plan
 from ..privacy.queries.rows import Floats
 from ..privacy.shards import Shards, UpstreamSum
@@ -96,14 +97,14 @@ class SiteCritics:
         if not isinstance(own.query, ShardsAsked):
             raise QueryError("The study's fit measures something else next.")
         config = self._study.config()
-        size, first = config.size, not self._rounds.steps
+        method, first = self._method, not self._rounds.steps
         features = self._map or (_indicators(own) if first else self._features(self._rounds.steps[0][1:]))
         classes, width = features.given[1].cells, _width(features)
         if len(numbers) != 2:
             raise QueryError("A step holds two arrays of generated rows.")
         pools, fakes = numbers
-        times, ones = size.warm + 1 if first else 1, fakes.shape[-1]
-        shapes = [(times, classes, size.pool, ones), (config.batch, ones)]
+        times, ones = method.warm if first else method.critic_steps, fakes.shape[-1]
+        shapes = [(times, classes, method.pool, ones), (config.batch, ones)]
         inside = all(a.dtype == np.int32 and a.size and a.min() >= 0 and a.max() < width for a in (pools, fakes))
         if [pools.shape, fakes.shape] != shapes or not inside:
             raise QueryError("The step's generated rows are not of the form that the study's method gives them.")
@@ -125,11 +126,18 @@ class SiteCritics:
         config = self._study.config()
         count = config.shards // len(self._study.sites)
         classes = features.given[1].cells
-        shards = self._vault.split_into_shards(count, features, classes, config.size.critic)
+        shards = self._vault.split_into_shards(count, features, classes, self._method.critic)
         for pools, *_ in self._rounds.steps:
             for pool in indicators(pools, _width(features)):
                 shards.train(pool)
         return shards
+
+    @property
+    def _method(self) -> ShardMethod:
+        """The study's method: how often its critics train, on how many generated rows."""
+        found = registry.load(self._study.method, self._study.preset)
+        assert isinstance(found, ShardMethod)
+        return found
 
     def _features(self, kept: Sequence[Floats]) -> Indicators:
         """The map of the shards' rows, by the seed and the releases that were kept of the first step."""

@@ -21,13 +21,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..cores import one_thread
 from ..errors import QueryError
 from ..fitting.private_table import ROWS_PER_PATIENT_LABEL
 from ..fitting.training import rows_of_patients
 from ..methods import registry
-from ..methods.dp_gan.method import QUANTILES
-from ..methods.shared.labels import CRITIC_GRADIENTS
-from ..methods.threads import one_thread
+from ..methods.adversarial import CRITIC_GRADIENTS
+from ..methods.dp_gan import QUANTILES
 from ..privacy.accounting.calibration import Plan
 from ..privacy.clipping import Groups
 from ..privacy.contribution import PrivacyUnits
@@ -111,14 +111,14 @@ def derived(study: Study, plan: Plan, seed: int, releases: Releases) -> Derived:
     if not all(np.isfinite(array).all() and (np.abs(array) < LARGEST).all() for own in releases for array in own):
         raise QueryError("A release that went before holds a number that is not finite, or too large.")
     known, rows = _Released(study, releases), plan.rows
-    module = registry.module(study.method, study.preset)
+    module = registry.load(study.method, study.preset)
     try:
         with one_thread(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if plan.max_rows is not None:
                 rows, _ = rows_of_patients(known.measure_rows_per_patient(ROWS_PER_PATIENT_LABEL), plan)
             used = plan.used_on(rows, plan.rows_std)
-            module.train(study.config(), study.table_schema.core, known, used, seed, "cpu", lambda done, of: None)
+            module.fit(study.config(), study.table_schema.core, known, used, seed, "cpu", lambda done, of: None)
     except _Stop as stop:
         return stop.found
     raise QueryError("A fit of this study measures nothing after these releases.")

@@ -24,7 +24,7 @@ from ..fitting.private_rows import coded, codes_of, vault_of
 from ..fitting.private_table import open_table
 from ..fitting.settings import Notice, TableSettings
 from ..io.table import Table
-from ..methods.gs_wgan.method import GRADIENTS
+from ..methods.gs_wgan import GRADIENTS
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.queries.noising import NoiseShare, Noising, Unnoised, WholeNoise, from_words
 from ..privacy.queries.query import RowQuery

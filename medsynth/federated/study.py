@@ -169,12 +169,12 @@ class Study(BaseModel):
         return self._configured(self.all_settings)
 
     def _configured(self, settings: dict[str, Any]) -> Any:
-        module = registry.module(registry.settle(self.method, self.preset), self.preset)
+        module = registry.load(registry.settle(self.method, self.preset), self.preset)
         return registry.configured(self.method, module, method_settings(self._fit_settings(settings), public=False))
 
     def plan(self) -> Plan:
         """Return every measurement with its noise. Raises UsageError or BudgetError if sites cannot answer them."""
-        module, config = registry.module(self.method, self.preset), self.config()
+        module, config = registry.load(self.method, self.preset), self.config()
         core, most = self.table_schema.core, self.table_schema.max_rows
         rows = equivalent_rows(self.rows, most, self.noises)
         queries = [Query(label=ROWS_PER_PATIENT_LABEL, weight=ROWS_PER_PATIENT_SHARE**-0.5)] if most else []

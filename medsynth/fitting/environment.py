@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 
+from ..cores import one_thread as one_thread
 from ..errors import MedsynthError
-from ..methods.threads import one_thread as one_thread
 from ..schema import Schema
 
 DEVICES = ("auto", "cpu", "cuda")

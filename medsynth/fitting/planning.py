@@ -17,7 +17,7 @@ from .. import rng
 from ..errors import UsageError
 from ..io.split import note_of
 from ..methods import registry
-from ..methods.protocol import MethodModule
+from ..methods.registry import Method
 from ..privacy.accounting.accountant import rounded_up
 from ..privacy.accounting.calibration import Plan, Query, make_plan
 from ..privacy.accounting.ledger import Ledger
@@ -34,7 +34,7 @@ class ChosenMethod:
     """A method, its code and configuration, and the device that it trains on."""
 
     name: str
-    module: MethodModule
+    module: Method
     config: Any
     device: str
 
@@ -66,7 +66,7 @@ def choose_method(options: FitOptions) -> ChosenMethod:
     name = registry.settle(options.method, options.preset)
     if options.method in registry.ALIASES:
         options.notice(f"{options.method} is now called {name}, and is another estimator (docs/methods/mixture.md).")
-    module = registry.module(name, options.preset)
+    module = registry.load(name, options.preset)
     if not options.no_dp:
         registry.check_claim(name)
     config = registry.configured(name, module, method_settings(options, public=options.public is not None))
@@ -188,7 +188,7 @@ def plan_fit(
     method = registry.settle(settings.method, settings.preset)
     registry.check_claim(method)
     private = None if isinstance(table, int) else opened(table, settings, silent)
-    module = registry.module(method, settings.preset)
+    module = registry.load(method, settings.preset)
     public = settings.public is not None if public is None else public
     config = registry.configured(method, module, method_settings(settings, public=public))
     delta = settings.own_delta

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..methods.protocol import MethodModule
+from ..methods.registry import Method
 from ..privacy.accounting.calibration import Plan, Query
 from ..privacy.contribution import PrivacyUnits
 from ..rng import Entropy
@@ -44,7 +44,7 @@ class Private(Protocol):
     def records(self, plan: Plan) -> int:
         """How many records the notes of a method are about."""
 
-    def queries(self, module: MethodModule, epsilon: float, config: Any, rows: int) -> list[Query]:
+    def queries(self, module: Method, epsilon: float, config: Any, rows: int) -> list[Query]:
         """All measurements of a fit, each with its noise relative to the others'."""
 
     def public_facts(self, settings: FitSettings, rows: int) -> list[str]:

@@ -17,7 +17,7 @@ from ..errors import BudgetError, SchemaError, UsageError, did_you_mean
 from ..io import formats, reader
 from ..io import table as io_table
 from ..io.table import LargeTable
-from ..methods.protocol import MethodModule
+from ..methods.registry import Method
 from ..methods.regressions import check_columns
 from ..patients import plan as later_rows
 from ..patients.successive_rows import changing
@@ -54,7 +54,7 @@ class PrivateTable:
     target: str
     learning: Learning = field(default_factory=Learning)
 
-    def queries(self, module: MethodModule, epsilon: float, config: Any, rows: int) -> list[Query]:
+    def queries(self, module: Method, epsilon: float, config: Any, rows: int) -> list[Query]:
         """All measurements of a fit: those that learn a schema where none is declared, then the method's own."""
         learning = [] if self.declared else partition_selection.queries()
         learning += [Query(label=ROWS_PER_PATIENT_LABEL, weight=ROWS_PER_PATIENT_SHARE**-0.5)] if self.max_rows else []

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..errors import SchemaError, UsageError
 from ..io.table import MISSING_TOKENS, LargeTable, Table
-from ..methods.protocol import MethodModule
+from ..methods.registry import Method
 from ..patients.plan import queries as with_later_rows
 from ..patients.successive_rows import SuccessiveRows, changing, successive_rows
 from ..privacy.accounting.calibration import Plan, Query
@@ -76,7 +76,7 @@ class PrivateTables:
         """How many records the notes of a method are about: patients."""
         return plan.rows
 
-    def queries(self, module: MethodModule, epsilon: float, config: Any, rows: int) -> list[Query]:
+    def queries(self, module: Method, epsilon: float, config: Any, rows: int) -> list[Query]:
         """All measurements of a fit: the method's own of patients, and those of the rows that follow.
 
         Raises UsageError for fewer than two patients.

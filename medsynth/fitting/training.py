@@ -9,8 +9,8 @@ import numpy as np
 
 from ..artifact import Arrays, Model
 from ..errors import LOST, MedsynthError
-from ..methods.protocol import Progress
-from ..methods.shared.marginals import cleaned
+from ..methods.marginals import cleaned
+from ..methods.registry import Progress
 from ..patients.plan import plan_of_first_rows
 from ..patients.stored import of_table
 from ..patients.successive_rows import SuccessiveRows, later_columns, successive_rows, with_rows_column
@@ -182,7 +182,7 @@ def trained(
     method, progress = planned.method, _told(planned, plan, planned.method.device)
     public = {} if public_rows is None else {"public": encode(public_rows.data, core)}
     with one_thread():
-        return method.module.train(method.config, core, vault, plan, seed, method.device, progress, **public)
+        return method.module.fit(method.config, core, vault, plan, seed, method.device, progress, **public)
 
 
 def _told(planned: PlannedFit, plan: Plan, device: str) -> Progress:

@@ -1,31 +1,249 @@
-"""The methods by name. A new one is a module that follows the protocol and one `register` call."""
+"""The methods: what one is, what its settings are, and which there are.
+
+A new method is a subclass of `Method` and one `register` call. An entry of the registry names its code by text, so that
+PyTorch is imported once a method is used and not before.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from ..errors import UsageError, did_you_mean
-from .protocol import Method, MethodModule, Preset
-from .settings import MethodConfig, read_settings
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
 
-METHODS: dict[str, Method] = {}
+from ..errors import ArtifactError, UsageError, did_you_mean, validators_words
+
+if TYPE_CHECKING:  # the command line imports this file for its help
+    from ..privacy.accounting.calibration import Plan, Query
+    from ..privacy.queries.rows import Codes
+    from ..schema import Schema
+
+Progress = Callable[[int, int], None]  # steps done, steps in all
+Arrays = dict[str, NDArray[np.float32]]
+
+
+class IsShare:
+    """Marks a setting as a share of the privacy loss: those of one method sum to less than one."""
+
+
+Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Rate = Annotated[float, Field(gt=0, le=1)]
+Share = Annotated[float, Field(gt=0, lt=1), IsShare()]
+ShareOrNone = Annotated[float, Field(ge=0, lt=1), IsShare()]  # at zero the measurement is left out
+LATER = {"inference", "inference_share"}  # settings that files of before them lack: nothing was declared
+
+
+class MethodConfig(BaseModel):
+    """A method's settings. Unknown names, values out of bounds and shares that sum to one or more are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    earlier: ClassVar[frozenset[str]] = frozenset()  # settings of earlier versions, which model files still hold
+
+    @model_validator(mode="after")
+    def _shares_leave_a_rest(self) -> MethodConfig:
+        if sum(getattr(self, name) or 0.0 for name in share_names(type(self))) >= 1:
+            raise ValueError("the shares must sum to less than 1")
+        return self
+
+
+class Method(ABC):
+    """What a method measures, its fit, and rows from its model.
+
+    `rows` are the declared ones where the row is the unit of privacy, else as many rows as would meet the same noise.
+    """
+
+    Config: type[MethodConfig]
+
+    @abstractmethod
+    def queries(self, config: Any, rows: int, columns: int, epsilon: float) -> list[Query]:
+        """Return what a fit measures, each with its noise relative to the others'. It reads public numbers alone."""
+
+    def notes(self, config: Any, rows: int, columns: int, epsilon: float) -> list[str]:
+        """Return notes on the plan, for a person, a sentence or two each."""
+        return []
+
+    @abstractmethod
+    def fit(
+        self, config: Any, schema: Schema, vault: Any, plan: Plan, seed: int | None, device: str, progress: Progress
+    ) -> Arrays:
+        """Measure exactly what `queries` planned. Return the tensors that `generate` needs.
+
+        With the capability `public_rows` it also takes `public`, the codes of rows that the user declared public,
+        (rows, columns), or None.
+        """
+
+    @abstractmethod
+    def generate(self, tensors: Arrays, config: Any, schema: Schema, rows: int, count: int, seed: int | None) -> Codes:
+        """Return `count` synthetic rows as codes, (count, columns).
+
+        With the capability `conditional_sampling` it also takes `where`, ranges of codes by column, `balance`, whether
+        classes are drawn evenly, and `fixed`, codes of some columns by row, (count,) each.
+        """
+
+    def replicated(
+        self, config: Any, schema: Schema, plan: Plan, tensors: Arrays, count: int, seed: int | None
+    ) -> Iterator[Arrays]:
+        """Yield the tensors of plausible generators, one by one. With the capability `replicable` alone."""
+        raise NotImplementedError
+
+    def with_defaults(self, defaults: Mapping[str, Any]) -> Method:
+        """Give some settings other defaults. Returns the method."""
+        fields = self.Config.model_fields
+        changed: Any = {
+            name: (fields[name].rebuild_annotation(), Field(default=value, description=fields[name].description))
+            for name, value in defaults.items()
+        }
+        self.Config = create_model("Config", __base__=self.Config, **changed)
+        return self
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preset:
+    """A method with other `defaults`, or with other networks: these have `code` of their own."""
+
+    summary: str
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    code: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A method by its public facts. `code`: module and class, "package.module:Class".
+
+    `summary`: one line for help and documents. `presets`: by name. `no_claim`: why a model of this method makes no
+    privacy claim, or None where it makes one. `conditional_sampling`: rows are drawn given values of some columns.
+    `public_rows`: it learns from rows that the user declares public. `microbatches`: it has a setting of this name.
+    `replicable`: its models keep their measurements, by which plausible generators are fitted again.
+    """
+
+    name: str
+    summary: str
+    code: str
+    presets: Mapping[str, Preset] = field(default_factory=dict)
+    conditional_sampling: bool = False
+    public_rows: bool = False
+    microbatches: bool = False
+    replicable: bool = False
+    no_claim: str | None = None
+
+    @property
+    def makes_claim(self) -> bool:
+        """Whether a fit of this method with a budget makes a privacy claim."""
+        return self.no_claim is None
+
+    def load(self, preset: str | None = None) -> Method:
+        """Import the code of the method, or of one of its presets."""
+        chosen = Preset(summary=self.summary) if preset is None else self.presets[preset]
+        module, _, name = (chosen.code or self.code).partition(":")
+        method: Method = getattr(importlib.import_module(module), name)()
+        return method.with_defaults(chosen.defaults) if chosen.defaults else method
+
+
+_ENTRIES = (
+    Entry(
+        name="mixture",
+        summary="a mixture of products of column distributions, fitted to noisy counts of columns and pairs by class",
+        code="medsynth.mixture.method:LatentMixture",
+        conditional_sampling=True,
+        replicable=True,
+    ),
+    Entry(
+        name="independent",
+        summary="the baseline: the mixture without pairs, columns independent given the class",
+        code="medsynth.mixture.method:Independent",
+        conditional_sampling=True,
+        replicable=True,
+    ),
+    Entry(
+        name="dp-cgan",
+        summary="a conditional GAN whose critic learns from clipped, noised gradients of random features",
+        code="medsynth.methods.dp_cgan:DpCgan",
+        presets={
+            "thyroid-study": Preset(
+                summary="networks and hyper-parameters of the thyroid study, with corrections",
+                code="medsynth.methods.thyroid_study:ThyroidStudy",
+            )
+        },
+        microbatches=True,
+    ),
+    Entry(
+        name="gs-wgan",
+        summary="critics trained on shards without noise; the gradient that the generator receives is noised",
+        code="medsynth.methods.gs_wgan:GsWgan",
+        presets={
+            "public-order": Preset(
+                summary="critics are used in a public order, without amplification by secret sampling",
+                defaults={"public_order": True},
+            ),
+            "all-critics": Preset(
+                summary="the clipped gradients of all critics added up and noised once: nothing to keep secret",
+                code="medsynth.methods.gs_wgan:AllCritics",
+            ),
+        },
+        conditional_sampling=True,
+    ),
+    Entry(
+        name="dp-gan",
+        summary="a Wasserstein GAN with gradient penalty, its gradients clipped in groups of parameters",
+        code="medsynth.methods.dp_gan:DpGan",
+        presets={
+            "federated-averaging": Preset(
+                summary="each row trains the critic by itself for some steps; its change is clipped, all are averaged",
+                defaults={"lots": 200, "local_steps": 4},
+            )
+        },
+        conditional_sampling=True,
+        public_rows=True,
+    ),
+    Entry(
+        name="dp-merf",
+        summary="one noised mean embedding of random features, then free training of the generator",
+        code="medsynth.methods.dp_merf:DpMerf",
+    ),
+    Entry(
+        name="pate-gan",
+        summary="teachers on shards vote on generated rows; noised votes teach a student, the student the generator",
+        code="medsynth.methods.pate_gan:PateGan",
+        conditional_sampling=True,
+    ),
+    Entry(
+        name="g-pate",
+        summary="teachers on shards vote on the gradient that the generator receives, in noised counts",
+        code="medsynth.methods.g_pate:GPate",
+        conditional_sampling=True,
+    ),
+    Entry(
+        name="loss-noise",
+        summary="noise on the loss as published; it protects nobody and is offered for comparison",
+        code="medsynth.methods.loss_noise:LossNoise",
+        conditional_sampling=True,
+        no_claim="its noise never reaches the released parameters",
+    ),
+)
+METHODS = {entry.name: entry for entry in _ENTRIES}
+CLAIMING = tuple(name for name, entry in METHODS.items() if entry.makes_claim)
 DEFAULT = "mixture"
 ALIASES = {"warm-dp-cgan": "mixture"}  # earlier names, of which there are model files
-_HERE = __package__
 
 
-def register(method: Method) -> None:
+def register(entry: Entry) -> None:
     """Offer a method under its name. Raises UsageError where the name, or that of a preset, is taken."""
-    if method.name in METHODS:
-        raise UsageError(f"There is a method {method.name!r} already.")
-    if taken := presets().keys() & method.presets.keys():
+    if entry.name in METHODS:
+        raise UsageError(f"There is a method {entry.name!r} already.")
+    if taken := presets().keys() & entry.presets.keys():
         raise UsageError(f"There is a preset {min(taken)!r} already.")
-    METHODS[method.name] = method
+    METHODS[entry.name] = entry
 
 
-def presets() -> dict[str, Method]:
+def presets() -> dict[str, Entry]:
     """The method of each preset, by the preset's name."""
-    return {preset: method for method in METHODS.values() for preset in method.presets}
+    return {preset: entry for entry in METHODS.values() for preset in entry.presets}
 
 
 def settle(method: str | None, preset: str | None = None) -> str:
@@ -45,13 +263,13 @@ def settle(method: str | None, preset: str | None = None) -> str:
     return chosen
 
 
-def find(method: str | None, preset: str | None = None) -> Method:
+def find(method: str | None, preset: str | None = None) -> Entry:
     """The facts of the method meant. Raises UsageError as `settle` does."""
     return METHODS[settle(method, preset)]
 
 
-def module(method: str | None, preset: str | None = None) -> MethodModule:
-    """The code of a method or of one of its presets. Raises UsageError for an unknown name."""
+def load(method: str | None, preset: str | None = None) -> Method:
+    """The method meant, or one of its presets. Raises UsageError as `settle` does."""
     return find(method, preset).load(preset)
 
 
@@ -61,119 +279,67 @@ def check_claim(method: str) -> None:
         raise UsageError(f"{method} gives no guarantee: {reason}. It is offered with `no_dp` alone.")
 
 
-def configured(method: str, module: MethodModule, settings: Mapping[str, object]) -> MethodConfig:
+CAPABILITIES = {  # by a setting that needs one: the capability, and what a method without it lacks
+    "microbatches": ("microbatches", "clips no means of groups of rows"),
+    "inference": ("replicable", "measures no moments of declared regressions"),
+    "public": ("public_rows", "learns from no public rows"),
+}
+
+
+def configured(name: str, method: Method, settings: Mapping[str, object]) -> MethodConfig:
     """A method's configuration with some settings changed; texts are read as what the setting is.
 
     Raises UsageError for a setting that the method does not have, or a value that it cannot take.
     """
-    facts = METHODS[method]
-    if "microbatches" in settings and not facts.microbatches:
-        takers = " or ".join(m.name for m in METHODS.values() if m.microbatches)
-        raise UsageError(f"`microbatches` belongs to {takers}: {method} clips no means of groups of rows.")
-    if settings.get("inference") and not facts.replicable:
-        takers = " or ".join(m.name for m in METHODS.values() if m.replicable)
-        raise UsageError(f"`inference` belongs to {takers}: {method} measures no moments of declared regressions.")
-    if settings.get("public") and not facts.public_rows:
-        takers = " or ".join(m.name for m in METHODS.values() if m.public_rows)
-        raise UsageError(f"`public` belongs to {takers}: {method} learns from no public rows.")
-    return read_settings(method, module.Config, settings)
+    for setting, (capability, lacks) in CAPABILITIES.items():
+        asked = setting in settings if setting == "microbatches" else settings.get(setting)
+        if asked and not getattr(METHODS[name], capability):
+            takers = " or ".join(entry.name for entry in METHODS.values() if getattr(entry, capability))
+            raise UsageError(f"`{setting}` belongs to {takers}: {name} {lacks}.")
+    config = method.Config
+    if strange := [key for key in settings if key not in config.model_fields]:
+        raise UsageError(f"{name} has no setting {strange[0]!r}. Its settings are: {', '.join(config.model_fields)}.")
+    try:
+        return config.model_validate(dict(settings))
+    except ValidationError as error:
+        raise UsageError(f"`settings` {_first_mistake(config, error)}.") from None
 
 
-register(
-    Method(
-        name="mixture",
-        summary="a mixture of products of column distributions, fitted to noisy counts of columns and pairs by class",
-        module="medsynth.mixture.method",
-        conditional_sampling=True,
-        replicable=True,
-    )
-)
-register(
-    Method(
-        name="independent",
-        summary="the baseline: the mixture without pairs, columns independent given the class",
-        module="medsynth.mixture.independent",
-        conditional_sampling=True,
-        replicable=True,
-    )
-)
-register(
-    Method(
-        name="dp-cgan",
-        summary="a conditional GAN whose critic learns from clipped, noised gradients of random features",
-        module=f"{_HERE}.dp_cgan.method",
-        presets={
-            "thyroid-study": Preset(
-                summary="networks and hyper-parameters of the thyroid study, with corrections",
-                module=f"{_HERE}.dp_cgan.thyroid_study",
-            )
-        },
-        microbatches=True,
-    )
-)
-register(
-    Method(
-        name="gs-wgan",
-        summary="critics trained on shards without noise; the gradient that the generator receives is noised",
-        module=f"{_HERE}.gs_wgan.method",
-        presets={
-            "public-order": Preset(
-                summary="critics are used in a public order, without amplification by secret sampling",
-                module=f"{_HERE}.gs_wgan.public_order",
-            ),
-            "all-critics": Preset(
-                summary="the clipped gradients of all critics added up and noised once: nothing to keep secret",
-                module=f"{_HERE}.gs_wgan.all_critics",
-            ),
-        },
-        conditional_sampling=True,
-    )
-)
-register(
-    Method(
-        name="dp-gan",
-        summary="a Wasserstein GAN with gradient penalty, its gradients clipped in groups of parameters",
-        module=f"{_HERE}.dp_gan.method",
-        presets={
-            "federated-averaging": Preset(
-                summary="each row trains the critic by itself for some steps; its change is clipped, all are averaged",
-                module=f"{_HERE}.dp_gan.federated_averaging",
-            )
-        },
-        conditional_sampling=True,
-        public_rows=True,
-    )
-)
-register(
-    Method(
-        name="dp-merf",
-        summary="one noised mean embedding of random features, then free training of the generator",
-        module=f"{_HERE}.dp_merf.method",
-    )
-)
-register(
-    Method(
-        name="pate-gan",
-        summary="teachers on shards vote on generated rows; noised votes teach a student, the student the generator",
-        module=f"{_HERE}.pate_gan.method",
-        conditional_sampling=True,
-    )
-)
-register(
-    Method(
-        name="g-pate",
-        summary="teachers on shards vote on the gradient that the generator receives, in noised counts",
-        module=f"{_HERE}.g_pate.method",
-        conditional_sampling=True,
-    )
-)
-register(
-    Method(
-        name="loss-noise",
-        summary="noise on the loss as published; it protects nobody and is offered for comparison",
-        module=f"{_HERE}.loss_noise.method",
-        conditional_sampling=True,
-        no_claim="its noise never reaches the released parameters",
-    )
-)
-CLAIMING = tuple(name for name, method in METHODS.items() if method.makes_claim)
+def restored_settings(config: type[MethodConfig], kept: Mapping[str, object]) -> MethodConfig:
+    """The configuration that a model file keeps. Raises ArtifactError where it is not one of this version's."""
+    present = {name: value for name, value in kept.items() if name not in config.earlier}
+    lacking = set(config.model_fields) - set(kept)
+    if (lacking <= LATER or len(present) < len(kept)) and set(present) <= set(config.model_fields):
+        try:
+            return config.model_validate(present)
+        except ValidationError:
+            pass
+    raise ArtifactError("This model's configuration is not one that this version of medsynth knows.")
+
+
+def _first_mistake(config: type[MethodConfig], error: ValidationError) -> str:
+    """The first mistake, without the value that was given."""
+    first: Any = error.errors(include_input=False, include_url=False)[0]
+    if not first["loc"]:
+        return validators_words(first["msg"])
+    name, kind = str(first["loc"][0]), first["type"]
+    if kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number"):
+        return f"{name}: it must be {bounds(config, name)}"
+    return f"{name}: {first['msg']}"
+
+
+def share_names(config: type[MethodConfig]) -> list[str]:
+    """The settings that are marked as shares of the privacy loss."""
+    fields = config.model_fields.items()
+    return [name for name, field in fields if any(isinstance(mark, IsShare) for mark in field.metadata)]
+
+
+def bounds(config: type[MethodConfig], name: str) -> str:
+    """The bounds of a number in words, for messages and documents."""
+    words = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
+    marks = config.model_fields[name].metadata
+    parts = [f"{word} {getattr(mark, key):g}" for mark in marks for key, word in words.items() if hasattr(mark, key)]
+    if "at least 1" in parts:
+        parts[parts.index("at least 1")] = "above 0 and whole"
+    share = "a share " if name in share_names(config) else ""
+    return share + (" and ".join(parts) or "a finite number")

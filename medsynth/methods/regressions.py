@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 
 from ..errors import UsageError, did_you_mean
 from ..schema import Column
-from .settings import MethodConfig, Share
+from .registry import MethodConfig, Share
 
 
 @dataclass(frozen=True)

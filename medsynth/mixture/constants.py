@@ -3,13 +3,20 @@
 Figures are differences to the value that stands here, of fits at epsilon 3.7 or 1 on four tables
 (docs/methods/mixture-ablation.md, docs/decisions/0061-one-estimator.md, docs/decisions/research-log.md). A table
 without declared regressions and with at most 100 columns reads 40 of them: the 32 before "Declared regressions", and
-eight that stand where other methods read them, too. These are, in `methods/shared`: `bins.WIDE` (0: two-way -.0017 on
+eight that stand where other methods read them, too. These are, in `methods/`: `bins.WIDE` (0: two-way -.0017 on
 thyroid at 3.7), `bins.MERGED_WIDE` (.5: two-way -.002 on the hospital extract at 1), `bins.LARGEST_LOG_RATIO`,
-`cuts.TAIL`, `marginals.NUMERIC_CLASSES`, `marginals.GRID_CELLS`, `digit_preference.PREFERENCE_STDS` and `adam.DECAY`.
-Sizes that bound time and memory come last. They change no figure of a table that fits.
+`bins.TAIL`, `marginals.NUMERIC_CLASSES`, `marginals.GRID_CELLS` and `digit_preference.PREFERENCE_STDS`; and
+`estimate.FORGETTING`. Sizes that bound time and memory come last. They change no figure of a table that fits.
 """
 
 from __future__ import annotations
+
+# What the measurements are called in plan and ledger.
+COARSE, VALUES = "coarse one-way marginals", "frequent values"
+BY_CLASS = "class-by-bin marginals"
+MATRIX = "matrices of second moments"
+PAIRS, STRONGEST = "pairs of columns by class", "strongest pairs of columns"
+DECLARED = "weighted moments of declared regressions"
 
 # Shares of the squared noise budget. Pairs by class get the rest.
 COARSE_SHARE = 0.05  # even cells, by which fine grids are cut

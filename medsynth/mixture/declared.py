@@ -19,9 +19,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..methods.bins import Bins
+from ..methods.marginals import Condition
 from ..methods.regressions import Regression
-from ..methods.shared.bins import Bins
-from ..methods.shared.marginals import Condition
 from ..privacy.networks import Mlp
 from ..privacy.queries.gradients import minus_output
 from ..privacy.queries.measurements import Measurements

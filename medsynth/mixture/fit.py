@@ -7,18 +7,16 @@ import secrets
 import numpy as np
 from numpy.typing import NDArray
 
-from ..methods.protocol import Arrays, Progress
-from ..methods.shared.bins import MERGED_WIDE
-from ..methods.shared.copula import low_rank_tensors
-from ..methods.shared.decoder import decoder_tensors, grid_tensors
-from ..methods.shared.labels import DECLARED, MATRIX, PAIRS
-from ..methods.shared.mixture import mixture_tensors
+from ..methods.bins import MERGED_WIDE, decoder_tensors, grid_tensors
+from ..methods.registry import Arrays, Progress
+from ..methods.sampler import low_rank_tensors, mixture_tensors
 from ..privacy.accounting.calibration import Plan
 from ..privacy.queries.measurements import Measurements
 from ..rng import numpy_stream, torch_stream
 from ..row_count import COUNTED_ROWS
 from ..schema import Schema
 from . import constants as k
+from .constants import DECLARED, MATRIX, PAIRS
 from .estimate import estimate
 from .matrix import MomentMatrix, latent_points, loadings
 from .measurement import Floats

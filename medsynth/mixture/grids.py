@@ -12,9 +12,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from ..methods.shared.conditionals import Counts, mean_over_priors, posterior_mode
-from ..methods.shared.labels import COARSE, VALUES
-from ..methods.shared.marginals import Condition, cleaned
+from ..methods.marginals import Condition, Counts, cleaned, mean_over_priors, posterior_mode
 from ..privacy.accounting.calibration import Plan
 from ..privacy.queries.cells import EveryCode
 from ..privacy.queries.measurements import Measurements
@@ -24,6 +22,7 @@ from ..schema.columns.grid import Grid, grid
 from ..schema.columns.number import Quantity
 from ..schema.magnitudes import clear_stds
 from . import constants as k
+from .constants import COARSE, VALUES
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]

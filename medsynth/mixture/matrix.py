@@ -18,8 +18,8 @@ import torch
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from ..methods.shared.bins import Bins
-from ..methods.shared.copula import normal_cuts
+from ..methods.bins import Bins
+from ..methods.sampler import normal_cuts
 from ..privacy.queries.content import MOST_WIDTH, STEPS, check_numbers, check_size, require
 from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.rows import CellMap, Codes, cells_of, column_of

@@ -1,21 +1,21 @@
-"""The method as the registry knows it: what it measures, and its fit."""
+"""The default method, and its baseline without pairs, as the registry knows them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from ..errors import UsageError
-from ..methods.protocol import Arrays, Progress
+from ..methods.marginals import ONE_WAY
+from ..methods.registry import Arrays, Count, MethodConfig, Progress, Share, ShareOrNone
 from ..methods.regressions import DeclaringConfig
-from ..methods.settings import Count, Share, ShareOrNone
-from ..methods.shared.labels import BY_CLASS, COARSE, DECLARED, MATRIX, ONE_WAY, PAIRS, STRONGEST, VALUES
-from ..methods.shared.sampler import generate as generate
+from ..methods.sampler import MixtureMethod
 from ..privacy.accounting.calibration import Plan, Query
 from ..schema import Schema
 from . import constants as k
+from .constants import BY_CLASS, COARSE, DECLARED, MATRIX, PAIRS, STRONGEST, VALUES
 
 if TYPE_CHECKING:
     from ..privacy.queries.measurements import Measurements
@@ -34,8 +34,13 @@ class Settings(DeclaringConfig):
     one_way_share: Share = Field(default=k.ONE_WAY_SHARE, description="share of the one-way marginals")
     steps: Count = Field(default=k.STEPS, description="steps of the fit, which cost time and no privacy")
 
+    @property
+    def one_way_shares(self) -> dict[str, float]:
+        """The shares of what is measured of single columns, by label."""
+        return {COARSE: self.coarse_share, VALUES: self.values_share, ONE_WAY: self.one_way_share}
 
-class Config(Settings):
+
+class MixtureConfig(Settings):
     """Settings of the mixture. Pairs of columns by class get the rest of the budget."""
 
     by_class_share: Share = Field(default=k.BY_CLASS_SHARE, description="share of the columns by class")
@@ -44,46 +49,61 @@ class Config(Settings):
     )
 
 
-def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Query]:
-    """Return what a fit measures, each with its noise relative to the others'.
+class LatentMixture(MixtureMethod):
+    """The mixture of products of column distributions."""
 
-    A table of fewer than two columns next to the target has no pairs. Their share goes to the others. A table of
-    hundreds of columns gets matrices of second moments in place of pairs. Raises UsageError for regressions that are
-    declared of such a table.
-    """
-    wide = columns > k.WIDE_COLUMNS
-    if config.inference and wide:
-        raise UsageError("`inference` is not taken for a table of more than 100 columns. Leave columns out.")
-    shares = {COARSE: config.coarse_share, VALUES: config.values_share}
-    shares |= {ONE_WAY: config.one_way_share, BY_CLASS: config.by_class_share}
-    if wide:
-        shares[MATRIX] = 1 - sum(shares.values())
-    elif columns > 2:
-        shares[PAIRS] = 1 - config.strongest_share - sum(shares.values())
-        shares |= {STRONGEST: config.strongest_share} if config.strongest_share else {}
-    shares = config.with_declared(shares, DECLARED)
-    total = sum(shares.values())
-    return [Query(label=label, weight=(share / total) ** -0.5) for label, share in shares.items()]
+    Config: type[MethodConfig] = MixtureConfig
+
+    def queries(self, config: Any, rows: int, columns: int, epsilon: float) -> list[Query]:
+        """Return what a fit measures, each with its noise relative to the others'.
+
+        A table of fewer than two columns next to the target has no pairs. Their share goes to the others. A table of
+        hundreds of columns gets matrices of second moments in place of pairs. Raises UsageError for regressions that
+        are declared of such a table.
+        """
+        wide = columns > k.WIDE_COLUMNS
+        if config.inference and wide:
+            raise UsageError("`inference` is not taken for a table of more than 100 columns. Leave columns out.")
+        shares = config.one_way_shares | {BY_CLASS: config.by_class_share}
+        if wide:
+            shares[MATRIX] = 1 - sum(shares.values())
+        elif columns > 2:
+            shares[PAIRS] = 1 - config.strongest_share - sum(shares.values())
+            shares |= {STRONGEST: config.strongest_share} if config.strongest_share else {}
+        shares = config.with_declared(shares, DECLARED)
+        total = sum(shares.values())
+        return [Query(label=label, weight=(share / total) ** -0.5) for label, share in shares.items()]
+
+    def fit(
+        self, config: Settings, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str,
+        progress: Progress,
+    ) -> Arrays:  # fmt: skip
+        """Fit the mixture. Return its tensors, the marginals that decode its rows, and all that was released."""
+        from .fit import fitted  # with PyTorch, which plans and samples do without
+
+        return fitted(config, schema, vault, plan, seed, device, progress)
+
+    def replicated(
+        self, config: Settings, schema: Schema, plan: Plan, tensors: Arrays, count: int, seed: int | None
+    ) -> Iterator[Arrays]:
+        """Yield the tensors of `count` plausible mixtures, by released measurements alone."""
+        from .replicates import replicated  # with PyTorch
+
+        yield from replicated(config, schema, plan, tensors, count, seed)
 
 
-def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
-    """Return notes on the plan, for a person: none."""
-    return []
+class IndependentConfig(Settings):
+    """Settings of the baseline. The columns by class get the rest of the budget."""
 
 
-def train(
-    config: Settings, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str, progress: Progress
-) -> Arrays:
-    """Fit the mixture. Return its tensors, the noisy marginals that decode its rows, and all that was released."""
-    from .fit import fitted  # with PyTorch, which plans and samples do without
+class Independent(LatentMixture):
+    """The baseline: given its class, a row's columns are drawn independently."""
 
-    return fitted(config, schema, vault, plan, seed, device, progress)
+    Config = IndependentConfig
 
-
-def replicated(
-    config: Settings, schema: Schema, plan: Plan, tensors: Arrays, count: int, seed: int | None
-) -> Iterator[Arrays]:
-    """Yield the tensors of `count` plausible mixtures, by the released measurements among a model's `tensors` alone."""
-    from .replicates import replicated as run  # with PyTorch
-
-    yield from run(config, schema, plan, tensors, count, seed)
+    def queries(self, config: IndependentConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
+        """Return what a fit measures, each with its noise relative to the others'."""
+        shares = config.one_way_shares
+        shares[BY_CLASS] = 1 - sum(shares.values())
+        shares = config.with_declared(shares, DECLARED)
+        return [Query(label=label, weight=share**-0.5) for label, share in shares.items()]

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..methods.shared.cuts import fine_grid, grids
-from ..methods.shared.decoder import DIGITS_OF, decoder_axes, digit_shares
-from ..methods.shared.labels import ONE_WAY
+from ..methods.bins import DIGITS_OF, decoder_axes, digit_shares, fine_grid, grids
+from ..methods.marginals import ONE_WAY
 from ..privacy.accounting.calibration import Plan
 from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.rows import Axes

@@ -15,15 +15,15 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..methods.protocol import Arrays
-from ..methods.shared.labels import VALUES
-from ..methods.shared.sampler import Sampler
+from ..methods.registry import Arrays
+from ..methods.sampler import Sampler
 from ..privacy.queries.gradients import GradientSum
 from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.query import RowQuery
 from ..privacy.queries.rows import CodedRows, Codes
 from ..rng import Stream
 from ..schema import Schema
+from .constants import VALUES
 from .released import Kept
 
 Floats = NDArray[np.float64]
@@ -38,7 +38,7 @@ def independent_rows(tensors: Arrays, schema: Schema, rows: int, count: int, rng
 
     Rows of a sample share strata, and deviate less than patients do.
     """
-    sampler = Sampler.of(tensors, schema, rows, {})
+    sampler = Sampler(tensors, schema, rows, {})
     prior = sampler.prior / sampler.prior.sum()
     labels = rng.choice(len(prior), count, p=prior)
     points = rng.integers(sampler.mixture.points, size=count)

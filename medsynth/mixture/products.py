@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..methods.shared.bins import Bins
+from ..methods.bins import Bins
 from ..privacy.queries.content import MOST_WIDTH, check_numbers, check_places, check_size, require
 from ..privacy.queries.rows import CellMap, Codes, cells_of, column_of
 

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import ArtifactError
-from ..methods.protocol import Arrays
-from ..methods.shared.labels import VALUES
+from ..methods.registry import Arrays
 from ..privacy.accounting.calibration import Plan
 from ..privacy.queries.gradients import GradientSum
 from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.query import RowQuery
 from ..privacy.queries.tables import Marginals
 from ..row_count import PARTS_OF_A_ROW
+from .constants import VALUES
 
 Floats = NDArray[np.float64]
 Result = TypeVar("Result")

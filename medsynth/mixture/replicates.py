@@ -13,9 +13,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..cores import one_thread
 from ..errors import ArtifactError
-from ..methods.protocol import Arrays
-from ..methods.threads import one_thread
+from ..methods.registry import Arrays
 from ..privacy.accounting.calibration import Plan
 from ..rng import numpy_stream, torch_stream
 from ..schema import Schema

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..methods.shared.bins import WIDE, Bins
-from ..methods.shared.cuts import fine_grid
-from ..methods.shared.stratified import uniforms
+from ..methods.bins import WIDE, Bins, fine_grid
+from ..methods.stratified import uniforms
 from ..privacy.queries.cells import Computed
 from ..privacy.queries.rows import Axes, CellMap, Codes
 from ..rng import Stream

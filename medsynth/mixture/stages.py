@@ -14,20 +14,20 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ..methods.bins import WIDE, Bins, decoder
+from ..methods.marginals import Condition, cleaned, without_spurious_missing
 from ..methods.regressions import Regression
-from ..methods.shared.bins import WIDE, Bins, MergedBins
-from ..methods.shared.decoder import decoder
-from ..methods.shared.labels import BY_CLASS, DECLARED, PAIRS, STRONGEST
-from ..methods.shared.marginals import Condition, cleaned, without_spurious_missing
 from ..privacy.accounting.calibration import Plan
 from ..privacy.noise import MEAN_SIZE
+from ..privacy.queries.cells import Regrouped
 from ..privacy.queries.measurements import Measurements
-from ..privacy.queries.rows import Axes, CellMap
+from ..privacy.queries.rows import Axes, CellMap, Codes, Whole
 from ..privacy.queries.tables import Marginals
 from ..rng import numpy_stream
 from ..row_count import NoisyTotal, likely_rows
 from ..schema import Schema
 from . import constants as k
+from .constants import BY_CLASS, DECLARED, PAIRS, STRONGEST
 from .declared import DeclaredMoments
 from .measurement import Floats, Measured, Measurement, MomentMeasurement, RuleMeasurement, contrasts
 from .one_way import LEVELS_OF, OneWayMarginals
@@ -36,6 +36,27 @@ from .weights import weights_by_size
 
 CLASSES = "\0classes"  # the name of the table of classes alone; no column has it
 TINY = 1e-9  # noise of a fit without any
+
+
+@dataclass(frozen=True)
+class MergedBins:
+    """Bins of a column merged by a public map: `part` (bins,) is the coarse bin of each."""
+
+    bins: Bins
+    part: Whole
+
+    @property
+    def cells(self) -> int:
+        """Number of coarse bins."""
+        return int(self.part.max()) + 1
+
+    def cell_of(self, codes: Codes) -> Whole:
+        """The coarse bin of each code."""
+        return self.part[self.bins.cell_of(codes)]
+
+    def plain(self) -> Regrouped:
+        """The same map without what else is known of the column."""
+        return Regrouped(self.bins.grid, self.part[self.bins.place].astype(np.int64), self.cells)
 
 
 @dataclass(eq=False, kw_only=True)

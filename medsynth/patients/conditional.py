@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..methods.shared.stratified import choose_each
+from ..methods.stratified import choose_each
 from ..rng import Stream
 
 Floats = NDArray[np.float64]

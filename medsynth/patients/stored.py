@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..methods.protocol import Arrays
-from ..methods.shared.bins import Bins
+from ..methods.bins import Bins
+from ..methods.registry import Arrays
 from ..schema import Schema
 from .chain import Chain
 from .contexts import EVERY, FACT_GROUPS, MOVED, Context, Contexts, plain

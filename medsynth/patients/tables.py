@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..methods.shared.marginals import cleaned
+from ..methods.marginals import cleaned
 from ..privacy.noise import MEAN_SIZE
 from ..schema import Column
 from .shrinkage import shrunk_table

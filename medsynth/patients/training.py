@@ -10,11 +10,10 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from ..methods.protocol import Progress
-from ..methods.shared.bins import Bins
-from ..methods.shared.conditionals import smoothed
-from ..methods.shared.digit_preference import digit_kinds
-from ..methods.shared.marginals import cleaned
+from ..methods.bins import Bins
+from ..methods.digit_preference import digit_kinds
+from ..methods.marginals import cleaned, smoothed
+from ..methods.registry import Progress
 from ..privacy.accounting.calibration import Plan
 from ..privacy.queries.measurements import Measurements
 from ..privacy.queries.rows import Axes, Codes

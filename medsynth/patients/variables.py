@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..methods.shared.bins import Bins
-from ..methods.shared.cuts import fine_grid
+from ..methods.bins import Bins, fine_grid
 from ..privacy.queries.cells import Beside, Regrouped
 from ..privacy.queries.rows import CellMap, Codes
 from ..rng import Stream

@@ -17,7 +17,7 @@ from ..cores import in_order
 from ..errors import UsageError
 from ..io.writer import csv_text
 from ..methods import registry
-from ..methods.settings import restored_settings
+from ..methods.registry import restored_settings
 from ..patients.successive_rows import with_rows_column
 from ..rng import numpy_stream, stream_seed
 from ..schema import Schema

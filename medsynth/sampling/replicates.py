@@ -13,7 +13,7 @@ import numpy as np
 from ..artifact import Model
 from ..errors import ArtifactError, MedsynthError, UsageError
 from ..methods import registry
-from ..methods.settings import restored_settings
+from ..methods.registry import restored_settings
 from ..privacy.accounting.calibration import Plan
 from ..privacy.accounting.events import Event
 
@@ -30,7 +30,7 @@ def why_not(model: Model) -> str | None:
     if (model.ledger.max_rows or 1) > 1:
         return ("This model counts several rows of a patient, which are no independent draws of a population. Fit with "
                 "one row of each, `max_rows` 1.")  # fmt: skip
-    if set(model.config) & registry.module(model.method, model.preset).Config.earlier:
+    if set(model.config) & registry.load(model.method, model.preset).Config.earlier:
         return "This model was fitted by an earlier version's estimator, which measured otherwise. Fit again."
     if not any(name.startswith(RELEASED) for name in model.tensors):
         return (
@@ -77,7 +77,7 @@ def replicates(model: Model, count: int, seed: int | None = None) -> Iterator[Mo
         raise UsageError("`replicates` must be two or more: what they differ in is what they are for.")
     if (reason := why_not(model)) is not None:
         raise UsageError(reason)
-    module = registry.module(model.method, model.preset)
+    module = registry.load(model.method, model.preset)
     config = restored_settings(module.Config, model.config)
     with broken_model():
         for tensors in module.replicated(config, model.schema.core, _plan(model), model.tensors, count, seed):

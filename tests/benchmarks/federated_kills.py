@@ -28,8 +28,8 @@ from tests.benchmarks.common import options
 from tests.benchmarks.kills import forked
 
 SITES = ("east", "north", "west")
-PRELOADED = ("medsynth.federated.site", "medsynth.federated.server", "medsynth.methods.gs_wgan.all_critics",
-             "medsynth.methods.dp_cgan.method", "opacus.accountants")  # fmt: skip
+PRELOADED = ("medsynth.federated.site", "medsynth.federated.server", "medsynth.methods.gs_wgan",
+             "medsynth.methods.dp_cgan", "opacus.accountants")  # fmt: skip
 METHODS: dict[str, dict[str, Any]] = {
     "mixture": {},
     "gs-wgan": {"preset": "all-critics", "settings": {"steps": 60, "batch": 6, "shards": 9}},

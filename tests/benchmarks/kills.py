@@ -27,10 +27,10 @@ from typing import Any
 from tests.benchmarks.common import options
 
 EPSILON = 3.7
-CHAIN = 5  # Most kills of one fit.
-AT_ONCE = 0.1  # Share of kills before the first measurement.
-MESSAGES = "messages.txt"  # Standard error of a fit.
-PRELOADED = ("medsynth_cli.app", "medsynth.fitting.pipeline", "medsynth.methods.dp_cgan.method", "opacus.accountants")
+CHAIN = 5  # kills of one fit at most
+AT_ONCE = 0.1  # share of kills before the first measurement
+MESSAGES = "messages.txt"  # of a fit: its standard error
+PRELOADED = ("medsynth_cli.app", "medsynth.fitting.pipeline", "medsynth.methods.dp_cgan", "opacus.accountants")
 
 
 def forked(preloaded: Sequence[str], target: Any, *args: Any) -> BaseProcess:

@@ -22,7 +22,7 @@ import torch
 from opacus.grad_sample import GradSampleModule
 from torch import Tensor
 
-from medsynth.methods.shared.adversarial.networks import generated_loss, real_loss
+from medsynth.methods.adversarial import generated_loss, real_loss
 from medsynth.privacy.clipping import PRODUCT_BITS, SUM_BITS, clipped_gradient_sum, units
 from medsynth.privacy.networks import Mlp
 from medsynth.privacy.noise import noised

@@ -17,7 +17,7 @@ from medsynth.budget import Budget
 from medsynth.federated.critics import indicators, places
 from medsynth.federated.rounds import Rounds
 from medsynth.federated.transport import arrays_of, body_of, unpacked
-from medsynth.methods.gs_wgan.method import GRADIENTS
+from medsynth.methods.gs_wgan import GRADIENTS
 from medsynth.privacy.accounting.events import Gaussian
 from medsynth.privacy.shards import Shards, UpstreamSum, unit_of
 

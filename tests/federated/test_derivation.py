@@ -14,8 +14,8 @@ from medsynth.errors import MedsynthError, QueryError
 from medsynth.federated.derivation import Derived, ShardsAsked, derived, digest_of, numbers_of, with_numbers
 from medsynth.federated.study import Study, study_of
 from medsynth.io.table import from_frame
-from medsynth.methods.dp_gan.method import QUANTILES
-from medsynth.methods.shared.labels import CRITIC_GRADIENTS
+from medsynth.methods.adversarial import CRITIC_GRADIENTS
+from medsynth.methods.dp_gan import QUANTILES
 from medsynth.mixture import grids
 from medsynth.privacy.queries.measurements import QUERIES
 from medsynth.privacy.queries.rows import CodedRows

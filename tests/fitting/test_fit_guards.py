@@ -15,9 +15,9 @@ from medsynth.errors import MedsynthError, UsageError
 from medsynth.fitting import pipeline
 from medsynth.io.reader import read
 from medsynth.io.table import Table
-from medsynth.methods.dp_gan import method as dp_gan
-from medsynth.methods.shared.labels import ONE_WAY
-from medsynth.mixture import independent
+from medsynth.methods import dp_gan
+from medsynth.methods.marginals import ONE_WAY
+from medsynth.mixture.method import Independent
 from medsynth.schema import Schema
 from medsynth.schema.codec import encode
 
@@ -78,7 +78,7 @@ def test_public_rows_are_those_of_the_public_file(
         raise Stopped("seen")
 
     simulate.cohort(40, 99).to_csv("open.csv", index=False)
-    monkeypatch.setattr(dp_gan, "train", watched)
+    monkeypatch.setattr(dp_gan.DpGan, "fit", watched)
     with pytest.raises(Stopped):
         medsynth.fit(patients, epsilon=3, method="dp-gan", public="open.csv", rows=300)
     assert np.array_equal(given[0], encode(read("open.csv"), clinic.core))
@@ -101,13 +101,12 @@ def test_a_ledger_that_is_not_the_plan_is_never_sealed(
     cohort: pd.DataFrame, clinic: Schema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A method that measures less than it planned is a bug: its model is not made."""
-    from medsynth.methods.shared.cuts import grids
-    from medsynth.methods.shared.decoder import decoder_axes
+    from medsynth.methods.bins import decoder_axes, grids
 
-    def careless(config: Any, schema: Any, vault: Any, *rest: Any) -> Any:
+    def careless(self: Any, config: Any, schema: Any, vault: Any, *rest: Any) -> Any:
         vault.measure_marginals(ONE_WAY, decoder_axes(schema, grids(schema, 20)))
         return {"prior": np.ones(3, np.float32)}
 
-    monkeypatch.setattr(independent, "train", careless)
+    monkeypatch.setattr(Independent, "fit", careless)
     with pytest.raises(MedsynthError, match="differs from the plan"):
         medsynth.fit(cohort, epsilon=3, schema=clinic, rows=300, method="independent")

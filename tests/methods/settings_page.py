@@ -8,7 +8,7 @@ A test compares the page with what this prints.
 from typing import Any
 
 from medsynth.methods import registry
-from medsynth.methods.settings import bounds, descriptions
+from medsynth.methods.registry import bounds
 
 HEAD = """# Settings of the methods
 
@@ -21,8 +21,8 @@ privacy loss; what they leave goes to the method's main measurement. The tables 
 def table(config: Any) -> list[str]:
     """A markdown table of one method's settings."""
     lines = ["| setting | what it is [default] | must be |", "|---|---|---|"]
-    for name, text in descriptions(config).items():
-        field = config.model_fields[name]
+    for name, field in config.model_fields.items():
+        text = str(field.description) + ("" if field.default in (None, ()) else f" [{field.default}]")
         number = any(kind in str(field.annotation) for kind in ("int", "float")) and "tuple" not in str(
             field.annotation
         )

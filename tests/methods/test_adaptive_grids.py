@@ -5,10 +5,9 @@ import pandas as pd
 import pytest
 
 import medsynth
-from medsynth.methods.shared.conditionals import smoothed
-from medsynth.methods.shared.decoder import grid_tensors, restored_grids
-from medsynth.methods.shared.labels import COARSE, VALUES
-from medsynth.mixture.constants import BINS, COARSE_CELLS, FINE_CELLS, TAIL_SHARE
+from medsynth.methods.bins import grid_tensors, restored_grids
+from medsynth.methods.marginals import smoothed
+from medsynth.mixture.constants import BINS, COARSE, COARSE_CELLS, FINE_CELLS, TAIL_SHARE, VALUES
 from medsynth.mixture.grids import Survey, _every_value, _frequent, coarse_grid, expected_beyond
 from medsynth.schema import Continuous, Schema
 from medsynth.schema.columns.grid import Grid, grid

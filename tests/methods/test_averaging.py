@@ -2,7 +2,7 @@
 
 import torch
 
-from medsynth.methods.shared.adversarial.networks import AveragedWeights
+from medsynth.methods.adversarial import AveragedWeights
 from medsynth.privacy.networks import Mlp
 
 

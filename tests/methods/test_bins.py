@@ -5,10 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medsynth.methods.shared.bins import Bins
-from medsynth.methods.shared.conditionals import smoothed
-from medsynth.methods.shared.digit_preference import DigitKinds, count_kinds, digit_kinds, draw_numbers, kind_shares
-from medsynth.methods.shared.marginals import cleaned
+from medsynth.methods.bins import Bins
+from medsynth.methods.digit_preference import DigitKinds, count_kinds, digit_kinds, draw_numbers, kind_shares
+from medsynth.methods.marginals import cleaned, smoothed
 from medsynth.schema import Continuous, Count, Schema
 
 PRESSURE = Count(bounds=(50, 300))
@@ -16,7 +15,7 @@ PRESSURE = Count(bounds=(50, 300))
 
 def fitted(column: Any, codes: Any, most: int = 20) -> Any:
     """Bins of a column from exact histograms."""
-    from medsynth.methods.shared.marginals import GRID_CELLS
+    from medsynth.methods.marginals import GRID_CELLS
     from medsynth.schema.columns.grid import grid
 
     fine = grid(column, GRID_CELLS)
@@ -102,14 +101,6 @@ def test_digits_that_are_preferred_clearly_stay_so(rng: np.random.Generator) -> 
     ):
         found, noisy = errors_of_kinds(preferred, width, 20.0, rng)
         assert found < 0.6 * noisy and found < 0.05
-
-
-def test_a_split_keeps_the_cuts_there_were() -> None:
-    column = Continuous(bounds=(0, 99), decimals=0)
-    old = Bins.of(column, np.ones(100) / 100, None, 10)
-    new = old.split(np.linspace(1, 3, 100), 20)
-    assert all(len(set(old.place[new.place == k])) == 1 for k in range(new.cells))
-    assert old.cells < new.cells <= 30
 
 
 def test_missing_has_a_bin_of_its_own(rng: np.random.Generator) -> None:

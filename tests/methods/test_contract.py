@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import medsynth
+from medsynth.methods.marginals import cleaned
 from medsynth.methods.registry import CLAIMING, presets
-from medsynth.methods.shared.marginals import cleaned
 from medsynth.sampling import Draw, sample_codes
 from medsynth.schema import Schema
 from medsynth.schema.codec import encode
@@ -165,8 +165,8 @@ def test_the_classes_are_learned(
 def test_encoding_reads_each_row_alone(clinic: Schema, cohort: pd.DataFrame) -> None:
     """A row's features depend on that row alone: per-row gradients could not be bounded otherwise."""
     from medsynth.io.table import from_frame
-    from medsynth.methods.dp_cgan.encoded_rows import EncodedRows
-    from medsynth.methods.shared.marginals import GRID_CELLS
+    from medsynth.methods.encoded_rows import EncodedRows
+    from medsynth.methods.marginals import GRID_CELLS
     from medsynth.schema.columns.grid import grid
 
     codes = encode(from_frame(cohort), clinic)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from medsynth.methods.shared.bins import Bins
-from medsynth.methods.shared.cuts import TAIL, even_parts, mass_and_width, middles
+from medsynth.methods.bins import TAIL, Bins, even_parts, mass_and_width, middles
 from medsynth.schema import Continuous
 from medsynth.schema.columns.grid import grid, scale_edges, scale_middles
 

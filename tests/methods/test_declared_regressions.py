@@ -12,10 +12,9 @@ from medsynth.errors import UsageError
 from medsynth.fitting.planning import plan_fit
 from medsynth.fitting.settings import FitSettings
 from medsynth.methods import registry
+from medsynth.methods.bins import Bins, fine_grid
 from medsynth.methods.regressions import Regression, check_columns, parsed
-from medsynth.methods.shared.bins import Bins
-from medsynth.methods.shared.cuts import fine_grid
-from medsynth.methods.shared.labels import DECLARED
+from medsynth.mixture.constants import DECLARED
 from medsynth.mixture.declared import DeclaredMoments
 from medsynth.schema import Schema
 
@@ -93,7 +92,7 @@ def test_mistakes_are_refused_before_anything_is_measured() -> None:
     with pytest.raises(UsageError, match="names no column"):
         medsynth.fit(rows, schema=SCHEMA, epsilon=1, delta=1e-5, rows=50, inference=["y ~ zz"])
     with pytest.raises(UsageError, match="belongs to"):
-        registry.configured("dp-merf", registry.module("dp-merf"), {"inference": ("y ~ a",)})
+        registry.configured("dp-merf", registry.load("dp-merf"), {"inference": ("y ~ a",)})
     with pytest.raises(UsageError, match="more than 100 columns"):
         plan_fit(100_000, FitSettings(epsilon=10, inference=["y ~ a"]), columns=500)
 

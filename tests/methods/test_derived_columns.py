@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 import medsynth
-from medsynth.methods.shared.bins import Bins
-from medsynth.methods.shared.cuts import fine_grid
+from medsynth.methods.bins import Bins, fine_grid
 from medsynth.mixture import stages
 from medsynth.mixture.rules import derived_columns
 from medsynth.schema import Schema

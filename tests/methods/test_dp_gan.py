@@ -15,10 +15,9 @@ from medsynth import rng
 from medsynth.errors import SchemaError, TableError, UsageError
 from medsynth.fitting.planning import plan_fit
 from medsynth.fitting.settings import FitSettings
-from medsynth.methods.dp_gan import grouping, training
-from medsynth.methods.dp_gan import method as dp_gan
-from medsynth.methods.registry import configured, module
-from medsynth.methods.shared.adversarial.training_setup import TrainingSetup
+from medsynth.methods import dp_gan
+from medsynth.methods.adversarial import TrainingSetup
+from medsynth.methods.registry import configured, load
 from medsynth.privacy.accounting import accountant
 from medsynth.privacy.accounting.calibration import make_plan
 from medsynth.privacy.networks import Mlp
@@ -27,11 +26,12 @@ from medsynth.privacy.vault import Vault
 from medsynth.schema import Schema
 
 pytestmark = pytest.mark.usefixtures("quick")
+DP_GAN = dp_gan.DpGan()
 LABELS = {"one-way marginals", "class marginal", "critic gradient sum"}
 
 
 def config_of(**settings: Any) -> Any:
-    return configured("dp-gan", module("dp-gan"), settings)
+    return configured("dp-gan", load("dp-gan"), settings)
 
 
 def run(cohort: pd.DataFrame, clinic: Schema, **options: Any) -> Any:
@@ -42,14 +42,14 @@ def run(cohort: pd.DataFrame, clinic: Schema, **options: Any) -> Any:
 @pytest.mark.nightly_for("fixed")
 @pytest.mark.parametrize("bounds", ["fixed", "quantile"])
 def test_the_plan_agrees_with_an_independent_accountant(bounds: str) -> None:
-    queries = dp_gan.queries(config_of(bounds=bounds), 4000, 20, 3.7)
+    queries = DP_GAN.queries(config_of(bounds=bounds), 4000, 20, 3.7)
     plan = make_plan(queries, epsilon=3.7, delta=1e-5, rows=4000)
     other = accountant.cross_check(plan.events.values(), 1e-5)
     assert other <= plan.epsilon + 0.02 and plan.epsilon <= 1.02 * other + 0.01
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("groups", grouping.GROUP_COUNTS)
+@pytest.mark.parametrize("groups", dp_gan.GROUP_COUNTS)
 @pytest.mark.parametrize("bounds", ["fixed", "quantile"])
 def test_every_grouping_keeps_its_plan(
     groups: Any, bounds: str, cohort: pd.DataFrame, clinic: Schema, other_defaults: Any
@@ -57,7 +57,7 @@ def test_every_grouping_keeps_its_plan(
     other_defaults("dp-gan", groups=groups, bounds=bounds)
     model = run(cohort, clinic)
     entries = {entry.label: entry for entry in model.ledger.entries}
-    k = grouping.GROUP_COUNTS[groups]
+    k = dp_gan.GROUP_COUNTS[groups]
     assert model.ledger.complete and model.claims and model.epsilon <= 3.7
     assert set(entries) == LABELS | ({"clipping quantiles"} if bounds == "quantile" else set())
     assert entries["critic gradient sum"].sensitivity == pytest.approx(math.sqrt(k))
@@ -70,17 +70,17 @@ def test_every_grouping_keeps_its_plan(
 
 def test_grouping_does_not_cheapen_the_noise() -> None:
     """The plan's multiplier is of the whole measurement: each group's own noise is sqrt(k) times it, over its bound."""
-    planned = {groups: dp_gan.queries(config_of(groups=groups), 4000, 20, 3.7) for groups in grouping.GROUP_COUNTS}
+    planned = {groups: DP_GAN.queries(config_of(groups=groups), 4000, 20, 3.7) for groups in dp_gan.GROUP_COUNTS}
     assert all(queries == planned["global"] for queries in planned.values())
 
 
 def test_what_is_refused() -> None:
     with pytest.raises(UsageError, match="dp-cgan"):
-        configured("dp-gan", module("dp-gan"), {"microbatches": 4})
+        configured("dp-gan", load("dp-gan"), {"microbatches": 4})
     with pytest.raises(UsageError, match="weight-bias"):
-        configured("dp-gan", module("dp-gan"), {"groups": "magic"})
+        configured("dp-gan", load("dp-gan"), {"groups": "magic"})
     with pytest.raises(UsageError, match="quantile"):
-        configured("dp-gan", module("dp-gan"), {"bounds": "magic"})
+        configured("dp-gan", load("dp-gan"), {"bounds": "magic"})
 
 
 @pytest.mark.statistical
@@ -96,7 +96,7 @@ def test_public_streams_do_not_depend_on_the_lot(
 
     pools: list[torch.Tensor] = []
     lots: list[int] = []
-    true_pool, true_sum = training.Training.pool, clipping.clipped_pair_sum
+    true_pool, true_sum = dp_gan.Training.pool, clipping.clipped_pair_sum
 
     def pool(game: Any) -> Any:
         pools.append(true_pool(game))
@@ -106,7 +106,7 @@ def test_public_streams_do_not_depend_on_the_lot(
         lots.append(len(real))
         return true_sum(critic, loss, real, fake, mix, *rest)
 
-    monkeypatch.setattr(training.Training, "pool", pool)
+    monkeypatch.setattr(dp_gan.Training, "pool", pool)
     monkeypatch.setattr(gradients, "clipped_pair_sum", summed)
     monkeypatch.setattr(query, "noised", lambda values, std, entropy: np.ones_like(values))
     for _ in range(2):
@@ -120,11 +120,11 @@ def game(clinic: Schema, cohort: pd.DataFrame) -> Any:
     from medsynth.io.table import from_frame
     from medsynth.schema.codec import encode
 
-    plan = make_plan(dp_gan.queries(config_of(), 300, 9, 50.0), epsilon=50.0, delta=1e-5, rows=300)
+    plan = make_plan(DP_GAN.queries(config_of(), 300, 9, 50.0), epsilon=50.0, delta=1e-5, rows=300)
     codes = encode(from_frame(cohort), clinic.core)
     vault = Vault(codes, clinic.core.names, Releases(plan.ledger("x"), rng.SeededEntropy(0)))
     setup = TrainingSetup.measure(clinic.core, vault, plan, "cpu")
-    return training.Training(setup, training.DpGanSize(), 0), setup.encode(codes)
+    return dp_gan.Training(setup, 0), setup.encode(codes)
 
 
 @pytest.mark.nightly
@@ -156,9 +156,9 @@ def test_clusters_hold_parameters_of_like_gradients() -> None:
     count = sum(p.numel() for p in critic.parameters())
     level = torch.arange(count) % 3
     gradients = (10.0 ** -level.float())[None] * torch.tensor([[1.0], [-1.0]])
-    of = grouping.groups_of("clustered", critic, gradients)
+    of = dp_gan.groups_of("clustered", critic, gradients)
     assert len(set(of.tolist())) == 3 and all(len(set(of[level == j].tolist())) == 1 for j in range(3))
-    parts = torch.split(grouping.groups_of("weight-bias", critic, gradients), [600, 30, 30, 1])
+    parts = torch.split(dp_gan.groups_of("weight-bias", critic, gradients), [600, 30, 30, 1])
     assert [sorted(set(part.tolist())) for part in parts] == [[0], [1], [0], [1]]
 
 
@@ -173,7 +173,7 @@ def test_a_noised_quantile_finds_the_median() -> None:
     bounds: tuple[float, ...] = (100.0, 0.01)
     for _ in range(150):
         below = [float((norms <= bound).mean() + 0.1 * draw.standard_normal()) for bound in bounds]
-        bounds = grouping.next_bounds(bounds, below)
+        bounds = dp_gan.next_bounds(bounds, below)
     assert all(0.7 < bound < 1.4 for bound in bounds)
 
 
@@ -256,13 +256,13 @@ def test_public_rows_are_read_at_the_levels_that_were_chosen(
     frame[:50].to_csv(tmp_path / "open.csv", index=False)
     reports: list[tuple[Any, ...]] = []
     caught: list[Any] = []
-    true = dp_gan.train
+    true = dp_gan.DpGan.fit
 
-    def train(*args: Any, **options: Any) -> Any:
+    def fit(*args: Any, **options: Any) -> Any:
         caught.append(options["public"])
         return true(*args, **options)
 
-    monkeypatch.setattr(dp_gan, "train", train)
+    monkeypatch.setattr(dp_gan.DpGan, "fit", fit)
     model = medsynth.fit(frame, epsilon=8, schema=schema, rows=900, method="dp-gan", public=tmp_path / "open.csv",
                          settings={"lots": 4}, progress=lambda *facts: reports.append(facts))  # fmt: skip
     levels = model.schema.columns["icd"].levels

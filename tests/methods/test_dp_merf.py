@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from medsynth.methods.dp_cgan.encoded_rows import EncodedRows
-from medsynth.methods.dp_cgan.linear_critic import LinearCritic
-from medsynth.methods.dp_cgan.random_features import Embedding
-from medsynth.methods.dp_merf import method as dp_merf
-from medsynth.methods.shared.marginals import GRID_CELLS
+from medsynth.methods.dp_cgan import LinearCritic
+from medsynth.methods.dp_merf import EMBEDDING, DpMerf
+from medsynth.methods.encoded_rows import Embedding, EncodedRows
+from medsynth.methods.marginals import GRID_CELLS
 from medsynth.privacy.accounting.calibration import make_plan
 from medsynth.privacy.accounting.events import Gaussian
 from medsynth.privacy.release import Releases
@@ -19,7 +18,7 @@ from medsynth.rng import NoNoise
 from medsynth.schema import Schema
 from medsynth.schema.columns.grid import grid
 
-FEATURES = 64
+FEATURES, MERF = 64, DpMerf()
 SCHEMA = Schema.from_dict({"name": "t", "target": "y", "columns": {
     "age": {"kind": "count", "bounds": [0, 120], "missing": True},
     "dose": {"kind": "continuous", "bounds": [0, 100], "decimals": 1, "scale": "log"},
@@ -36,14 +35,14 @@ def rows(count: int = 40, seed: int = 0) -> Any:
 def embedding() -> Embedding:
     counts = {name: np.ones(grid(column, GRID_CELLS).cells) for name, column in SCHEMA.columns.items()}
     encoded = EncodedRows.of(SCHEMA, counts, 40)
-    return Embedding(encoded, FEATURES, 2.0, 0.7, dp_merf.NORM, np.random.default_rng(0), "cpu")
+    return Embedding(encoded, FEATURES, 2.0, 0.7, 1.0, np.random.default_rng(0), "cpu")
 
 
 def exact_sum(codes: Any) -> Any:
     """What the vault computes before its noise: the sum over rows of features in the place of the row's class."""
-    plan = make_plan(dp_merf.queries(dp_merf.Config(), 40, 4, 3.7), epsilon=3.7, delta=1e-5, rows=40)
+    plan = make_plan(MERF.queries(MERF.Config(), 40, 4, 3.7), epsilon=3.7, delta=1e-5, rows=40)
     vault = Vault(codes, SCHEMA.names, Releases(plan.ledger("none"), NoNoise()))
-    mean = LinearCritic(embedding(), torch.ones(3), dp_merf.NORM, None, 0.0, dp_merf.EMBEDDING)
+    mean = LinearCritic(embedding(), torch.ones(3), 1.0, None, 0.0, EMBEDDING)
     mean.measure(vault)
     return mean._total.double().numpy()
 
@@ -76,12 +75,11 @@ def test_features_of_shifted_cosines_have_no_norm_of_one() -> None:
 @pytest.mark.parametrize("steps", [1, 100_000])
 def test_training_longer_costs_nothing(steps: int) -> None:
     """The embedding is measured once, a plain Gaussian; nothing in the plan knows of steps or features."""
-    plan = make_plan(dp_merf.queries(dp_merf.Config(steps=steps, features=7), 3000, 4, 3.7), epsilon=3.7, delta=1e-5,
+    plan = make_plan(MERF.queries(MERF.Config(steps=steps, features=7), 3000, 4, 3.7), epsilon=3.7, delta=1e-5,
                      rows=3000)  # fmt: skip
     assert all(isinstance(event, Gaussian) and times == 1 for event, times in plan.events.values())
     assert (
-        plan.events
-        == make_plan(dp_merf.queries(dp_merf.Config(), 3000, 4, 3.7), epsilon=3.7, delta=1e-5, rows=3000).events
+        plan.events == make_plan(MERF.queries(MERF.Config(), 3000, 4, 3.7), epsilon=3.7, delta=1e-5, rows=3000).events
     )
 
 

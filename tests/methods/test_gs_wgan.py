@@ -9,10 +9,9 @@ import torch
 
 import medsynth
 from medsynth.errors import UsageError
-from medsynth.methods.gs_wgan import method as gs_wgan
-from medsynth.methods.gs_wgan.dual_averaging import DualAveraging
-from medsynth.methods.registry import configured, module
-from medsynth.methods.shared.adversarial.training_setup import TrainingSetup
+from medsynth.methods import gs_wgan
+from medsynth.methods.adversarial import DualAveraging, TrainingSetup
+from medsynth.methods.registry import configured, load
 from medsynth.privacy.accounting import accountant
 from medsynth.privacy.accounting.calibration import make_plan
 from medsynth.privacy.shards import Shards
@@ -43,13 +42,13 @@ def test_the_warm_start_moves_no_generator_and_every_step_moves_every_critic(mon
 
     def measured(cls: Any, *args: Any) -> Any:
         kept["setup"] = measure(*args)
-        kept["start"] = kept["setup"].generator.base.clone()
+        kept["start"] = kept["setup"].base.clone()
         return kept["setup"]
 
     def zero(self: Any, label: Any, fakes: Any, bound: Any, **options: Any) -> Any:
         weights.append([p.detach().clone() for p in self._Shards__critics.parameters])
         if len(weights) == 1:
-            assert torch.equal(kept["setup"].generator.base, kept["start"])
+            assert torch.equal(kept["setup"].base, kept["start"])
         kept["with rows"] = self._Shards__sizes > 0
         return 0 * upstream(self, label, fakes, bound, **options)
 
@@ -70,8 +69,8 @@ def test_both_epsilons_are_noted() -> None:
     notices: list[str] = []
     fit(notice=notices.append)
     assert any("federation" in line and "epsilon" in line for line in notices)
-    config = cast(gs_wgan.Config, module("gs-wgan").Config())
-    plan = make_plan(gs_wgan.queries(config, 90, 3, 3.7), epsilon=3.7, delta=1e-5, rows=90)
+    config = cast(gs_wgan.SampledConfig, load("gs-wgan").Config())
+    plan = make_plan(gs_wgan.GsWgan().queries(config, 90, 3, 3.7), epsilon=3.7, delta=1e-5, rows=90)
     assert accountant.epsilon(plan.events.values(), 1e-5) == plan.epsilon
     pytest.importorskip("dp_accounting")
     assert accountant.cross_check(plan.events.values(), 1e-5) <= 3.7 * 1.005
@@ -79,9 +78,9 @@ def test_both_epsilons_are_noted() -> None:
 
 def test_the_number_of_shards_is_a_public_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    config = gs_wgan.Config()
+    config = gs_wgan.SampledConfig()
     assert [config.shard_count(rows) for rows in (2, 100, 3772, 10**6)] == [2, 4, 150, 150]
-    assert gs_wgan.Config(shards=7).shard_count(10**6) == 7
+    assert gs_wgan.SampledConfig(shards=7).shard_count(10**6) == 7
 
 
 @pytest.mark.parametrize(
@@ -89,7 +88,7 @@ def test_the_number_of_shards_is_a_public_rule(monkeypatch: pytest.MonkeyPatch) 
 )
 def test_settings_are_checked(wrong: dict[str, int]) -> None:
     with pytest.raises(UsageError):
-        configured("gs-wgan", module("gs-wgan"), wrong)
+        configured("gs-wgan", load("gs-wgan"), wrong)
 
 
 @pytest.mark.statistical

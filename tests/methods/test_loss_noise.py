@@ -16,7 +16,7 @@ from medsynth.artifact import claim
 from medsynth.errors import UsageError
 from medsynth.fitting.planning import plan_fit
 from medsynth.fitting.settings import FitSettings
-from medsynth.methods.loss_noise import method as loss_noise
+from medsynth.methods import loss_noise
 from medsynth.privacy.networks import Mlp
 from medsynth.schema import Schema
 

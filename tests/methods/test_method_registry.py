@@ -11,8 +11,7 @@ import pytest
 import medsynth
 from medsynth.errors import ArtifactError, UsageError
 from medsynth.methods import registry
-from medsynth.methods.protocol import Method, Preset
-from medsynth.methods.settings import bounds, descriptions, restored_settings
+from medsynth.methods.registry import Entry, Preset, bounds, restored_settings
 
 PAGE = Path(__file__).parent / "settings_page.py"
 CODES = [(name, None) for name in registry.METHODS] + [(m.name, preset) for preset, m in registry.presets().items()]
@@ -25,8 +24,8 @@ def test_the_registry_imports_no_torch() -> None:
 
 @pytest.mark.parametrize("method, preset", CODES)
 def test_every_setting_is_described_and_survives_a_file(method: Any, preset: Any) -> None:
-    config = registry.module(method, preset).Config
-    assert all(field.description for field in config.model_fields.values()) and descriptions(config)
+    config = registry.load(method, preset).Config
+    assert all(field.description for field in config.model_fields.values()) and config.model_fields
     made = config()
     assert restored_settings(config, made.model_dump(mode="json")) == made
     assert ("microbatches" in config.model_fields) == registry.METHODS[method].microbatches
@@ -35,20 +34,20 @@ def test_every_setting_is_described_and_survives_a_file(method: Any, preset: Any
 
 
 @pytest.mark.parametrize("method, preset", CODES)
-def test_every_module_follows_the_protocol(method: Any, preset: Any) -> None:
-    module, facts = registry.module(method, preset), registry.METHODS[method]
+def test_every_method_follows_the_protocol(method: Any, preset: Any) -> None:
+    module, facts = registry.load(method, preset), registry.METHODS[method]
     config = module.Config()
     assert all(query.weight > 0 for query in module.queries(config, 3000, 20, 3.7))
     assert isinstance(module.notes(config, 3000, 20, 3.7), list)
     takes = {"where", "balance", "fixed"} if facts.conditional_sampling else set()
     assert {"where", "balance", "fixed"} & set(inspect.signature(module.generate).parameters) == takes
-    assert ("public" in inspect.signature(module.train).parameters) == facts.public_rows
+    assert ("public" in inspect.signature(module.fit).parameters) == facts.public_rows
 
 
 @pytest.mark.parametrize("method, preset", CODES)
 @pytest.mark.parametrize("wrong", [-1, float("nan"), float("inf"), "many"])
 def test_no_number_goes_beyond_its_bounds(method: Any, preset: Any, wrong: Any) -> None:
-    module = registry.module(method, preset)
+    module = registry.load(method, preset)
     for name, default in module.Config():
         if isinstance(default, int | float) and not isinstance(default, bool):
             with pytest.raises(UsageError, match=name):
@@ -56,7 +55,7 @@ def test_no_number_goes_beyond_its_bounds(method: Any, preset: Any, wrong: Any) 
 
 
 def test_shares_leave_a_rest_and_bounds_are_in_words() -> None:
-    module = registry.module("dp-gan")
+    module = registry.load("dp-gan")
     with pytest.raises(UsageError, match="less than 1"):
         registry.configured("dp-gan", module, {"class_share": 0.9})
     with pytest.raises(UsageError, match="a share above 0 and below 1"):
@@ -73,16 +72,16 @@ def test_the_page_of_settings_is_current() -> None:
 def test_names_are_taken_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "METHODS", dict(registry.METHODS))
     with pytest.raises(UsageError, match="already"):
-        registry.register(Method(name="dp-cgan", summary="another", module="nowhere"))
-    again = {"thyroid-study": Preset(summary="another", module="nowhere")}
+        registry.register(Entry(name="dp-cgan", summary="another", code="nowhere:Nothing"))
+    again = {"thyroid-study": Preset(summary="another", code="nowhere:Nothing")}
     with pytest.raises(UsageError, match="already"):
-        registry.register(Method(name="another", summary="another", module="nowhere", presets=again))
+        registry.register(Entry(name="another", summary="another", code="nowhere:Nothing", presets=again))
 
 
 def test_what_a_method_does_not_declare_is_refused() -> None:
     with pytest.raises(UsageError, match="`microbatches` belongs to dp-cgan"):
-        registry.configured("gs-wgan", registry.module("gs-wgan"), {"microbatches": 4})
+        registry.configured("gs-wgan", registry.load("gs-wgan"), {"microbatches": 4})
     with pytest.raises(UsageError, match="`public` belongs to dp-gan"):
-        registry.configured("gs-wgan", registry.module("gs-wgan"), {"public": True})
+        registry.configured("gs-wgan", registry.load("gs-wgan"), {"public": True})
     with pytest.raises(medsynth.MedsynthError, match="no method"):
         registry.find("magic")

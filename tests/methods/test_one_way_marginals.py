@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from medsynth.methods.shared.conditionals import Counts, posterior_mode
+from medsynth.methods.marginals import Counts, posterior_mode
 from medsynth.mixture.weights import noise_of_cells, weights_by_size
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from medsynth.methods.shared.mixture import Mixture, mixture_tensors
-from medsynth.methods.shared.pair_factors import PairFactor
+from medsynth.methods.bins import whole_tensor
+from medsynth.methods.sampler import Mixture, PairFactor, mixture_tensors
 from medsynth.schema import Schema
 from medsynth.schema.columns.grid import Grid
 
@@ -102,7 +102,10 @@ def pair() -> PairFactor:
 
 
 def test_tensors_give_the_factors_back() -> None:
-    (found,) = PairFactor.of(pair().tensors(), INDEX)
+    made = pair()
+    kept = {"factor.ratio": made.table, "computed.ratio": made.factors, "largest.ratio": made.largest}
+    tensors = {name: table.astype(np.float32) for name, table in kept.items()}
+    (found,) = PairFactor.of(tensors | {"starts.ratio": whole_tensor(made.bins.edges)}, INDEX)
     assert (found.one, found.other, found.computed) == ("one", "other", "ratio")
     assert found.bins.edges.tolist() == pair().bins.edges.tolist() and found.bins.gaps == 1
     assert np.array_equal(found.factors, pair().factors) and not PairFactor.of({}, INDEX)

@@ -8,8 +8,7 @@ import pytest
 from medsynth_sample_data import hospital
 
 import medsynth
-from medsynth.methods.shared.bins import Bins
-from medsynth.methods.shared.cuts import fine_grid
+from medsynth.methods.bins import Bins, fine_grid
 from medsynth.mixture import stages
 from medsynth.mixture.constants import MOST_RULE_CELLS
 from medsynth.mixture.rules import chance_of_breaking, chances_of_breaking

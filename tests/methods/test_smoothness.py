@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from medsynth.methods.shared.conditionals import Counts
-from medsynth.methods.shared.marginals import cleaned
+from medsynth.methods.marginals import Counts, cleaned
 from medsynth.mixture.grids import shares_of_cells
 
 Floats = NDArray[np.float64]

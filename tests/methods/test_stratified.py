@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from medsynth.methods.shared import stratified
-from medsynth.methods.shared.stratified import choose, shuffled, uniforms
+from medsynth.methods import stratified
+from medsynth.methods.stratified import choose, shuffled, uniforms
 
 
 def test_each_group_gets_the_expected_number_of_every_cell(rng: np.random.Generator) -> None:

@@ -9,10 +9,8 @@ import pytest
 from scipy import stats
 
 import medsynth
-from medsynth.methods.shared.copula import copula_shares, low_rank_tensors
-from medsynth.methods.shared.labels import MATRIX
-from medsynth.methods.shared.mixture import Mixture, mixture_tensors
-from medsynth.mixture.constants import MOST_ENTRIES
+from medsynth.methods.sampler import Mixture, copula_shares, low_rank_tensors, mixture_tensors
+from medsynth.mixture.constants import MATRIX, MOST_ENTRIES
 from medsynth.mixture.matrix import Covariances, latent_points, loadings, normal_scores
 
 ROWS, COLUMNS, FACTORS = 3_000, 105, 3

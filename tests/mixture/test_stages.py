@@ -7,10 +7,10 @@ import pytest
 from numpy.typing import NDArray
 
 from medsynth.errors import UsageError
-from medsynth.methods.shared.labels import MATRIX, PAIRS, STRONGEST
 from medsynth.mixture import constants as k
+from medsynth.mixture.constants import MATRIX, PAIRS, STRONGEST
 from medsynth.mixture.measurement import Measurement, MomentMeasurement, RuleMeasurement
-from medsynth.mixture.method import Config, queries
+from medsynth.mixture.method import LatentMixture, MixtureConfig
 from medsynth.mixture.stages import Stages, bins_by_noise
 from medsynth.mixture.weights import weights_by_size
 from medsynth.privacy.accounting.calibration import make_plan
@@ -29,6 +29,7 @@ COLUMNS = {
 SCHEMA = Schema.from_dict({
     "name": "t", "target": "ill", "columns": COLUMNS, "rules": ["ward = a implies sex = f"],
 })  # fmt: skip
+MIXTURE = LatentMixture()
 ROWS = 3000
 
 
@@ -42,10 +43,14 @@ def table(seed: int = 0) -> Codes:
 
 
 def stages(
-    codes: Codes, entropy: Entropy, epsilon: float = 3.7, config: Config | None = None, like: Stages | None = None
-) -> Stages:
-    config = config or Config()
-    plan = make_plan(queries(config, ROWS, len(COLUMNS), epsilon), epsilon=epsilon, delta=1e-5, rows=ROWS)
+    codes: Codes,
+    entropy: Entropy,
+    epsilon: float = 3.7,
+    config: MixtureConfig | None = None,
+    like: Stages | None = None,
+) -> Stages:  # fmt: skip
+    config = config or MixtureConfig()
+    plan = make_plan(MIXTURE.queries(config, ROWS, len(COLUMNS), epsilon), epsilon=epsilon, delta=1e-5, rows=ROWS)
     vault = Vault(codes, SCHEMA.names, Releases(plan.ledger("test"), entropy))
     return Stages(schema=SCHEMA, vault=vault, plan=plan, seed=0, regressions=config.regressions, like=like)
 
@@ -102,7 +107,7 @@ def test_the_noise_is_as_large_as_stated() -> None:
 def test_declared_moments_are_sums_of_products_of_the_rows() -> None:
     """Without noise they are the sums over rows of products of features, by class, up to what clipping took."""
     codes = table()
-    own = stages(codes, NoNoise(), config=Config(inference=("ill ~ age + sex", "age ~ sex")))
+    own = stages(codes, NoNoise(), config=MixtureConfig(inference=("ill ~ age + sex", "age ~ sex")))
     (found,) = [one for one in own.measured() if isinstance(one, MomentMeasurement)]
     place = {name: own.bins[name].cell_of(codes[:, SCHEMA.names.index(name)]) for name in found.maps}
     each = np.concatenate([maps[:, place[name]] for name, maps in found.maps.items()])
@@ -133,18 +138,18 @@ def test_stages_like_others_keep_their_bins_and_choices() -> None:
 
 
 def test_a_wide_table_has_matrices_in_place_of_pairs() -> None:
-    labels = {query.label for query in queries(Config(), 300, k.WIDE_COLUMNS + 1, 1.0)}
+    labels = {query.label for query in MIXTURE.queries(MixtureConfig(), 300, k.WIDE_COLUMNS + 1, 1.0)}
     assert MATRIX in labels and not labels & {PAIRS, STRONGEST}
     with pytest.raises(UsageError, match="more than 100 columns"):
-        queries(Config(inference=("a ~ b",)), 300, k.WIDE_COLUMNS + 1, 1.0)
+        MIXTURE.queries(MixtureConfig(inference=("a ~ b",)), 300, k.WIDE_COLUMNS + 1, 1.0)
 
 
 def test_a_plan_has_the_pairs_that_there_are() -> None:
-    two = {query.label for query in queries(Config(), 300, 2, 1.0)}
+    two = {query.label for query in MIXTURE.queries(MixtureConfig(), 300, 2, 1.0)}
     assert PAIRS not in two and STRONGEST not in two
-    shares = {query.label: query.weight**-2 for query in queries(Config(), 300, 5, 1.0)}
+    shares = {query.label: query.weight**-2 for query in MIXTURE.queries(MixtureConfig(), 300, 5, 1.0)}
     assert sum(shares.values()) == pytest.approx(1) and shares[STRONGEST] == pytest.approx(k.STRONG_SHARE)
-    assert STRONGEST not in {query.label for query in queries(Config(strongest_share=0), 300, 5, 1.0)}
+    assert STRONGEST not in {query.label for query in MIXTURE.queries(MixtureConfig(strongest_share=0), 300, 5, 1.0)}
 
 
 def test_bins_follow_the_noise() -> None:

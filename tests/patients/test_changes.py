@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from medsynth.methods.shared.bins import Bins
+from medsynth.methods.bins import Bins
 from medsynth.patients.changes import FINEST, STEPS, Changes, moved
 from medsynth.patients.conditional import fitted
 from medsynth.patients.tables import worthwhile

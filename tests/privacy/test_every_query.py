@@ -16,7 +16,7 @@ import torch
 from fuzzed_queries import CASES, NAMES, SIZES
 
 from medsynth.errors import BudgetError, MedsynthError, QueryError
-from medsynth.methods.dp_cgan.encoded_rows import Encoding
+from medsynth.methods.encoded_rows import Encoding
 from medsynth.privacy.accounting.events import Gaussian
 from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.privacy.clipping import Groups, LocalTraining

@@ -9,8 +9,8 @@ import pytest
 import torch
 from scipy import stats
 
-from medsynth.methods.dp_cgan.encoded_rows import EncodedRows, histogram_maps
-from medsynth.methods.dp_cgan.random_features import Embedding
+from medsynth.methods.encoded_rows import Embedding, EncodedRows
+from medsynth.methods.marginals import GRID_CELLS
 from medsynth.privacy.accounting.events import Gaussian
 from medsynth.privacy.accounting.ledger import Ledger
 from medsynth.privacy.clipping import Groups, clipped_gradient_sum, gradients_of_groups
@@ -21,7 +21,7 @@ from medsynth.privacy.release import Releases
 from medsynth.privacy.vault import Vault
 from medsynth.rng import Entropy, NoNoise, SeededEntropy
 from medsynth.schema import Schema
-from medsynth.schema.columns.grid import Grid
+from medsynth.schema.columns.grid import Grid, grid
 
 MULTIPLIER, TIMES, CAP, BOUND = 1.5, 150, 3, 0.7
 LEVELS = Grid(np.arange(4), False)
@@ -145,7 +145,7 @@ def test_what_a_critic_reads_of_a_row_depends_on_that_row_alone() -> None:
         "y": {"kind": "categorical", "levels": ["a", "b", "c"]},
     }
     schema = Schema.from_dict({"name": "t", "target": "y", "columns": columns})
-    counts = {name: np.ones(cells.cells) for name, cells in histogram_maps(schema).items()}
+    counts = {name: np.ones(grid(column, GRID_CELLS).cells) for name, column in schema.columns.items()}
     rows = EncodedRows.of(schema, counts, 100)
     embed = Embedding(rows, 16, 2.0, 0.7, 1.0, np.random.default_rng(0), "cpu")
     codes = np.column_stack([np.arange(20), np.arange(20) % 2, np.arange(20) % 3]).astype(np.int32)

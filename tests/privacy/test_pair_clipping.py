@@ -10,7 +10,7 @@ import torch
 from scipy import stats
 
 from medsynth.errors import BudgetError
-from medsynth.methods.dp_gan.grouping import groups_of
+from medsynth.methods.dp_gan import groups_of
 from medsynth.privacy import clipping
 from medsynth.privacy.accounting import accountant
 from medsynth.privacy.accounting.calibration import Query, make_plan

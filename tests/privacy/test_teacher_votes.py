@@ -14,8 +14,7 @@ from scipy import stats
 from torch.nn import functional
 
 from medsynth.errors import BudgetError
-from medsynth.methods.g_pate import method as g_pate
-from medsynth.methods.pate_gan import method as pate_gan
+from medsynth.methods import g_pate, pate_gan
 from medsynth.privacy.accounting import accountant
 from medsynth.privacy.accounting.calibration import make_plan
 from medsynth.privacy.accounting.events import Event, Gaussian, PublicOrderGaussian, ShardSampledGaussian
@@ -163,7 +162,7 @@ def test_a_patient_is_with_one_teacher() -> None:
     assert (seen[0].reshape(-1, CAP) == seen[0].reshape(-1, CAP)[:, :1]).all() and len(set(seen[0])) > 1
 
 
-@pytest.mark.parametrize("method", [pate_gan, g_pate])
+@pytest.mark.parametrize("method", [pate_gan.PateGan(), g_pate.GPate()], ids=["pate-gan", "g-pate"])
 def test_epsilon_does_not_depend_on_how_votes_fall(method: Any) -> None:
     """Published: a moments accountant of the votes, with an index or a logarithm wrong, printed without a charge.
 

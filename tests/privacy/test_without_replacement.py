@@ -196,7 +196,7 @@ def test_a_public_order_costs_what_one_shard_releases() -> None:
 def test_shards_follow_in_order_and_the_papers_epsilon_is_stated() -> None:
     import torch
 
-    from medsynth.methods.gs_wgan import public_order
+    from medsynth.methods import registry
     from medsynth.privacy.accounting.ledger import Ledger
     from medsynth.privacy.release import Releases
     from medsynth.privacy.shards import CriticConfig, Shards
@@ -212,6 +212,7 @@ def test_shards_follow_in_order_and_the_papers_epsilon_is_stated() -> None:
     for step, gradient in enumerate(gradients):
         assert np.allclose(gradient, gradients[step % 4], atol=1e-6)
         assert step % 4 == 0 or not np.allclose(gradient, gradients[0], atol=1e-3)
+    public_order = registry.load("gs-wgan", "public-order")
     first, second, *_ = public_order.notes(public_order.Config(), 3000, 20, 3.7)
     assert "120 critics" in first and "25 times each" in first and "epsilon 1342" in second and "not 10" in second
 

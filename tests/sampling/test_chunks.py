@@ -10,7 +10,7 @@ import pytest
 
 import medsynth
 from medsynth.artifact import Model
-from medsynth.methods.shared import sampler
+from medsynth.mixture.method import Independent
 from medsynth.sampling import Draw, pipeline, sample_csv
 
 
@@ -33,14 +33,14 @@ def model() -> Model:
 @pytest.fixture
 def threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[int]]:
     """The threads that draw, in chunks of 50 rows."""
-    found, generate = set[int](), sampler.generate
+    found, generate = set[int](), Independent.generate
 
     def generated(*args: Any, **given: Any) -> Any:
         found.add(threading.get_ident())
         return generate(*args, **given)
 
     monkeypatch.setattr(pipeline, "CHUNK_ROWS", 50)
-    monkeypatch.setattr("medsynth.mixture.independent.generate", generated)
+    monkeypatch.setattr(Independent, "generate", generated)
     yield found
 
 

@@ -13,13 +13,11 @@ import torch
 
 import medsynth
 from medsynth.errors import QueryError
-from medsynth.methods.dp_cgan.encoded_rows import Encoding, SpanEncoding
-from medsynth.methods.dp_cgan.random_features import FourierFeatures
-from medsynth.methods.dp_cgan.thyroid_study import ScaledRows
-from medsynth.methods.dp_gan.training import PenalisedPairLoss
-from medsynth.methods.shared.adversarial.networks import real_loss
-from medsynth.methods.shared.adversarial.training_setup import Indicators
-from medsynth.methods.shared.digit_preference import DigitKinds
+from medsynth.methods.adversarial import Indicators, real_loss
+from medsynth.methods.digit_preference import DigitKinds
+from medsynth.methods.dp_gan import PenalisedPairLoss
+from medsynth.methods.encoded_rows import Encoding, FourierFeatures, SpanEncoding
+from medsynth.methods.thyroid_study import ScaledRows
 from medsynth.mixture.matrix import Scores
 from medsynth.mixture.products import Products, ProductsByClass
 from medsynth.privacy.clipping import Groups, LocalTraining

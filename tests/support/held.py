@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 import medsynth
 from medsynth.fitting.planning import plan_fit
 from medsynth.fitting.settings import FitSettings
-from medsynth.methods import registry
+from medsynth.mixture.method import Independent
 from medsynth.privacy import noise, partition_selection, shards
 from medsynth.privacy.accounting.events import Event
 from medsynth.privacy.queries import query
@@ -131,7 +131,7 @@ def measure_alone(patch: pytest.MonkeyPatch) -> None:
     That training reads no row elsewhere is what test_neighbours.py tests, method by method.
     """
 
-    def train(config: Any, schema: Any, vault: Any, plan: Any, *more: Any) -> dict[str, Any]:
+    def fit(self: Any, config: Any, schema: Any, vault: Any, plan: Any, *more: Any) -> dict[str, Any]:
         own = [label for label in plan.events if not label.startswith(("schema: ", "rows per patient"))]
         maps = {name: grid(column, 16) for name, column in schema.columns.items()}
         return {
@@ -140,7 +140,7 @@ def measure_alone(patch: pytest.MonkeyPatch) -> None:
             for name, counts in vault.measure_histograms(label, maps).items()
         }
 
-    patch.setattr(registry.module("independent", None), "train", train)
+    patch.setattr(Independent, "fit", fit)
     patch.setattr(schemas, "bundled", functools.cache(schemas.bundled))
 
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import medsynth
 from medsynth.errors import SchemaError
 from medsynth.io.table import from_frame
-from medsynth.methods.shared.bins import Bins
+from medsynth.methods.bins import Bins
 from medsynth.sampling import Draw
 from medsynth.sampling import pipeline as sampling
 from medsynth.schema import Date, Schema

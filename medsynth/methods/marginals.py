@@ -1,22 +1,31 @@
-"""What one noisy histogram a column gives: shares of levels, normal scores of numbers, classes of a target."""
+"""What noisy histograms say: shares of cells under a smooth prior, normal scores of numbers, classes of a target.
+
+All of it is public: it reads noisy counts alone.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from ...privacy.queries.cells import ALL_CODES, Regrouped
-from ...schema import Column, Schema
-from ...schema.columns.grid import Grid, grid
+from ..privacy.queries.cells import ALL_CODES, Regrouped
+from ..privacy.queries.rows import Codes, Floats, Whole
+from ..schema import Column, Schema
+from ..schema.columns.grid import Grid, grid
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int32]
+ONE_WAY, CLASSES = "one-way marginals", "class marginal"  # what these measurements are called in plan and ledger
 GRID_CELLS = 128  # of a number's public grid
 TAIL_PROBABILITY = 0.0015  # normal scores are cut at this tail probability, about 3 standard deviations
 NUMERIC_CLASSES = 8  # a numeric target is conditioned on by at most as many quantile bins
+CURVATURE_STD = 0.35  # prior standard deviation of the second difference of log shares between cells of a histogram
+REFERENCE_CELLS = 128  # of a histogram; between finer cells second differences are smaller
+TAIL_SHARE = 0.02  # of the rows: a tail of so few is cut off where it does not rise above the noise
+TAIL_THRESHOLD = 3.0  # standard deviations of noise that a tail must exceed to be kept
+NEWTON_STEPS = 60
 
 
 def cleaned(counts: Floats, total: float) -> Floats:
@@ -35,7 +44,7 @@ def cleaned(counts: Floats, total: float) -> Floats:
     return np.asarray(shares / shares.sum())
 
 
-def normal_scores(codes: Codes, edges: NDArray[np.int64], cdf: Floats) -> Floats:
+def normal_scores(codes: Codes, edges: Whole, cdf: Floats) -> Floats:
     """Normal scores of codes by the distribution `cdf` at `edges`, (cells + 1,) both.
 
     The line through the code's cell is read number by number: `np.interp` searches a row's cell from the row before.
@@ -71,10 +80,6 @@ class Marginal:
         """(cells + 1,), from 0 to 1."""
         steps = np.concatenate([[0.0], np.cumsum(self.shares)])
         return np.asarray(steps / steps[-1])
-
-    def scores(self, codes: Codes) -> Floats:
-        """Normal scores of non-missing codes, shape as given."""
-        return normal_scores(codes, self.grid.edges, self.cdf)
 
     def codes(self, scores: Floats, uniforms: Floats) -> Codes:
         """Codes of normal scores. Scores are cut at the tail, so `uniforms` spreads what lies beyond it."""
@@ -178,3 +183,139 @@ def without_spurious_missing(counts: Floats, target: Column | None, std: float) 
     found, gaps = counts.copy(), target.gaps if target else 0
     found[len(found) - gaps :] *= found[len(found) - gaps :] >= 3 * std
     return found
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Noisy counts of groups of cells: `group` (cells,) is the group of each; noise of standard deviation `std`."""
+
+    group: Whole
+    counts: Floats
+    std: float
+
+    @classmethod
+    def of_cells(cls, counts: Floats, std: float) -> Counts:
+        """Counts of the cells themselves."""
+        return cls(np.arange(len(counts)), counts, std)
+
+    @property
+    def even(self) -> Floats:
+        """Rows of each cell, (cells,), were those of a group spread evenly, and none too few for its noise."""
+        cells = np.bincount(self.group, minlength=len(self.counts))
+        return np.asarray((np.maximum(self.counts, self.std) / np.maximum(cells, 1))[self.group])
+
+    def on(self, inside: NDArray[np.bool_]) -> Counts:
+        """These counts where only the cells `inside` have rows."""
+        return Counts(self.group[inside], self.counts, self.std)
+
+    @property
+    def matrix(self) -> Floats:
+        """What adds cells up to groups, in standard deviations of the noise: (groups, cells)."""
+        return np.asarray((self.group == np.arange(len(self.counts))[:, None]) / self.std)
+
+
+def posterior_mode(measured: Sequence[Counts], total: float, base: Floats, precision: Floats) -> Floats:
+    """Log shares, (cells,), that are likeliest given noisy counts of `total` rows in groups of cells.
+
+    Counts are `total` times shares plus Gaussian noise; the log shares are `base` plus a tilt with a normal
+    prior of the given `precision`, (cells, cells). Damped Gauss-Newton steps, which begin at the counts: from a base
+    far away they may end beside the mode.
+
+    Subtracting a constant from counts and cutting at zero, the usual projection, leaves the noise standing in every
+    empty cell of a tail and of a rare class; here a cell whose rows are few against the noise follows the prior.
+    """
+    sums = total * np.concatenate([one.matrix for one in measured])
+    counts = np.concatenate([one.counts / one.std for one in measured])
+    normal, seen = sums.T @ sums, counts @ sums
+    start = np.log(np.mean([one.even for one in measured], axis=0))
+    tilt, damping = start - start.mean() - base + base.mean(), 1.0
+    damped = np.eye(len(base))
+
+    def cost(t: Floats) -> float:
+        gap = counts - sums @ np.exp(log_softmax(base + t))
+        return float(gap @ gap / 2 + t @ precision @ t / 2)
+
+    now = cost(tilt)
+    for _ in range(NEWTON_STEPS):
+        shares = np.exp(log_softmax(base + tilt))
+        expected = normal @ shares
+        gap = seen - expected
+        gradient = precision @ tilt - shares * (gap - shares @ gap)
+        curve = curvature(normal, expected, shares) + precision + damping * damped
+        step = np.linalg.solve(curve, gradient)
+        new = cost(tilt - step)
+        if new < now:
+            tilt, damping = tilt - step, damping / 3
+            if now - new < 1e-6 * (1 + now):
+                break
+            now = new
+        elif new - now < 1e-12 * (1 + now):  # rounding alone: no step from the mode falls any further
+            break
+        else:
+            damping *= 4
+    return np.asarray(log_softmax(base + tilt))
+
+
+def curvature(normal: Floats, expected: Floats, shares: Floats) -> Floats:
+    """What squared errors of sums of shares curve by, (cells, cells), along the logarithms of the shares.
+
+    `normal`: the sums' matrix times itself; `expected`: that times the shares. The slopes' own product is the same,
+    but takes time by how many sums there are.
+    """
+    inner = normal - expected[:, None] - expected + shares @ expected
+    return np.asarray(inner * shares[:, None] * shares)
+
+
+def log_softmax(x: Floats) -> Floats:
+    """Logarithms of the softmax of `x`, (cells,): scipy's has checks that take longer than so few numbers."""
+    above = x - x.max()
+    return np.asarray(above - np.log(np.exp(above).sum()))
+
+
+def log_evidence(measured: Sequence[Counts], total: float, shares: Floats, tilt: Floats, precision: Floats) -> float:
+    """Logarithm of the density of noisy counts of `total` rows, but for a constant, by Laplace's approximation at
+    `tilt`, (cells,). Shares do not know a constant in the tilt: it is where the prior has it.
+    """
+    tilt = tilt - (precision.sum(0) @ tilt) / precision.sum()
+    sums = total * np.concatenate([one.matrix for one in measured])
+    gap = np.concatenate([one.counts / one.std for one in measured]) - sums @ shares
+    normal = sums.T @ sums
+    known = curvature(normal, normal @ shares, shares)
+    curves = np.linalg.slogdet(precision)[1] - np.linalg.slogdet(known + precision)[1]
+    return float(curves - gap @ gap - tilt @ precision @ tilt) / 2
+
+
+def mean_over_priors(measured: Sequence[Counts], total: float, base: Floats, precisions: Iterable[Floats]) -> Floats:
+    """Shares, (cells,), by noisy counts of `total` rows: the means over priors of such `precisions`, each as likely as
+    it makes the counts (adaptive shrinkage, Stephens 2017). Else as for `posterior_mode`.
+    """
+    found, evidence = list[Floats](), list[float]()
+    for precision in precisions:
+        mode = posterior_mode(measured, total, base, precision)
+        found.append(np.exp(mode))
+        evidence.append(log_evidence(measured, total, found[-1], mode - base, precision))
+    likely = np.exp(np.array(evidence) - max(evidence))
+    return np.asarray(likely / likely.sum() @ np.stack(found))
+
+
+def smoothed(counts: Floats, rows: float, std: float, gaps: int) -> Floats:
+    """Shares, (cells,), of a number's histogram: log shares curve little, and tails hidden by the noise are cut off.
+
+    What is left of the noise at the far end of the bounds would be outliers, and a linear model would follow them.
+    A tail is kept where its rows exceed its noise, as they do in large tables.
+    """
+    cells, values = len(counts), len(counts) - gaps
+    spread = CURVATURE_STD * min(1.0, REFERENCE_CELLS / values) ** 1.5
+    steps = np.diff(np.eye(values, cells), 2, axis=0)
+    precision = 1e-3 * np.eye(cells) + steps.T @ steps / spread**2
+    shares = np.exp(posterior_mode([Counts.of_cells(counts, std)], rows, np.zeros(cells), precision))
+    for end in (1, -1):
+        shares[:values] = _trimmed(counts[:values][::end], shares[:values][::end], std)[::end]
+    return np.asarray(shares / shares.sum())
+
+
+def _trimmed(counts: Floats, shares: Floats, std: float) -> Floats:
+    """Shares without the outer cells that hold little and whose rows do not rise above the noise."""
+    seen = np.cumsum(counts) > TAIL_THRESHOLD * std * np.sqrt(np.arange(1, len(counts) + 1))
+    keep = (np.cumsum(shares) > TAIL_SHARE * shares.sum()) | np.logical_or.accumulate(seen)
+    return np.where(keep, shares, 0.0)

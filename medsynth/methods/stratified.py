@@ -7,12 +7,10 @@ the rows of one group are drawn from as many equal strata of it (stratified samp
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...rng import Stream
+from ..privacy.queries.rows import Floats, Whole
+from ..rng import Stream
 
-Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
 FEWEST_BITS = 32  # that put rows of a group at random: of a million rows some hundred pairs share them
 BELOW_ONE = 1 - 1e-9  # uniforms stay below it, so that a sum of a group's number and a uniform never rounds up
 

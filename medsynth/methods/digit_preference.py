@@ -7,18 +7,14 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from ...privacy.queries.content import require
-from ...rng import Stream
-from ...schema import Schema
-from .conditionals import Counts, mean_over_priors
-from .marginals import GRID_CELLS
+from ..privacy.queries.content import require
+from ..privacy.queries.rows import Codes, Floats, Whole
+from ..rng import Stream
+from ..schema import Schema
+from .marginals import GRID_CELLS, Counts, mean_over_priors
 from .stratified import choose, uniforms
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int32]
-Whole = NDArray[np.int64]
 DECIMAL_PLACES = 4  # decimal places, from the last, in which preferred digits are looked for
 NONZERO_DIGITS = 9
 MOST_UNITS = 1 << 53  # size of a whole number of units
@@ -50,7 +46,7 @@ class DigitKinds:
         """One a kind, and one for missing values."""
         return len(MODULUS) + 1
 
-    def cell_of(self, codes: Codes) -> NDArray[np.int64]:
+    def cell_of(self, codes: Codes) -> Whole:
         """The kind of each value."""
         units = codes.astype(np.int64) + self.low
         kind = np.full(len(codes), NONZERO_DIGITS * DECIMAL_PLACES)

@@ -14,32 +14,29 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
-from ...errors import SchemaError
-from ...privacy.accounting.calibration import Plan, Query
-from ...privacy.clipping import clipped_gradient_sum
-from ...privacy.networks import Mlp
-from ...privacy.queries.content import LOCAL, MOST_WIDTH, STEPS, check_numbers, check_size, require
-from ...privacy.queries.measurements import Measurements
-from ...privacy.queries.rows import Codes
-from ...rng import numpy_stream, torch_stream
-from ...schema import Schema
-from ...schema.columns.column import Column
-from ...schema.columns.grid import MOST_CODES, grid
-from ..protocol import Arrays, Progress
-from ..settings import Count, MethodConfig, Positive, Rate
-from ..shared.adversarial.networks import generated_loss, real_loss
-from ..shared.labels import CLASSES, CRITIC_GRADIENTS
-from ..shared.marginals import cleaned
-from .layout import Layout
+from ..errors import SchemaError
+from ..privacy.accounting.calibration import Plan, Query
+from ..privacy.clipping import clipped_gradient_sum
+from ..privacy.networks import Mlp
+from ..privacy.queries.content import LOCAL, MOST_WIDTH, STEPS, check_numbers, check_size, require
+from ..privacy.queries.measurements import Measurements
+from ..privacy.queries.rows import Codes, Floats
+from ..rng import numpy_stream, torch_stream
+from ..schema import Schema
+from ..schema.columns.column import Column
+from ..schema.columns.grid import MOST_CODES, grid
+from .adversarial import CRITIC_GRADIENTS, generated_loss, real_loss
+from .dp_cgan import restore
+from .marginals import CLASSES, cleaned
+from .registry import Arrays, Count, Method, MethodConfig, Positive, Progress, Rate
 
 CLASS_WEIGHT = 5.0  # noise of the class marginal: about a hundredth of the privacy loss
 
 
-class Config(MethodConfig):
+class ThyroidConfig(MethodConfig):
     """The study's settings."""
 
     lot: Count = Field(default=32, description="expected rows of a lot")
@@ -56,19 +53,6 @@ class Config(MethodConfig):
         return min(1.0, self.lot / rows)
 
 
-def queries(config: Config, rows: int, columns: int, epsilon: float) -> list[Query]:
-    """The class marginal once, then one noised gradient sum of the critic a step."""
-    return [
-        Query(label=CLASSES, weight=CLASS_WEIGHT),
-        Query(label=CRITIC_GRADIENTS, weight=1.0, rate=config.sampling_rate(rows), times=config.steps),
-    ]
-
-
-def notes(config: Config, rows: int, columns: int, epsilon: float) -> list[str]:
-    """Notes on the plan, for a person: none."""
-    return []
-
-
 @dataclass(frozen=True, eq=False)
 class ScaledRows:
     """(rows, columns) codes to (rows, features + classes): a number a column, and the class as one-hot.
@@ -79,7 +63,7 @@ class ScaledRows:
     """
 
     indices: tuple[int, ...]
-    numbers: tuple[NDArray[np.float64], ...]
+    numbers: tuple[Floats, ...]
     target: int
     classes: int
     device: str = field(default="cpu", metadata=LOCAL)
@@ -107,8 +91,8 @@ class _Scaled:
     """
 
     def __init__(self, schema: Schema) -> None:
-        self.spans = Layout.of(schema).spans
-        self.columns = [schema.columns[span.name] for span in self.spans]
+        self.indices = tuple(k for k, name in enumerate(schema.names) if name != schema.target)
+        self.columns = [schema.columns[schema.names[k]] for k in self.indices]
         target = schema.columns[schema.target] if schema.target else None
         if target is None or not target.categorical or target.missing:
             raise SchemaError("The preset thyroid-study needs a target of named levels without missing values.")
@@ -122,10 +106,10 @@ class _Scaled:
     def encoding(self, device: str) -> ScaledRows:
         """The map from codes to rows."""
         numbers = tuple(self._numbers(column) for column in self.columns)
-        return ScaledRows(tuple(span.index for span in self.spans), numbers, self.index, self.classes, device)
+        return ScaledRows(self.indices, numbers, self.index, self.classes, device)
 
     @staticmethod
-    def _numbers(column: Column) -> NDArray[np.float64]:
+    def _numbers(column: Column) -> Floats:
         units = np.arange(column.size, dtype=np.float64)
         part = np.log1p(units) / np.log1p(column.size - 1) if column.scale == "log" else units / (column.size - 1)
         return np.round((2 * part - 1) * STEPS) / STEPS
@@ -135,72 +119,79 @@ class _Scaled:
         codes = np.zeros((len(labels), columns), np.int32)
         part = (x.double().numpy() + 1) / 2
         units = np.rint(np.where(self.log, np.expm1(part * np.log1p(self.top)), part * self.top)).astype(np.int32)
-        codes[:, [span.index for span in self.spans]] = np.clip(units, 0, self.top.astype(np.int32))
+        codes[:, self.indices] = np.clip(units, 0, self.top.astype(np.int32))
         codes[:, self.index] = labels
         return codes
 
 
-def train(
-    config: Config, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str, progress: Progress
-) -> Arrays:
-    """Fit the generator. Returns its tensors and the noised class shares."""
-    rows = _Scaled(schema)
-    prior = cleaned(vault.measure_histograms(CLASSES, {schema.target or "": rows.map})[schema.target or ""], plan.rows)
-    wide, stream = len(rows.spans), torch_stream(seed, "init")
-    net = _generator(config, rows, stream).to(device)
-    critic = Mlp([wide + rows.classes, config.width, 1], "relu", stream).to(device)
-    adam = torch.optim.Adam(net.parameters(), config.generator_rate)
-    latent, shares = torch_stream(seed, "latent", device), torch.tensor(prior, device=device)
-    lot = config.sampling_rate(plan.equivalent_rows) * plan.rows
-    # Microbatches are means: a lot's sum has m terms and not one a row.
-    divisor = lot if config.microbatches is None else float(config.microbatches)
-    first, last = config.critic_rate
-    encode = rows.encoding(device)
-    for step in range(config.steps):
-        labels = torch.multinomial(shares, config.lot, replacement=True, generator=latent)
-        fake = _forward(net, labels, config, rows.classes, latent)
-        # Lines 5-9: real gradients clipped and noised, generated ones clipped apart from them, both added.
-        real_sum = vault.measure_gradient_sum(
-            CRITIC_GRADIENTS,
-            critic,
-            real_loss,
-            encode,
-            config.clip,
-            config.microbatches,
-        )
-        fake_sum = clipped_gradient_sum(critic, generated_loss, fake.detach(), config.clip).tensors
-        rate = first + (last - first) * step / config.steps
+class ThyroidStudy(Method):
+    """The thyroid study's DP-CGAN."""
+
+    Config = ThyroidConfig
+
+    def queries(self, config: ThyroidConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
+        """The class marginal once, then one noised gradient sum of the critic a step."""
+        return [
+            Query(label=CLASSES, weight=CLASS_WEIGHT),
+            Query(label=CRITIC_GRADIENTS, weight=1.0, rate=config.sampling_rate(rows), times=config.steps),
+        ]
+
+    def fit(
+        self, config: ThyroidConfig, schema: Schema, vault: Measurements, plan: Plan, seed: int | None, device: str,
+        progress: Progress,
+    ) -> Arrays:  # fmt: skip
+        """Fit the generator. Returns its tensors and the noised class shares."""
+        rows, target = _Scaled(schema), schema.target or ""
+        prior = cleaned(vault.measure_histograms(CLASSES, {target: rows.map})[target], plan.rows)
+        stream = torch_stream(seed, "init")
+        net = _generator(config, rows, stream).to(device)
+        critic = Mlp([len(rows.indices) + rows.classes, config.width, 1], "relu", stream).to(device)
+        adam = torch.optim.Adam(net.parameters(), config.generator_rate)
+        latent, shares = torch_stream(seed, "latent", device), torch.tensor(prior, device=device)
+        lot = config.sampling_rate(plan.equivalent_rows) * plan.rows
+        # Microbatches are means: a lot's sum has m terms and not one a row.
+        divisor = lot if config.microbatches is None else float(config.microbatches)
+        (first, last), encode = config.critic_rate, rows.encoding(device)
+        for step in range(config.steps):
+            labels = torch.multinomial(shares, config.lot, replacement=True, generator=latent)
+            fake = _forward(net, labels, config, rows.classes, latent)
+            # Lines 5-9: real gradients clipped and noised, generated ones clipped apart from them, both added.
+            real_sum = vault.measure_gradient_sum(
+                CRITIC_GRADIENTS, critic, real_loss, encode, config.clip, config.microbatches
+            )
+            fake_sum = clipped_gradient_sum(critic, generated_loss, fake.detach(), config.clip).tensors
+            rate = first + (last - first) * step / config.steps
+            with torch.no_grad():
+                for p, real, made in zip(critic.parameters(), real_sum, fake_sum, strict=True):
+                    p.sub_(rate * (real / divisor + made / config.lot))
+            # Lines 10-11: the generator follows the noised critic.
+            loss = real_loss(critic(_forward(net, labels, config, rows.classes, latent))).mean()
+            adam.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            adam.step()
+            progress(step + 1, config.steps)
+        tensors = {f"generator.{k}": p.detach().cpu().numpy() for k, p in enumerate(net.parameters())}
+        return {**tensors, "prior": prior.astype(np.float32)}
+
+    def generate(
+        self, tensors: Arrays, config: ThyroidConfig, schema: Schema, rows: int, count: int, seed: int | None
+    ) -> Codes:
+        """`count` synthetic rows as codes, (count, columns)."""
+        scaled = _Scaled(schema)
+        net = _generator(config, scaled, torch_stream(0, "init"))
+        restore(net, tensors)
+        prior = tensors["prior"].astype(np.float64)
+        labels = numpy_stream(seed, "sample").choice(len(prior), count, p=prior / prior.sum())
         with torch.no_grad():
-            for p, real, made in zip(critic.parameters(), real_sum, fake_sum, strict=True):
-                p.sub_(rate * (real / divisor + made / config.lot))
-        # Lines 10-11: the generator follows the noised critic.
-        loss = real_loss(critic(_forward(net, labels, config, rows.classes, latent))).mean()
-        adam.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        adam.step()
-        progress(step + 1, config.steps)
-    tensors = {f"generator.{k}": p.detach().cpu().numpy() for k, p in enumerate(net.parameters())}
-    return {**tensors, "prior": prior.astype(np.float32)}
+            x = _forward(net, torch.from_numpy(labels), config, scaled.classes, torch_stream(seed, "sample"))
+        return scaled.decode(x[:, : len(scaled.indices)], labels, len(schema.columns))
 
 
-def generate(tensors: Arrays, config: Config, schema: Schema, rows: int, count: int, seed: int | None) -> Codes:
-    """`count` synthetic rows as codes, (count, columns)."""
-    scaled = _Scaled(schema)
-    net = _generator(config, scaled, torch_stream(0, "init"))
-    prior = tensors["prior"].astype(np.float64)
-    labels = numpy_stream(seed, "sample").choice(len(prior), count, p=prior / prior.sum())
-    with torch.no_grad():
-        for k, p in enumerate(net.parameters()):
-            p.copy_(torch.from_numpy(tensors[f"generator.{k}"]))
-        x = _forward(net, torch.from_numpy(labels), config, scaled.classes, torch_stream(seed, "sample"))
-    return scaled.decode(x[:, : len(scaled.spans)], labels, len(schema.columns))
+def _generator(config: ThyroidConfig, rows: _Scaled, stream: torch.Generator) -> Mlp:
+    return Mlp([config.latent + rows.classes, config.width, len(rows.indices)], "tanh", stream)
 
 
-def _generator(config: Config, rows: _Scaled, stream: torch.Generator) -> Mlp:
-    return Mlp([config.latent + rows.classes, config.width, len(rows.spans)], "tanh", stream)
-
-
-def _forward(net: Mlp, labels: Tensor, config: Config, classes: int, stream: torch.Generator) -> Tensor:
+def _forward(net: Mlp, labels: Tensor, config: ThyroidConfig, classes: int, stream: torch.Generator) -> Tensor:
     """Generated rows beside their labels, (rows, features + classes)."""
     latent = torch.randn(len(labels), config.latent, generator=stream, device=labels.device)
     hot = torch.nn.functional.one_hot(labels, classes).to(latent)

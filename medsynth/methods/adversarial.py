@@ -1,0 +1,378 @@
+"""What adversarial methods share: the encoding that critics read, the generator, its training, and losses.
+
+An encoded row is the indicators of its bins, column beside column, and of its class; a generated row consists of hard
+draws of the same and passes soft gradients. Whatever else differs between these methods, it is not the encoding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import Field
+from torch import Tensor
+from torch.nn import functional
+
+from ..privacy.accounting.calibration import Plan, Query
+from ..privacy.networks import Mlp
+from ..privacy.queries.content import LOCAL, MOST_WIDTH, check_size
+from ..privacy.queries.measurements import Measurements
+from ..privacy.queries.rows import Axes, CellMap, Codes, Floats, cells_of, column_of
+from ..privacy.shards import CriticConfig
+from ..rng import torch_stream
+from ..row_count import COUNTED_ROWS, NoisyTotal, likely_rows
+from ..schema import Schema
+from .bins import Bins, cleaned_histograms, decoder, decoder_axes, decoder_tensors, fine_grid, grids
+from .marginals import CLASSES, ONE_WAY, cleaned, without_spurious_missing
+from .registry import Arrays, Count, MethodConfig, Progress, Rate
+from .sampler import MixtureMethod, mixture_tensors
+
+CRITIC_GRADIENTS = "critic gradient sum"  # what this measurement is called in plan and ledger
+MOST_BINS = 12  # of a number
+LATENT_POINTS = 128  # latent points of the generator
+LATENT, WIDTH = 8, 96  # of a latent point, and of the generator's hidden layers
+TEMPERATURE = 0.7  # of the relaxed draws that pass gradients
+
+
+class LotConfig(MethodConfig):
+    """Settings of a method whose critic learns from noised sums over Poisson lots."""
+
+    lots: Count = Field(default=600, description="noised gradient sums of the critic")
+    rate: Rate = Field(default=0.1, description="Poisson sampling rate of a lot")
+    largest_lot: Count = Field(default=2048, description="expected rows of a lot beyond which the rate falls")
+
+    def sampling_rate(self, rows: int) -> float:
+        """The Poisson rate at a declared number of rows."""
+        return min(self.rate, self.largest_lot / rows)
+
+
+class ShardConfig(MethodConfig):
+    """Settings of a method whose critics, or teachers, each have a shard of the rows."""
+
+    shards: int | None = Field(default=None, ge=1, description="shards of the rows; by a rule on rows if not given")
+    rows_a_shard: Count = Field(default=25, description="rows that the rule puts in a shard")
+    most_shards: Count = Field(default=300, description="shards at most, by the rule")
+
+    def shard_count(self, rows: int) -> int:
+        """Return the number of shards of a table with this number of rows: as many as have a few of each class."""
+        return max(2, min(self.most_shards, rows // self.rows_a_shard)) if self.shards is None else self.shards
+
+
+def setup_queries(histogram_share: float, class_share: float) -> list[Query]:
+    """The measurements that a setup makes, by their shares of the privacy loss."""
+    shares = {ONE_WAY: histogram_share, CLASSES: class_share}
+    return [Query(label=label, weight=share**-0.5) for label, share in shares.items()]
+
+
+def real_loss(output: Tensor) -> Tensor:
+    """Cross-entropy against "real" of a critic's outputs, (rows, 1) to (rows,)."""
+    return functional.softplus(-output[:, 0])
+
+
+def generated_loss(output: Tensor) -> Tensor:
+    """Cross-entropy against "generated" of a critic's outputs, (rows, 1) to (rows,)."""
+    return functional.softplus(output[:, 0])
+
+
+def by_class(rows: Tensor, classes: int) -> Tensor:
+    """Rows in the places of their own classes, (..., width) to (..., classes * width), zero elsewhere.
+
+    Their last `classes` numbers indicate these. A critic that reads them has first weights of its own for each class.
+    """
+    return (rows[..., -classes:, None] * rows[..., None, :]).flatten(-2)
+
+
+@dataclass(frozen=True, eq=False)
+class Indicators:
+    """(rows, columns) codes to indicators of bins, column beside column, and of the class, each row by itself.
+
+    order: the names of the codes' columns; cells: the columns to read; given: the target's name and the map from its
+    codes to classes; placed: whether a row stands in the place of its own class. Raises QueryError for more indicators
+    than a row may have.
+    """
+
+    order: tuple[str, ...]
+    cells: Mapping[str, CellMap]
+    given: tuple[str, CellMap]
+    placed: bool = False
+    device: str = field(default="cpu", metadata=LOCAL)
+
+    def __post_init__(self) -> None:
+        classes = self.given[1].cells
+        width = sum(cells.cells for cells in self.cells.values()) + classes
+        check_size(classes, MOST_WIDTH, what="The classes of the target")
+        check_size(width * classes if self.placed else width, MOST_WIDTH, what="The indicators of a row")
+
+    def __call__(self, codes: Codes) -> Tensor:
+        """(rows, width), or with `placed` (rows, classes * width)."""
+        sizes = [cells.cells for cells in self.cells.values()]
+        x, rows = torch.zeros(len(codes), sum(sizes) + self.given[1].cells), torch.arange(len(codes))
+        for (name, cells), start in zip(self.cells.items(), np.cumsum([0, *sizes]).tolist(), strict=False):
+            place = cells_of(cells, codes[:, self.order.index(name)])
+            x[rows, torch.from_numpy(place) + start] = 1.0
+        label = cells_of(self.given[1], column_of(codes, self.order, self.given[0]))
+        x[rows, torch.from_numpy(label) + sum(sizes)] = 1.0
+        x = x.to(self.device)
+        return by_class(x, self.given[1].cells) if self.placed else x
+
+
+class LatentNetwork:
+    """What each of `points` latent points adds to the log shares of every bin, by class: (points, classes, bins).
+
+    Its last layer begins at zero, so that it adds nothing before it is trained.
+    """
+
+    def __init__(self, points: int, classes: int, bins: int, stream: torch.Generator, device: str) -> None:
+        self.latent = torch.randn(points, LATENT, generator=stream).to(device)
+        self.classes = classes
+        self.net = Mlp([LATENT + classes, WIDTH, WIDTH, bins], "leaky_relu", stream).to(device)
+        with torch.no_grad():
+            for parameter in list(self.net.parameters())[-2:]:
+                parameter.zero_()
+
+    def __call__(self) -> Tensor:
+        """What is added, (points, classes, bins)."""
+        points = len(self.latent)
+        hot = torch.eye(self.classes, device=self.latent.device).repeat(points, 1)
+        output: Tensor = self.net(torch.cat([self.latent.repeat_interleave(self.classes, 0), hot], 1))
+        return output.reshape(points, self.classes, -1)
+
+
+@dataclass(kw_only=True)
+class TrainingSetup:
+    """The codes, the generator and its start: every class begins at the columns' own noisy shares.
+
+    `order` are the names of the codes' columns; `rows`: how many there are, by the declared number and noisy counts;
+    `prior` (classes,) noisy shares of classes; `given` the target's name and the map from its codes to classes. `base`:
+    log shares of every bin given a class, (classes, all bins), columns side by side in `spans`, to which a `network` of
+    latent points may add. Without one, columns are independent given the class.
+    """
+
+    order: tuple[str, ...]
+    rows: float
+    bins: dict[str, Bins]
+    given: tuple[str, CellMap]
+    prior: Floats
+    histograms: dict[str, Floats]
+    base: Tensor
+    spans: dict[str, slice]
+    device: str
+    network: LatentNetwork | None = None
+
+    @classmethod
+    def measure(cls, schema: Schema, vault: Measurements, plan: Plan, device: str) -> TrainingSetup:
+        """Measure one-way marginals and the class marginal; the rest follows from these in public."""
+        columns = [name for name in schema.names if name != schema.target]
+        axes: dict[str, Axes] = {name: [(name, fine_grid(schema.columns[name]))] for name in columns}
+        many = grids(schema, MOST_BINS)
+        axes |= decoder_axes(schema, many)
+        noisy = vault.measure_marginals(ONE_WAY, axes)
+        fine = {key: counts for key, counts in noisy.items() if key in many or key not in schema.columns}
+        std = plan.noise(ONE_WAY) * math.sqrt(len(axes))
+        totals = [NoisyTotal.of(noisy[name], std) for name in axes if name in schema.columns]
+        histograms = cleaned_histograms(schema, fine, likely_rows(plan.rows, totals, plan.rows_std), std)
+        bins, condition = decoder(schema, histograms, plan.rows, MOST_BINS)
+        given = (schema.target or "", condition)
+        counts = vault.measure_marginals(CLASSES, {"class": [given]})["class"]
+        rows = likely_rows(plan.rows, [*totals, NoisyTotal.of(counts, plan.noise(CLASSES))], plan.rows_std)
+        counts = without_spurious_missing(counts, schema.columns.get(schema.target or ""), plan.noise(CLASSES))
+        base = list[Floats]()
+        for name in columns:
+            share = histograms[name] if name in histograms else cleaned(noisy[name], rows)
+            mass = np.bincount(bins[name].place, share, bins[name].cells)
+            base.append(np.tile(np.log(mass + 1e-9), (condition.cells, 1)))
+        stops = np.cumsum([shares.shape[1] for shares in base]).tolist()
+        return cls(
+            order=schema.names,
+            rows=rows,
+            bins=bins,
+            given=given,
+            prior=cleaned(counts, rows),
+            histograms=histograms,
+            base=torch.tensor(np.concatenate(base, 1), dtype=torch.float32).to(device),
+            spans={name: slice(a, b) for name, a, b in zip(columns, [0, *stops], stops, strict=False)},
+            device=device,
+        )
+
+    def add_network(self, seed: int | None) -> Mlp:
+        """Give the generator latent points and a network that adds nothing yet. Returns the network, to be trained."""
+        bins, stream = self.base.shape[1], torch_stream(seed, "init")
+        self.network = LatentNetwork(LATENT_POINTS, self.classes, bins, stream, self.device)
+        return self.network.net
+
+    @property
+    def encode(self) -> Indicators:
+        """The map from codes to what a critic reads."""
+        return Indicators(self.order, {name: self.bins[name] for name in self.spans}, self.given, device=self.device)
+
+    @property
+    def classes(self) -> int:
+        """How many classes rows are conditioned on."""
+        return self.given[1].cells
+
+    @property
+    def width(self) -> int:
+        """Indicators of a row that a critic reads, those of its class included."""
+        return self.base.shape[1] + self.classes
+
+    def by_class(self, rows: Tensor) -> Tensor:
+        """Rows in the places of their own classes, (..., width) to (..., classes * width), zero elsewhere."""
+        return by_class(rows, self.classes)
+
+    def labels(self, count: int, latent: torch.Generator, *, even: bool = False) -> Tensor:
+        """Classes for `count` generated rows, by the noisy shares or `even`: (count,)."""
+        if even:
+            return torch.randint(self.classes, (count,), generator=latent, device=self.device)
+        shares = torch.tensor(self.prior, dtype=torch.float32, device=self.device)
+        return torch.multinomial(shares, count, replacement=True, generator=latent)
+
+    def fakes(self, labels: Tensor, latent: torch.Generator, *, relaxed: bool = True) -> Tensor:
+        """Generated rows of those classes, (rows, width): a latent point each, then hard draws with soft gradients.
+
+        Gumbel noise and the relaxed draw's gradient (Jang, Gu, Poole 2017), which is nearly zero at bins that were not
+        drawn; or, not `relaxed`, the gradient of the bins' chances (Bengio, Leonard, Courville 2013), which
+        depends on all bins at once: what a critic behind noise needs.
+        """
+        logits = self.base[None] if self.network is None else self.base + self.network()
+        chosen = torch.randint(len(logits), labels.shape, generator=latent, device=self.device)
+        own = logits[chosen, labels]
+        uniform = torch.rand(own.shape, generator=latent, device=self.device).clamp(1e-6, 1 - 1e-6)
+        noisy = own - torch.log(-torch.log(uniform))
+        parts = []
+        for span in self.spans.values():
+            soft = torch.softmax(noisy[:, span] / TEMPERATURE if relaxed else own[:, span], 1)
+            hard = functional.one_hot(noisy[:, span].argmax(1), soft.shape[1]).to(soft)
+            parts.append(hard + soft - soft.detach())
+        return torch.cat([*parts, functional.one_hot(labels, self.classes).to(own)], 1)
+
+    def pool(self, count: int, latent: torch.Generator) -> Tensor:
+        """`count` rows of each class as the generator draws them now, to train against: (classes, count, width)."""
+        labels = torch.arange(self.classes, device=self.device).repeat_interleave(count)
+        with torch.no_grad():
+            return self.fakes(labels, latent).reshape(self.classes, count, -1)
+
+    def tensors(self) -> Arrays:
+        """All that `sampler.generate` needs."""
+        log_shares, added = self.base.detach().double().cpu().numpy(), dict[str, NDArray[np.float32]]()
+        base = {name: log_shares[:, span] for name, span in self.spans.items()}
+        if self.network is not None:
+            with torch.no_grad():
+                whole = self.network().cpu().numpy()
+            added = {name: whole[..., span] for name, span in self.spans.items()}
+        kept = decoder_tensors(self.histograms, self.bins, list(base))
+        counted = np.array([self.rows], np.float32)
+        return {**mixture_tensors(base, added), **kept, "prior": self.prior.astype(np.float32), COUNTED_ROWS: counted}
+
+
+def step_along(adam: torch.optim.Optimizer, net: Mlp, gradients: Iterable[Tensor]) -> None:
+    """One step of an optimiser down gradients of a network's parameters that were found elsewhere."""
+    for p, gradient in zip(net.parameters(), gradients, strict=True):
+        p.grad = gradient
+    adam.step()
+
+
+class AveragedWeights:
+    """Running averages of a network's parameters, steadier than the last ones (Polyak, Juditsky 1992).
+
+    Each update takes 1 - `decay` of the present ones.
+    """
+
+    def __init__(self, net: Mlp, decay: float) -> None:
+        self.net, self.decay = net, decay
+        self.values = [p.detach().clone() for p in net.parameters()]
+
+    def update(self) -> None:
+        """Take part of the weights as they are now."""
+        for value, p in zip(self.values, self.net.parameters(), strict=True):
+            value.lerp_(p.detach(), 1 - self.decay)
+
+    def copy_to_network(self) -> None:
+        """Give the network its averaged weights."""
+        with torch.no_grad():
+            for value, p in zip(self.values, self.net.parameters(), strict=True):
+                p.copy_(value)
+
+
+class DualAveraging:
+    """The steps of one parameter, which moves only as far as the sum of its gradients exceeds its own noise.
+
+    Regularised dual averaging with an l1 term and Adagrad's scale (Xiao 2010; Duchi, Hazan, Singer 2011): a value
+    follows from the sum of all its gradients so far. Where these are mostly independent noise their sum is about normal
+    with the root of the sum of their squares as deviation; so much, times `threshold`, is taken off it. A plain step
+    would add the noise of every measurement for good. It reads sanitised gradients alone, which are public.
+    """
+
+    def __init__(self, parameter: Tensor, rate: float, threshold: float) -> None:
+        self._parameter, self._rate, self._threshold = parameter, rate, threshold
+        self._start = parameter.detach().clone()
+        self._sum, self._squares, self._count = torch.zeros_like(self._start), torch.zeros_like(self._start), 0
+
+    def add_gradient(self) -> None:
+        """Add the parameter's gradient to the sum, and clear it."""
+        if self._parameter.grad is not None:
+            self._sum += self._parameter.grad
+            self._squares += self._parameter.grad.square()
+            self._count += 1
+            self._parameter.grad = None
+
+    def step(self) -> None:
+        """Set the parameter by the sum of all gradients less its noise: at most `rate` times a root of their number."""
+        if not self._count:
+            return
+        noise = self._squares.sqrt()
+        signal = (self._sum.abs() - self._threshold * noise).clamp(min=0) * self._sum.sign()
+        with torch.no_grad():
+            self._parameter.copy_(self._start - self._rate * self._count**0.5 * signal / noise.clamp(min=1e-12))
+
+
+class ShardMethod(MixtureMethod):
+    """A method whose critics, or teachers, train without noise on a shard each; the generator follows noised answers.
+
+    Sizes cost time, not privacy.
+    """
+
+    warm = 100  # steps of the critics before the first answer
+    critic_steps = 1  # steps of the critics before each later step of the generator
+    pool = 32  # generated rows a class that critics learn from
+    step = 1.5  # of a logit at the end, for each standard deviation by which its gradients' sum exceeds noise
+    threshold = 1.0  # standard deviations of noise that do not count
+    critic = CriticConfig(width=8)
+
+
+class ShardTraining:
+    """The training of a `ShardMethod`'s generator, whose critics take a step by `train`, from `gradients` in all.
+
+    The logits of bins given the class are trained: behind this noise a network would learn only noise.
+    """
+
+    def __init__(
+        self, method: ShardMethod, setup: TrainingSetup, train: Callable[[Tensor], None], gradients: int,
+        seed: int | None,
+    ) -> None:  # fmt: skip
+        self._method, self._setup, self._train = method, setup, train
+        self.latent = torch_stream(seed, "latent", setup.device)
+        self.averaging = DualAveraging(setup.base.requires_grad_(), method.step * gradients**-0.5, method.threshold)
+
+    def steps(self, count: int, progress: Progress) -> Iterator[int]:
+        """Yield each step's number, after all critics trained, and move the generator by what was added meanwhile."""
+        for step in range(count):
+            for _ in range(self._method.critic_steps if step else self._method.warm):
+                self._train(self._setup.pool(self._method.pool, self.latent))
+            yield step
+            self.averaging.step()
+            progress(step + 1, count)
+
+    def follow(self, batch: int, turn: int, upstream: Callable[[Tensor], Tensor]) -> None:
+        """Add a sanitised gradient at `batch` generated rows, then plain backpropagation through the generator.
+
+        `upstream`: (rows, width) to its gradients, (rows, width - classes). Rows are of all classes in `turn`.
+        """
+        labels = (torch.arange(batch, device=self._setup.device) + turn * batch) % self._setup.classes
+        fake = self._setup.fakes(labels, self.latent, relaxed=False)
+        gradient = upstream(fake.detach()) / batch
+        fake[:, : -self._setup.classes].backward(gradient=gradient)  # type: ignore[no-untyped-call]
+        self.averaging.add_gradient()

@@ -1,1 +1,0 @@
-"""DP-CGAN (Torkzadehmahani et al. 2019), and the thyroid study's preset of it."""

@@ -1,1 +1,0 @@
-"""dp-GAN (Zhang, Ji, Wang 2018): WGAN-GP with grouped and adaptive clipping."""

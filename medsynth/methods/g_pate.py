@@ -1,0 +1,98 @@
+"""G-PATE: the generator follows a gradient on which teachers on shards vote, direction by direction.
+
+Long, Wang, Yang, Kailkhura, Zhang, Gunter, Li 2021 ("G-PATE: Scalable differentially private data generator via private
+aggregation of teacher discriminators"). A teacher's gradient at a generated row is projected on a few random
+directions and rounded to bins; for each direction the bin with most noised votes is taken, if it has enough.
+
+Differences, with their reasons in docs/methods/g-pate.md: all bins' counts are one Gaussian measurement, and what is
+taken of them is post-processing, so that the charge does not depend on how votes fall; rows join shards by draws of
+their own. Codes, generator and the averaging of its steps are those of GS-WGAN.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from ..privacy.accounting.calibration import Plan, Query
+from ..privacy.vault import Vault
+from ..rng import torch_stream
+from ..schema import Schema
+from .adversarial import ShardConfig, ShardMethod, ShardTraining, TrainingSetup, setup_queries
+from .registry import Arrays, Count, Positive, Progress, Rate, Share
+
+GRADIENT_VOTES = "teachers' gradient votes"
+
+
+class GPateConfig(ShardConfig):
+    """Privacy parameters. Shares are of the first-order privacy loss; the votes on gradients take the rest."""
+
+    steps: Count = Field(default=60, description="steps of the generator; all teachers train before each")
+    batch: Count = Field(default=4, description="generated rows of a step")
+    directions: Count = Field(default=4, description="random directions on which a gradient is projected")
+    bins: int = Field(default=3, ge=2, description="values that a vote can have, from minus the bound to the bound")
+    bound: Positive = Field(default=0.5, description="slope along a direction beyond which it is cut")
+    threshold: Rate = Field(default=0.4, description="share of the teachers that the winning bin needs")
+    histogram_share: Share = Field(default=0.1, description="share of the one-way marginals")
+    class_share: Share = Field(default=0.02, description="share of the class marginal")
+
+
+class GPate(ShardMethod):
+    """G-PATE, whose teachers are the critics on shards."""
+
+    Config = GPateConfig
+    critic_steps = 2
+
+    def queries(self, config: GPateConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
+        """One-way marginals, the class marginal, and the votes: plain Gaussians, for each of which every row counts."""
+        rest = 1 - config.histogram_share - config.class_share
+        votes = Query(label=GRADIENT_VOTES, weight=math.sqrt(config.steps / rest), times=config.steps)
+        return [*setup_queries(config.histogram_share, config.class_share), votes]
+
+    def notes(self, config: GPateConfig, rows: int, columns: int, epsilon: float) -> list[str]:
+        """Who votes on what."""
+        return [
+            f"{config.shard_count(rows)} teachers will vote in {config.steps} steps on the slopes at {config.batch} "
+            f"generated rows along {config.directions} directions. What votes cost does not depend on how they fall: "
+            "no data-dependent epsilon is computed or shown."
+        ]
+
+    def fit(
+        self,
+        config: GPateConfig,
+        schema: Schema,
+        vault: Vault,
+        plan: Plan,
+        seed: int | None,
+        device: str,
+        progress: Progress,
+    ) -> Arrays:
+        """Fit the generator. Returns its tensors and the noisy marginals that decode its rows."""
+        setup, directions = TrainingSetup.measure(schema, vault, plan, device), torch_stream(seed, "directions", device)
+        teachers = config.shard_count(plan.equivalent_rows)
+        shards = vault.split_into_shards(teachers, setup.encode, setup.classes, self.critic)
+        training = ShardTraining(self, setup, shards.train, config.steps, seed)
+
+        def upstream(fake: Tensor) -> Tensor:
+            """Algorithm 2: project, round, vote; then the winners, projected back, in place of the gradient."""
+            width = fake.shape[1] - setup.classes
+            projection = torch.randn(width, config.directions, generator=directions, device=device)
+            votes = shards.measure_gradient_votes(GRADIENT_VOTES, fake, projection, config.bound, config.bins)
+            return elected(votes, teachers, config) @ projection.T / config.directions
+
+        for step in training.steps(config.steps, progress):
+            training.follow(config.batch, step, upstream)
+        return setup.tensors()
+
+
+def elected(votes: Tensor, teachers: int, config: GPateConfig) -> Tensor:
+    """The slope that won in each direction, (rows, directions), of noised votes (rows, directions, bins).
+
+    Zero where the winner has too few of the votes (Confident-GNMax, Papernot et al. 2018). Post-processing.
+    """
+    most, place = votes.max(-1)
+    values = torch.linspace(-config.bound, config.bound, config.bins, device=votes.device, dtype=votes.dtype)
+    return torch.where(most >= config.threshold * teachers, values[place], 0.0)

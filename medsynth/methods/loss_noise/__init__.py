@@ -1,1 +1,0 @@
-"""The loss-noise GAN (Han, Xue 2021): a comparison that protects nobody."""

@@ -1,0 +1,358 @@
+"""Rows from a fitted mixture of products of column distributions: class, latent point, bins, values inside bins.
+
+Given a class and a latent point the columns are independent, so the chance of any values, and rows given any values,
+are exact. All is read from a model's tensors and needs no PyTorch, whatever generator was trained. The columns of a
+wide table have low rank: latent points are draws of a normal variable, and a bin's share is that of a Gaussian copula.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from ..errors import UsageError
+from ..privacy.queries.rows import Codes, Floats, Whole
+from ..rng import Stream, numpy_stream
+from ..schema import Schema
+from ..schema.codec import Ranges
+from ..schema.columns.grid import Grid
+from ..schema.rules import Definition
+from .bins import decoder, restored_grids, whole_numbers
+from .registry import Arrays, Method
+from .stratified import choose, choose_each, uniforms
+
+BinsByColumn = dict[str, Whole]  # (rows,) each
+FIXED_ROWS, FREE_ROWS = 8192, 65536  # rows drawn at once, with values of their own and without
+FIXED_CELLS = 1 << 24  # of rows with values of their own, points and classes, in memory at once
+NEGLIGIBLE_PROBABILITY = 1e-9  # a chance below this is taken for zero
+INSIDE_ROUNDS = 20  # of drawing two values inside their bins again; those that are left then stay
+TINY = 1e-300
+
+
+def mixture_tensors(base: Mapping[str, Floats], residual: Mapping[str, NDArray[np.float32]]) -> Arrays:
+    """All that `Mixture.of` needs, by name.
+
+    `base`: log shares of every column, (classes, bins); `residual`: what latent points add to some of them, (points,
+    classes, bins).
+    """
+    kept = {f"base.{name}": shares.astype(np.float32) for name, shares in base.items()}
+    return kept | {f"residual.{name}": added for name, added in residual.items()}
+
+
+def low_rank_tensors(loadings: Mapping[str, Floats], ordered: Mapping[str, int], latent: Floats) -> Arrays:
+    """What `Mixture.of` needs, beside their base, of columns of low rank.
+
+    `loadings`: (classes, rank) of each; `ordered`: how many first bins are neighbours in value; `latent`: (points,
+    rank).
+    """
+    kept = {f"loading.{name}": loading.astype(np.float32) for name, loading in loadings.items()}
+    kept |= {f"ordered.{name}": np.array([ordered[name]], np.float32) for name in loadings}
+    return kept | {"latent": latent.astype(np.float32)}
+
+
+def normal_cuts(shares: Floats) -> Floats:
+    """Where a standard normal variable is cut into parts of `shares`, (classes, bins): (classes, bins + 1)."""
+    below = np.cumsum(shares, 1) / shares.sum(1, keepdims=True)
+    return np.asarray(np.pad(ndtri(below[:, :-1]), ((0, 0), (1, 1)), constant_values=(-np.inf, np.inf)))
+
+
+def copula_shares(shares: Floats, ordered: int, loading: Floats, latent: Floats) -> Floats:
+    """p(bin | latent point, class), (points, classes, bins): of the part of a normal variable that `loading` leaves.
+
+    `shares`: (classes, bins), of which the first `ordered` follow the points; `loading`: (classes, rank), of norms
+    below one.
+    """
+    found = np.tile(shares, (len(latent), 1, 1))
+    rest = np.sqrt(1 - np.square(loading).sum(1))
+    below = ndtr((normal_cuts(shares[:, :ordered]) - (latent @ loading.T)[:, :, None]) / rest[:, None])
+    found[:, :, :ordered] = np.diff(below) * shares[:, :ordered].sum(1)[:, None]
+    return np.asarray(found)
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnShares(Mapping[str, Floats]):
+    """p(bin | latent point, class) of each of `names`, from a model's tensors, one column at a time."""
+
+    tensors: Arrays
+    names: Sequence[str]
+    _kept: dict[str, Floats] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Floats:
+        if name in self._kept:
+            return self._kept[name]
+        logits = self.tensors[f"base.{name}"].astype(np.float64)[None]
+        if f"residual.{name}" in self.tensors:
+            logits = logits + self.tensors[f"residual.{name}"]
+        found: Floats = np.exp(logits - logits.max(-1, keepdims=True))
+        found = found / found.sum(-1, keepdims=True)
+        if f"loading.{name}" not in self.tensors:
+            self._kept[name] = found
+            return found
+        # Not kept: all columns of a wide table together would be too large.
+        loading, latent = (self.tensors[key].astype(np.float64) for key in (f"loading.{name}", "latent"))
+        return copula_shares(found[0], int(self.tensors[f"ordered.{name}"][0]), loading, latent)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """p(row | class) = mean over latent points of the product over columns of `shares`.
+
+    `shares`: p(bin | latent point, class) of every column, (points, classes, bins); (1, classes, bins) of a column
+    that is the same at all points. `factors`: of tables of two columns, (classes, bins of the one, of the other), by
+    which a point's table of both is multiplied, its sum staying one; a column is in one of them at most.
+    """
+
+    shares: Mapping[str, Floats]
+    points: int
+    classes: int
+    factors: Mapping[tuple[str, str], Floats] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, tensors: Arrays, names: Sequence[str], factors: Mapping[tuple[str, str], Floats] | None = None
+    ) -> Mixture:
+        """The mixture that tensors were taken from. `names`: its columns in order, which a file does not keep."""
+        sizes = [len(tensors[f"residual.{name}"]) for name in names if f"residual.{name}" in tensors]
+        points = len(tensors["latent"]) if "latent" in tensors else max(sizes, default=1)
+        return cls(ColumnShares(tensors, names), points, len(tensors[f"base.{names[0]}"]), factors or {})
+
+    def draw(self, labels: Whole, rng: Stream, weights: Floats, allowed: dict[str, Floats]) -> BinsByColumn:
+        """Bins for rows of the classes `labels`, (rows,) a column: a latent point by its weight, then each column.
+
+        `weights`: (points, classes). `allowed`: (classes, bins) factors of some columns' shares.
+        """
+        return self.draw_at(labels, choose(np.ascontiguousarray(weights.T), labels, rng), rng, allowed)
+
+    def draw_at(
+        self, labels: Whole, points: Whole, rng: Stream, allowed: dict[str, Floats], known: BinsByColumn | None = None
+    ) -> BinsByColumn:
+        """Bins for rows of the classes `labels` at the points `points`, (rows,) each; `allowed` as for `draw`.
+
+        `known`: those of some columns, which stay.
+        """
+        drawn: BinsByColumn = dict(known or {})
+        for name, share in self.shares.items():
+            if name in drawn:
+                continue
+            weights = share * allowed.get(name, 1.0)
+            groups = points * self.classes + labels if len(share) > 1 or name in self._partners else labels
+            if name in self._partners:
+                other, factor = self._partners[name]
+                if other in drawn:
+                    weights = weights[:, :, None] * factor.transpose(0, 2, 1)
+                    groups = groups * factor.shape[2] + drawn[other]
+                else:
+                    weights = weights * self._expected(name, allowed)
+                weights = np.broadcast_to(weights, (self.points, *weights.shape[1:]))
+            drawn[name] = choose(weights.reshape(-1, share.shape[-1]), groups, rng)
+        return drawn
+
+    @cached_property
+    def _partners(self) -> dict[str, tuple[str, Floats]]:
+        """The other column of its pair, and the factors, (classes, own bins, bins of the other), of those in one."""
+        found = {one: (other, factor) for (one, other), factor in self.factors.items()}
+        return found | {other: (one, factor.transpose(0, 2, 1)) for (one, other), factor in self.factors.items()}
+
+    def draw_points_given(
+        self, chance: Floats, weights: Floats, fixed: BinsByColumn, labels: Whole | None, rng: Stream,
+        allowed: dict[str, Floats],
+    ) -> tuple[Whole, Whole]:  # fmt: skip
+        """A class and a latent point for each row whose bins in some columns are `fixed`, (rows,) a column: exactly.
+
+        `chance`: (classes,) and `weights`: (points, classes) before the bins are known; `labels`: classes, if known;
+        `allowed`: as for `draw`, of columns that are not fixed.
+        """
+        joint = np.asarray(chance * weights)[None]
+        for name, bins in fixed.items():
+            joint = joint * self.shares[name][:, :, bins].transpose(2, 0, 1)
+        for (one, other), factor in self.factors.items():
+            known = [name for name in (one, other) if name in fixed]
+            if len(known) == 2:
+                joint = joint * factor[:, fixed[one], fixed[other]].T[:, None, :]
+            elif known:
+                joint = joint * self._expected(known[0], allowed)[:, :, fixed[known[0]]].transpose(2, 0, 1)
+            if known:  # before they were, the weights held what is allowed of the pair
+                joint = joint / np.maximum(self._pair_evidence(one, allowed), TINY)
+        if labels is not None:
+            joint = joint * (np.arange(self.classes) == labels[:, None])[:, None, :]
+        points, labels = np.divmod(choose_each(joint.reshape(len(joint), -1), rng), self.classes)
+        return labels, points
+
+    def evidence(self, allowed: dict[str, Floats]) -> Floats:
+        """p(the given columns lie on allowed values | latent point, class), (points, classes): exact, by products.
+
+        `allowed`: (classes, bins), the allowed share of each bin of some columns.
+        """
+        found = np.ones((self.points, self.classes))
+        for name, part in allowed.items():
+            if name not in self._partners:
+                found = found * (self.shares[name] * part).sum(-1)
+        for one, other in self.factors:
+            if one in allowed or other in allowed:
+                some = self._pair_evidence(one, allowed)
+                found = found * some / np.maximum(self._pair_evidence(one, {}), TINY)
+        return found
+
+    def _pair_evidence(self, name: str, allowed: dict[str, Floats]) -> Floats:
+        """The mean of the factors of a column's pair over what is allowed of both columns, (points, classes)."""
+        return np.asarray((self.shares[name] * allowed.get(name, 1.0) * self._expected(name, allowed)).sum(-1))
+
+    def _expected(self, name: str, allowed: dict[str, Floats]) -> Floats:
+        """The mean of the factors of a column's pair over what is allowed of the other, (points, classes, own bins)."""
+        other, factor = self._partners[name]
+        return np.asarray(
+            np.einsum("kab,zkb->zka", factor, self.shares[other] * allowed.get(other, 1.0), optimize=True)
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PairFactor:
+    """Of the inputs `one` and `other` of the column `computed`.
+
+    `table`: (classes, bins of the one, of the other), a mean over where values inside the bins fall. `factors`:
+    (classes, bins of the computed column), `largest`: the largest in each cell of the table. `bins`: the codes at which
+    the computed column's bins start, missing values in bins of their own.
+    """
+
+    one: str
+    other: str
+    computed: str
+    table: Floats
+    factors: Floats
+    largest: Floats
+    bins: Grid
+
+    @classmethod
+    def of(cls, tensors: Arrays, schema: Schema) -> list[PairFactor]:
+        """Those that a model's tensors hold, of the columns that a core `schema` computes."""
+        found = []
+        for name, definition in schema.definitions.items():
+            if f"factor.{name}" in tensors:
+                one, other = definition.inputs
+                some = [tensors[f"{kind}.{name}"].astype(np.float64) for kind in ("factor", "computed", "largest")]
+                bins = Grid(whole_numbers(tensors[f"starts.{name}"]), definition.column.gaps)
+                found.append(cls(one=one, other=other, computed=name, table=some[0], factors=some[1],
+                                 largest=some[2], bins=bins))  # fmt: skip
+        return found
+
+    def refused(
+        self, definition: Definition, codes: Codes, labels: Whole, cells: tuple[Whole, Whole], rng: Stream
+    ) -> NDArray[np.bool_]:
+        """Rows whose two values are drawn again inside their bins, (rows,): by the factor beside the cell's largest.
+
+        `codes`: (rows, 2) of the inputs in order; `cells`: the bins of either, (rows,); `labels`: classes, (rows,).
+        """
+        own = self.factors[labels, self.bins.cell_of(definition.codes(codes))]
+        return np.asarray(rng.random(len(codes)) * self.largest[labels, *cells] > own)
+
+
+class Sampler:
+    """A mixture with its decoder, and the ranges that rows must lie in.
+
+    `prior`: (classes,) chances of the classes, those outside the target's range at zero. `inside`: weights of fine
+    cells by class, and `allowed`: the factor of each bin that the ranges leave, (classes, cells or bins) a column.
+    """
+
+    def __init__(self, tensors: Arrays, schema: Schema, rows: int, where: Ranges) -> None:
+        """From a model's tensors, on the conditions `where`."""
+        mark, target = "histogram.", schema.target
+        shares = {k.removeprefix(mark): t.astype(np.float64) for k, t in tensors.items() if k.startswith(mark)}
+        columns = [name for name in schema.names if name != target]
+        bins, self.condition = decoder(schema, shares, rows, grids=restored_grids(tensors, schema))
+        bins |= {name: replace(bins[name], place=tensors[f"place.{name}"].astype(np.int64)) for name in columns}
+        self.schema, self.where, self.bins, self.pairs = schema, where, bins, PairFactor.of(tensors, schema)
+        self.mixture = Mixture.of(tensors, columns, {(pair.one, pair.other): pair.table for pair in self.pairs})
+        self.prior = tensors["prior"].astype(np.float64)
+        if target in where:
+            self.prior = self.prior * self.condition.allowed(*where[target])
+        inside = {name: bins[name].inside(tensors[f"base.{name}"].astype(np.float64)) for name in columns}
+        spans = {name: bins[name].overlap(*span) for name, span in where.items() if name != target}
+        self.allowed = {name: bins[name].shares_of(inside[name], span) for name, span in spans.items()}
+        self.inside = inside | {name: inside[name] * span for name, span in spans.items()}
+
+    def draw(self, labels: NDArray[np.int64], weights: Floats, rng: Stream) -> Codes:
+        """Rows of the classes `labels`, (rows,), as codes, (rows, columns); `weights`: (points, classes)."""
+        return self._decode(labels, self.mixture.draw(labels, rng, weights, self.allowed), {}, rng)
+
+    def draw_given(self, fixed: dict[str, Codes], chance: Floats, weights: Floats, rng: Stream) -> Codes:
+        """Rows with given codes of some columns, (rows,) each; `chance`: (classes,), `weights`: (points, classes)."""
+        target = self.schema.target
+        known = {name: self.bins[name].cell_of(codes) for name, codes in fixed.items() if name != target}
+        own = self.condition.cell_of(fixed[target]).astype(np.int64) if target in fixed else None
+        prior = chance / np.maximum(weights.mean(0), 1e-300)
+        labels, points = self.mixture.draw_points_given(prior, weights, known, own, rng, self.allowed)
+        return self._decode(labels, self.mixture.draw_at(labels, points, rng, self.allowed, known), fixed, rng)
+
+    def _decode(
+        self, labels: NDArray[np.int64], drawn: dict[str, NDArray[np.int64]], fixed: dict[str, Codes], rng: Stream
+    ) -> Codes:
+        codes = np.zeros((len(labels), len(self.schema.columns)), np.int32)
+        for k, name in enumerate(self.schema.names):
+            span = self.where.get(name)
+            if name == self.schema.target:
+                codes[:, k] = self.condition.codes(labels.astype(np.int32), uniforms(labels, rng), span)
+            else:
+                codes[:, k] = self.bins[name].draw(drawn[name], labels, self.inside[name], rng, span)
+            codes[:, k] = fixed.get(name, codes[:, k])
+        for pair in self.pairs:
+            self._draw_inside(pair, codes, labels, drawn, [n for n in (pair.one, pair.other) if n not in fixed], rng)
+        return codes
+
+    def _draw_inside(
+        self, pair: PairFactor, codes: Codes, labels: Whole, drawn: BinsByColumn, free: list[str], rng: Stream
+    ) -> None:
+        """Draw values of the `free` columns of a pair again inside their bins, by its factors, in place."""
+        at, definition = [self.schema.names.index(n) for n in (pair.one, pair.other)], self.schema.definitions
+        left = np.arange(len(codes) if free else 0)
+        for _ in range(INSIDE_ROUNDS):
+            if not len(left):
+                return
+            cells = (drawn[pair.one][left], drawn[pair.other][left])
+            left = left[pair.refused(definition[pair.computed], codes[left][:, at], labels[left], cells, rng)]
+            for name in free:
+                codes[left, self.schema.names.index(name)] = self.bins[name].draw(
+                    drawn[name][left], labels[left], self.inside[name], rng, self.where.get(name)
+                )
+
+
+class MixtureMethod(Method):
+    """A method whose models are mixtures, however they were fitted."""
+
+    def generate(
+        self, tensors: Arrays, config: Any, schema: Schema, rows: int, count: int, seed: int | None,
+        where: Ranges | None = None, balance: bool = False, fixed: dict[str, Codes] | None = None,
+    ) -> Codes:  # fmt: skip
+        """`count` synthetic rows as codes, (count, columns): class, latent point, bins, values inside bins.
+
+        `where` conditions exactly, without rejection: given class and latent point columns are independent, so each
+        latent point is weighed by the probability of the given values. `balance` draws classes evenly. `fixed` gives
+        each row its own values of some columns, (count,) codes a column, and the rest is drawn given these. Raises
+        UsageError for conditions that no row meets.
+        """
+        sampler = Sampler(tensors, schema, rows, dict(where or {}))
+        weights = sampler.mixture.evidence(sampler.allowed)
+        chance = sampler.prior * weights.mean(0)
+        if chance.sum() < NEGLIGIBLE_PROBABILITY:
+            raise UsageError("No row meets these conditions together. Leave one out or widen a range.")
+        if balance:
+            chance = (chance > NEGLIGIBLE_PROBABILITY).astype(np.float64)
+        rng = numpy_stream(seed, "sample")
+        labels = choose(chance[None], np.zeros(count, np.int64), rng)
+        fixed_rows = max(1, min(FIXED_ROWS, FIXED_CELLS // weights.size))
+        parts = np.array_split(np.arange(count), max(1, count // (fixed_rows if fixed else FREE_ROWS)))
+        if not fixed:
+            return np.concatenate([sampler.draw(labels[part], weights, rng) for part in parts])
+        some = [{name: codes[part] for name, codes in fixed.items()} for part in parts]
+        return np.concatenate([sampler.draw_given(given, chance, weights, rng) for given in some])
