@@ -67,6 +67,10 @@ def fit(
     unit: Unit = None,
     max_rows: MaxRows = None,
     public: Public = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="A Dask scheduler, tcp://host:8786: TABLE is a folder of one table's files."),
+    ] = None,
     holdout: Annotated[float | None, typer.Option(help="Keep each row out of training with this chance.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     seed: Annotated[int | None, typer.Option(help="Repeat initial weights and latent draws; never noise.")] = None,
@@ -90,15 +94,22 @@ def fit(
         medsynth fit hospital.tables.yaml --epsilon 3.7 --resume
 
         medsynth fit patients.csv --epsilon 3.7 --method dp-gan --set groups=weight-bias
+
+        medsynth fit claims/ --epsilon 1 --schema claims.schema.yaml --scheduler tcp://host:8786
     """
     if no_dp == (epsilon is not None):
         raise UsageError("Give exactly one of --epsilon and --no-dp.")
+    if scheduler and holdout is not None:
+        raise UsageError(
+            "`holdout` does not split a folder. Before the fit, move some of its files elsewhere, with all rows of each "
+            "patient in them: those are held out."
+        )
     quiet = quiet or as_json
     with starting(show := sys.stderr.isatty() and not quiet):
         files = _files(table, output, holdout, (schema, public), force=force, resume=resume)
         from medsynth.fitting.pipeline import fit as run  # once the outputs can be written: it takes a second
 
-    with _split(files, table, schema, encoding, holdout, unit, resume, quiet) as (source, declared, number):
+    with _source(files, table, schema, encoding, holdout, unit, resume, quiet, scheduler) as (source, declared, number):
         model = _fitted(
             run, source, files, quiet, epsilon=epsilon, no_dp=no_dp, delta=delta, schema=declared, target=target,
             method=method, preset=preset, microbatches=microbatches, settings=parsed_settings(set_, inference),
@@ -175,16 +186,22 @@ def _sole_writers(files: Files) -> Iterator[None]:
 
 
 @contextmanager
-def _split(
+def _source(
     files: Files, table: Path, schema: Path | None, encoding: str | None, fraction: float | None, unit: str | None,
-    resume: bool, quiet: bool,
+    resume: bool, quiet: bool, scheduler: str | None,
 ) -> Iterator[tuple[Path | Table | LargeTable, Path | Schema | None, str | None]]:  # fmt: skip
     """The table and its schema or, with hold-out, the training rows, the whole table's schema and the split's number.
 
-    The parts of a table wait beside the checkpoint. Where a fit leaves no checkpoint they are gone at the end. No other
+    With a `scheduler` the table is that of a folder's files, while the cluster is connected. The parts of a table wait beside the checkpoint. Where a fit leaves no checkpoint they are gone at the end. No other
     run writes the same files meanwhile.
     """
     with _sole_writers(files):
+        if scheduler is not None:
+            from medsynth.fitting.cluster import parts_of
+
+            with parts_of(table, scheduler, encoding) as parts:
+                yield parts, schema, None
+            return
         if files.split is None or fraction is None:
             yield table, schema, None
             return

@@ -15,14 +15,18 @@ Command = Callable[..., None]
 
 
 def named_by_table(of_several: Command) -> Callable[[Command], Command]:
-    """Run `of_several` where the argument `table` is a folder, or a file that names several tables."""
+    """Run `of_several` where the argument `table` is a folder, or a file that names several tables.
+
+    With a `scheduler` a folder is one table.
+    """
 
     def decorate(command: Command) -> Command:
         @wraps(command)
         def run(**options: Any) -> None:
             from medsynth.linked.source import is_linked
 
-            (of_several if is_linked(Path(options["table"])) else command)(**options)
+            several = is_linked(Path(options["table"])) and not options.get("scheduler")
+            (of_several if several else command)(**options)
 
         return run
 

@@ -22,6 +22,7 @@ from ..privacy.accounting.ledger import Ledger
 from ..privacy.checkpoint import Checkpoint, sole_user
 from ..privacy.contribution import PrivacyUnits
 from ..privacy.release import SECRET, Releases
+from .cluster import ClusterTable, check_plan
 from .environment import choose_device
 from .options import FitOptions, method_settings
 from .private_table import PrivateTable, PublicRows
@@ -88,6 +89,8 @@ def plan_measurements(private: PrivateTable, options: FitOptions, method: Chosen
     queries = private.queries(method.module, options.budget, method.config, rows)
     plan = make_plan(queries, epsilon=options.budget, delta=options.delta, rows=rows, max_rows=private.max_rows)
     plan = replace(plan, rows_std=private.data.expected_std if options.rows is None else None)
+    if isinstance(private.data, ClusterTable):
+        check_plan(plan)
     for note in check_enough_rows(private, plan):
         options.notice(note)
     ledger = plan.ledger(entropy.source)

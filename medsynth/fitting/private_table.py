@@ -29,6 +29,7 @@ from ..schema.cells import MISSING_WORDS, moment
 from ..schema.columns.categorical import Categorical, without_levels
 from ..schema.columns.table_codec import check_header, encode
 from ..schema.header import free_texts, keys, person_keys
+from .cluster import ClusterTable, check_declared
 from .private_rows import order_of_rows, patients
 
 Notice = Callable[[str], None]
@@ -130,8 +131,9 @@ class PublicRows:
 
 
 def refuse_private_rows_as_public(table: Path | str, public: Path | str) -> None:
-    """Raises UsageError where the table that is declared public is the private one's own file."""
-    if Path(table).exists() and Path(public).exists() and Path(table).samefile(public):
+    """Raises UsageError where the table that is declared public is the private one's own file, or one of its files."""
+    own = (Path(public), Path(public).parent)  # a private table may be a folder
+    if Path(table).exists() and Path(public).exists() and any(Path(table).samefile(path) for path in own):
         raise UsageError("`public` is the private table itself. Give a table whose rows are public.")
 
 
@@ -190,6 +192,8 @@ def open_table(
     if data.form:
         notice(f"{data.where} is read as a table {data.form}.")
     declared = choose_schema(data, schema, path, notice)
+    if isinstance(data, ClusterTable):
+        check_declared(data, declared, notice)
     whose = declared.unit if declared else unit
     if isinstance(table, pd.DataFrame) and isinstance(data, io_table.Table) and whose in data.header:
         data = io_table.with_keys(data, table, whose)

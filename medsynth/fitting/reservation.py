@@ -10,13 +10,14 @@ from ..budget import Budget
 from ..errors import MedsynthError, TargetError
 from ..io.table import Table
 from ..privacy.accounting.accountant import rounded_up
+from .cluster import ClusterTable
 from .preparation import PlannedFit, WayOut
 
 
 def budget_of(table: object, declared: Path | str | None) -> Budget | None:
     """The budget file of a fit: that of the table `declared`, else of the file that `table` is or was read from."""
     path = declared if declared is not None else table if isinstance(table, Path | str) else None
-    if path is None and isinstance(table, Table) and table.written is not None:
+    if path is None and (isinstance(table, ClusterTable) or (isinstance(table, Table) and table.written is not None)):
         path = table.where
     return None if path is None else Budget.of(Path(path))
 

@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -76,26 +77,27 @@ def is_large(path: Path) -> bool:
     return path.stat().st_size * (PACKED if packed else 1) > LARGE_BYTES
 
 
-def read_large(path: Path, encoding: str | None = None) -> LargeTable:
+def read_large(path: Path, encoding: str | None = None, *, part: bool = False) -> LargeTable:
     """The table at `path`, of a form that `io.table.read` reads: gone through once, and counted.
 
-    Raises TableError and UsageError as that does.
+    A `part` of a table may have no row. Raises TableError and UsageError as that does.
     """
     formats.check_encoding(encoding)
     stamp = _stamp(path)
-
-    def pieces() -> Iterator[Table]:
-        with readable(path):
-            if _stamp(path) != stamp:
-                raise TableError(f"{path} was changed while it was read. Fit it again when nobody writes to it.")
-            yield from table.pieces(path, encoding, _rows_of_a_chunk)
-            if _stamp(path) != stamp:
-                raise TableError(f"{path} was changed while it was read. Fit it again when nobody writes to it.")
-
     with readable(path):
         header, form, rows = _facts(path, encoding)
-        check_rows(rows, str(path))
-        return LargeTable(str(path), header, rows, form, _digest(path), pieces)
+        if not part:
+            check_rows(rows, str(path))
+        return LargeTable(str(path), header, rows, form, _digest(path), partial(_pieces, path, encoding, stamp))
+
+
+def _pieces(path: Path, encoding: str | None, stamp: tuple[int, int]) -> Iterator[Table]:
+    with readable(path):
+        if _stamp(path) != stamp:
+            raise TableError(f"{path} was changed while it was read. Fit it again when nobody writes to it.")
+        yield from table.pieces(path, encoding, _rows_of_a_chunk)
+        if _stamp(path) != stamp:
+            raise TableError(f"{path} was changed while it was read. Fit it again when nobody writes to it.")
 
 
 def _stamp(path: Path) -> tuple[int, int]:
