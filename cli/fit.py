@@ -69,7 +69,9 @@ def fit(
     public: Public = None,
     scheduler: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="A Dask scheduler, tcp://host:8786: TABLE is a folder of one table's files."),
+        typer.Option(
+            metavar="ADDRESS", help="A Dask scheduler, tcp://host:8786: TABLE is a folder of one table's files."
+        ),
     ] = None,
     holdout: Annotated[float | None, typer.Option(help="Keep each row out of training with this chance.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
@@ -101,8 +103,8 @@ def fit(
         raise UsageError("Give exactly one of --epsilon and --no-dp.")
     if scheduler and holdout is not None:
         raise UsageError(
-            "`holdout` does not split a folder. Before the fit, move some of its files elsewhere, with all rows of each "
-            "patient in them: those are held out."
+            "`holdout` does not split a folder. To hold rows out, move some files elsewhere before the fit, so that no "
+            "patient is in both places."
         )
     quiet = quiet or as_json
     with starting(show := sys.stderr.isatty() and not quiet):
@@ -192,8 +194,9 @@ def _source(
 ) -> Iterator[tuple[Path | Table | LargeTable, Path | Schema | None, str | None]]:  # fmt: skip
     """The table and its schema or, with hold-out, the training rows, the whole table's schema and the split's number.
 
-    With a `scheduler` the table is that of a folder's files, while the cluster is connected. The parts of a table wait beside the checkpoint. Where a fit leaves no checkpoint they are gone at the end. No other
-    run writes the same files meanwhile.
+    With a `scheduler` the table is that of a folder's files, while the cluster is connected. Otherwise the parts of a
+    table wait beside the checkpoint. If a fit leaves no checkpoint, they are gone at the end. No other run writes the
+    same files meanwhile.
     """
     with _sole_writers(files):
         if scheduler is not None:

@@ -36,7 +36,7 @@ from .privacy.accounting.calibration import Plan
 from .privacy.accounting.events import Event, Gaussian, from_json, rows_of, to_json
 
 SUFFIX = ".medsynth-ledger"
-PARTS = "parts"  # names the budget file of a folder whose files are one table
+PARTS = "all-parts"  # names the budget file of a folder whose files are one table
 LOCK_SECONDS = 60.0  # how long a fit waits for others that write to the same file
 LARGEST_DELTA = 0.999
 DIGITS = 10  # of the count of records in a line, which is written over while the fit runs

@@ -8,11 +8,12 @@ the checkpoint and the budget, and draws lots and noise. What a dead worker kept
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.metadata
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -61,41 +62,34 @@ class Partition:
 
     __slots__ = ("__columns", "__people", "__recipe")
 
-    def __init__(
-        self,
-        data: LargeTable,
-        encode: Callable[[Table], Codes],
-        kinds: Sequence[np.dtype[Any]],
-        keys: Callable[[Table], Keys] | None,
-        salt: bytes,
-    ) -> None:
-        self.__recipe = (data, encode, kinds, keys, salt)
+    def __init__(self, *recipe: Any) -> None:
+        self.__recipe = recipe  # the file, how to code its rows, the types of codes, how to find patients, and salt
         self.__columns: list[NDArray[Any]] | None = None
         self.__people = list[People]()
 
-    def read(self) -> list[NDArray[Any]]:
+    def __read(self) -> list[NDArray[Any]]:
         """The codes, column by column: those in memory, else read anew. Raises TableError if the file was changed."""
         if self.__columns is None:
             data, encode, kinds, keys, salt = self.__recipe
             found: list[list[NDArray[Any]]] = [[np.empty(0, kind)] for kind in kinds]
-            people = list[People]()
+            self.__people = []
             for piece in data.chunks():
                 for column, codes, kind in zip(found, encode(piece).T, kinds, strict=True):
                     column.append(codes.astype(kind))
                 if keys is not None:
                     place, texts = keys(piece)
-                    people.append((place, [_pseudonym(text, salt) for text in texts]))
-            self.__columns, self.__people = [np.concatenate(column) for column in found], people
+                    self.__people.append((place, [_pseudonym(text, salt) for text in texts]))
+            self.__columns = [np.concatenate(column) for column in found]
         return self.__columns
 
     def people(self) -> list[People]:
         """The pseudonym of each row's patient, piece by piece."""
-        self.read()
+        self.__read()
         return self.__people
 
     def codes(self, rows: slice, some: Mask | None) -> Codes:
         """The codes of those of the `rows` that `some` names, (rows, columns), column by column in memory."""
-        columns = [column[rows] if some is None else column[rows][some] for column in self.read()]
+        columns = [column[rows] if some is None else column[rows][some] for column in self.__read()]
         return np.array(columns, np.int32).T
 
     def __sizeof__(self) -> int:
@@ -120,20 +114,14 @@ def opened(path: Path, encoding: str | None) -> LargeTable:
 
 
 def coded(*recipe: Any) -> Partition:
-    """At a worker: the coded rows of a file."""
-    partition = Partition(*recipe)
-    partition.read()
+    """At a worker: the rows of a file, read and coded."""
+    (partition := Partition(*recipe)).people()
     return partition
 
 
 def people(partition: Partition) -> list[People]:
-    """At a worker: the pseudonym of each row's patient, piece by piece."""
+    """At a worker: the pseudonym of each row's patient, piece by piece; nothing if nobody asked for patients."""
     return partition.people()
-
-
-def is_read(partition: Partition) -> bool:
-    """At a worker: whether the file was read, which it was if no failure came in its place."""
-    return isinstance(partition, Partition)
 
 
 def answer(
@@ -162,9 +150,12 @@ def _on_worker(versions: dict[str, str], call: Callable[..., Any], first: Any, *
     except MedsynthError as error:
         return Failure(type(error), str(error))
     except Exception as error:
-        kind = type(error).__name__
-        return Failure(MedsynthError, f"A worker failed ({kind} in `{call.__name__}`). Look whether its memory suffices; "
-                                      "else please report it. No data is in this message.")  # fmt: skip
+        text = f"A worker failed ({type(error).__name__} in `{call.__name__}`). Check that it has enough memory, or "
+        return Failure(MedsynthError, text + "report this please: no data is in this message.")
+
+
+class WorkerLost(Exception):
+    """The worker that a call was bound to is gone."""
 
 
 class Cluster:
@@ -173,81 +164,91 @@ class Cluster:
     def __init__(self, client: Any) -> None:
         self._client = client
 
-    def begin(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        """Let a worker call a function of this module. Returns the future of what it returns."""
+    def begin(self, call: Callable[..., Any], *arguments: Any, workers: Sequence[str] = ()) -> Any:
+        """Let a worker, or one of some `workers`, call a function of this module. Returns the future of the outcome."""
         key = f"{call.__name__}-{secrets.token_hex(16)}"  # not of the arguments: a hash of a secret lot tells of it
-        return self._client.submit(_on_worker, _versions(), call, *arguments, key=key, pure=False)
+        where = list(workers) or None
+        return self._client.submit(_on_worker, _versions(), call, *arguments, key=key, pure=False, workers=where)
 
-    def result(self, future: Any) -> Any:
-        """What a worker has returned, in whichever process in the end. Raises MedsynthError, and what failed there."""
+    def ask(self, call: Callable[..., Any], partition: Any, *arguments: Any) -> Any:
+        """What a function returns at the worker that keeps a partition, or at the next one if that worker dies.
+
+        Dask alone would move partitions as if that were cheap. They are not moved, but read again.
+        """
+        while True:
+            self._wait(partition.exception)
+            workers = self._client.who_has([partition])[partition.key]
+            with suppress(WorkerLost):
+                return self.result(self.begin(call, partition, *arguments, workers=workers), workers)
+
+    def result(self, future: Any, workers: Sequence[str] = ()) -> Any:
+        """What a function has returned. Raises what failed there, and as `_wait` does."""
+        found = self._wait(future.result, workers)
+        if isinstance(found, Failure):
+            raise found.kind(found.message)
+        return found
+
+    def _wait(self, asked: Callable[..., Any], workers: Sequence[str] = ()) -> Any:
+        """What a future has. Raises MedsynthError if nobody is left to make it, and WorkerLost if none of `workers`."""
         lost = None
         while True:
             try:
-                found = future.result(timeout=POLL_SECONDS)
-                break
+                if isinstance(found := asked(timeout=POLL_SECONDS), Exception):
+                    raise found
+                return found
             except TimeoutError:
-                lost = None if self.has_workers() else lost or time.monotonic()
+                left = self._client.scheduler_info(n_workers=-1)["workers"]
+                if left and workers and not left.keys() & set(workers):
+                    raise WorkerLost from None
+                lost = None if left else lost or time.monotonic()
                 if lost and time.monotonic() - lost > LOST_SECONDS:
                     raise MedsynthError("All workers of the cluster are gone. What was measured is on file: start "
                                         "workers, then fit again with `resume`.") from None  # fmt: skip
             except Exception as error:
                 raise MedsynthError(
-                    f"The cluster gave up ({type(error).__name__}). Check that the scheduler runs, that each worker has "
-                    "the same medsynth, and that no file is too large for a worker's memory. What was measured is on "
-                    "file: then fit again with `resume`."
+                    f"The cluster gave up ({type(error).__name__}). Check that the scheduler runs, that medsynth is on "
+                    "all workers, and that no file is too large for their memory. What was measured is on file: then "
+                    "fit again with `resume`."
                 ) from None
-        if isinstance(found, Failure):
-            raise found.kind(found.message)
-        return found
-
-    def has_workers(self) -> bool:
-        """Whether a worker is there."""
-        return bool(self._client.scheduler_info(n_workers=-1)["workers"])
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterTable(LargeTable):
-    """A table whose rows lie in `files`, in this order. No row comes to the client: it has no pieces."""
+    """A table whose rows lie in `files`, in this order. No row comes to the client: it has no pieces.
+
+    people: of all rows, piece by piece, once they are coded with their patients.
+    """
 
     cluster: Cluster = field(repr=False)
     files: tuple[LargeTable, ...] = field(repr=False)
-    salt: bytes = field(repr=False, default_factory=lambda: secrets.token_bytes(PSEUDONYM_BYTES))
-    partitions: list[Any] = field(repr=False, default_factory=list)  # futures of Partitions, of the latest codes
+    people: list[People] = field(repr=False, default_factory=list)
 
     def coded(
-        self,
-        encode: Callable[[Table], Codes],
-        keys: Callable[[Table], Keys] | None,
-        sizes: Sequence[int],
+        self, encode: Callable[[Table], Codes], keys: Callable[[Table], Keys] | None, sizes: Sequence[int],
         done: Callable[[float], None],
-    ) -> ClusterCodes:
-        """The codes of all rows, with workers. Raises whatever `encode` and `keys` do."""
-        kinds = [np.min_scalar_type(max(size - 1, 0)) for size in sizes]
-        begin, result = self.cluster.begin, self.cluster.result
-        self.partitions[:] = [begin(coded, data, encode, kinds, keys, self.salt) for data in self.files]
-        for k, future in enumerate([begin(is_read, partition) for partition in self.partitions], 1):
-            result(future)
+    ) -> ClusterCodes:  # fmt: skip
+        """The codes of all rows, which workers keep. Raises whatever `encode` and `keys` do."""
+        kinds, salt = [np.min_scalar_type(max(size - 1, 0)) for size in sizes], secrets.token_bytes(PSEUDONYM_BYTES)
+        partitions = [self.cluster.begin(coded, data, encode, kinds, keys, salt) for data in self.files]
+        whose = list[People]()
+        for k, partition in enumerate(partitions, 1):
+            whose += self.cluster.ask(people, partition)
             done(k / len(self.files))
-        return ClusterCodes(self.cluster, tuple(self.partitions), tuple(data.rows for data in self.files))
-
-    def people(self) -> Iterator[People]:
-        """The pseudonym of each row's patient, piece by piece, once rows are coded with their keys."""
-        for future in [self.cluster.begin(people, partition) for partition in self.partitions]:
-            yield from self.cluster.result(future)
+        self.people[:] = whose
+        return ClusterCodes(self.cluster, tuple(zip(partitions, (data.rows for data in self.files), strict=True)))
 
 
 @dataclass(frozen=True, repr=False)
 class ClusterCodes:
-    """Codes that workers keep, of files of so many `rows`."""
+    """Codes that workers keep: the future of each file's Partition, and how many rows it has."""
 
     cluster: Cluster
-    partitions: tuple[Any, ...]
-    rows: tuple[int, ...]
+    files: tuple[tuple[Any, int], ...]
 
     def parts(self, names: tuple[str, ...], stay: NDArray[np.int64] | None = None) -> Iterator[ClusterRows]:
         """The files' rows as parts of a vault, all of them or those at some positions, ascending."""
         first = 0
-        for partition, count in zip(self.partitions, self.rows, strict=True):
+        for partition, count in self.files:
             for start in range(0, count, ROWS_AT_ONCE):
                 rows = slice(start, min(start + ROWS_AT_ONCE, count))
                 kept = None if stay is None else positions_kept(stay, first + start, rows.stop - start)
@@ -261,10 +262,10 @@ class ClusterRows:
     __slots__ = ("__cluster", "__kept", "__names", "__partition", "__rows")
     elsewhere = True
 
-    def __init__(
-        self, cluster: Cluster, partition: Any, rows: slice, names: tuple[str, ...], kept: Mask | None
-    ) -> None:
-        self.__cluster, self.__partition, self.__rows, self.__names, self.__kept = cluster, partition, rows, names, kept
+    def __init__(self, *what: Any) -> None:
+        self.__cluster, self.__partition, self.__rows, self.__names, self.__kept = (
+            what  # the last: of these rows, or None
+        )
 
     @property
     def count(self) -> int:
@@ -280,18 +281,12 @@ class ClusterRows:
         joined = Lot(None, lot.draws, lot.units_that_joined)
         packed = None if some is None else np.packbits(some)
         arguments = (self.__partition, self.__rows, packed, self.__names, query, joined)
-        found: list[Whole] = self.__cluster.result(self.__cluster.begin(answer, *arguments))
+        found: list[Whole] = self.__cluster.ask(answer, *arguments)
         return found
 
     def encoded(self, features: Features) -> Tensor:
         """Raises UsageError: shards need the rows, which stay with the workers."""
         raise UsageError("Critics of shards need the rows where the fit runs. Choose another `method` on a cluster.")
-
-    def __repr__(self) -> str:
-        return "ClusterRows(private rows)"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("Private rows cannot be pickled or copied.")
 
 
 def files_in(folder: Path) -> list[Path]:
@@ -314,19 +309,23 @@ def parts_of(folder: Path, scheduler: str, encoding: str | None = None) -> Itera
     """
     files = files_in(folder)
     try:
-        from distributed import Client
+        distributed = importlib.import_module("distributed")
     except ModuleNotFoundError:
         raise UsageError("`scheduler` needs Dask. Install it here and on all workers: pip install 'medsynth[cluster]'"
                          ) from None  # fmt: skip
     try:
-        client = Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
+        client = distributed.Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
     except Exception as error:
-        raise MedsynthError(f"No scheduler answers at {scheduler} ({type(error).__name__}). Start one with `dask "
-                            f"scheduler` and give its address, such as tcp://host:8786 ({PAGE}).") from None  # fmt: skip
+        raise MedsynthError(
+            f"No scheduler answers at {scheduler} ({type(error).__name__}). Start one with `dask scheduler`, and give "
+            f"its address, such as tcp://host:8786 ({PAGE})."
+        ) from None
     with client:
+        try:
+            client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+        except TimeoutError:
+            raise MedsynthError(f"{scheduler} has no workers. Start some: dask worker {scheduler}") from None
         cluster = Cluster(client)
-        if not cluster.has_workers():
-            raise MedsynthError(f"The scheduler at {scheduler} has no workers. Start some: dask worker {scheduler}")
         found = [cluster.begin(opened, path, encoding) for path in files]
         yield _table(folder, cluster, [cluster.result(future) for future in found])
 
@@ -352,12 +351,16 @@ def _no_pieces() -> NoReturn:
 def check_declared(data: ClusterTable, declared: Schema | None, notice: Callable[[str], None]) -> None:
     """Raises UsageError without a declared schema. Tells of fits of single files, which no total adds up."""
     if declared is None:
-        raise UsageError("On a cluster no schema is learned. Declare one: `medsynth schema draft` writes a draft from "
-                         "one of the files, with which you finish it and fit with `schema`.")  # fmt: skip
+        raise UsageError(
+            "On a cluster no schema is learned. Write one, or let `medsynth schema draft` write a draft for one of the "
+            "files and finish that. Then fit with `schema`."
+        )
     alone = [path.name for path in (beside(Path(part.where), SUFFIX) for part in data.files) if path.exists()]
     if alone:
-        notice(f"WARNING: single files of {data.where} have fits of their own on file: {', '.join(alone[:5])}. For their "
-               f"rows these come on top of what {Budget.of(Path(data.where)).path.name} adds up.")  # fmt: skip
+        notice(
+            f"WARNING: single files of {data.where} have fits of their own on file: {', '.join(alone[:5])}. Add these "
+            f"to the total of {Budget.of(Path(data.where)).path.name} for their rows."
+        )
 
 
 def check_plan(plan: Plan) -> None:

@@ -35,7 +35,7 @@ def patients(data: Table | LargeTable, unit: str) -> NDArray[np.int64]:
     """The patient of each row, (rows,), numbered by their first rows. Raises SchemaError for a row without one."""
     numbers, found = dict[str | bytes, int](), list[NDArray[np.int64]]()
     pieces: Iterable[tuple[NDArray[np.int64], Sequence[str | bytes]]]
-    pieces = data.people() if isinstance(data, ClusterTable) else (keys_of(piece, unit) for piece in data.chunks())
+    pieces = data.people if isinstance(data, ClusterTable) else (keys_of(piece, unit) for piece in data.chunks())
     for place, keys in pieces:
         found.append(np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)[place])
     return np.concatenate(found)
@@ -84,8 +84,9 @@ def coded(
 ) -> Coded:
     """The codes of all rows, of columns with so many codes each: in memory, or in a file of no name in `folder`.
 
-    Those of a table on a cluster stay there, with the patients that the column `unit` names. `done` is told which share of a large table was read. Raises MedsynthError where a large table's codes have no room
-    there, and whatever `encode` does.
+    Those of a table on a cluster stay there, with the patients that the column `unit` names. `done` is told which share
+    of a large table was read. Raises MedsynthError where a large table's codes have no room in `folder`, and whatever
+    `encode` does.
     """
     if isinstance(data, Table):
         return encode(data)

@@ -65,9 +65,7 @@ class RowsInMemory:
         raise TypeError("Private rows cannot be pickled or copied.")
 
 
-def answers(
-    query: RowQuery[Any], lots: Iterable[tuple[Part, Lot]], parts: Sequence[Part]
-) -> Iterator[list[Whole]]:
+def answers(query: RowQuery[Any], lots: Iterable[tuple[Part, Lot]], parts: Sequence[Part]) -> Iterator[list[Whole]]:
     """The exact answers of the parts, in their order, on all cores: lots are drawn when their part's turn comes."""
     at_once = WAITING if any(part.elsewhere for part in parts) else None
     yield from in_order((partial(part.exact, query, lot) for part, lot in lots), len(parts), at_once)
