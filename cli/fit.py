@@ -30,6 +30,7 @@ from .options import (
     Public,
     Quiet,
     Rows,
+    Scheduler,
     SchemaFile,
     Settings,
     Target,
@@ -67,12 +68,7 @@ def fit(
     unit: Unit = None,
     max_rows: MaxRows = None,
     public: Public = None,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS", help="A Dask scheduler, tcp://host:8786: TABLE is a folder of one table's files."
-        ),
-    ] = None,
+    scheduler: Scheduler = None,
     holdout: Annotated[float | None, typer.Option(help="Keep each row out of training with this chance.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     seed: Annotated[int | None, typer.Option(help="Repeat initial weights and latent draws; never noise.")] = None,
@@ -96,16 +92,9 @@ def fit(
         medsynth fit hospital.tables.yaml --epsilon 3.7 --resume
 
         medsynth fit patients.csv --epsilon 3.7 --method dp-gan --set groups=weight-bias
-
-        medsynth fit claims/ --epsilon 1 --schema claims.schema.yaml --scheduler tcp://host:8786
     """
     if no_dp == (epsilon is not None):
         raise UsageError("Give exactly one of --epsilon and --no-dp.")
-    if scheduler and holdout is not None:
-        raise UsageError(
-            "`holdout` does not split a folder. To hold rows out, move some files elsewhere before the fit, so that no "
-            "patient is in both places."
-        )
     quiet = quiet or as_json
     with starting(show := sys.stderr.isatty() and not quiet):
         files = _files(table, output, holdout, (schema, public), force=force, resume=resume)
@@ -119,8 +108,7 @@ def fit(
             one_row_a_patient=one_row_a_patient, unit=unit, max_rows=max_rows, public=public, device=device, seed=seed,
             progress=show, resume=resume, budget_table=table, model_name=files.model.name, split_number=number,
         )  # fmt: skip
-        model.save(files.model, force=force)
-        _publish(files, quiet)
+        _publish(model, files, force, quiet)
     publish_fit(model, files.model, as_json)
 
 
@@ -202,6 +190,11 @@ def _source(
         if scheduler is not None:
             from medsynth.fitting.cluster import parts_of
 
+            if fraction is not None:
+                raise UsageError(
+                    "`holdout` does not split a folder. To hold rows out, move some files elsewhere before the fit, so "
+                    "that no patient is in both places."
+                )
             with parts_of(table, scheduler, encoding) as parts:
                 yield parts, schema, None
             return
@@ -240,8 +233,9 @@ def _fitted(
         raise
 
 
-def _publish(files: Files, quiet: bool) -> None:
-    """Put the two parts of a table that was split where they belong, and drop the checkpoint: the model stands."""
+def _publish(model: Model, files: Files, force: bool, quiet: bool) -> None:
+    """Save the model, put the two parts of a table that was split where they belong, and drop the checkpoint."""
+    model.save(files.model, force=force)
     if (split := files.split) is not None:
         split.publish()
         notify(f"PRIVATE, real rows: {split.train} (training) and {split.heldout} (held out). Do not share them.",

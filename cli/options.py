@@ -82,6 +82,10 @@ Rows = Annotated[
         help="Declare the public row count, rounded if you like [default: the table's own].",
     ),
 ]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="A Dask scheduler, tcp://host:8786: TABLE is a folder of one table's files."),
+]
 ModelArgument = Annotated[Path | None, typer.Argument(help="Model file [default: the newest here].")]
 ModelOption = Annotated[Path | None, typer.Option(help="Model file [default: the newest here].")]
 

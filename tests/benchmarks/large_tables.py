@@ -47,6 +47,8 @@ model.save(sys.argv[6], force=True)
 wall = time.perf_counter() - start
 """
 FIT_ON_CLUSTER = """
+import os
+os.environ |= {"MALLOC_TRIM_THRESHOLD_": "1000000000", "MALLOC_MMAP_THRESHOLD_": "33554432"}  # docs/how-to/cluster.md
 import distributed, medsynth
 from pathlib import Path
 from medsynth.fitting.cluster import parts_of

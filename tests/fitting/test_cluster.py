@@ -98,7 +98,7 @@ class Here:
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "distributed", types.SimpleNamespace(Client=Here))  # type: ignore[misc]
+    monkeypatch.setitem(sys.modules, "distributed", types.SimpleNamespace(Client=Here))
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +124,8 @@ class Counted(rng.SeededEntropy):
 @contextmanager
 def counted() -> Iterator[list[int]]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Counted, "draws", draws := [])
+        draws = list[int]()
+        patch.setattr(Counted, "draws", draws)
         patch.setattr(rng, "system_entropy", lambda: Counted(0))
         yield draws
 
@@ -315,7 +316,7 @@ def test_files_of_no_table_are_refused(tmp_path: Path, here: None) -> None:
 
 def test_a_cluster_that_is_not_there_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = parts(tmp_path / "parts", visits())
-    monkeypatch.setitem(sys.modules, "distributed", None)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(UsageError, match=r"medsynth\[cluster\]"), parts_of(folder, "tcp://127.0.0.1:9"):
         pass
     monkeypatch.undo()
