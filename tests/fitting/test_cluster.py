@@ -289,12 +289,13 @@ def test_a_wrong_cell_is_named_by_its_file_and_row(unit: str | None, tmp_path: P
 
 
 def test_what_a_cluster_cannot_do_is_refused_before_anything_is_spent(table: ClusterTable) -> None:
-    for options, words in [
+    cases: list[tuple[dict[str, Any], str]] = [
         ({}, "no schema is learned"),
         ({"schema": ROW, "method": "gs-wgan"}, "choose another `method`"),
         ({"schema": PATIENT | {"order": "dose", "max_rows": 3}}, "`order` needs all rows"),
         ({"schema": ROW, "method": "dp-gan", "public": table.files[0].where}, "is the private table itself"),
-    ]:
+    ]
+    for options, words in cases:
         with pytest.raises(UsageError, match=words):
             fitted(table, budget_table=table.where, **options)
     assert not list(Path(table.where).glob("*-ledger"))
