@@ -15,7 +15,7 @@ from medsynth.fitting.settings import FitSettings
 
 from .console import guarded, notify, result, starting
 from .flags import translated
-from .options import Force, Json, Output, Quiet, with_settings
+from .options import Force, Json, Output, Quiet, Scheduler, with_settings
 
 if TYPE_CHECKING:
     from medsynth.artifact import Model
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 def fit(
     table: Annotated[Path, typer.Argument(help="CSV (any delimiter, packed or not), Parquet, or a folder of several.")],
     settings: FitSettings,
+    scheduler: Scheduler = None,
     holdout: Annotated[float | None, typer.Option(help="Keep each row out of training with this chance.")] = None,
     output: Output = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a fit that was killed.")] = False,
@@ -54,13 +55,13 @@ def fit(
     """
     quiet = quiet or as_json
     with starting(show := sys.stderr.isatty() and not quiet):
-        files = _files(table, output, holdout, settings, force=force, resume=resume)
+        files = _files(table, output, holdout, settings, scheduler, force=force, resume=resume)
         from medsynth.fitting.pipeline import fit as run  # once the outputs can be written: it takes a second
 
     def tell(text: str) -> None:
         notify(text, quiet=quiet)
 
-    with _split(files, table, settings, holdout, tell, resume=resume) as (source, used, number):
+    with _source(files, table, settings, holdout, scheduler, tell, resume=resume) as (source, used, number):
         options = vars(used) | {"budget_table": files.counted, "split_number": number}
         try:
             model = run(
@@ -89,15 +90,16 @@ class Files(NamedTuple):
 
 
 def _files(
-    table: Path, output: Path | None, holdout: float | None, settings: FitSettings, *, force: bool, resume: bool
-) -> Files:
+    table: Path, output: Path | None, holdout: float | None, settings: FitSettings, scheduler: str | None, *,
+    force: bool, resume: bool,
+) -> Files:  # fmt: skip
     """The files of a fit, all of which can be written. What can be refused is refused before anything is measured."""
     from medsynth.budget import Budget
     from medsynth.fitting.source import find, is_linked
     from medsynth.io.atomic import check_outputs, refuse_existing
     from medsynth.io.formats import SUFFIXES, beside, name_of
 
-    source = find(table) if is_linked(table) else None
+    source = find(table) if is_linked(table) and scheduler is None else None
     counted = source.folder / source.name if source else table
     model = output or Path(f"{name_of(counted)}.medsynth")
     refuse_existing(model, force=True)  # its name, before others are made of it
@@ -140,16 +142,28 @@ def _sole_writers(files: Files) -> Iterator[None]:
 
 
 @contextmanager
-def _split(
-    files: Files, table: Path, settings: FitSettings, fraction: float | None, tell: Callable[[str], None], *,
-    resume: bool,
+def _source(
+    files: Files, table: Path, settings: FitSettings, fraction: float | None, scheduler: str | None,
+    tell: Callable[[str], None], *, resume: bool,
 ) -> Iterator[tuple[Source, FitSettings, str | None]]:  # fmt: skip
     """What is fitted, with which settings: the table or, with hold-out, its training part, and the split's number.
 
-    The parts of a table wait next to the checkpoint. Where a fit leaves no checkpoint they are gone at the end. No
-    other run writes the same files meanwhile.
+    With a `scheduler` the table is that of a folder's files, while the cluster is connected. Otherwise the parts of a
+    table wait next to the checkpoint. If a fit leaves no checkpoint, they are gone at the end. No other run writes the
+    same files meanwhile.
     """
     with _sole_writers(files):
+        if scheduler is not None:
+            from medsynth.fitting.cluster import parts_of
+
+            if fraction is not None:
+                raise UsageError(
+                    "`holdout` does not split a folder. To hold rows out, move some files elsewhere before the fit, so "
+                    "that no patient is in both places."
+                )
+            with parts_of(table, scheduler, settings.encoding) as parts:
+                yield parts, settings, None
+            return
         if files.split is None or fraction is None:
             yield table, settings, None
             return

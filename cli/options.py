@@ -61,6 +61,10 @@ Output = Annotated[Path | None, typer.Option("--output", "-o", help="Model file 
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no messages.")]
 Encoding = Annotated[str | None, typer.Option(help=_doc("encoding"))]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="A Dask scheduler, tcp://host:8786: TABLE is a folder of one table's files."),
+]
 ModelArgument = Annotated[Path | None, typer.Argument(help="Model file [default: the newest here].")]
 ModelOption = Annotated[Path | None, typer.Option(help="Model file [default: the newest here].")]
 

@@ -36,6 +36,7 @@ from .privacy.accounting.calibration import Plan
 from .privacy.accounting.events import Event, Gaussian, from_json, rows_of, to_json
 
 SUFFIX = ".medsynth-ledger"
+PARTS = "all-parts"  # names the budget file of a folder whose files are one table
 LOCK_SECONDS = 60.0  # how long a fit waits for others that write to the same file
 LARGEST_DELTA = 0.999
 DIGITS = 10  # of the count of records in a line, which is written over while the fit runs
@@ -186,13 +187,19 @@ class Budget:
 
     @classmethod
     def of(cls, table: Path) -> Budget:
-        """The budget file beside a table: patients.csv has patients.medsynth-ledger."""
-        return cls(beside(table, SUFFIX), str(table))
+        """The budget file beside a table: patients.csv has patients.medsynth-ledger.
+
+        A folder of a table's files has one in it. Once that is there, fits of a single file are charged to it too.
+        """
+        folder = table if os.path.isdir(table) else table.parent
+        shared = folder / f"{PARTS}{SUFFIX}"
+        return cls(shared if folder is table or shared.exists() else beside(table, SUFFIX), str(table))
 
     @classmethod
     def on_file(cls, table: Path) -> Budget | None:
         """The budget file of a table, or of the tables in a folder, where there is one."""
-        return next((found for at in (table / table.name, table) if (found := cls.of(at)).path.exists()), None)
+        places = cls.of(table), cls.of(table / table.name), cls(beside(table, SUFFIX), str(table))
+        return next((found for found in places if found.path.exists()), None)
 
     def reserve(
         self, plan: Plan, *, method: str, noise: bool, number: str | None = None, study: str | None = None

@@ -14,14 +14,14 @@ T = TypeVar("T")
 _here = threading.local()  # `taken`: whether this thread is one of several that calls are made on
 
 
-def in_order(calls: Iterable[Callable[[], T]], most: int) -> Iterator[T]:
+def in_order(calls: Iterable[Callable[[], T]], most: int, at_once: int | None = None) -> Iterator[T]:
     """The results of `calls`, in their order; up to `most` at a time, one a core, as many ahead of what is due.
 
     Calls are taken in order, by this thread alone, each when its turn comes. With one core, with a `most` of one, and
     by a call that is itself one of several, each is made when its result is due. Raises what a call raises, in its
-    turn; calls that have not begun are then not made.
+    turn; calls that have not begun are then not made. `at_once`: how many, if they wait for other machines.
     """
-    threads = 1 if getattr(_here, "taken", False) else min(os.cpu_count() or 1, most)
+    threads = 1 if getattr(_here, "taken", False) else min(at_once or os.cpu_count() or 1, most)
     if threads <= 1:
         yield from (call() for call in calls)
         return

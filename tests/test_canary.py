@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import medsynth
 from medsynth import rng
 from medsynth.errors import MedsynthError
-from medsynth.mixture import method as mixture
+from medsynth.mixture.method import LatentMixture
 from medsynth.privacy.accounting.events import Thresholded
 from medsynth.schema import Schema
 
@@ -151,7 +151,7 @@ def test_a_bug_shows_no_cell_in_its_traceback(quick: None, folder: Path, monkeyp
     def broken(*args: Any) -> None:
         raise RuntimeError("something of ours is wrong")
 
-    monkeypatch.setattr(mixture, "train", broken)
+    monkeypatch.setattr(LatentMixture, "fit", broken)
     with pytest.raises(RuntimeError) as error:
         medsynth.fit("cage.csv", epsilon=3)
     clean("".join(traceback.format_exception(error.value)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,28 +20,36 @@ from ..privacy.queries.rows import Codes
 from ..privacy.queries.stored_rows import StoredCodes
 from ..privacy.release import Releases
 from ..schema import Schema
+from .cluster import ClusterCodes, ClusterTable
 
 if TYPE_CHECKING:
     from ..privacy.queries.noising import Noising
     from ..privacy.vault import Vault
 
-Coded = Codes | StoredCodes
+Coded = Codes | StoredCodes | ClusterCodes
 
 
 def patients(data: Table | LargeTable, unit: str) -> NDArray[np.int64]:
     """The patient of each row, (rows,), numbered by their first rows. Raises SchemaError for a row without one."""
-    numbers, found = dict[str, int](), list[NDArray[np.int64]]()
-    for piece in data.chunks():
-        place, texts = pd.factorize(piece.cells[unit], use_na_sentinel=False)
-        empty = np.array([text in MISSING_TOKENS for text in texts], np.bool_)[place]
-        if empty.any():
-            row = piece.before + int(empty.argmax()) + 1
-            raise SchemaError(
-                f"{data.where}, column {unit!r}, row {row}: no patient, so that the row has no privacy unit. Fill the "
-                "cell or take the row out."
-            )
-        found.append(np.array([numbers.setdefault(text, len(numbers)) for text in texts], np.int64)[place])
+    numbers, found = dict[str | bytes, int](), list[NDArray[np.int64]]()
+    pieces: Iterable[tuple[NDArray[np.int64], Sequence[str | bytes]]]
+    pieces = data.people if isinstance(data, ClusterTable) else (keys_of(piece, unit) for piece in data.chunks())
+    for place, keys in pieces:
+        found.append(np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)[place])
     return np.concatenate(found)
+
+
+def keys_of(piece: Table, unit: str) -> tuple[NDArray[np.int64], list[str]]:
+    """The place of each row's patient among the keys, (rows,), and these. Raises SchemaError for a row without one."""
+    place, texts = pd.factorize(piece.cells[unit], use_na_sentinel=False)
+    empty = np.array([text in MISSING_TOKENS for text in texts], np.bool_)[place]
+    if empty.any():
+        row = piece.before + int(empty.argmax()) + 1
+        raise SchemaError(
+            f"{piece.where}, column {unit!r}, row {row}: no patient, so that the row has no privacy unit. Fill the "
+            "cell or take the row out."
+        )
+    return place, [*texts]
 
 
 def order_of_rows(data: Table | LargeTable, schema: Schema) -> NDArray[np.float64]:
@@ -69,14 +78,18 @@ def coded(
     sizes: Sequence[int],
     folder: Path | None,
     done: Callable[[float], None] = lambda share: None,
+    unit: str | None = None,
 ) -> Coded:
     """The codes of all rows, of columns with so many codes each: in memory, or in a file of no name in `folder`.
 
-    `done` is told which share of a large table was read. Raises MedsynthError where a large table's codes have no room
-    there, and whatever `encode` does.
+    Those of a table on a cluster stay there, with the patients that the column `unit` names. `done` is told which share
+    of a large table was read. Raises MedsynthError where a large table's codes have no room in `folder`, and whatever
+    `encode` does.
     """
     if isinstance(data, Table):
         return encode(data)
+    if isinstance(data, ClusterTable):
+        return data.coded(encode, partial(keys_of, unit=unit) if unit else None, sizes, done)
     place = folder or Path(tempfile.gettempdir())
     needed = data.rows * sum(np.min_scalar_type(max(size - 1, 0)).itemsize for size in sizes)
     if needed > shutil.disk_usage(place).free:
@@ -101,6 +114,6 @@ def vault_of(
     """Return the vault of all rows or, by their positions, of those that `stay`."""
     from ..privacy.vault import Vault
 
-    if isinstance(codes, StoredCodes):
+    if not isinstance(codes, np.ndarray):
         return Vault(list(codes.parts(names, stay)), names, releases, units, noising)
     return Vault(codes if stay is None else codes[stay], names, releases, units, noising)

@@ -34,6 +34,7 @@ from ..schema.codec import check_header, encode
 from ..schema.columns.categorical import Categorical, without_levels
 from ..schema.header import free_texts, keys, person_keys
 from ..schema.magnitudes import CLEAR_STDS
+from .cluster import ClusterTable, check_declared, check_plan
 from .private import Remark
 from .private_rows import order_of_rows, patients
 from .settings import FitSettings, Notice, TableSettings
@@ -179,6 +180,8 @@ class PrivateTable:
 
         By declared numbers and planned noise alone. Raises BudgetError where nothing could be learned.
         """
+        if isinstance(self.data, ClusterTable):
+            check_plan(plan)
         if self.declared is not None:
             return []
         columns = self.columns
@@ -267,8 +270,9 @@ def smallest_level(plan: Plan, label: str, columns: int) -> float:
 
 
 def refuse_private_rows_as_public(table: Path | str, public: Path | str) -> None:
-    """Raises UsageError where the table that is declared public is the private one's own file."""
-    if Path(table).exists() and Path(public).exists() and Path(table).samefile(public):
+    """Raises UsageError where the table that is declared public is the private one's own file, or one of its files."""
+    own = (Path(public), Path(public).parent)  # a private table may be a folder
+    if Path(table).exists() and Path(public).exists() and any(Path(table).samefile(path) for path in own):
         raise UsageError("`public` is the private table itself. Give a table whose rows are public.")
 
 
@@ -319,6 +323,8 @@ def open_table(
     if data.form:
         notice(f"{data.where} is read as a table {data.form}.")
     declared = choose_schema(data, settings.schema, path, notice)
+    if isinstance(data, ClusterTable):
+        check_declared(data, declared, notice)
     whose = declared.unit if declared else settings.unit
     if isinstance(table, pd.DataFrame) and isinstance(data, io_table.Table) and whose in data.header:
         data = io_table.with_keys(data, table, whose)

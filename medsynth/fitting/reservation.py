@@ -16,6 +16,7 @@ from ..io.table import Table
 from ..privacy.accounting.accountant import rounded_up
 from ..privacy.checkpoint import Checkpoint, sole_user
 from ..privacy.release import SECRET, Releases
+from .cluster import ClusterTable
 from .planning import PlannedFit
 from .private import Private
 from .private_table import PublicRows
@@ -96,7 +97,7 @@ def budget_of(private: Private, source: object, declared: Path | str | None) -> 
         path = private.place
     elif path is None and isinstance(source, Path | str):
         path = source
-    elif path is None and isinstance(source, Table) and source.written is not None:
+    elif path is None and (isinstance(source, ClusterTable) or (isinstance(source, Table) and source.written)):
         path = source.where
     return None if path is None else Budget.of(Path(path))
 

@@ -81,4 +81,7 @@ def find(path: Path, notice: Callable[[str], None] = lambda text: None) -> Sourc
         if named(path, table):
             notice(f"Tables: the bundled {name!r}, recognised by the table {table!r}.")
             return Source(tables=bundled(name), folder=path, name=path.resolve().name)
-    raise TableError(f"{path} is a folder without a file *{ENDING} that names its tables (docs/several-tables.md).")
+    raise TableError(
+        f"{path} is a folder without a file *{ENDING} that names its tables (docs/several-tables.md). If its files are "
+        "parts of one table, fit them on a cluster with `scheduler` (docs/how-to/cluster.md)."
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -77,7 +78,7 @@ def with_hierarchy_levels(private: PrivateTable, planned: PlannedFit, releases: 
         return schema
     codes = coded(
         private.data,
-        lambda data: hierarchy_positions(data, columns),
+        partial(hierarchy_positions, columns=columns),
         [MAX_CODES] * len(columns),
         planned.options.folder,
     )
@@ -114,7 +115,7 @@ def codes_by(private: PrivateTable, core: Schema, options: FitOptions) -> Coded:
     def done(share: float) -> None:
         options.phase(f"reading the table, {share:.0%}")
 
-    return coded(private.data, lambda data: encode(data, core), codes_of(core), options.folder, done)
+    return coded(private.data, partial(encode, schema=core), codes_of(core), options.folder, done, private.unit)
 
 
 def rows_in_use(planned: PlannedFit, releases: Releases) -> tuple[int, Arrays]:

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime, time
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -56,28 +57,29 @@ def is_large(path: Path) -> bool:
     return path.stat().st_size * (PACKED if packed else 1) > LARGE_BYTES
 
 
-def read_large(path: Path, encoding: str | None = None) -> LargeTable:
+def read_large(path: Path, encoding: str | None = None, *, part: bool = False) -> LargeTable:
     """The table at `path`, of a form that `read` reads: gone through once, and counted.
 
-    Raises TableError and UsageError as that does.
+    A `part` of a table may have no row. Raises TableError and UsageError as that does.
     """
     formats.check_encoding(encoding)
     stamp = _stamp(path)
-
-    def pieces() -> Iterator[Table]:
-        _check_unchanged(path, stamp)
-        with _opened(path, encoding) as file:
-            yield from file.pieces(_rows_of_a_chunk(len(file.header)))
-        _check_unchanged(path, stamp)
-
     with _opened(path, encoding) as file:
         rows = file.rows
         if rows is None:
             rows = sum(piece.rows for piece in file.pieces(_rows_of_a_chunk(len(file.header))))
-        check_rows(rows, str(path))
+        if not part:
+            check_rows(rows, str(path))
         with path.open("rb") as raw:
             digest = hashlib.file_digest(raw, "sha256").hexdigest()
-        return LargeTable(str(path), file.header, rows, file.form, digest, pieces)
+        return LargeTable(str(path), file.header, rows, file.form, digest, partial(_pieces, path, encoding, stamp))
+
+
+def _pieces(path: Path, encoding: str | None, stamp: tuple[int, int]) -> Iterator[Table]:
+    _check_unchanged(path, stamp)
+    with _opened(path, encoding) as file:
+        yield from file.pieces(_rows_of_a_chunk(len(file.header)))
+    _check_unchanged(path, stamp)
 
 
 def _stamp(path: Path) -> tuple[int, int]:

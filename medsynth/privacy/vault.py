@@ -92,7 +92,7 @@ class Vault(Sealed, ShardedMeasurements):
         sensitivity, rate = query.sensitivity(self._max_rows), _rate(self.__releases.event(label), label)
 
         def draw(event: Event) -> Release:
-            exact = added(answers(query, self.__lots(query, rate), len(self.__parts)))
+            exact = added(answers(query, self.__lots(query, rate), self.__parts))
             std, entropy = event.multiplier * sensitivity, self.__releases.entropy
             arrays = self.__noising.released(query, exact, std, entropy)
             return Release(arrays, of=self.__named(len(arrays)))

@@ -98,12 +98,12 @@ def test_holdout_splits_by_coins_and_marks_private(patients: Path, cohort: pd.Da
 
 
 def test_an_interrupt_leaves_nothing_and_is_reported(patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from medsynth.mixture import method as mixture
+    from medsynth.mixture.method import LatentMixture
 
     def stop(*args: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(mixture, "train", stop)
+    monkeypatch.setattr(LatentMixture, "fit", stop)
     result = run(*FIT)
     assert result.exit_code == 130 and "No file was written" in result.stderr
     assert not (patients.parent / "patients.medsynth").exists()

@@ -5,7 +5,7 @@ A vault trusts its parts and nobody else sees what they answer: a part's answers
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -15,6 +15,8 @@ from ...cores import in_order
 from .query import RowQuery, answered
 from .rows import CodedRows, Codes, Features, Lot, Sealed, Whole, encoded
 
+WAITING = 64  # answers that are waited for at once, if other processes compute them
+
 
 class Part(Protocol):
     """Some of the rows of a vault: in memory, in a file, in another process."""
@@ -22,6 +24,10 @@ class Part(Protocol):
     @property
     def count(self) -> int:
         """How many rows."""
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether another process computes the answers."""
 
     def exact(self, query: RowQuery[Any], lot: Lot) -> list[Whole]:
         """The exact answer over those of the rows that take part in the lot."""
@@ -34,6 +40,7 @@ class RowsInMemory(Sealed):
     """Codes in memory, (rows, columns), of columns called `names`."""
 
     __slots__ = ("__codes", "__names")
+    elsewhere = False
 
     def __init__(self, codes: Codes, names: tuple[str, ...]) -> None:
         self.__codes, self.__names = codes, names
@@ -52,6 +59,7 @@ class RowsInMemory(Sealed):
         return encoded(features, self.__codes)
 
 
-def answers(query: RowQuery[Any], lots: Iterable[tuple[Part, Lot]], parts: int) -> Iterator[list[Whole]]:
-    """The exact answers of so many parts, in their order, on all cores: lots are drawn when their part's turn comes."""
-    yield from in_order((partial(part.exact, query, lot) for part, lot in lots), parts)
+def answers(query: RowQuery[Any], lots: Iterable[tuple[Part, Lot]], parts: Sequence[Part]) -> Iterator[list[Whole]]:
+    """The exact answers of the parts, in their order, on all cores: lots are drawn when their part's turn comes."""
+    at_once = WAITING if any(part.elsewhere for part in parts) else None
+    yield from in_order((partial(part.exact, query, lot) for part, lot in lots), len(parts), at_once)

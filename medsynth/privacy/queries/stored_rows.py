@@ -53,10 +53,7 @@ class StoredCodes(Sealed):
         """The pieces as parts of a vault, of all rows or of those at some positions, ascending."""
         first = 0
         for start, rows in self.__pieces:
-            kept = None
-            if stay is not None:
-                kept = np.zeros(rows, np.bool_)
-                kept[stay[slice(*np.searchsorted(stay, [first, first + rows]))] - first] = True
+            kept = None if stay is None else positions_kept(stay, first, rows)
             yield StoredRows(self, start, rows, names, kept)
             first += rows
 
@@ -71,10 +68,18 @@ class StoredCodes(Sealed):
         return found
 
 
+def positions_kept(stay: NDArray[np.int64], first: int, rows: int) -> Mask:
+    """Return which of some rows, the first at position `first` of all, are among those that stay: (rows,)."""
+    kept = np.zeros(rows, np.bool_)
+    kept[stay[slice(*np.searchsorted(stay, [first, first + rows]))] - first] = True
+    return kept
+
+
 class StoredRows(Sealed):
     """One piece of codes on disk, or those of its rows that are `kept`, (rows,), as a part of a vault."""
 
     __slots__ = ("__codes", "__count", "__kept", "__names", "__rows", "__start")
+    elsewhere = False
 
     def __init__(self, codes: StoredCodes, start: int, rows: int, names: tuple[str, ...], kept: Mask | None) -> None:
         self.__codes, self.__start, self.__rows, self.__names, self.__kept = codes, start, rows, names, kept

@@ -1,0 +1,369 @@
+"""A table whose rows lie in many files, read and counted by the workers of a Dask cluster.
+
+A worker reads a file, keeps its codes in memory and answers queries over them. The client gets exact sums, numbers of
+rows and, if the schema names patients, pseudonyms of them. It never gets a cell. The client owns the vault, the ledger,
+the checkpoint and the budget, and draws lots and noise. What a dead worker kept, another one reads again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.metadata
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..budget import SUFFIX, Budget
+from ..errors import MedsynthError, TableError, UsageError
+from ..io.formats import SUFFIXES, beside
+from ..io.reader import read_large
+from ..io.table import LargeTable, Table, check_rows
+from ..privacy.accounting.calibration import Plan
+from ..privacy.accounting.events import Gaussian, SubsampledGaussian
+from ..privacy.queries.query import RowQuery, answered
+from ..privacy.queries.rows import CodedRows, Codes, Features, Lot, Whole
+from ..privacy.queries.stored_rows import Mask, positions_kept
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..schema import Schema
+
+PAGE = "docs/how-to/cluster.md"
+PACKAGES = ("medsynth", "numpy", "pandas", "pyarrow", "torch")  # on which texts, codes and exact sums depend
+ROWS_AT_ONCE = 1 << 19  # of a file, in one answer: a worker widens their codes, and their lot goes there
+CONNECT_SECONDS = 10.0
+LOST_SECONDS = 60.0  # without any worker, after which a fit ends
+POLL_SECONDS = 2.0
+PSEUDONYM_BYTES = 16
+Keys = tuple[NDArray[np.int64], list[str]]  # the place of each row's key among the keys, and these
+People = tuple[NDArray[np.int64], list[bytes]]  # the same, of pseudonyms
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What went wrong at a worker: the kind of the error, and a message without a cell."""
+
+    kind: type[MedsynthError]
+    message: str
+
+
+class Partition:
+    """The coded rows of one file, at the worker that has read it. Pickled, it is how to read them, and holds no row."""
+
+    __slots__ = ("__columns", "__people", "__recipe")
+
+    def __init__(self, *recipe: Any) -> None:
+        self.__recipe = recipe  # the file, how to code its rows, the types of codes, how to find patients, and salt
+        self.__columns: list[NDArray[Any]] | None = None
+        self.__people = list[People]()
+
+    def __read(self) -> list[NDArray[Any]]:
+        """The codes, column by column: those in memory, else read anew. Raises TableError if the file was changed."""
+        if self.__columns is None:
+            data, encode, kinds, keys, salt = self.__recipe
+            found: list[list[NDArray[Any]]] = [[np.empty(0, kind)] for kind in kinds]
+            self.__people = []
+            for piece in data.chunks():
+                for column, codes, kind in zip(found, encode(piece).T, kinds, strict=True):
+                    column.append(codes.astype(kind))
+                if keys is not None:
+                    place, texts = keys(piece)
+                    self.__people.append((place, [_pseudonym(text, salt) for text in texts]))
+            self.__columns = [np.concatenate(column) for column in found]
+        return self.__columns
+
+    def people(self) -> list[People]:
+        """The pseudonym of each row's patient, piece by piece."""
+        self.__read()
+        return self.__people
+
+    def codes(self, rows: slice, some: Mask | None) -> Codes:
+        """The codes of those of the `rows` that `some` names, (rows, columns), column by column in memory."""
+        columns = [column[rows] if some is None else column[rows][some] for column in self.__read()]
+        return np.array(columns, np.int32).T
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + sum(column.nbytes for column in self.__columns or ())
+
+    def __repr__(self) -> str:
+        return "Partition(private rows)"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Partition, self.__recipe
+
+
+def _pseudonym(text: str, salt: bytes) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=PSEUDONYM_BYTES, key=salt).digest()
+
+
+def opened(path: Path, encoding: str | None) -> LargeTable:
+    """At a worker: what is known of a file of rows, of which there may be none."""
+    if not path.exists():
+        raise TableError(f"A worker finds no {path}. All workers must see the folder under this path.")
+    return read_large(path, encoding, part=True)
+
+
+def coded(*recipe: Any) -> Partition:
+    """At a worker: the rows of a file, read and coded."""
+    (partition := Partition(*recipe)).people()
+    return partition
+
+
+def people(partition: Partition) -> list[People]:
+    """At a worker: the pseudonym of each row's patient, piece by piece; nothing if nobody asked for patients."""
+    return partition.people()
+
+
+def answer(
+    partition: Partition, rows: slice, packed: NDArray[np.uint8] | None, names: tuple[str, ...], query: RowQuery[Any],
+    lot: Lot,
+) -> list[Whole]:  # fmt: skip
+    """At a worker: the exact answer over some `rows` of a file, those of a `packed` mask. `lot`: of these alone."""
+    some = None if packed is None else np.unpackbits(packed, count=rows.stop - rows.start).astype(np.bool_)
+    return answered(query, CodedRows(partition.codes(rows, some), names, lot.draws, lot.units))
+
+
+@cache
+def _versions() -> dict[str, str]:
+    return {name: importlib.metadata.version(name) for name in PACKAGES}
+
+
+def _on_worker(versions: dict[str, str], call: Callable[..., Any], first: Any, *others: Any) -> Any:
+    """Return what a call returns, or a Failure. Nothing is raised: Dask would log it with arguments and messages."""
+    if isinstance(first, Failure):
+        return first
+    try:
+        if differ := [name for name in PACKAGES if _versions()[name] != versions[name]]:
+            raise MedsynthError(f"A worker has another version of {' and '.join(differ)} than this machine. Install "
+                                "the same versions on all machines.")  # fmt: skip
+        return call(first, *others)
+    except MedsynthError as error:
+        return Failure(type(error), str(error))
+    except Exception as error:
+        text = f"A worker failed ({type(error).__name__} in `{call.__name__}`). Check that it has enough memory, or "
+        return Failure(MedsynthError, text + "report this please: no data is in this message.")
+
+
+class WorkerLost(Exception):
+    """The worker that a call was bound to is gone."""
+
+
+class Cluster:
+    """The workers behind a scheduler, asked by one client."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def begin(self, call: Callable[..., Any], *arguments: Any, workers: Sequence[str] = ()) -> Any:
+        """Let a worker, or one of some `workers`, call a function of this module. Returns the future of the outcome."""
+        key = f"{call.__name__}-{secrets.token_hex(16)}"  # not of the arguments: a hash of a secret lot tells of it
+        where = list(workers) or None
+        return self._client.submit(_on_worker, _versions(), call, *arguments, key=key, pure=False, workers=where)
+
+    def ask(self, call: Callable[..., Any], partition: Any, *arguments: Any) -> Any:
+        """What a function returns at the worker that keeps a partition, or at the next one if that worker dies.
+
+        Dask alone would move partitions as if that were cheap. They are not moved, but read again.
+        """
+        while True:
+            self._wait(partition.exception)
+            workers = self._client.who_has([partition])[partition.key]
+            with suppress(WorkerLost):
+                return self.result(self.begin(call, partition, *arguments, workers=workers), workers)
+
+    def result(self, future: Any, workers: Sequence[str] = ()) -> Any:
+        """What a function has returned. Raises what failed there, and as `_wait` does."""
+        found = self._wait(future.result, workers)
+        if isinstance(found, Failure):
+            raise found.kind(found.message)
+        return found
+
+    def _wait(self, asked: Callable[..., Any], workers: Sequence[str] = ()) -> Any:
+        """What a future has. Raises MedsynthError if nobody is left to make it, and WorkerLost if none of `workers`."""
+        lost = None
+        while True:
+            try:
+                if isinstance(found := asked(timeout=POLL_SECONDS), Exception):
+                    raise found
+                return found
+            except TimeoutError:
+                left = self._client.scheduler_info(n_workers=-1)["workers"]
+                if left and workers and not left.keys() & set(workers):
+                    raise WorkerLost from None
+                lost = None if left else lost or time.monotonic()
+                if lost and time.monotonic() - lost > LOST_SECONDS:
+                    raise MedsynthError("All workers of the cluster are gone. What was measured is on file: start "
+                                        "workers, then fit again with `resume`.") from None  # fmt: skip
+            except Exception as error:
+                raise MedsynthError(
+                    f"The cluster gave up ({type(error).__name__}). Check that the scheduler runs, that medsynth is on "
+                    "all workers, and that no file is too large for their memory. What was measured is on file: then "
+                    "fit again with `resume`."
+                ) from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterTable(LargeTable):
+    """A table whose rows lie in `files`, in this order. No row comes to the client: it has no pieces.
+
+    people: of all rows, piece by piece, once they are coded with their patients.
+    """
+
+    cluster: Cluster = field(repr=False)
+    files: tuple[LargeTable, ...] = field(repr=False)
+    people: list[People] = field(repr=False, default_factory=list)
+
+    def coded(
+        self, encode: Callable[[Table], Codes], keys: Callable[[Table], Keys] | None, sizes: Sequence[int],
+        done: Callable[[float], None],
+    ) -> ClusterCodes:  # fmt: skip
+        """The codes of all rows, which workers keep. Raises whatever `encode` and `keys` do."""
+        kinds, salt = [np.min_scalar_type(max(size - 1, 0)) for size in sizes], secrets.token_bytes(PSEUDONYM_BYTES)
+        partitions = [self.cluster.begin(coded, data, encode, kinds, keys, salt) for data in self.files]
+        whose = list[People]()
+        for k, partition in enumerate(partitions, 1):
+            whose += self.cluster.ask(people, partition)
+            done(k / len(self.files))
+        self.people[:] = whose
+        return ClusterCodes(self.cluster, tuple(zip(partitions, (data.rows for data in self.files), strict=True)))
+
+
+@dataclass(frozen=True, repr=False)
+class ClusterCodes:
+    """Codes that workers keep: the future of each file's Partition, and how many rows it has."""
+
+    cluster: Cluster
+    files: tuple[tuple[Any, int], ...]
+
+    def parts(self, names: tuple[str, ...], stay: NDArray[np.int64] | None = None) -> Iterator[ClusterRows]:
+        """The files' rows as parts of a vault, all of them or those at some positions, ascending."""
+        first = 0
+        for partition, count in self.files:
+            for start in range(0, count, ROWS_AT_ONCE):
+                rows = slice(start, min(start + ROWS_AT_ONCE, count))
+                kept = None if stay is None else positions_kept(stay, first + start, rows.stop - start)
+                yield ClusterRows(self.cluster, partition, rows, names, kept)
+            first += count
+
+
+class ClusterRows:
+    """Some `rows` of a file whose codes a worker keeps, or those of them that are `kept`, as a part of a vault."""
+
+    __slots__ = ("__cluster", "__kept", "__names", "__partition", "__rows")
+    elsewhere = True
+
+    def __init__(self, *what: Any) -> None:
+        self.__cluster, self.__partition, self.__rows, self.__names, self.__kept = (
+            what  # the last: of these rows, or None
+        )
+
+    @property
+    def count(self) -> int:
+        """How many rows."""
+        return self.__rows.stop - self.__rows.start if self.__kept is None else int(self.__kept.sum())
+
+    def exact(self, query: RowQuery[Any], lot: Lot) -> list[Whole]:
+        """The exact answer over those of the rows that take part in the lot, which is the same if it is asked twice."""
+        some = lot.joined if self.__kept is None else self.__kept
+        if self.__kept is not None and lot.joined is not None:
+            some = self.__kept.copy()
+            some[some] = lot.joined
+        joined = Lot(None, lot.draws, lot.units_that_joined)
+        packed = None if some is None else np.packbits(some)
+        arguments = (self.__partition, self.__rows, packed, self.__names, query, joined)
+        found: list[Whole] = self.__cluster.ask(answer, *arguments)
+        return found
+
+    def encoded(self, features: Features) -> Tensor:
+        """Raises UsageError: shards need the rows, which stay with the workers."""
+        raise UsageError("Critics of shards need the rows where the fit runs. Choose another `method` on a cluster.")
+
+
+def files_in(folder: Path) -> list[Path]:
+    """The files of a table's parts, sorted by name. Raises UsageError for a path that is no folder of these."""
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder. With `scheduler`, name the folder of the files of one table.")
+    tables = tuple(suffix for suffix in SUFFIXES if suffix != ".xlsx")
+    found = [path for path in sorted(folder.absolute().iterdir()) if path.name.lower().endswith(tables)]
+    found = [path for path in found if path.name[0] not in "._"]
+    if not found:
+        raise UsageError(f"{folder} has no Parquet or CSV file. Write the table there, as one file or many ({PAGE}).")
+    return found
+
+
+@contextmanager
+def parts_of(folder: Path, scheduler: str, encoding: str | None = None) -> Iterator[ClusterTable]:
+    """The table whose rows are in the files of a folder, while a client of a Dask `scheduler`'s address is open.
+
+    Raises MedsynthError, UsageError or TableError if the cluster or a file cannot be used.
+    """
+    files = files_in(folder)
+    try:
+        distributed = importlib.import_module("distributed")
+    except ModuleNotFoundError:
+        raise UsageError("`scheduler` needs Dask. Install it here and on all workers: pip install 'medsynth[cluster]'"
+                         ) from None  # fmt: skip
+    try:
+        client = distributed.Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
+    except Exception as error:
+        raise MedsynthError(
+            f"No scheduler answers at {scheduler} ({type(error).__name__}). Start one with `dask scheduler`, and give "
+            f"its address, such as tcp://host:8786 ({PAGE})."
+        ) from None
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+        except TimeoutError:
+            raise MedsynthError(f"{scheduler} has no workers. Start some: dask worker {scheduler}") from None
+        cluster = Cluster(client)
+        found = [cluster.begin(opened, path, encoding) for path in files]
+        yield _table(folder, cluster, [cluster.result(future) for future in found])
+
+
+def _table(folder: Path, cluster: Cluster, files: list[LargeTable]) -> ClusterTable:
+    first = files[0]
+    for data in files:
+        if sorted(data.header) != sorted(first.header):
+            raise TableError(f"{data.where} has other columns than {first.where}. Give all files the same columns, or "
+                             "move those of other tables away.")  # fmt: skip
+    check_rows(rows := sum(data.rows for data in files), str(folder))
+    forms = dict.fromkeys(data.form for data in files if data.form)
+    digest = hashlib.sha256("\n".join(data.digest for data in files).encode()).hexdigest()
+    return ClusterTable(
+        str(folder), first.header, rows, "; ".join(forms), digest, _no_pieces, cluster=cluster, files=tuple(files)
+    )
+
+
+def _no_pieces() -> NoReturn:
+    raise MedsynthError("Rows on a cluster stay with its workers. This needs them here: fit one file alone.")
+
+
+def check_declared(data: ClusterTable, declared: Schema | None, notice: Callable[[str], None]) -> None:
+    """Raises UsageError without a declared schema. Tells of fits of single files, which no total adds up."""
+    if declared is None:
+        raise UsageError(
+            "On a cluster no schema is learned. Write one, or let `medsynth schema draft` write a draft for one of the "
+            "files and finish that. Then fit with `schema`."
+        )
+    alone = [path.name for path in (beside(Path(part.where), SUFFIX) for part in data.files) if path.exists()]
+    if alone:
+        notice(
+            f"WARNING: single files of {data.where} have fits of their own on file: {', '.join(alone[:5])}. Add these "
+            f"to the total of {Budget.of(Path(data.where)).path.name} for their rows."
+        )
+
+
+def check_plan(plan: Plan) -> None:
+    """Raises UsageError for a method of shards, before anything is spent."""
+    if not all(isinstance(event, Gaussian | SubsampledGaussian) for event, _ in plan.events.values()):
+        raise UsageError("This method trains critics where the rows are. On a cluster, choose another `method`.")
