@@ -40,7 +40,7 @@ class _Columns:
     def error(self, rows: Tensor) -> Tensor:
         """Return half the squared error. `rows`: of each bin, (bins, classes)."""
         gap = self.values - (rows if self.values.shape[1] > 1 else rows.sum(1, keepdim=True))
-        means = (self.sums @ gap) / self.sums.sum(1, keepdim=True)
+        means = (self.sums @ gap) / (self.sums @ torch.ones_like(gap[:, :1]))
         return ((gap - self.centred * (self.sums.T @ means)) * self.weights).square().sum() / 2
 
 
