@@ -43,7 +43,7 @@ class _Columns:
     def error(self, rows: Tensor) -> Tensor:
         """Return half the squared error. `rows`: of each bin, (bins, classes)."""
         gap = self.values - (rows if self.values.shape[1] > 1 else rows.sum(1, keepdim=True))
-        means = (self.sums @ gap) / self.sums.sum(1, keepdim=True)
+        means = (self.sums @ gap) / (self.sums @ torch.ones_like(gap[:, :1]))
         return ((gap - self.centred * (self.sums.T @ means)) * self.weights).square().sum() / 2
 
 
@@ -60,16 +60,17 @@ class _Pairs:
 
     @classmethod
     def of(cls, tables: Sequence[Measurement], model: MixtureModel) -> _Pairs:
-        maps = {name: own for t in tables for name, own in zip(t.columns, t.maps, strict=True)}
+        own = [[(name, id(one)) for name, one in zip(t.columns, t.maps, strict=True)] for t in tables]
+        maps = {key: one for t, keys in zip(tables, own, strict=True) for key, one in zip(keys, t.maps, strict=True)}
         first = dict(zip(maps, np.cumsum([0, *map(len, maps.values())]).tolist(), strict=False))
         height = sum(map(len, maps.values()))
         places = []
-        for t in tables:
-            one, other = (first[name] + np.arange(len(own)) for name, own in zip(t.columns, t.maps, strict=True))
+        for keys in own:
+            one, other = (first[key] + np.arange(len(maps[key])) for key in keys)
             places.append((one[:, None] * height + other).ravel())
         std = [np.broadcast_to(t.std, t.values.shape).reshape(len(t.values), -1) for t in tables]
         return cls(
-            model.tensor(np.concatenate([_widened(own, name, model) for name, own in maps.items()])),
+            model.tensor(np.concatenate([_widened(one, name, model) for (name, _), one in maps.items()])),
             torch.from_numpy(np.concatenate(places)).to(model.device),
             model.tensor(np.concatenate([t.values.reshape(len(t.values), -1) for t in tables], 1)),
             model.tensor(np.concatenate(std, 1)),

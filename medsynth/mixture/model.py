@@ -83,7 +83,7 @@ class MixtureModel:
 
     `base`: (bins, 1) and `by_class`: (bins, classes) logits; `common`: (features, 1, points) and `own`: (features,
     classes, points) latent coefficients; `sizes`: rows of each class, (classes,); `sums`: one where a bin is of a
-    column, (columns, bins).
+    column, (columns, bins), sparse in wide tables.
     """
 
     def __init__(self, layout: Layout, sizes: Floats, points: int, stream: torch.Generator, device: str) -> None:
@@ -93,8 +93,11 @@ class MixtureModel:
         self._features = self.tensor(block_diag(*layout.features.values()))
         self._column = torch.from_numpy(layout.column_of).to(device)
         self._part = torch.from_numpy(layout.part_of).to(device)
-        self.sums = torch.zeros(len(layout.sizes), layout.bins, device=device)
-        self.sums[self._column, torch.arange(layout.bins, device=device)] = 1
+        places = torch.stack([self._column, torch.arange(layout.bins, device=device)])
+        ones = torch.ones(layout.bins, device=device)
+        self.sums = torch.sparse_coo_tensor(places, ones, check_invariants=True).coalesce()
+        if len(layout.sizes) <= k.WIDE_COLUMNS:  # of thousands of columns nearly all entries are zero
+            self.sums = self.sums.to_dense()
         self.base = torch.zeros(layout.bins, 1, device=device)
         self.by_class = torch.zeros(layout.bins, self.classes, device=device)
         start = k.START_STD * torch.randn(features, 1 + self.classes, points, generator=stream).to(device)

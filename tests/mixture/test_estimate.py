@@ -68,7 +68,7 @@ def measured() -> list[Measured]:
     return [
         column("age", 1), column("ward", 1, centred=True), column("sex", 2), column("ward", 2, centred=True),
         table(("age", "ward"), [age, ward], 2), table(("age", "sex"), [age, contrasts(2)], 2),
-        table(("age", "ward"), [np.eye(5), ward], 1),
+        table(("age", "ward"), [np.eye(5), ward], 1), table(("age", "ward"), [np.eye(5), ward], 2),
         RuleMeasurement(columns=("age", "ward"), map=joint, values=rng.normal(9, 2, (2, 4)), std=1.5),
         RuleMeasurement(columns=("age", "sex", "ward"), map=broken, values=np.zeros((2, 1)), std=0.7),
         *(moments(classes, rng) for classes in (1, 2)),
