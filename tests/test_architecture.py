@@ -113,10 +113,29 @@ def test_imports_point_down() -> None:
                 assert FLOOR[name[0]] < FLOOR[room], (path, name)
 
 
+ROOF = ("artifact",)  # its model's verbs (sample, replicates, report) call the package itself, which knows all of them
+MOST_LATE, MOST_LATE_OF_COMMANDS = 21, 96  # what there is: a new one must save start-up time
+
+
+def everything() -> dict[Name, set[tuple[Name, bool]]]:
+    """What each module of the library and of the command line imports of these, and whether at once."""
+    found: dict[Name, set[tuple[Name, bool]]] = {
+        name: {(other, at_once) for other, at_once in imports(path) if other in MODULES and (other or name != ROOF)}
+        for name, path in MODULES.items() if name
+    }  # fmt: skip
+    for path in COMMANDS:
+        own = path.relative_to(ROOT).with_suffix("").parts
+        found[own] = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level == 1:
+                names = [(*own[:-1], node.module)] if node.module else [(*own[:-1], alias.name) for alias in node.names]
+                found[own] |= {(name, True) for name in names if (ROOT / Path(*name)).with_suffix(".py").exists()}
+    return found
+
+
 def test_no_circles() -> None:
-    """None at import, with what is imported for types alone; a package's `__init__.py` is a module as any other."""
-    graph = {name: {other for other, at_once in imports(path) if at_once and other in MODULES and other}
-             for name, path in MODULES.items() if name}  # fmt: skip
+    """None, late imports and those for types alone included, in the library and in the command line."""
+    graph = {name: {other for other, _ in of if other} for name, of in everything().items()}
     done: set[Name] = set()
 
     def visit(name: Name, trail: tuple[Name, ...]) -> None:
@@ -128,6 +147,21 @@ def test_no_circles() -> None:
 
     for name in graph:
         visit(name, ())
+
+
+def test_late_imports_are_few() -> None:
+    """In functions: of modules of our own. A command imports what it needs when it runs, so that help comes at once."""
+    late = [(path, name) for path in SOURCES for name, at_once in imports(path) if not at_once and name[:1] != ("",)]
+    of_commands = [
+        node
+        for path in COMMANDS
+        for function in ast.walk(ast.parse(path.read_text()))
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("medsynth.")
+    ]
+    assert len(late) <= MOST_LATE, (len(late), late)
+    assert len(of_commands) <= MOST_LATE_OF_COMMANDS, len(of_commands)
 
 
 @pytest.mark.parametrize("name", ["events", "ledger", "accountant", "calibration"])

@@ -16,11 +16,11 @@ from ..rng import numpy_stream, torch_stream
 from ..row_count import COUNTED_ROWS
 from ..schema import Schema
 from . import constants as k
+from .config import Settings
 from .constants import DECLARED, MATRIX, PAIRS
 from .estimate import estimate
 from .matrix import MomentMatrix, latent_points, loadings
 from .measurement import Floats
-from .method import Settings
 from .model import Layout, MixtureModel, wave_features
 from .released import Recorded
 from .stages import Stages

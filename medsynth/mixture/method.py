@@ -5,48 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
-
 from ..errors import UsageError
-from ..methods.marginals import ONE_WAY
-from ..methods.registry import Arrays, Count, MethodConfig, Progress, Share, ShareOrNone
-from ..methods.regressions import DeclaringConfig
+from ..methods.registry import Arrays, MethodConfig, Progress
 from ..methods.sampler import MixtureMethod
 from ..privacy.accounting.calibration import Plan, Query
 from ..schema import Schema
 from . import constants as k
-from .constants import BY_CLASS, COARSE, DECLARED, MATRIX, PAIRS, STRONGEST, VALUES
+from .config import IndependentConfig, MixtureConfig, Settings
+from .constants import BY_CLASS, DECLARED, MATRIX, PAIRS, STRONGEST
 
 if TYPE_CHECKING:
     from ..privacy.queries.measurements import Measurements
-
-EARLIER = frozenset({
-    "histogram_share", "remeasured_share", "selection_share", "critic_share", "moments_share", "candidates", "pairs",
-})  # fmt: skip
-
-
-class Settings(DeclaringConfig):
-    """Shares of the squared noise budget, and the length of the fit."""
-
-    earlier = EARLIER
-    coarse_share: Share = Field(default=k.COARSE_SHARE, description="share of numbers on even cells")
-    values_share: Share = Field(default=k.VALUES_SHARE, description="share of every single value, for frequent ones")
-    one_way_share: Share = Field(default=k.ONE_WAY_SHARE, description="share of the one-way marginals")
-    steps: Count = Field(default=k.STEPS, description="steps of the fit, which cost time and no privacy")
-
-    @property
-    def one_way_shares(self) -> dict[str, float]:
-        """The shares of what is measured of single columns, by label."""
-        return {COARSE: self.coarse_share, VALUES: self.values_share, ONE_WAY: self.one_way_share}
-
-
-class MixtureConfig(Settings):
-    """Settings of the mixture. Pairs of columns by class get the rest of the budget."""
-
-    by_class_share: Share = Field(default=k.BY_CLASS_SHARE, description="share of the columns by class")
-    strongest_share: ShareOrNone = Field(
-        default=k.STRONG_SHARE, description="share of the strongest pairs, which are measured again"
-    )
 
 
 class LatentMixture(MixtureMethod):
@@ -90,10 +59,6 @@ class LatentMixture(MixtureMethod):
         from .replicates import replicated  # with PyTorch
 
         yield from replicated(config, schema, plan, tensors, count, seed)
-
-
-class IndependentConfig(Settings):
-    """Settings of the baseline. The columns by class get the rest of the budget."""
 
 
 class Independent(LatentMixture):

@@ -19,9 +19,9 @@ from ..methods.registry import Arrays
 from ..privacy.accounting.calibration import Plan
 from ..rng import numpy_stream, torch_stream
 from ..schema import Schema
+from .config import Settings
 from .estimate import estimate
 from .fit import blank, points_of, tensors
-from .method import Settings
 from .perturbed import Perturbed, Population
 from .released import WRONG, Kept, public_numbers
 from .stages import Stages

@@ -11,7 +11,7 @@ PAGE = (DOCS / "architecture.md").read_text()
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 PATH = re.compile(r"(?<![\w/.-])(?:\w+/)+(?:\w+\.py|(?=`))(?!\w)")
 STEP = re.compile(r"`([\w/.]+)`(?: \(((?:`\w+`(?:, )?)+)\))?")
-MOST_FILES = 5
+MOST_FILES = 4
 
 
 def section(title: str) -> str:

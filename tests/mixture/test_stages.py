@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 
 from medsynth.errors import UsageError
 from medsynth.mixture import constants as k
+from medsynth.mixture.config import MixtureConfig
 from medsynth.mixture.constants import MATRIX, PAIRS, STRONGEST
 from medsynth.mixture.measurement import Measurement, MomentMeasurement, RuleMeasurement
-from medsynth.mixture.method import LatentMixture, MixtureConfig
+from medsynth.mixture.method import LatentMixture
 from medsynth.mixture.stages import Stages, bins_by_noise
 from medsynth.mixture.weights import weights_by_size
 from medsynth.privacy.accounting.calibration import make_plan
