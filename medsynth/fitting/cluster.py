@@ -352,8 +352,8 @@ def check_declared(data: ClusterTable, declared: Schema | None, notice: Callable
     """Raises UsageError without a declared schema. Tells of fits of single files, which no total adds up."""
     if declared is None:
         raise UsageError(
-            "On a cluster no schema is learned. Write one, or let `medsynth schema draft` write a draft for one of the "
-            "files and finish that. Then fit with `schema`."
+            "On a cluster no schema is learned. Draft a schema from one of the files and finish it, then fit with "
+            "`schema`."
         )
     alone = [path.name for path in (beside(Path(part.where), SUFFIX) for part in data.files) if path.exists()]
     if alone:
