@@ -97,7 +97,7 @@ def build(
         commands=tuple(commands or ()),
         linked=linked,
     )
-    # On a busy machine, threads that wait for one another made a report ten times slower: see decision 6.
+    # Waiting threads made a report ten times slower on a busy machine (docs/decisions/research-log.md, 6).
     with threadpool_limits(1):
         return _build(context, list(notes or []), step)
 
