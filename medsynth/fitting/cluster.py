@@ -196,7 +196,7 @@ class Cluster:
                 if isinstance(found := asked(timeout=POLL_SECONDS), Exception):
                     raise found
                 return found
-            except TimeoutError:
+            except (TimeoutError, UnboundLocalError):  # the latter is how Dask ends a wait that its loop has cancelled
                 left = self._client.scheduler_info(n_workers=-1)["workers"]
                 if left and workers and not left.keys() & set(workers):
                     raise WorkerLost from None

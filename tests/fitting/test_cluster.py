@@ -368,7 +368,16 @@ def test_a_cluster_that_is_lost_for_good_ends_the_fit(tmp_path: Path, monkeypatc
         def result(self, timeout: float) -> Any:
             raise self.error("a secret cell")
 
+    class Late(Lost):
+        def result(self, timeout: float) -> Any:
+            if self.error is UnboundLocalError:  # once: a wait that Dask's loop has cancelled
+                self.error = TimeoutError
+                raise UnboundLocalError
+            return 7
+
     client = types.SimpleNamespace(scheduler_info=lambda n_workers: {"workers": {}})
+    busy = types.SimpleNamespace(scheduler_info=lambda n_workers: {"workers": {"tcp://w": {}}})
+    assert module.Cluster(busy).result(Late(UnboundLocalError)) == 7
     for error, words in ((TimeoutError, "workers of the cluster are gone"), (RuntimeError, "gave up .RuntimeError.")):
         with pytest.raises(MedsynthError, match=words) as found:
             module.Cluster(client).result(Lost(error))
