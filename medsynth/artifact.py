@@ -121,7 +121,8 @@ class Model:
 
     def describe(self) -> dict[str, Any]:
         """All that the file holds beside its tensors, as plain data."""
-        fields = {key: getattr(self, key) for key in FIELDS.keys() - {"format", "schema", "ledger", "tables"}}
+        plain = [key for key in FIELDS if key not in ("format", "schema", "ledger", "tables")]  # in an order that stays
+        fields = {key: getattr(self, key) for key in plain}
         tables = None if self.tables is None else self.tables.to_dict()
         own = {"schema": self.schema.to_dict(), "ledger": self.ledger.to_json(), "tables": tables}
         return {"format": FORMAT, **fields, **own}
