@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 
 
 @guarded
-@with_settings(
-    "epsilon", "delta", "schema", "target", "method", "preset", "microbatches", "inference", "settings", "rows",
-    "encoding", "na_values", "one_row_a_patient", "unit", "max_rows", "public", "device", "seed", "no_dp",
-)  # fmt: skip
+@with_settings()
 def fit(
     table: Annotated[Path, typer.Argument(help="CSV (any delimiter, packed or not), Parquet, or a folder of several.")],
     settings: FitSettings,

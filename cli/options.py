@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 from collections.abc import Callable
@@ -69,11 +70,18 @@ ModelArgument = Annotated[Path | None, typer.Argument(help="Model file [default:
 ModelOption = Annotated[Path | None, typer.Option(help="Model file [default: the newest here].")]
 
 
-def with_settings(*names: str, required: tuple[str, ...] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Turn the parameter `settings` of a command into an option for each of these fields of FitSettings.
+FIRST = ("epsilon", "delta")  # of the options, which else stand in the order of the fields
+
+
+def with_settings(
+    *left_out: str, required: tuple[str, ...] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Turn the parameter `settings` of a command into an option for each field of FitSettings that is not left out.
 
     Types, help and defaults are those of the fields. The command gets the settings, checked.
     """
+    fields = [field.name for field in dataclasses.fields(FitSettings) if field.name not in (*FIRST, *left_out)]
+    names = (*FIRST, *fields)
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)

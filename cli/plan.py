@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
 
 @guarded
-@with_settings(
-    "epsilon", "delta", "method", "preset", "schema", "target", "inference", "settings", "rows", "unit", "max_rows",
-    "encoding", "microbatches", required=("epsilon",),
-)  # fmt: skip
+@with_settings("na_values", "one_row_a_patient", "public", "device", "seed", "no_dp", required=("epsilon",))
 def plan(
     table: Annotated[str, typer.Argument(help="A CSV file, or a number of rows (of 20 columns).")],
     settings: FitSettings,
