@@ -28,7 +28,7 @@ from ..row_count import COUNTED_ROWS, NoisyTotal, likely_rows
 from ..schema import Schema
 from .bins import Bins, cleaned_histograms, decoder, decoder_axes, decoder_tensors, fine_grid, grids
 from .marginals import CLASSES, ONE_WAY, cleaned, without_spurious_missing
-from .registry import Arrays, Count, MethodConfig, Progress, Rate
+from .registry import Arrays, Count, MethodConfig, Progress, Rate, Share
 from .sampler import MixtureMethod, mixture_tensors
 
 CRITIC_GRADIENTS = "critic gradient sum"  # what this measurement is called in plan and ledger
@@ -56,6 +56,16 @@ class ShardConfig(MethodConfig):
     shards: int | None = Field(default=None, ge=1, description="shards of the rows; by a rule on rows if not given")
     rows_a_shard: Count = Field(default=25, description="rows that the rule puts in a shard")
     most_shards: Count = Field(default=300, description="shards at most, by the rule")
+    histogram_share: Share = Field(default=0.1, description="share of the one-way marginals")
+    class_share: Share = Field(default=0.02, description="share of the class marginal")
+
+    def weight(self, times: int) -> float:
+        """Return the weight of each of the measurements that share what the setup's measurements leave."""
+        return math.sqrt(times / (1 - self.histogram_share - self.class_share))
+
+    def with_setup(self, query: Query) -> list[Query]:
+        """Return the setup's measurements, then the method's own."""
+        return [*setup_queries(self.histogram_share, self.class_share), query]
 
     def shard_count(self, rows: int) -> int:
         """Return the number of shards of a table with this number of rows: as many as have a few of each class."""

@@ -11,8 +11,6 @@ their own. Codes, generator and the averaging of its steps are those of GS-WGAN.
 
 from __future__ import annotations
 
-import math
-
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -21,8 +19,8 @@ from ..privacy.accounting.calibration import Plan, Query
 from ..privacy.vault import Vault
 from ..rng import torch_stream
 from ..schema import Schema
-from .adversarial import ShardConfig, ShardMethod, ShardTraining, TrainingSetup, setup_queries
-from .registry import Arrays, Count, Positive, Progress, Rate, Share
+from .adversarial import ShardConfig, ShardMethod, ShardTraining, TrainingSetup
+from .registry import Arrays, Count, Positive, Progress, Rate
 
 GRADIENT_VOTES = "teachers' gradient votes"
 
@@ -36,8 +34,6 @@ class GPateConfig(ShardConfig):
     bins: int = Field(default=3, ge=2, description="values that a vote can have, from minus the bound to the bound")
     bound: Positive = Field(default=0.5, description="slope along a direction beyond which it is cut")
     threshold: Rate = Field(default=0.4, description="share of the teachers that the winning bin needs")
-    histogram_share: Share = Field(default=0.1, description="share of the one-way marginals")
-    class_share: Share = Field(default=0.02, description="share of the class marginal")
 
 
 class GPate(ShardMethod):
@@ -48,9 +44,8 @@ class GPate(ShardMethod):
 
     def queries(self, config: GPateConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
         """One-way marginals, the class marginal, and the votes: plain Gaussians, for each of which every row counts."""
-        rest = 1 - config.histogram_share - config.class_share
-        votes = Query(label=GRADIENT_VOTES, weight=math.sqrt(config.steps / rest), times=config.steps)
-        return [*setup_queries(config.histogram_share, config.class_share), votes]
+        votes = Query(label=GRADIENT_VOTES, weight=config.weight(config.steps), times=config.steps)
+        return config.with_setup(votes)
 
     def notes(self, config: GPateConfig, rows: int, columns: int, epsilon: float) -> list[str]:
         """Who votes on what."""

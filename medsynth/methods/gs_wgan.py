@@ -25,8 +25,8 @@ from ..privacy.queries.measurements import ShardedMeasurements
 from ..privacy.shards import CriticConfig
 from ..privacy.vault import Vault
 from ..schema import Schema
-from .adversarial import ShardConfig, ShardMethod, ShardTraining, TrainingSetup, setup_queries
-from .registry import Arrays, Count, Positive, Progress, Share
+from .adversarial import ShardConfig, ShardMethod, ShardTraining, TrainingSetup
+from .registry import Arrays, Count, Positive, Progress
 
 GRADIENTS = "upstream gradients"
 LARGEST_EPSILON_NOTED = 100.0  # beyond it the epsilon against a server is not noted
@@ -40,8 +40,6 @@ class SharedConfig(ShardConfig):
     steps: Count = Field(default=150, description="steps of the generator; all critics train at each")
     clip: Positive = Field(default=1.0, description="clipping norm: critics with gradient penalty have slopes near one")
     joint: bool = Field(default=False, description="clip the gradients of a batch together, instead of row by row")
-    histogram_share: Share = Field(default=0.1, description="share of the one-way marginals")
-    class_share: Share = Field(default=0.02, description="share of the class marginal")
 
 
 class SampledConfig(SharedConfig):
@@ -72,11 +70,10 @@ class GsWgan(ShardMethod):
     def queries(self, config: SampledConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
         """One-way marginals, the class marginal, and the upstream gradients of sampled critics."""
         shards, times, ordered = config.shard_count(rows), config.measurements, config.public_order
-        rest = 1 - config.histogram_share - config.class_share
         # To first order, shards lower the cost of one measurement by their number, or by its root in a public order.
-        weight = math.sqrt(times / rest) / (math.sqrt(shards) if ordered else shards)
+        weight = config.weight(times) / (math.sqrt(shards) if ordered else shards)
         gradients = Query(label=GRADIENTS, weight=weight, times=times, shards=shards, public_order=ordered)
-        return [*setup_queries(config.histogram_share, config.class_share), gradients]
+        return config.with_setup(gradients)
 
     def notes(self, config: SampledConfig, rows: int, columns: int, epsilon: float) -> list[str]:
         """What is measured, and the epsilon against whoever sees which critic is used."""
@@ -170,9 +167,8 @@ class AllCritics(ShardMethod):
 
     def queries(self, config: AllCriticsConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
         """One-way marginals, the class marginal, and a sum of all critics' upstream gradients for each step."""
-        weight = math.sqrt(config.steps / (1 - config.histogram_share - config.class_share))
-        gradients = Query(label=GRADIENTS, weight=weight, times=config.steps)
-        return [*setup_queries(config.histogram_share, config.class_share), gradients]
+        gradients = Query(label=GRADIENTS, weight=config.weight(config.steps), times=config.steps)
+        return config.with_setup(gradients)
 
     def notes(self, config: AllCriticsConfig, rows: int, columns: int, epsilon: float) -> list[str]:
         """What is measured, and against whom the claim holds."""

@@ -11,8 +11,6 @@ and the averaging of its steps are those of GS-WGAN.
 
 from __future__ import annotations
 
-import math
-
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -24,8 +22,8 @@ from ..privacy.shards import CriticConfig
 from ..privacy.vault import Vault
 from ..rng import torch_stream
 from ..schema import Schema
-from .adversarial import ShardConfig, ShardMethod, ShardTraining, TrainingSetup, setup_queries
-from .registry import Arrays, Count, Progress, Share
+from .adversarial import ShardConfig, ShardMethod, ShardTraining, TrainingSetup
+from .registry import Arrays, Count, Progress
 
 VOTES = "teachers' votes"
 
@@ -35,8 +33,6 @@ class PateGanConfig(ShardConfig):
 
     rounds: Count = Field(default=50, description="rounds of votes; all teachers train before each")
     votes: Count = Field(default=24, description="generated rows that teachers vote on in a round")
-    histogram_share: Share = Field(default=0.1, description="share of the one-way marginals")
-    class_share: Share = Field(default=0.02, description="share of the class marginal")
 
 
 class PateGan(ShardMethod):
@@ -50,9 +46,8 @@ class PateGan(ShardMethod):
 
     def queries(self, config: PateGanConfig, rows: int, columns: int, epsilon: float) -> list[Query]:
         """One-way marginals, the class marginal, and the votes: plain Gaussians, for each of which every row counts."""
-        rest = 1 - config.histogram_share - config.class_share
-        votes = Query(label=VOTES, weight=math.sqrt(config.rounds / rest), times=config.rounds)
-        return [*setup_queries(config.histogram_share, config.class_share), votes]
+        votes = Query(label=VOTES, weight=config.weight(config.rounds), times=config.rounds)
+        return config.with_setup(votes)
 
     def notes(self, config: PateGanConfig, rows: int, columns: int, epsilon: float) -> list[str]:
         """Who votes on what."""
