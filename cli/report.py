@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from medsynth.io.table import Table
     from medsynth.report.data.verdict import Estimate, Review, Thresholds, Verdict
     from medsynth.report.document import Report
+    from medsynth.schema.linked import LinkedTables
 
 
 Real = Annotated[
@@ -86,11 +87,9 @@ def report(
         medsynth report --fail-on beyond,attack_advantage
     """
     quiet, wanted = quiet or as_json, _wanted(fail_on)
-    from medsynth.artifact import load as load_model
-
     inputs = _inputs(model, synthetic, quiet)
-    fitted = None if inputs.model is None else load_model(inputs.model)
-    several = fitted is not None and fitted.tables is not None
+    fitted = _model(inputs)
+    several = (tables := fitted.tables if fitted else None) is not None
     if several and (target or subgroup):
         raise UsageError(f"`{'target' if target else 'groups'}` is for one table. The file that names several says it.")
     inputs = _with_real_rows(inputs, real, train, shareable, several)
@@ -105,14 +104,24 @@ def report(
     given = Given(load(review, Review), load(thresholds, Thresholds), target, subgroup, encoding, shareable)
     with report_progress(sys.stderr.isatty() and not quiet) as step:
         step("reading")
-        made = (_pages_of_tables if several else _page_of_table)(inputs, fitted, given, pages, quiet, step)
+        if fitted and tables:
+            made = _pages_of_tables(inputs, fitted, tables, given, pages, step)
+        else:
+            made = {"": _page_of_table(inputs, fitted, given, quiet, step)}
         step("writing")
         for table, one in made.items():
             page.save(one, pages[table], force=force)
-    failed = [verdict for one in made.values() for verdict in failing(one.verdicts, wanted)]
-    _print(made, pages, several, quiet, as_json, [verdict.key for verdict in failed])
+    failed = [verdict.key for one in made.values() for verdict in failing(one.verdicts, wanted)]
+    _print(made, pages, several, quiet, as_json, failed)
     if failed:
         raise typer.Exit(FAILED)
+
+
+def _model(inputs: Inputs) -> Model | None:
+    """The model, if the report is on one."""
+    from medsynth.artifact import load
+
+    return load(inputs.model) if inputs.model else None
 
 
 class Given(NamedTuple):
@@ -137,37 +146,36 @@ def _pages_in_order(fitted: Model | None, output: Path) -> dict[str, Path]:
 
 
 def _page_of_table(
-    inputs: Inputs, fitted: Model | None, given: Given, pages: dict[str, Path], quiet: bool, step: Callable[[str], None]
-) -> dict[str, Report]:
+    inputs: Inputs, fitted: Model | None, given: Given, quiet: bool, step: Callable[[str], None]
+) -> Report:
     """The page on one table."""
     from medsynth.report.build import build
 
     rows, spent = _rows(inputs, fitted, quiet), None if given.shareable else _spent(inputs)
     inputs = _without_seen_rows(inputs, fitted)
     notes = rows.notes + ([f"{spent.sentence()} ({spent.path.name})"] if spent else [])
-    made = build(
+    return build(
         synthetic=rows.table, real=_read(inputs.real, given.encoding), train=_read(inputs.train, given.encoding),
         model=fitted, drawn_by_model=rows.drawn_by_model, disjoint=_is_split(inputs), target=given.target,
         fitted_rows=inputs.fitted_rows, fits=len(spent.fits) if spent else None, groups=given.groups,
         review=given.review, thresholds=given.thresholds, title=inputs.name, commands=_command_line(), notes=notes,
         step=step,
     )  # fmt: skip
-    return {"": made}
 
 
 def _pages_of_tables(
-    inputs: Inputs, fitted: Model | None, given: Given, pages: dict[str, Path], quiet: bool, step: Callable[[str], None]
-) -> dict[str, Report]:
+    inputs: Inputs, fitted: Model, tables: LinkedTables, given: Given, pages: dict[str, Path],
+    step: Callable[[str], None],
+) -> dict[str, Report]:  # fmt: skip
     """A page on the patients of several tables, and one on the rows of each table that has an order."""
     from medsynth.report.several_tables import Sides, read_folder, report_tables
     from medsynth.sampling.table_files import drawn_by
 
-    assert fitted is not None and fitted.tables is not None
     made_in = inputs.synthetic or inputs.folder / f"{inputs.name}.synthetic"
     if not made_in.is_dir():
         raise TableError(f"There is no folder of synthetic tables {made_in}. Draw them: medsynth sample -n 10000.")
     spent = None if given.shareable else _spent(inputs)
-    inputs, tables = _without_seen_rows(inputs, fitted), fitted.tables
+    inputs = _without_seen_rows(inputs, fitted)
     sides = Sides(
         synthetic=read_folder(tables, made_in),
         real=None if inputs.real is None else read_folder(tables, inputs.real, given.encoding),
