@@ -166,7 +166,7 @@ class Cluster:
 
     def begin(self, call: Callable[..., Any], *arguments: Any, workers: Sequence[str] = ()) -> Any:
         """Let a worker, or one of some `workers`, call a function of this module. Returns the future of the outcome."""
-        key = f"{call.__name__}-{secrets.token_hex(16)}"  # not of the arguments: a hash of a secret lot tells of it
+        key = f"{call.__name__}-{secrets.token_hex(16)}"  # random: a hash of the arguments could reveal a secret lot
         where = list(workers) or None
         return self._client.submit(_on_worker, _versions(), call, *arguments, key=key, pure=False, workers=where)
 
@@ -290,7 +290,7 @@ class ClusterRows:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """The files of a table's parts, sorted by name. Raises UsageError for a path that is no folder of these."""
+    """The files of a table's parts, sorted by name. Raises UsageError if a path is not a folder of these."""
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder. With `scheduler`, name the folder of the files of one table.")
     tables = tuple(suffix for suffix in SUFFIXES if suffix != ".xlsx")
@@ -349,7 +349,7 @@ def _no_pieces() -> NoReturn:
 
 
 def check_declared(data: ClusterTable, declared: Schema | None, notice: Callable[[str], None]) -> None:
-    """Raises UsageError without a declared schema. Tells of fits of single files, which no total adds up."""
+    """Raises UsageError without a declared schema. Warns of fits of single files, which no total adds up."""
     if declared is None:
         raise UsageError(
             "On a cluster no schema is learned. Draft a schema from one of the files and finish it, then fit with "

@@ -35,6 +35,7 @@ from ..io.writer import csv_text
 from ..schema import Schema
 from ..schema.codec import encode
 from ..schema.linked import LinkedTables
+from .opening import check_settings
 from .private_table import choose_schema, read_rows
 from .private_tables import PrivateTables, open_tables, private_tables
 from .settings import FitSettings, Notice
@@ -108,6 +109,7 @@ def training_part(
     if settings.rows is not None:
         settings = replace(settings, rows=max(2, round(settings.rows * (1 - fraction))))
     if files.tables:
+        check_settings(settings)  # before rows are split
         tables, number = hold_out_tables(find(path), files, fraction, settings.encoding, resume=resume)
         return tables, settings, number
     table, schema, number = hold_out(path, files, fraction, settings, resume=resume, notice=notice)

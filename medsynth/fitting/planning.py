@@ -1,4 +1,4 @@
-"""Before the first measurement: the method, the plan of all measurements, and what a person is told of both."""
+"""Before the first measurement: the method, the plan of all measurements, and the notices about both."""
 
 from __future__ import annotations
 

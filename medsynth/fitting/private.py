@@ -16,7 +16,7 @@ from .settings import FitSettings
 
 
 class Remark(NamedTuple):
-    """What a person is told of a fit before it measures, and what the ledger notes of it; either may be empty."""
+    """A notice to a person before a fit measures, and a note in the ledger. Either may be empty."""
 
     notice: str = ""
     note: str = ""

@@ -82,8 +82,8 @@ def coded(
 ) -> Coded:
     """The codes of all rows, of columns with so many codes each: in memory, or in a file of no name in `folder`.
 
-    Those of a table on a cluster stay there, with the patients that the column `unit` names. `done` is told which share
-    of a large table was read. Raises MedsynthError where a large table's codes have no room in `folder`, and whatever
+    Those of a table on a cluster stay there, with the patients that the column `unit` names. `done` receives the share
+    of a large table that was read. Raises MedsynthError if a large table's codes have no room in `folder`, and whatever
     `encode` does.
     """
     if isinstance(data, Table):
