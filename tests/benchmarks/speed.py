@@ -7,11 +7,13 @@ again.
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,6 +23,9 @@ from tests.benchmarks.common import RESULTS, Run, again, append, markdown, measu
 
 ROWS = 500_000  # Rows that are sampled.
 GROUP = 500_000  # Rows of a large table that are simulated at once.
+PART_GROUPS = 8  # Groups in a file of a cluster's folder.
+PORT = 8786
+AS_DOCUMENTED = {"MALLOC_TRIM_THRESHOLD_": "1000000000", "MALLOC_MMAP_THRESHOLD_": "33554432"}
 FIELDS = ["figure", "wall", "cpu", "gib", "load"]
 COST = ["wall s", "processor s", "peak GiB", "load"]
 Table = tuple[pd.DataFrame, str]
@@ -207,6 +212,49 @@ def large_table(path: Path, rows: int) -> None:
     unfinished.rename(path)
 
 
+def parts_of(path: Path) -> Path:
+    """Write the row groups of a Parquet file to files of PART_GROUPS groups, unless they are there."""
+    import pyarrow.parquet
+
+    folder = path.with_suffix(".parts")
+    if folder.exists():
+        return folder
+    unfinished, whole = path.with_suffix(".unfinished"), pyarrow.parquet.ParquetFile(path)
+    unfinished.mkdir(exist_ok=True)
+    for first in range(0, whole.num_row_groups, PART_GROUPS):
+        groups = list(range(first, min(first + PART_GROUPS, whole.num_row_groups)))
+        pyarrow.parquet.write_table(whole.read_row_groups(groups), unfinished / f"part-{first:04d}.parquet")
+    return unfinished.rename(folder)
+
+
+def on_cluster(workers: int, words: list[str]) -> Run:
+    """Return the cost of a command that uses a local Dask cluster; processor seconds and the peak with its workers."""
+    address = f"tcp://localhost:{PORT}"
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    own = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", str(PORT), "--no-dashboard"]
+    each = [
+        sys.executable,
+        "-m",
+        "distributed.cli.dask_worker",
+        address,
+        "--nthreads",
+        "1",
+        "--no-nanny",
+        "--no-dashboard",
+    ]
+    processes = [subprocess.Popen(own, **quiet)]
+    processes += [subprocess.Popen(each, env=os.environ | AS_DOCUMENTED, **quiet) for _ in range(workers)]
+    try:
+        cost = measured([*words, "--scheduler", address])
+    finally:
+        for process in processes:
+            process.kill()  # A worker that is asked to end waits for its scheduler.
+        used = [os.wait4(process.pid, 0)[2] for process in processes]
+    cost["cpu"] = round(cost["cpu"] + sum(one.ru_utime + one.ru_stime for one in used), 2)
+    cost["gib"] = round(max(cost["gib"], *(one.ru_maxrss / 2**20 for one in used)), 2)
+    return cost
+
+
 def of_large(way: str, path: Path, schema: Path, rows: int) -> None:
     """Read a large table, fit it in pieces, or fit it in memory, in this process."""
     if way == "read":
@@ -231,6 +279,7 @@ def of_large_tables(words: list[str]) -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 10_000_000])
     parser.add_argument("--folder", type=Path, required=True, help="needs 12 bytes per row, and 24 more for a fit")
     parser.add_argument("--whole", action="store_true", help="fit it in memory too, if it is read in pieces")
+    parser.add_argument("--workers", type=int, nargs="+", default=[], help="also on local Dask clusters of this size")
     parser.add_argument("--one", nargs=3, help="used for its own processes")
     given = parser.parse_args(words)
     schema = given.folder / "clinic.schema.yaml"
@@ -242,11 +291,20 @@ def of_large_tables(words: list[str]) -> None:
 
     schema.write_text(simulate.schema_text())
     lines = []
+
+    def add(rows: int, way: str, cost: Run) -> None:
+        lines.append([f"{rows:,}", way, *cost.values(), time.strftime("%H:%M")])
+        print(*lines[-1], file=sys.stderr, flush=True)
+
     for rows in given.rows:
         path = given.folder / f"clinic-{rows}.parquet"
         large_table(path, rows)
         for way in ("read", "fit", *(["in memory"] if given.whole else [])):
-            cost = measured(again("large-tables", "--folder", str(given.folder), "--one", way, str(path), str(rows)))
-            lines.append([f"{rows:,}", way, *cost.values(), time.strftime("%H:%M")])
-            print(*lines[-1], file=sys.stderr, flush=True)
+            own = ["--folder", str(given.folder), "--one", way, str(path), str(rows)]
+            add(rows, way, measured(again("large-tables", *own)))
+        for workers in given.workers:
+            fit = [sys.executable, "-m", "medsynth_cli", "fit", str(parts_of(path)), "--schema", str(schema)]
+            fit += ["--rows", str(rows), "--epsilon", "3.7"]
+            fit += ["--output", str(path.with_suffix(".cluster.medsynth")), "--force"]
+            add(rows, f"fit, {workers} workers", on_cluster(workers, fit))
     print(markdown(["rows", "task", *COST, "time"], lines))
