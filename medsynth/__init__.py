@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from .schema import Schema
     from .synthesizer import Synthesizer
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "FitSettings",
     "MedsynthError",

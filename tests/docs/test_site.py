@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+import medsynth
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
@@ -79,3 +81,15 @@ def test_the_readme_is_short_and_has_the_two_commands() -> None:
     text = (ROOT / "README.md").read_text()
     assert len(text.splitlines()) <= 130
     assert "make demo" in text and "make test" in text
+
+
+def test_every_place_names_the_same_version() -> None:
+    named = {
+        "pyproject.toml": r'^version = "(.+)"$',
+        "CITATION.cff": r"^version: (.+)$",
+        "CHANGELOG.md": r"^## (\S+),",
+        "docs/report.schema.json": r'"default": "(\d+\.\d+\.\d+)"',
+    }
+    for name, pattern in named.items():
+        found = re.search(pattern, (ROOT / name).read_text(), re.MULTILINE)
+        assert found and found[1] == medsynth.__version__, name
