@@ -27,6 +27,8 @@ from .writer import WrittenText
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 ESCAPED = re.compile(r"\\x[0-9a-f]{2}")  # how a byte that is no text is kept
 _DECIMAL_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+$")
+_SEPARATOR = re.compile(r"\ufeff?sep=([,;\t|])[\r\n]*$", re.IGNORECASE)
+MOST_WORDS = 3  # of a header with one column
 BLOCK_ROWS = 256  # whose fields are numbered at once
 
 
@@ -36,17 +38,23 @@ def opened(path: Path, encoding: str | None) -> Iterator[OpenTable]:
     name = _encoding_of(path, encoding)
     try:
         with decoded(path, name) as file:
-            delimiter, lines = _begun(file)
+            delimiter, lines = _begun(file, str(path))
             records = _records(lines, delimiter, str(path))
             first = next(records, None)
             if first is None:
                 raise TableError(f"{path} is empty. Export the table again, with a header line.")
+            if len(first) == 1 and len(first[0].split()) > MOST_WORDS:
+                raise TableError(
+                    f"{path}: blanks or another sign separate the columns. Save the table with commas, semicolons, "
+                    "tabs or bars between them."
+                )
+            first, records, unnamed = _named(first, records)
             if any(ESCAPED.search(word) for word in first):
                 raise TableError(
                     f"{path}: the header is no text in {name}. Give the file's `encoding`, such as cp1252."
                 )
             header = check_header(tuple(word.strip() for word in first), str(path))
-            table = Table(str(path), header, pd.DataFrame(), form(delimiter, name))
+            table = Table(str(path), header, pd.DataFrame(), form(delimiter, name, unnamed))
             yield OpenTable(header, table.form, partial(_pieces, records, delimiter, tuple(first), table))
     except UnicodeError:
         raise TableError(f"{path} is no text in {name}. Save it as 'CSV UTF-8', or give its `encoding`.") from None
@@ -77,10 +85,11 @@ def decoded(path: Path, encoding: str) -> Iterator[TextIO]:
         yield file
 
 
-def form(delimiter: str, encoding: str = "utf-8-sig") -> str:
+def form(delimiter: str, encoding: str = "utf-8-sig", unnamed: str = "") -> str:
     """How a table's text is written, in words where it is not UTF-8 and commas, else nothing."""
     parts = [] if delimiter == "," else [f"separated by {DELIMITERS[delimiter]}, 1,5 read as 1.5"]
     parts += [] if encoding == "utf-8-sig" else [f"encoding {encoding}"]
+    parts += [unnamed] if unnamed else []
     return "; ".join(parts)
 
 
@@ -90,7 +99,7 @@ def check_header(header: tuple[str, ...], where: str) -> tuple[str, ...]:
         if not cell or NUMBER.match(cell):
             raise TableError(
                 f"{where}: no header: column {k + 1} of the first line is a number or empty. "
-                "Put a line of column names on top."
+                "Put a line of column names on top. If a number is a name there, put a letter before it."
             )
     for k, cell in enumerate(header):
         if cell in header[:k]:
@@ -98,18 +107,51 @@ def check_header(header: tuple[str, ...], where: str) -> tuple[str, ...]:
     return header
 
 
-def _begun(file: TextIO) -> tuple[str, Iterator[str]]:
-    """The delimiter that cuts the first line into most fields, a comma where two do, and the lines.
+def _begun(file: TextIO, where: str) -> tuple[str, Iterator[str]]:
+    """Return the delimiter that cuts the header into most fields, a comma if two do, and the lines from the header on.
 
-    Quotes hide delimiters.
+    Quotes hide delimiters. A first line `sep=;`, as Excel reads it, names the delimiter. Lines before the header that
+    start with # and have another number of delimiters than the line after them are comments.
     """
-    start = list[str]()
-    for line in file:
-        start.append(line)
-        if line.strip():
-            break
-    outside = "".join(start[-1].split('"')[::2]) if start else ""
-    return max(DELIMITERS, key=outside.count), itertools.chain(start, file)
+    filled = (line for line in file if line.strip())
+    start, named = next(filled, ""), None
+    if found := _SEPARATOR.match(start):
+        named, start = found[1], next(filled, "")
+    if start.lstrip()[:1] in ("{", "["):
+        raise TableError(f"{where} is JSON. Save the table as CSV or Parquet.")
+    comments = list[str]()
+    while start.startswith("#"):
+        comments.append(start)
+        start = next(filled, "")
+    if comments and _delimiter(comments[-1]) == _delimiter(start) and _delimiter(start)[1]:
+        return named or _delimiter(start)[0], itertools.chain([comments[-1], start], file)
+    return named or _delimiter(start)[0], itertools.chain([start] * bool(start), file)
+
+
+def _delimiter(line: str) -> tuple[str, int]:
+    """Return the delimiter that cuts a line into most fields, and how often it does. Quotes hide delimiters."""
+    outside = "".join(line.split('"')[::2])
+    most = max(DELIMITERS, key=outside.count)
+    return most, outside.count(most)
+
+
+def _named(first: list[str], records: Iterator[list[str]]) -> tuple[list[str], Iterator[list[str]], str]:
+    """Return the header, the other records and a note, without columns at the ends that have no name.
+
+    Such are the row numbers of R and pandas, and what follows a delimiter at the end of each line. The header alone
+    decides, and the number of fields, which all records share.
+    """
+    second = next(records, None)
+    records = itertools.chain([] if second is None else [second], records)
+    numbers = second is not None and len(second) == len(first) + 1
+    begin = int(numbers or (len(first) > 1 and not first[0].strip()))
+    end = int(len(first) > 1 and not first[-1].strip())
+    if not begin and not end:
+        return first, records, ""
+    last = -end or None
+    places = " and ".join(["the first column"] * begin + ["the last column"] * end)
+    rest = (record[begin:last] for record in records)
+    return first[0 if numbers else begin : last], rest, f"without {places}, above which is no name"
 
 
 def _records(lines: Iterator[str], delimiter: str, where: str) -> Iterator[list[str]]:
@@ -138,6 +180,8 @@ def _records(lines: Iterator[str], delimiter: str, where: str) -> Iterator[list[
         quoted.clear()
         if "\0" in "".join(record):
             raise TableError(f"{where}, line {reader.line_num}: binary content. This is not a CSV table.")
+        if row == 1 and fields and len(record) == fields + 1:
+            fields += 1  # R writes no name above its row numbers.
         fields = fields or len(record)
         if len(record) != fields:
             raise TableError(

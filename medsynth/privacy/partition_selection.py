@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import BudgetError
-from ..io.table import LargeTable, Table, is_number
+from ..io.table import LargeTable, Table, is_number, whole_text
 from ..row_count import NoisyTotal, likely_rows
 from ..schema import Identifier, Schema, inference
 from ..schema.cells import CellKinds, is_code_of_a_number
@@ -132,7 +132,7 @@ class RawTable:
             raise lost_target(target)
         # 3. Of other columns that may have levels, or have words among numbers: these.
         others = [n for n in self._names if n != target]
-        named = [n for n in others if kinds[n].may_have_levels or kinds[n].words] or others
+        named = [n for n in others if kinds[n].may_have_levels or kinds[n].words or kinds[n].spikes] or others
         levels |= self._measure_levels(LEVELS, named, kinds)
         # 4. Of the others, but for free texts: sizes and digits of numbers, years of dates, days between dates.
         settled = {n: found for n, found in levels.items() if found.column and kinds[n].may_have_levels}
@@ -206,15 +206,17 @@ class RawTable:
             found = counts[f"{'years' if name in dates else 'magnitudes'} of {name}"]
             codes = {*kind.codes, *(seen.gaps if seen else ())}
             gaps = self._gaps(codes, found[-own:], std, len(names), target=name == target)
-            if seen and kind.words:
-                gaps |= {word: n for word, n in seen.kept.items() if not is_number(word)}
+            single = seen.kept if seen else {}
             if name in dates:
-                column = inference.day(found[:-own], std, kind, gaps)
+                column, far = inference.day(found[:-own], std, kind, gaps, single)
             else:
+                gaps |= {word: n for word, n in single.items() if not is_number(word)}
                 digits = counts.get(f"decimals of {name}")
-                column = inference.number(found[:-own], std, digits, kind, gaps, rows=self._rows)
+                column, far = inference.number(found[:-own], std, digits, kind, gaps, rows=self._rows, levels=single)
+            gaps = {whole_text(word) or word: n for word, n in {**gaps, **single}.items()}
+            gaps = {word: n for word, n in gaps.items() if word in column.gap_words}
             rest = self._rows - sum(gaps.values())
-            columns[name] = LearnedColumn(kind=kind, column=column, gaps=gaps, rest=rest, std=std)
+            columns[name] = LearnedColumn(kind=kind, column=column, gaps=gaps, rest=rest, std=std, far=far)
         apart = {(a, b): counts[f"days from {a} to {b}"] for a, b in pairs}
         return inference.dates_after(columns, apart, std, rows=self._rows, rows_std=self._rows_std)
 

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..io.table import Table
+from ..io.table import Table, is_number
 from ..schema import inference, magnitudes
-from ..schema.cells import WORDS, CellKinds, is_code_of_a_number, level_of
+from ..schema.cells import NUMBERS, WORDS, ZEROS, CellKinds, is_code_of_a_number, level_of
 from ..schema.columns.column import numbers_of
 from ..schema.columns.date import ordinal
 from ..schema.learned import ColumnKind
@@ -27,6 +27,18 @@ class Distinct(NamedTuple):
     place: NDArray[np.int32]
     texts: NDArray[np.object_]
     kinds: Integers
+
+
+def digits_of(text: str) -> int:
+    """Return how many digits a number has after the point, without zeros at the end; 0 for what is not a number.
+
+    >>> digits_of("8.50"), digits_of("5.43e-09"), digits_of("1e3"), digits_of("x")
+    (1, 11, 0, 0)
+    """
+    if not is_number(text):
+        return 0
+    digits, _, power = text.lower().partition("e")
+    return max(0, len(digits.partition(".")[2].rstrip("0")) - int(power or 0))
 
 
 class RawRows(Sealed):
@@ -55,14 +67,15 @@ class RawRows(Sealed):
         """How many cells hold each level that is not `usual`, by their texts; and each usual one, then each code of
         missing values.
 
-        A cell is counted once. Codes that are numbers count as levels. Of a column of numbers that has words, these
-        alone are levels.
+        A cell is counted once. Codes that are numbers count as levels. Words alone are levels of a column of dates, and
+        of one of numbers with many decimals; of the latter also numbers with fewer, if it has spikes.
         """
         place, texts, kinds = self.distinct(name)
         own = self._kinds.codes
-        named = [code not in own or is_code_of_a_number(code) for code in self._kinds.names]
-        coded = ~np.array(named, np.bool_)[kinds]
-        words = np.array([kind in WORDS for kind in self._kinds.names], np.bool_)[kinds]
+        uncoded = [code not in own or is_code_of_a_number(code) for code in self._kinds.names]
+        coded = ~np.array(uncoded, np.bool_)[kinds]
+        named = WORDS if not kind.spikes else (*WORDS, *NUMBERS[:-1], *ZEROS[:-1])
+        words = np.array([name in named for name in self._kinds.names], np.bool_)[kinds]
         levels = ~coded & (words | kind.may_have_levels)
         written = np.array([level_of(text, kind.cells) for text in texts[levels]], dtype=object)
         cells = np.bincount(place, minlength=len(texts))[levels]
@@ -86,7 +99,7 @@ class RawRows(Sealed):
         """How many numbers have none, one, two, ... digits after the point, zeros at the end left out."""
         place, texts, _ = self.distinct(name)
         numbers, most = numbers_of(texts), magnitudes.MOST_DECIMALS
-        digits = np.array([min(len(text.partition(".")[2].rstrip("0")), most) for text in texts], np.int64)
+        digits = np.array([min(digits_of(str(text)), most) for text in texts], np.int64)
         known = np.isfinite(numbers)
         cells = magnitudes.digit_cell(numbers, digits, mixed=kind.mixed)[place][known[place]]
         return np.bincount(cells, minlength=magnitudes.digit_cells(mixed=kind.mixed))

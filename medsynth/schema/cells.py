@@ -34,29 +34,40 @@ USUAL_WORDS = (
 )  # fmt: skip
 USUAL_SETS = tuple(tuple(map(spelled, words)) for words in USUAL_WORDS for spelled in (str, str.capitalize, str.upper))
 NUMBERS = ("whole", "pointed", "decimal", "fine")  # 8, 8.0, 8.5 or 8.25, 8.125
+ZEROS = ("pointed zeros", "decimal zeros", "fine zeros")  # with a zero at the end that could be left out: 8.00, 8.50
 PADDED = "padded"  # 007: a number whose zeros would be lost, so a code
 SHORT_DIGITS = 2  # after the point: a number of more is fine
 BOOLEANS, FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")  # how `true` is spelled; `false` alike
-WORDS = ("text", PADDED, "word")
-DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d-%m-%Y", "%d/%m/%Y", "%m/%d/%Y")
+FAR = "far day"  # a date that is usually written for an unknown one, or for one that has not come
+FAR_DAYS = ("0001-01-01", "1753-01-01", "1799-12-31", "1800-01-01", "1899-12-30", "1899-12-31", "1900-01-01",
+            "1900-12-31", "1901-01-01", "1904-01-01", "1960-01-01", "1970-01-01", "2099-01-01", "2099-12-31",
+            "2100-01-01", "2100-12-31", "2199-12-31", "2200-01-01", "2299-12-31", "2999-12-31", "3000-01-01",
+            "9999-01-01", "9999-12-30", "9999-12-31")  # fmt: skip
+WORDS = ("text", PADDED, "word", FAR)
+DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%d.%m.%Y", "%d.%m.%y", "%d-%m-%Y", "%d-%b-%Y", "%d %b %Y", "%d/%m/%Y",
+        "%m/%d/%Y")  # fmt: skip
 EITHER = "day and month in either order"  # 03/04/2020 says nothing about the order
-TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S")
+TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", "T%H:%M:%SZ")
 WITH_SECONDS = " and seconds"  # the cell of timestamps whose seconds are not zero
 MOMENTS = tuple(
     day + time + more
     for day in (*DAYS, EITHER)
     for time in TIMES
-    for more in (("", WITH_SECONDS) if time.endswith("%S") else ("",))
+    for more in (("", WITH_SECONDS) if "%S" in time else ("",))
 )
 FREE_TEXT_CHARACTERS, FREE_TEXT_WORDS = 60, 8  # more of either is a text and no level
 _FORMS = (
     (re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})"), ("%Y-%m-%d",)),
     (re.compile(r"([0-9]{4})/([0-9]{2})/([0-9]{2})"), ("%Y/%m/%d",)),
+    (re.compile(r"(?:19|20)[0-9]{6}(?![0-9])"), ("%Y%m%d",)),
     (re.compile(r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4})"), ("%d.%m.%Y",)),
+    (re.compile(r"([0-9]{2})\.([0-9]{2})\.([0-9]{2})"), ("%d.%m.%y",)),
     (re.compile(r"([0-9]{2})-([0-9]{2})-([0-9]{4})"), ("%d-%m-%Y",)),
+    (re.compile(r"([0-9]{2})-([A-Z][a-z]{2})-([0-9]{4})"), ("%d-%b-%Y",)),
+    (re.compile(r"([0-9]{2}) ([A-Z][a-z]{2}) ([0-9]{4})"), ("%d %b %Y",)),
     (re.compile(r"([0-9]{1,2})/([0-9]{1,2})/([0-9]{4})"), ("%d/%m/%Y", "%m/%d/%Y")),
 )
-_TIME = re.compile(r"([ T])([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?$")
+_TIME = re.compile(r"([ T])([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?(Z)?)?$")
 
 
 @dataclass(frozen=True)
@@ -80,7 +91,7 @@ class CellKinds:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """All kinds, in the order in which they are counted."""
-        return (*self.codes, *NUMBERS, *BOOLEANS, *MOMENTS, *WORDS)
+        return (*self.codes, *NUMBERS, *ZEROS, *BOOLEANS, *MOMENTS, *WORDS)
 
     def places(self, texts: Iterable[object]) -> Integers:
         """The place of each text's kind among `names`, by that text alone.
@@ -122,16 +133,24 @@ def _kind(text: str, codes: set[str]) -> str:
     whole = whole_text(text)
     if (whole if whole is not None else text) in codes:
         return whole if whole is not None else text
-    if whole is not None:
-        return "pointed" if "." in text else "whole"
-    if is_number(text):
-        return "decimal" if len(text.partition(".")[2]) <= SHORT_DIGITS and "e" not in text.lower() else "fine"
+    if text.isdecimal() and (form := moment(text)):
+        return form
+    if whole is not None or is_number(text):
+        return _number_kind(text, whole=whole is not None)
     if text in BOOLEANS or text in FALSE:
         return text if text in BOOLEANS else BOOLEANS[FALSE.index(text)]
     if text.isascii() and text.isdigit() and is_padded(text):
         return PADDED
     free = len(text) > FREE_TEXT_CHARACTERS or len(text.split()) > FREE_TEXT_WORDS
     return moment(text) or ("text" if free else "word")
+
+
+def _number_kind(text: str, *, whole: bool) -> str:
+    digits = "" if "e" in text.lower() else text.partition(".")[2]
+    if whole:
+        return "pointed zeros" if len(digits) > 1 else "pointed" if "." in text else "whole"
+    kind = "decimal" if 0 < len(digits.rstrip("0")) <= SHORT_DIGITS else "fine"
+    return f"{kind} zeros" if digits.endswith("0") else kind
 
 
 def moment(text: str) -> str | None:
@@ -144,9 +163,11 @@ def moment(text: str) -> str | None:
         return None
     for pattern, orders in _FORMS:
         if found := pattern.match(text):
-            fitting = [order for order in orders if _is_day(found.group(), order)]
+            fitting = [order for order in orders if _iso(found.group(), order)]
             if not fitting:
                 return None
+            if any(_iso(found.group(), order) in FAR_DAYS for order in fitting):
+                return FAR
             return _with_time(EITHER if len(fitting) > 1 else fitting[0], text[found.end() :])
     return None
 
@@ -159,15 +180,14 @@ def _with_time(day: str, rest: str) -> str | None:
     if time is None or int(time[2]) > 23 or int(time[3]) > 59 or int(time[4] or 0) > 59:
         return None
     seconds = int(time[4] or 0) or int(time[5] or 0)
-    if day == DAYS[0] and not (int(time[2]) or int(time[3]) or seconds):
+    if day == DAYS[0] and not (int(time[2]) or int(time[3]) or seconds or time[6]):
         return day
-    form = f"{day}{time[1]}%H:%M"
-    return form if time[4] is None else f"{form}:%S" + (WITH_SECONDS if seconds else "")
+    form = f"{day}{time[1]}%H:%M" + ("" if time[4] is None else ":%S") + (time[6] or "")
+    return (form + (WITH_SECONDS if seconds else "")) if form.endswith(TIMES[1:]) else None
 
 
-def _is_day(text: str, order: str) -> bool:
+def _iso(text: str, order: str) -> str | None:
     try:
-        datetime.strptime(text, order)
+        return datetime.strptime(text, order).date().isoformat()
     except ValueError:
-        return False
-    return True
+        return None

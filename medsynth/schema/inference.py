@@ -22,38 +22,46 @@ from .cells import (
     BOOLEANS,
     DAYS,
     EITHER,
+    FAR,
     MOMENTS,
     NUMBERS,
     PADDED,
     USUAL_NUMBERS,
     WITH_SECONDS,
     WORDS,
+    ZEROS,
     CellKinds,
     is_code_of_a_number,
     partners,
 )
 from .columns.categorical import Binary, Categorical
 from .columns.column import Column, Floats, Level
-from .columns.date import Date
-from .columns.number import Continuous, Count
-from .learned import ColumnKind, LearnedColumn
-from .magnitudes import CLEAR_STDS, MAGNITUDES, REQUIRED_SHARE, clear_stds
+from .columns.date import Date, ordinal
+from .columns.number import Continuous, Count, Policy, Zeros
+from .learned import ColumnKind, Far, LearnedColumn
+from .magnitudes import CLEAR_STDS, MAGNITUDES, PROBABLE_STDS, REQUIRED_SHARE, clear_stds
 
 DECIMAL_SHARE = 0.05  # of its numbers that must have decimals before a column is one of decimals
 FINE_SHARE = 0.05  # of its numbers that may have more decimals where a column may be one of few values
 FALSE_CODES, FALSE_TARGET_CODES = 0.05, 1e-6  # chance that noise alone shows some code of missing values
 FALSE_LEVELS = 0.01  # chance that noise alone shows some usual level in any column of a table
 FEW_LEVELS = 20  # an integer column of at most so many surviving levels may be categorical
+SPIKES_SHARE = 0.02  # of the numbers of many decimals that must be whole before these are counted one by one
 CLASS_SHARE = 0.5  # of the rows that the surviving whole numbers of a target must have to be its classes
 LARGEST_BOUND = 1e9  # codes of whole numbers between such bounds still fit into 32 bits
 FIRST_YEAR, LAST_YEAR = 1850, 2109  # years that are counted one by one; others and cells that are no date come after
 YEARS = LAST_YEAR - FIRST_YEAR + 2
 YEARS_OF_SECONDS = 60  # so many years have fewer seconds than codes
+LEVEL_APART = 4.0  # the same of a single number that is not on the list of codes
+MOST_CODES, MOST_FAR = 6, 0.1  # such numbers at either end; rows far from the others that are read as missing
+SPIKE, MOST_SPIKES = 4.0, 5  # times the rows of a value near it that a spike has; spikes of a column
+YEARS_APART = 20  # years without a clear one after which a year is far from the others
 APART = 2.0  # how many times farther from zero than the values a code of missing values lies, to be believed
 HALF_OCTAVE, HIDDEN_SHARE = 2**0.5, 0.03  # a cell of magnitudes; noise of one, as a part of the rows, that hides some
 NARROW = 4  # how many times narrower than a date's own bounds the days after another must be
 ISO = "%Y-%m-%d"  # the format of dates of which no form is clear
 MOST_PAIRS = 10  # of columns of dates
+NO_LEVELS: Mapping[str, float] = {}
 OTHER = "other"  # the level of values that are no level
 
 
@@ -103,8 +111,9 @@ def column_kind(
     if codes and present <= clear and kinds.max() <= std * clear_stds(len(kinds)):
         return ColumnKind(cells="word").with_codes(codes)  # an empty column: what else it shows is noise
     half = max(present / 2, clear)
-    whole, pointed, short, fine = (found[name] for name in NUMBERS)
-    decimal = short + fine
+    whole = found["whole"]
+    pointed, short, fine = (found[name] + found[f"{name} zeros"] for name in ("pointed", "decimal", "fine"))
+    decimal, zeros = short + fine, sum(found[name] for name in ZEROS)
     # Codes that are numbers may be values: whether they lie apart is seen later, by the magnitudes.
     own = sum(found[code] for code in codes if is_code_of_a_number(code))
     sure = {name: count for name, count in found.items() if count > clear}
@@ -113,7 +122,7 @@ def column_kind(
         """Cells of these kinds by clear counts alone: the noise of kinds that no cell has does not add up."""
         return float(sum(sure.get(name, 0.0) for name in names))
 
-    numbers = max(whole + pointed + decimal, surely(NUMBERS))
+    numbers = max(whole + pointed + decimal, surely((*NUMBERS, *ZEROS)))
     if numbers + own < max(half, surely(WORDS), surely(BOOLEANS), surely(MOMENTS)):
         return _other_kind(found, half, clear).with_codes(codes)
     some = max(DECIMAL_SHARE * numbers, clear)
@@ -123,8 +132,10 @@ def column_kind(
         cells="decimal" if decimal > some else "whole",
         mixed=some < decimal < numbers / 2,
         short=decimal > some and fine < max(FINE_SHARE * numbers, clear),
-        pointed=decimal <= some and pointed > max(whole, clear),
-        words=found["word"] > some,
+        pointed=pointed > max(whole, clear),
+        zeros=zeros > some,
+        words=found["word"] > clear,
+        spikes=fine > some and whole + pointed > max(SPIKES_SHARE * numbers, clear),
         codes=tuple(codes),
     )
 
@@ -136,7 +147,7 @@ def _other_kind(found: dict[str, float], half: float, clear: float) -> ColumnKin
         return ColumnKind(cells="boolean", form=spelling)
     moments = {form: found[form] for form in MOMENTS if found[form] > clear}
     if sum(moments.values()) >= half:
-        return _date(moments)
+        return replace(_date(moments), words=found["word"] + found[FAR] > clear)
     return ColumnKind(cells="text" if found["text"] >= half else "word")
 
 
@@ -267,24 +278,34 @@ def number(
     codes: Mapping[str, float],
     *,
     rows: int,
-) -> Column:
-    """A Continuous column, or a Count where there are no `decimals`: noisy counts of digits after the point.
+    levels: Mapping[str, float] = NO_LEVELS,
+) -> tuple[Column, Far]:
+    """Return a Continuous column, or a Count if there are no `decimals`, and what was found far from its values.
 
-    `codes`: noisy counts of the codes of missing values that were found; `rows`: the public row count. One that is a
-    number is a code where it lies clearly apart from the values, else a value. Words that are clearly among the
-    numbers are read as missing; a few go to the commonest magnitude, as do a few missing cells. Numbers that are mostly
-    beyond what bounds may be, as keys of many digits are, are read as texts: nothing is learned of them.
+    `decimals` are noisy counts of digits after the point. `codes` are noisy counts of the codes of missing values that
+    were found, `levels` of single numbers that passed the threshold, `rows` is the public row count. A code or a level
+    that lies clearly apart from the values is a code of missing values; other codes are values. Words that are clearly
+    among the numbers are read as missing; a few go to the commonest magnitude, as do a few missing cells. Numbers that
+    are mostly beyond what bounds may be, as keys of many digits are, are read as texts: nothing is learned of them.
     """
     gaps, counts = dict(codes), counts.copy()
     mass = rows - sum(codes.values())
+    named = _far_levels(counts, std, levels, mass)
+    for text, count in named.items():
+        counts[magnitudes.magnitude_cell(np.array([float(text)]))] -= count
+    mass -= sum(named.values())
     if magnitudes.beyond(counts, std) > mass / 2:
-        return unread(codes)
+        return unread(codes), Far()
+    counts, apart = magnitudes.without_far(counts, std, MOST_FAR * rows)
     ends = magnitudes.bounds(counts, std, mass)
     for code in [code for code in codes if is_code_of_a_number(code) and not _is_apart(float(code), *ends)]:
         counts[magnitudes.magnitude_cell(np.array([float(code)]))] += gaps.pop(code)
-    if kind.words and not gaps:
+    gaps |= named
+    # A word that is too rare to be named is missing, and never a value.
+    if (kind.words or apart or counts[MAGNITUDES - 1] > PROBABLE_STDS * std) and not gaps:
         gaps[""] = 0.0
     missing, found = missing_of(gaps), magnitudes.scale(counts, std)
+    beyond: Policy = "missing" if apart else "clip"
     wide = _widened(*magnitudes.bounds(counts, std, mass), found, unsure=std > HIDDEN_SHARE * mass)
     low, high = _without_codes(wide, [*filter(is_code_of_a_number, gaps)])
     form: Literal["linear", "log"] = found if low >= 0 else "linear"
@@ -292,7 +313,12 @@ def number(
     if decimals is None:
         whole = (math.floor(low), max(math.floor(low) + 1, math.ceil(high)))
         usual = min(max(round(magnitudes.typical(counts, low, high)), whole[0]), whole[1])
-        return Count(bounds=whole, scale=form, missing=missing, dtype=dtype, unknown="missing" if missing else usual)
+        cuts = _cut_points(counts, std, levels, whole, 0)
+        column: Column = Count(
+            bounds=whole, scale=form, missing=missing, dtype=dtype, unknown="missing" if missing else usual,
+            out_of_range=beyond, cut_points=cuts,
+        )  # fmt: skip
+        return column, Far(tuple(named), tuple(apart))
     low, high = (low, high) if high > low else (low, low + 1.0)
     places, whole_from = magnitudes.kept_decimals(decimals, std)
     # At least two codes, and no more than fit into 32 bits.
@@ -302,9 +328,51 @@ def number(
     unknown: float | Literal["missing"] = "missing"
     if not missing:
         unknown = float(min(max(round(magnitudes.typical(counts, low, high), places), low), high))
-    return Continuous(
-        bounds=(low, high), scale=form, decimals=places, missing=missing, unknown=unknown, whole_from=whole_from
-    )
+    written: Zeros = "all" if kind.zeros else "one" if kind.pointed else "none"
+    column = Continuous(
+        bounds=(low, high), scale=form, decimals=places, missing=missing, unknown=unknown, whole_from=whole_from,
+        zeros=written, out_of_range=beyond, cut_points=_cut_points(counts, std, levels, (low, high), places),
+    )  # fmt: skip
+    return column, Far(tuple(named), tuple(apart))
+
+
+def _far_levels(counts: Floats, std: float, levels: Mapping[str, float], mass: float) -> dict[str, float]:
+    """Return single numbers that lie far from all other values, with their noisy counts.
+
+    At either end the farthest few are tried together: they are far if all of them lie apart from the bounds of what is
+    left without them.
+    """
+    numbers = sorted((text for text in levels if is_number(text)), key=float)
+    found = dict[str, float]()
+    for ordered in (numbers[::-1], numbers):
+        for most in range(min(MOST_CODES, len(ordered)), 0, -1):
+            some = {text: levels[text] for text in ordered[:most] if text not in found}
+            rest = counts.copy()
+            np.add.at(rest, magnitudes.magnitude_cell(np.array([*map(float, some)])), -np.array([*some.values()]))
+            low, high = magnitudes.bounds(rest, std, mass - sum(some.values()))
+            nearest = min((abs(float(text)) for text in some), default=0.0)
+            if nearest > LEVEL_APART * max(-low, high) and sum(some.values()) < mass / 2:
+                found |= some
+                break
+    return found
+
+
+def _cut_points(
+    counts: Floats, std: float, levels: Mapping[str, float], ends: tuple[float, float], places: int
+) -> tuple[float, ...]:
+    """Return cut points around the commonest single values, those that are far commoner than the values near them."""
+    unit = 10.0**-places
+    single = {float(text): count for text, count in levels.items() if is_number(text)}
+    inside = {value: count for value, count in single.items() if ends[0] <= value <= ends[1]}
+    spikes = {
+        value: count
+        for value, count in inside.items()
+        if count > SPIKE * magnitudes.near(counts, value, unit, count) + CLEAR_STDS * std
+    }
+    chosen = sorted(spikes, key=lambda value: -spikes[value])[:MOST_SPIKES]
+    edges = {round(edge, places) for value in chosen for edge in (value, value + unit)}
+    kept = tuple(sorted(edge for edge in edges if ends[0] < edge <= ends[1]))
+    return kept if places else tuple(map(int, kept))
 
 
 def _is_apart(code: float, low: float, high: float) -> bool:
@@ -344,13 +412,22 @@ def year_cell(ordinals: Floats) -> NDArray[np.int64]:
     return np.array(years, np.int64)
 
 
-def day(counts: Floats, std: float, kind: ColumnKind, codes: Iterable[str]) -> Column:
-    """A Date column by noisy counts of its years: from a year before the first clear one to a year after the last.
+def day(
+    counts: Floats, std: float, kind: ColumnKind, codes: Iterable[str], levels: Mapping[str, float] = NO_LEVELS
+) -> tuple[Column, Far]:
+    """Return a Date column by noisy counts of its years, and what was found far from its values.
 
-    Decades count where none of their years is clear alone, and those beside the first and last year: dates of birth are
-    spread thinly.
+    Its bounds are a year before the first clear year and a year after the last. Decades count if none of their years is
+    clear alone, and those next to the first and last year: dates of birth are spread thinly. `levels` are noisy counts
+    of words and of usual days for unknown dates that passed the threshold. A day among the others is a value.
     """
-    years, missing = counts[:-1], missing_of(code for code in codes if not is_code_of_a_number(code))
+    years = counts[:-1].copy()
+    cells = dict(zip(levels, year_cell(np.array([ordinal(text, kind.form) for text in levels])).tolist(), strict=True))
+    for text, cell in cells.items():
+        if cell < len(years):
+            years[cell] -= levels[text]
+    apart = _far_years(years, std)
+    years[list(apart)] = 0.0
     limit = std * clear_stds(YEARS)
     clear = set(np.nonzero(years > limit)[0].tolist())
     for start in range(0, len(years), 10):
@@ -364,17 +441,33 @@ def day(counts: Floats, std: float, kind: ColumnKind, codes: Iterable[str]) -> C
     while last < len(years) - 1 and years[last + 1 : last + 11].sum() > thin:
         last += 10
     first, last = max(first, 0), min(last, len(years) - 1)
+    named = [text for text, cell in cells.items() if not first <= cell <= last]
+    gaps = [*(code for code in codes if not is_code_of_a_number(code)), *named]
+    if (kind.words or apart or counts[-1] > PROBABLE_STDS * std) and not gaps:
+        gaps = [""]
+    missing = missing_of(gaps)
     ends = date(FIRST_YEAR + first, 1, 1), date(FIRST_YEAR + last, 12, 31)
     usual = date(FIRST_YEAR + min(max(int(years.argmax()), first), last), 7, 1)
     timed = "%H" in kind.form
     seconds = kind.seconds and last - first < YEARS_OF_SECONDS
-    return Date(
+    column = Date(
         bounds=ends,
         format=kind.form or ISO,
         resolution=("second" if seconds else "minute") if timed else "day",
         missing=missing,
         unknown="missing" if missing else usual,
+        out_of_range="missing" if apart else "clip",
     )
+    far = tuple(text for text in named if not math.isnan(ordinal(text, kind.form)))
+    return column, Far(far, tuple(float(FIRST_YEAR + year) for year in apart if counts[year] > limit))
+
+
+def _far_years(years: Floats, std: float) -> list[int]:
+    """Return clear years that stand alone, far from the years of most rows."""
+    clear = np.nonzero(years > std * clear_stds(YEARS))[0]
+    groups = np.split(clear, np.nonzero(np.diff(clear) > YEARS_APART)[0] + 1)
+    main = max(groups, key=lambda group: years[group].sum())
+    return [int(group[0]) for group in groups if len(group) == 1 and group is not main]
 
 
 def by_start(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:

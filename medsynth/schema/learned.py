@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ..errors import LOST, TargetError
 from .columns.categorical import level_text
@@ -26,9 +26,10 @@ class ColumnKind:
     """What a column without a schema is read as.
 
     `form`: the spelling of booleans, the format of dates. `seconds`: whether timestamps have any. `pointed`: whether
-    whole numbers are written 8.0. `mixed`: whether more numbers are whole than have decimals; `short`: whether hardly
-    any has more than two decimals. `codes`: of missing values, as they are written. `words`: whether there are words
-    among numbers.
+    whole numbers are written 8.0; `zeros`: whether decimals are written 8.50. `mixed`: whether more numbers are whole
+    than have decimals; `short`: whether hardly any has more than two decimals; `spikes`: whether some are whole where
+    most have more. `codes`: of missing values, as they are written. `words`: whether there are words among numbers or
+    dates.
     """
 
     cells: Literal["whole", "decimal", "boolean", "date", "word", "text"]
@@ -37,6 +38,8 @@ class ColumnKind:
     pointed: bool = False
     mixed: bool = False
     short: bool = False
+    zeros: bool = False
+    spikes: bool = False
     codes: tuple[str, ...] = ()
     words: bool = False
 
@@ -53,6 +56,13 @@ class ColumnKind:
     def with_codes(self, found: list[str]) -> ColumnKind:
         """This kind with codes of missing values that another noisy count of them shows."""
         return replace(self, codes=tuple(dict.fromkeys((*self.codes, *found))))
+
+
+class Far(NamedTuple):
+    """What was found far from a column's values: codes that are not on the list, and numbers or years near others."""
+
+    codes: tuple[str, ...] = ()
+    near: tuple[float, ...] = ()
 
 
 def lost_target(name: str) -> TargetError:
@@ -78,6 +88,7 @@ class LearnedColumn:
     gaps: Mapping[str, float] = field(default_factory=dict)
     rest: float = 0.0
     std: float = 0.0
+    far: Far = Far()
 
     @property
     def merged(self) -> bool:
@@ -127,6 +138,18 @@ class Learned:
         if gaps := {name: c.gaps for name, c in self.columns.items() if self.schema.columns[name].missing}:
             each = (f"{name} ({_codes(self.schema.columns[name], codes, self.rows)})" for name, codes in gaps.items())
             found.append(f"Missing values in {_listed(each)}.")
+        if named := {name: column.far.codes for name, column in self.columns.items() if column.far.codes}:
+            each = (f"{name} ({', '.join(codes)})" for name, codes in named.items())
+            found.append(
+                "Read as codes of missing values, because they lie far from all other values: "
+                f"{_listed(each)}. If they are values, declare a schema."
+            )
+        if apart := {name: column.far.near for name, column in self.columns.items() if column.far.near}:
+            each = (f"{name} (near {', '.join(f'{value:.2g}' for value in near)})" for name, near in apart.items())
+            found.append(
+                f"Some values lie far from all others and are read as missing: {_listed(each)}. If they are codes, "
+                "name them as codes of missing values. If they are values, declare a schema."
+            )
         if after := [f"{name} after {c.depends_on[0]}" for name, c in self.schema.columns.items() if c.depends_on]:
             found.append(f"Modelled as days after another date: {_listed(after)}.")
         found.append(

@@ -11,20 +11,22 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 CLEAR_STDS = 3.0  # standard deviations of its noise that a count of cells must exceed to be believed
-HALF_OCTAVES = np.arange(-40, 61)  # half octaves: magnitudes from 2^-20 to 2^30
+HALF_OCTAVES = np.arange(-80, 61)  # half octaves: magnitudes from 2^-40, a trillionth, to 2^30
 MAGNITUDES = 2 * len(HALF_OCTAVES) + 2  # negative, zero, positive, missing
 RANGES = (1, 2, 3, 4, 6, 8, 12, 16, 24)  # widths of ranges of magnitudes, in cells, that are tried
 LOG_RATIO = 30.0  # a positive column whose 10 % and 90 % quantiles differ by more is read on a log scale
 UNSURE_SHARE, OCTAVE = 0.1, 2  # noise of a range, as a part of its rows, at which it is widened by so many cells
 NEGATIVE_ODDS = math.log(100)  # against a column of which a part lies below zero, before any row is counted
 USUAL_POWER, POWER_SPREAD = 3.5, 5.0  # mean and standard deviation of a range's middle, in octaves, likewise
+FAR_CELLS, FALSE_FAR = 5, 1e-4  # cells that are not clear before one that is far; chance that noise shows a far one
+NEAR_UNITS, NEAR_PART = 3, 0.25  # how far a value lies that is near another one: units, or a part of that one
 PROBABLE_STDS = 2.0  # standard deviations of its noise that a cell beside a clear one must exceed
 DIFFERENCES = MAGNITUDES + 2  # of two dates: negative, the same day or positive, neither date, the first, the second
 TRIMMED = 0.005  # of the clear rows at either end of the differences that a range may leave out
 SAME_DAY = 1 - int(HALF_OCTAVES[0])  # the cell of the same day, counted from that of zero
 WIDE = 6  # cells: a range of more starts at the same day
 ELSEWHERE = 0.1  # of the range's rows that there may be outside of it, noise included
-MOST_DECIMALS, USUAL_DECIMALS = 8, 2  # digits after the point that are counted; kept where none of them is clear
+MOST_DECIMALS, USUAL_DECIMALS = 12, 2  # digits after the point that are counted; kept where none of them is clear
 REQUIRED_SHARE = 0.95  # of the rows that a choice must cover
 BANDS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)  # sizes of numbers, counted with their digits
 FEW_DECIMALS = 0.05  # of the numbers above a band that may have decimals, noise included, where all are read as whole
@@ -104,6 +106,42 @@ def _unusual(ranges: int, width: int, sides: int) -> Floats:
     return np.asarray(((power - USUAL_POWER) / POWER_SPREAD) ** 2 / 2)
 
 
+def _middle(cell: int) -> float:
+    """Return the number in the middle of a magnitude cell."""
+    middle = len(HALF_OCTAVES)
+    if cell == middle:
+        return 0.0
+    return float(math.copysign(2.0 ** ((HALF_OCTAVES[abs(cell - middle) - 1] + 0.5) / 2), cell - middle))
+
+
+def without_far(counts: Floats, std: float, most: float) -> tuple[Floats, list[float]]:
+    """Return the counts without cells that lie alone and far beyond all others, and numbers in the middle of these.
+
+    Such a cell is farther from zero than the others by FAR_CELLS cells that are not clear, and has fewer than `most`
+    rows. One that noise explains is left out of the counts, but not listed.
+    """
+    clear, middle = np.nonzero(counts[:-1] > std * clear_stds(MAGNITUDES))[0], len(HALF_OCTAVES)
+    sizes = np.abs(clear - middle)
+    start = sizes[counts[clear].argmax()] if len(clear) else 0
+    reached = np.unique(sizes[sizes >= start])
+    groups = np.split(reached, np.nonzero(np.diff(reached) > FAR_CELLS)[0] + 1)
+    far = [cell for size in groups[1:] if len(size) == 1 for cell in clear[sizes == size[0]] if counts[cell] < most]
+    kept = counts.copy()
+    kept[far] = 0.0
+    return kept, [_middle(int(cell)) for cell in far if counts[cell] > std * clear_stds(MAGNITUDES, FALSE_FAR)]
+
+
+def near(counts: Floats, value: float, unit: float, own: float) -> float:
+    """Return how many rows a value near this one has on average, by noisy counts without the `own` rows of it."""
+    powers = 2.0 ** (np.append(HALF_OCTAVES, HALF_OCTAVES[-1] + 1) / 2)
+    reach = max(NEAR_UNITS * unit, NEAR_PART * abs(value))
+    low, high = value - reach, value + reach
+    part = np.clip((np.minimum(powers[1:], high) - np.maximum(powers[:-1], low)) / np.diff(powers), 0, 1)
+    below = np.clip((np.minimum(powers[1:], -low) - np.maximum(powers[:-1], -high)) / np.diff(powers), 0, 1)
+    weights = np.concatenate([below[::-1], [1.0 if low <= 0 <= high else 0.0], part])
+    return max(0.0, float(weights @ counts[:-1]) - own) * unit / (2 * reach)
+
+
 def beyond(counts: Floats, std: float) -> float:
     """Clear noisy counts of numbers of the largest magnitude that is told apart, a billion and more, of either sign."""
     return float(believed(counts[[0, MAGNITUDES - 2]], std).sum())
@@ -134,12 +172,8 @@ def _edge(cell: int, *, upper: bool) -> float:
 
 def typical(counts: Floats, low: float = -math.inf, high: float = math.inf) -> float:
     """The middle of the magnitude cell of the bounds with the largest noisy count: what no number is read as."""
-    middle = len(HALF_OCTAVES)
     first, last = magnitude_cell(np.array([low, high]))
-    cell = int(first) + int(counts[first : last + 1].argmax())
-    if cell == middle:
-        return 0.0
-    return float(math.copysign(2.0 ** ((HALF_OCTAVES[abs(cell - middle) - 1] + 0.5) / 2), cell - middle))
+    return _middle(int(first) + int(counts[first : last + 1].argmax()))
 
 
 def difference_cell(first: Floats, second: Floats) -> NDArray[np.int64]:

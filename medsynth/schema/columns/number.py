@@ -36,7 +36,8 @@ from .column import (
 LARGEST_UNITS = 2**53  # units of the last decimal place that floats tell apart
 TOO_LARGE = 2**60  # beyond all bounds
 SIGNIFICANT_DIGITS = 5  # digits of the bounds' width that are kept where the schema gives no decimals
-Policy = Literal["clip", "error"]
+Policy = Literal["clip", "missing", "error"]
+Zeros = Literal["none", "one", "all"]
 
 
 class Quantity(Column):
@@ -77,8 +78,8 @@ class Quantity(Column):
 
     def check_values(self) -> None:
         """Raises ValueError unless `unknown` and the cut points are values as docs/schema.md asks for."""
-        if self.unknown == "missing" and not self.missing:
-            raise ValueError("`unknown: missing` needs `missing: true`")
+        if "missing" in (self.unknown, self.out_of_range) and not self.missing:
+            raise ValueError("`unknown: missing` and `out_of_range: missing` need `missing: true`")
         if self.unknown is not None and not 0 <= self._unknown_code < self.size + self.gaps:
             raise ValueError("unknown must be a value within the bounds, or missing")
         dated = isinstance(self.bounds[0], date)
@@ -120,6 +121,8 @@ class Quantity(Column):
             cure = "Widen the bounds, mend the cell, or set `out_of_range: clip`."
             faults.append(Fault(finite & (inside != units), "a value outside the schema's bounds", cure))
         codes = np.where(finite, inside - low, UNREADABLE if self.unknown is None else self._unknown_code)
+        if self.out_of_range == "missing":
+            codes = np.where(finite & (inside != units), self.size, codes)
         return Reading(np.where(codes == UNREADABLE, codes, self._settled(codes)), tuple(faults))
 
     def _settled(self, codes: Ints) -> Ints:
@@ -196,8 +199,9 @@ class Quantity(Column):
 class Continuous(Quantity):
     """A measurement with public bounds, kept to `decimals` places; on a log scale zero is a cell of its own.
 
-    Without `decimals`, as many are kept as show five significant digits of the bounds' width. Numbers of `whole_from`
-    and more, of either sign, are whole: ages have months below two years alone.
+    Without `decimals`, as many are kept as show five significant digits of the bounds' width. `zeros` are those at the
+    end of a number in a CSV file: none (8, 8.5), one if there are no other decimals (8.0), or all (8.00, 8.50).
+    Numbers of `whole_from` and more, of either sign, are whole: ages have months below two years alone.
 
     >>> Continuous(bounds=(0, 1), scale="log", decimals=5).places
     5
@@ -213,6 +217,7 @@ class Continuous(Quantity):
     scale: Literal["linear", "log"] = "linear"
     decimals: Annotated[int, Field(ge=0, le=12)] | None = None
     whole_from: Annotated[float, Field(gt=0)] | None = None
+    zeros: Zeros = "none"
     unit: str | None = None
 
     @property
@@ -240,6 +245,14 @@ class Continuous(Quantity):
             raise ValueError("too many decimals for these bounds: give fewer decimals or narrower bounds")
         self.check_values()
         return self
+
+    def text(self, code: int) -> str:
+        """A code as the text of a CSV cell, with the zeros at its end that `zeros` asks for."""
+        text = super().text(code)
+        if code >= self.size or self.zeros == "none" or self.places == 0:
+            return text
+        digits = self.places if self.zeros == "all" else 1
+        return f"{text.partition('.')[0]}.{text.partition('.')[2].ljust(digits, '0')}"
 
     def _settled(self, codes: Ints) -> Ints:
         """Numbers that are whole by declaration are moved to the nearest whole number."""
