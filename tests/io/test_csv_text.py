@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from medsynth.errors import TableError, UsageError
 from medsynth.io.formats import check_encoding
-from medsynth.io.reader import read
+from medsynth.io.reader import read, read_large
 from medsynth.io.table import Table
 from medsynth.io.writer import Sink, WrittenText, csv_text
 
@@ -71,3 +71,49 @@ def test_an_encoding_in_which_a_cell_changes_others_is_refused() -> None:
     assert refused == ["hz", "iso2022_jp", "iso2022_kr", "utf_7", "unicode_escape", "idna"]
     for name in ("utf-8", "cp1252", "latin-1", "shift_jis", "gb18030", "utf-16"):
         check_encoding(name)
+
+
+HEADERS = {
+    "row numbers of pandas": (",age,sex\n0,54,F\n1,60,M\n", "without the first column, above which is no name"),
+    "row numbers of R": ('"age","sex"\n"1",54,"F"\n"2",60,"M"\n', "without the first column, above which is no name"),
+    "a delimiter at the end": ("age,sex,\n54,F,\n60,M,\n", "without the last column, above which is no name"),
+    "row numbers and a delimiter at the end": (
+        ",age,sex,\n0,54,F,\n1,60,M,\n", "without the first column and the last column, above which is no name"),
+    "a line for Excel": ("sep=;\nage;sex\n54;F\n60;M\n", "separated by semicolons, 1,5 read as 1.5"),
+    "a mark and a line for Excel": ("\ufeffsep=,\nage,sex\n54,F\n60,M\n", ""),
+    "comments": ("# exported on Monday\n#\nage,sex\n54,F\n60,M\n", ""),
+    "comments with delimiters": ("# site A, ward B, draft\nage,sex\n54,F\n60,M\n", ""),
+    "empty lines first": ("\n\nage,sex\n54,F\n60,M\n", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_what_stands_around_the_columns_is_left_out(name: str, tmp_path: Path) -> None:
+    text, form = HEADERS[name]
+    (tmp_path / "t.csv").write_text(text)
+    table = read(tmp_path / "t.csv")
+    assert table.header == ("age", "sex") and table.form == form
+    assert table.cells.to_numpy().tolist() == [["54", "F"], ["60", "M"]]
+    large = read_large(tmp_path / "t.csv")
+    assert large.header == table.header and [*large.chunks()][0].cells.equals(table.cells)
+
+
+def test_a_header_that_starts_with_a_hash_is_a_header(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("#id,age\n7,54\n8,60\n")
+    assert read(tmp_path / "t.csv").header == ("#id", "age")
+
+
+@pytest.mark.parametrize(
+    ("text", "cure"),
+    [
+        ('[{"age": 54}, {"age": 60}]', "is JSON. Save the table as CSV"),
+        ("age sex ward day\n54 F A 1\n60 M B 2\n", "Save the table with commas"),
+        ("2019,2020\n54,60\n61,62\n", "If a number is a name there, put a letter before it"),
+        ("age,sex\n54,F,1\n60,M\n", "fewer fields"),
+    ],
+)
+def test_what_is_not_such_a_table_is_refused_with_the_cure(text: str, cure: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(TableError) as caught:
+        read(tmp_path / "t.csv")
+    assert cure in str(caught.value) and "54" not in str(caught.value)

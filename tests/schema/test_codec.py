@@ -144,3 +144,19 @@ def test_cells_are_found_alike_in_few_rows_and_in_many(rows: int, gaps: int) -> 
     codes = np.random.default_rng(rows).integers(0, 20 + gaps, rows).astype(np.int32)
     expected = [next(k for k in range(cells.cells) if cells.ends[k] <= c < cells.ends[k + 1]) for c in codes]
     assert cells.cell_of(codes).tolist() == expected
+
+
+def test_a_value_beyond_the_bounds_is_missing_if_the_schema_asks_for_it() -> None:
+    column = Continuous(bounds=(0, 1), decimals=1, missing=("NA",), out_of_range="missing")
+    assert encode(text_table(["0.5", "9999", "NA", "-2"]), one_column(column))[:, 0].tolist() == [5, 11, 11, 11]
+    with pytest.raises(ValueError, match="need `missing: true`"):
+        Continuous(bounds=(0, 1), out_of_range="missing")
+
+
+@pytest.mark.parametrize(
+    ("zeros", "texts"),
+    [("none", ["2", "2.5", "2.25"]), ("one", ["2.0", "2.5", "2.25"]), ("all", ["2.00", "2.50", "2.25"])],
+)
+def test_zeros_at_the_end_are_written_as_declared(zeros: Any, texts: list[str]) -> None:
+    schema = one_column(Continuous(bounds=(0, 5), decimals=2, zeros=zeros))
+    assert csv_cells(encode(text_table(["2.00", "2.5", "2.25"]), schema), schema)["x"].tolist() == texts

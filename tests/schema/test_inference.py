@@ -23,7 +23,7 @@ KINDS: dict[str, tuple[dict[str, float], ColumnKind]] = {
     "one decimal among them": ({"whole": 999, "decimal": 1}, ColumnKind(cells="whole")),
     "one word among them": ({"whole": 999, "word": 1}, ColumnKind(cells="whole")),
     "written with a point": ({"pointed": 900, "whole": 100}, ColumnKind(cells="whole", pointed=True)),
-    "decimals, of which a tenth are whole": ({"whole": 100, "fine": 900}, ColumnKind(cells="decimal")),
+    "decimals, of which a tenth are whole": ({"whole": 100, "fine": 900}, ColumnKind(cells="decimal", spikes=True)),
     "short decimals": ({"whole": 100, "decimal": 900}, ColumnKind(cells="decimal", short=True)),
     "decimals below two years": (
         {"whole": 850, "decimal": 150},
@@ -180,7 +180,8 @@ def test_bounds_of_a_change_hold_both_signs() -> None:
 def test_a_narrow_range_far_from_zero_gets_room_where_noise_hides_a_tail(std: float, holds: bool) -> None:
     """400 rows from 4 to 8, and a few beyond either end."""
     counts = np.bincount(magnitudes.magnitude_cell(np.linspace(4, 7.9, 400)), minlength=magnitudes.MAGNITUDES)
-    column: Any = inference.number(counts.astype(np.float64), std, None, ColumnKind(cells="whole"), {}, rows=400)
+    column: Any
+    column, _ = inference.number(counts.astype(np.float64), std, None, ColumnKind(cells="whole"), {}, rows=400)
     low, high = column.bounds
     assert (low < 4 and high > 8) is holds
 
@@ -191,13 +192,16 @@ def test_years_of_dates() -> None:
     assert cells.tolist() == [2019 - 1850, 2020 - 1850, inference.YEARS - 1, inference.YEARS - 1]
     counts = np.zeros(inference.YEARS)
     counts[[169, 170]] = 500
-    recent: Any = inference.day(counts, STD, ColumnKind(cells="date"), [""])
+    recent: Any
+    recent, _ = inference.day(counts, STD, ColumnKind(cells="date"), [""])
     assert recent.bounds == (datetime.date(2018, 1, 1), datetime.date(2021, 12, 31)) and recent.unknown == "missing"
     thin = np.zeros(inference.YEARS)
     thin[70:150] = 30  # births: no year is clear, every decade is
-    spread: Any = inference.day(thin, STD, ColumnKind(cells="date"), [])
+    spread: Any
+    spread, _ = inference.day(thin, STD, ColumnKind(cells="date"), [])
     assert spread.bounds == (datetime.date(1919, 1, 1), datetime.date(2000, 12, 31))
-    none: Any = inference.day(np.zeros(inference.YEARS), STD, ColumnKind(cells="date"), [])
+    none: Any
+    none, _ = inference.day(np.zeros(inference.YEARS), STD, ColumnKind(cells="date"), [])
     assert none.bounds == (datetime.date(1850, 1, 1), datetime.date(2109, 12, 31))
 
 

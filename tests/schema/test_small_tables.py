@@ -89,9 +89,11 @@ def test_the_usual_value_lies_within_the_bounds() -> None:
 def test_of_numbers_beyond_a_billion_nothing_is_learned(sign: int) -> None:
     """Their bounds would be two neighbouring numbers, at one of which all rows lie."""
     kind, beyond = ColumnKind(cells="whole"), counted(np.full(900, sign * 4e15))
-    column: Any = inference.number(beyond + counted(np.full(100, 300.0)), 5.0, None, kind, {"": 200.0}, rows=1200)
+    column: Any
+    column, _ = inference.number(beyond + counted(np.full(100, 300.0)), 5.0, None, kind, {"": 200.0}, rows=1200)
     assert column.levels == (inference.OTHER,) and column.missing is True
-    few: Any = inference.number(counted(np.full(900, 300.0)) + beyond / 9, 5.0, None, kind, {}, rows=1000)
+    few: Any
+    few, _ = inference.number(counted(np.full(900, 300.0)) + beyond / 9, 5.0, None, kind, {}, rows=1000)
     assert few.bounds[0] <= 300 <= few.bounds[1]
 
 
