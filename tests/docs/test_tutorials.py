@@ -9,9 +9,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
+import statsmodels.api as sm
 from medsynth_cli.app import app
 from typer.testing import CliRunner
+
+from medsynth import Schema, combine, fit, sample
 
 TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
 FENCE = re.compile(r'^```(console|python|yaml)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
@@ -92,7 +97,6 @@ def test_the_steward_page_shows_the_draft_that_is_written_and_fills_its_todos(
     from medsynth_sample_data import simulate
 
     from medsynth.fitting.private_table import table_kinds
-    from medsynth.schema import Schema
     from medsynth.schema.header import draft
 
     simulate.cohort(5, 1).to_csv("patients.csv", index=False)
@@ -133,3 +137,39 @@ def test_reviewer(steward: Any) -> None:
 def test_researcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run("researcher.md", tmp_path, monkeypatch)
     assert (tmp_path / "clinic.medsynth").exists()
+
+
+@pytest.mark.nightly
+def test_a_cox_regression_by_the_two_regressions_that_the_researchers_page_declares() -> None:
+    """On a simulated trial with a log hazard ratio of -0.6."""
+    declared = ["years ~ age + treated", "died ~ age + treated + years"]
+    page = " ".join((TUTORIALS / "researcher.md").read_text().split())
+    assert 'inference=["{}", "{}"]'.format(*declared) in page
+    rng = np.random.default_rng(1)
+    age, treated = rng.normal(62, 11, 1000).round().clip(18, 100).astype(int), rng.random(1000) < 0.5
+    years = rng.exponential(4 / np.exp(0.04 * (age - 62) - 0.6 * treated))
+    trial = pd.DataFrame({
+        "age": age, "treated": np.where(treated, "yes", "no"),
+        "years": years.clip(max=5).round(2), "died": np.where(years < 5, "yes", "no"),
+    })  # fmt: skip
+    schema = Schema.from_dict({
+        "name": "trial",
+        "target": "died",
+        "columns": {
+            "age": {"kind": "count", "bounds": [18, 100], "out_of_range": "clip"},
+            "treated": {"kind": "binary", "levels": ["no", "yes"]},
+            "years": {"kind": "continuous", "bounds": [0, 5], "decimals": 2, "out_of_range": "clip"},
+            "died": {"kind": "binary", "levels": ["no", "yes"]},
+        },
+    })  # fmt: skip
+
+    def log_hazard_ratio(table: pd.DataFrame) -> float:
+        covariates = table[["age"]].assign(treated=table["treated"] == "yes").astype(float)
+        died = (table["died"] == "yes").astype(float)
+        cox = sm.PHReg(table["years"].astype(float), covariates, status=died, ties="efron")
+        return float(cox.fit().params[1])
+
+    model = fit(trial, schema=schema, epsilon=3.7, rows=len(trial), inference=declared)
+    replicates = sample(model, 2000, seed=1, replicates=5).groupby("replicate")
+    combined = combine([log_hazard_ratio(table) for _, table in replicates])
+    assert combined.low < combined.estimate < combined.high
