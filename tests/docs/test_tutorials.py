@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.api as sm
 from medsynth_cli.app import app
 from typer.testing import CliRunner
 
@@ -142,6 +141,8 @@ def test_researcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.nightly
 def test_a_cox_regression_by_the_two_regressions_that_the_researchers_page_declares() -> None:
     """On a simulated trial with a log hazard ratio of -0.6."""
+    import statsmodels.api as sm
+
     declared = ["years ~ age + treated", "died ~ age + treated + years"]
     page = " ".join((TUTORIALS / "researcher.md").read_text().split())
     assert 'inference=["{}", "{}"]'.format(*declared) in page
