@@ -1,1 +1,1 @@
-"""The verb fit: from private tables to an artifact."""
+"""Fit: turn private tables into an artifact."""

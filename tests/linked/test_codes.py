@@ -103,7 +103,7 @@ MISTAKES: dict[str, tuple[str, Change, str]] = {
     "a key that comes twice": (
         "patients",
         lambda f: pd.concat([f, f.head(1)]),
-        "row 301: its key stands",
+        "row 301: an earlier row has the same key",
     ),
     "a level that is none": ("stays", lambda f: f.assign(ward="attic"), "a level that the schema does not name"),
     "a column more": ("consent", lambda f: f.assign(more=1), "column 3 is not in the schema 'consent'"),

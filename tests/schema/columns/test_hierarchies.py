@@ -165,7 +165,7 @@ def test_what_is_no_hierarchy_is_refused(column: dict[str, Any], message: str) -
 
 
 def test_a_target_in_a_hierarchy_needs_levels() -> None:
-    with pytest.raises(SchemaError, match="Name its classes in"):
+    with pytest.raises(SchemaError, match="List its classes in"):
         medsynth.fit(table(), epsilon=3, schema=schema().with_target("ward"), rows=3000)
 
 
