@@ -64,7 +64,7 @@ TABLES = {
     "half a gzip": (gzip.compress(GOOD.encode() * 99)[:50], ["damaged"], 1),
     "parquet that is none": (b"PAR1" + CANARY.encode() * 9, ["damaged"], 1),
     "semicolons within commas": (b"age,dose,y\n40;1.5;0\n41;2.5;1\n", ["row 1", "fewer"], 1),
-    "three columns of one name": (b"y,y,y\n1,2,3\n4,5,6\n", ["one name"], 1),
+    "three columns of one name": (b"y,y,y\n1,2,3\n4,5,6\n", ["the same name"], 1),
     "a column without a name": (b"age,,y\n40,1,0\n41,2,1\n", ["column 2"], 1),
     "decimal commas in a comma table": (b"age,dose,y\n40,1,5,0\n41,2,5,1\n", ["row 1", "more"], 1),
     "thousands": (b'age,dose,y\n"1,040",1,0\n41,2,1\n', ["'age'", "row 1", "number"], 4),

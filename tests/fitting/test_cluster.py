@@ -378,7 +378,10 @@ def test_a_cluster_that_is_lost_for_good_ends_the_fit(tmp_path: Path, monkeypatc
     client = types.SimpleNamespace(scheduler_info=lambda n_workers: {"workers": {}})
     busy = types.SimpleNamespace(scheduler_info=lambda n_workers: {"workers": {"tcp://w": {}}})
     assert module.Cluster(busy).result(Late(UnboundLocalError)) == 7
-    for error, words in ((TimeoutError, "workers of the cluster are gone"), (RuntimeError, "cluster stopped .RuntimeError.")):
+    for error, words in (
+        (TimeoutError, "workers of the cluster are gone"),
+        (RuntimeError, "cluster stopped .RuntimeError."),
+    ):
         with pytest.raises(MedsynthError, match=words) as found:
             module.Cluster(client).result(Lost(error))
         assert "secret" not in str(found.value)

@@ -92,7 +92,9 @@ def test_shares_of_classes_are_right_where_the_declared_number_is_not(
     levels = [str(level) for level in model.schema.columns[model.schema.target].levels]
     assert np.abs(model.tensors["prior"] / model.tensors["prior"].sum() - real[levels]).max() < 0.02
     assert model.tensors[COUNTED_ROWS][0] == pytest.approx(ROWS, rel=0.04)
-    assert any("By noisy counts the table has" in text and f"count is {round(times * ROWS)}" in text for text in notices)
+    assert any(
+        "By noisy counts the table has" in text and f"count is {round(times * ROWS)}" in text for text in notices
+    )
     assert any("By noisy counts the table has" in text for text in model.ledger.notes)
 
 
