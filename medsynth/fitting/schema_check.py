@@ -63,7 +63,7 @@ def check_schema(path: Path, schema: Path | None, encoding: str | None = None) -
         ]
     if found.unit is None and (keys := person_keys(data.header)):
         remarks.append(
-            f"column {keys[0]!r} reads like a person's key: if rows share persons, declare `unit` and `max_rows`"
+            f"column {keys[0]!r} reads like a person's key: if rows share persons, declare the keys unit and max_rows"
         )
     return SchemaCheck(schema=found, problems=tuple(problems), remarks=tuple(remarks))
 

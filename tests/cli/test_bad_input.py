@@ -158,7 +158,7 @@ SCHEMAS = {
     "a level that is a list": ("levels: [0, 1]", "levels: [[1], 2]", ["y", "levels"]),
     "a level that is a number with a point": ("levels: [0, 1]", "levels: [0.5, 1.5]", ["y", "levels"]),
     "unknown is no level": ("levels: [0, 1]", "levels: [0, 1], unknown: 2", ["y", "unknown"]),
-    "no levels": (Y, "  y: {kind: categorical}", ["y", "levels are needed"]),
+    "no levels": (Y, "  y: {kind: categorical}", ["y", "declare levels"]),
     "missing is a word": ("decimals: 1", "decimals: 1, missing: maybe", ["dose", "missing"]),
     "missing code among values": ("decimals: 1", "decimals: 1, missing: [3]", ["dose", "could be a value"]),
     "a date as a number": (AGE, "  age: {kind: date, bounds: [0, 9]}", ["age", "two days"]),

@@ -147,9 +147,7 @@ def test_a_column_of_one_value_is_not_lost(tmp_path: Path) -> None:
         "key": [f"k{k}" for k in range(N)], "label": [0, 1] * (N // 2),
     })  # fmt: skip
     text = "\n".join(learn(written(frame, tmp_path), "label").summary())
-    assert (
-        "One value alone is shared by enough rows in zero (0, about 100%), nearly (here, about 100%), none (N" in text
-    )
+    assert "Only one value survived the noise in zero (0, about 100%), nearly (here, about 100%), none (N" in text
     assert "LOST: key. No value" in text
 
 

@@ -105,7 +105,7 @@ MISTAKES: dict[str, tuple[str, Change, str]] = {
         lambda f: pd.concat([f, f.head(1)]),
         "row 301: an earlier row has the same key",
     ),
-    "a level that is none": ("stays", lambda f: f.assign(ward="attic"), "a level that the schema does not name"),
+    "a level that is none": ("stays", lambda f: f.assign(ward="attic"), "not a declared level"),
     "a column more": ("consent", lambda f: f.assign(more=1), "column 3 is not in the schema 'consent'"),
     "a column less": ("tests", lambda f: f.drop(columns="value"), "no column 'value'"),
     "a day that is none": ("tests", lambda f: f.assign(taken="someday"), "column 'taken', row 1"),

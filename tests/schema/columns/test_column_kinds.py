@@ -264,7 +264,7 @@ def test_missing_codes_can_be_asked_for_and_stand_in_the_report() -> None:
         ({"kind": "continuous", "bounds": [-10, 9], "missing": ["-9.5"]}, "within the bounds"),
         ({"kind": "binary", "levels": [0, 1], "missing": [1]}, "also a code"),
         ({"kind": "count", "bounds": [0, 9], "missing": [-9, "-9"]}, "differ"),
-        ({"kind": "count", "bounds": [0, 9], "missing": []}, "list of codes"),
+        ({"kind": "count", "bounds": [0, 9], "missing": []}, "list of different codes"),
     ],
 )
 def test_codes_that_could_be_values_are_refused(column: dict[str, Any], message: str) -> None:
