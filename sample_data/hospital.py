@@ -1,4 +1,4 @@
-"""Simulate the extract of a hospital: SIMULATED data, no row of which describes a real person.
+"""Simulate the extract of a hospital: SIMULATED data. No row describes a real person.
 
 By default 8,000 patients with 20,000 visits, and 40 columns of every kind that a schema can declare. There are keys,
 dates that follow one another, codes in hierarchies, counts, measurements, ordered and rare levels, area codes with a

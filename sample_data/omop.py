@@ -1,4 +1,4 @@
-"""Simulate a subset of the OMOP Common Data Model: SIMULATED data, no row of which describes a real person.
+"""Simulate a subset of the OMOP Common Data Model: SIMULATED data. No row describes a real person.
 
 The patients are those of `medsynth_sample_data.visits`, whose processes are known: chronic kidney disease never goes
 back, laboratory values are AR(1), a high creatinine stops a drug. Here each visit is a row of visit_occurrence, and its

@@ -1,4 +1,4 @@
-"""Simulate the records of a thyroid clinic: SIMULATED data, no row of which describes a real person.
+"""Simulate the records of a thyroid clinic: SIMULATED data. No row describes a real person.
 
 The cohort serves demonstrations and tests. It has the shape of a clinical table: rare diagnoses, skewed hormones with
 detection limits, treatment effects, heaped readings, values missing for a reason. The functions below give each

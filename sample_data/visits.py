@@ -1,4 +1,4 @@
-"""Simulate patients over time: SIMULATED data, no row of which describes a real person.
+"""Simulate patients over time: SIMULATED data. No row describes a real person.
 
 The processes are simple and their truth is known. Each patient has one to five visits, most often one. The constants
 below, and the functions of them, define what a model of successive visits has to learn: transitions, autocorrelations,

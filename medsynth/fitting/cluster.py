@@ -155,11 +155,11 @@ def _on_worker(versions: dict[str, str], call: Callable[..., Any], first: Any, *
 
 
 class WorkerLost(Exception):
-    """The worker that had to run a call is gone."""
+    """A worker died before it finished its call."""
 
 
 class Cluster:
-    """The workers behind a scheduler, asked by one client."""
+    """The workers of a scheduler, with one client."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -207,7 +207,7 @@ class Cluster:
             except Exception as error:
                 raise MedsynthError(
                     f"The cluster stopped ({type(error).__name__}). Check that the scheduler runs, all workers have "
-                    "medsynth, and that each file fits into their memory. What was measured is on file: then fit again "
+                    "medsynth, and each file fits into their memory. What was measured is on file: then fit again "
                     "with `resume`."
                 ) from None
 

@@ -344,7 +344,7 @@ def open_table(
         patients(data, unit)
     names = [name for name in data.header if name not in learning.keys]
     if len(names) < 2:
-        raise SchemaError("The table has no column other than its target.")
+        raise SchemaError("The table has no column other than its target. Add the columns to learn from.")
     return PrivateTable(data=data, declared=None, target=target or names[-1], learning=learning)
 
 
@@ -420,7 +420,7 @@ def check_target(schema: Schema) -> None:
             f"The target {schema.target!r} has one class: there is nothing to predict. Name another column as `target`."
         )
     if len(schema.columns) < 2:
-        raise SchemaError("The table has no column other than its target.")
+        raise SchemaError("The table has no column other than its target. Add the columns to learn from.")
 
 
 def table_kinds(path: Path, encoding: str | None = None) -> dict[str, io_table.Kind]:

@@ -22,7 +22,7 @@ from ..schema.inference import NARROW, by_start
 from .private_rows import patients
 from .private_table import choose_schema, read_table
 
-KEY_SHARE, KEY_ROWS = 0.95, 20  # share of distinct cells from which a column reads like a key; rows that this takes
+KEY_SHARE, KEY_ROWS = 0.95, 20  # share of distinct cells from which a column reads like a key; rows needed to judge
 MUCH_CLIPPED, LITTLE_USED = 0.05, 0.02  # share of cells beyond the bounds; share of the bounds' width that cells use
 MOSTLY = 0.8  # share of the cells of a column that a rule computes
 MIDDLE = (0.05, 0.95)  # quantiles of the days between two dates that must be close together

@@ -98,7 +98,7 @@ class TableSettings:
         if self.max_rows is not None and self.unit is None:
             raise UsageError("`max_rows` is the most rows per patient. Set `unit` to the column of patients as well.")
         if self.max_rows is not None and not 1 <= self.max_rows <= MAX_ROWS_PER_PATIENT:
-            raise UsageError(f"`max_rows` must lie between 1 and {MAX_ROWS_PER_PATIENT}.")
+            raise UsageError(f"`max_rows` must be between 1 and {MAX_ROWS_PER_PATIENT}.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -157,8 +157,8 @@ def note_counted_rows(planned: PlannedFit, tensors: Arrays) -> None:
         return  # each patient keeps only some rows, and the fit counts them in any case
     text = f"By noisy counts the table has about {counted:.0f} rows, but its public row count is {declared}"
     planned.options.notice(
-        f"{text}. The model follows the counts. The budget was divided by the public number, which is also the "
-        "default number of sampled rows. Declare a closer number with `rows` in the next fit."
+        f"{text}. The model follows the counts. But the fit divided its budget for the public number, which is also "
+        "the default number of sampled rows. Set `rows` to a closer number in the next fit."
     )
     planned.ledger.notes.append(f"{text}.")
 

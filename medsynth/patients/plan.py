@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..privacy.accounting.calibration import Plan, Query
 
 SEVERAL_SHARE = 0.5  # of the privacy loss, for later rows of several tables
-LATER_SHARE = 0.4  # of the privacy loss, for later rows: most patients often have one row alone
+LATER_SHARE = 0.4  # of the privacy loss, for later rows: patients with a single row are the most frequent case
 ONE_WAY, PERSISTENCE = "later rows: one-way marginals", "later rows: persistence"
 SELECTION, TWO_WAY = "later rows: two-way selection", "later rows: two-way marginals"
 SHARES = {ONE_WAY: 0.15, PERSISTENCE: 0.35, SELECTION: 0.1, TWO_WAY: 0.4}

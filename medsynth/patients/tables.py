@@ -56,8 +56,7 @@ def worthwhile(
     distances: Mapping[str, float], std: float, expected: Mapping[str, Floats], multiplier: float, most: int,
     always: Sequence[str],
 ) -> list[str]:  # fmt: skip
-    """Return the tables farthest from the expected ones, if the distance exceeds the noise of a measurement; at least
-    one.
+    """Return the tables farthest from the expected ones, if a measurement would be clear of its noise; at least one.
 
     `std`: of the noise of the `distances`, which must clearly exceed it. With k measured tables, the noise of each has
     a standard deviation of sqrt(k) times the `multiplier`. Its mean L1 norm is sqrt(2 / pi) times that per cell (AIM,

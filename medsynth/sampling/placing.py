@@ -92,9 +92,7 @@ class Placed(Form):
         return np.asarray(padded[who, np.minimum(number, padded.shape[1] - 1)])
 
     def possible(self, core: Codes, who: Whole) -> Codes:
-        """Move rows of the chain to possible places: to the last existing row of the other table, and before the next
-        one.
-        """
+        """Move rows of the chain to possible places: to the other table's last existing row, and before the next."""
         names = self.of_chain.core.names
         a, b = names.index(self.number), names.index(self.distance)
         top = self.schema.columns[self.schema.order or ""].size - 1

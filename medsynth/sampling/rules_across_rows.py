@@ -33,8 +33,7 @@ def values(codes: Codes, schema: Schema, names: set[str]) -> ValuesByName:
 
 
 def completed(rows: Codes, before: Codes | None, schema: Schema) -> Codes:
-    """Return the rows with the columns that rules define, computed in order of the rules; (rows, columns of the
-    schema).
+    """Return the rows, (rows, columns of the schema), with the columns that rules define computed in rule order.
 
     rows: codes of the patients' next rows, with any value in defined columns. before: the completed rows before them,
     patient by patient; None for first rows. A running sum adds this row's value to the previous sum; a missing value

@@ -89,7 +89,7 @@ def decode(codes: Codes, schema: Schema) -> pd.DataFrame:
 
 
 def csv_cells(codes: Codes, schema: Schema) -> pd.DataFrame:
-    """The same as text for a CSV file: exact decimals without trailing zeros, missing values empty."""
+    """Return the same as text for a CSV file: exact decimals without trailing zeros, missing values empty."""
     return pd.DataFrame({
         name: column.csv_cells(codes[:, k], related_values(codes, schema, name))
         for k, (name, column) in enumerate(schema.columns.items())

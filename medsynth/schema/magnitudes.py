@@ -17,7 +17,7 @@ RANGES = (1, 2, 3, 4, 6, 8, 12, 16, 24)  # widths of ranges of magnitudes, in ce
 LOG_RATIO = 30.0  # ratio of the 90 % and 10 % quantiles of a positive column above which its scale is log
 UNSURE_SHARE, OCTAVE = 0.1, 2  # noise, as a share of a range's rows, that widens it; by this number of cells
 NEGATIVE_ODDS = math.log(100)  # against values below zero, before any row is counted
-USUAL_POWER, POWER_SPREAD = 3.5, 5.0  # mean and standard deviation of a range's middle, in octaves, before as well
+USUAL_POWER, POWER_SPREAD = 3.5, 5.0  # prior mean and standard deviation of the middle of a range, in octaves
 PROBABLE_STDS = 2.0  # standard deviations of its noise that the neighbour of a clear cell must exceed
 DIFFERENCES = MAGNITUDES + 2  # of two dates: negative, same day or positive; neither, only first, only second
 TRIMMED = 0.005  # share of the clear rows that a range of differences may leave out at each end
@@ -72,11 +72,10 @@ def bounds(counts: Floats, std: float, mass: float) -> tuple[float, float]:
 
 
 def _likeliest(counts: Floats, std: float, mass: float) -> tuple[NDArray[np.int64], float]:
-    """Return the cells, ascending, of the likeliest range with `mass` rows spread evenly, and its log odds against no
-    rows.
+    """Return the cells, ascending, of the likeliest range with `mass` rows spread evenly, and its log odds.
 
-    A range of magnitudes contains positive numbers, negative ones, or both. Both suits a change, for example, whose
-    cells are on both sides of the many near zero.
+    The odds are against no rows. A range of magnitudes contains positive numbers, negative ones, or both. Both suits a
+    change, for example, whose cells are on both sides of the many near zero.
     """
     middle, best, cells = len(HALF_OCTAVES), -math.inf, np.zeros(1, np.int64)
     both = counts[middle + 1 :] + counts[middle - 1 :: -1]
