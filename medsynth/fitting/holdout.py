@@ -198,8 +198,8 @@ def _write_private(path: Path, cells: pd.DataFrame) -> None:
 def was_fitted(model: Model | None, path: Path | None, real: Path) -> bool:
     """Return whether `real`, a file or a folder, is known to contain rows that the model in file `path` was fitted to.
 
-    True for the table that the model is named after, for one whose budget file lists it, for the training part of such
-    a table, and for rows held out by another split than the model notes. Copies elsewhere are not recognised.
+    True for the table that the model is named after, or one whose budget file lists it. True for the training part of
+    such a table, and for rows held out by another split than the model notes. Copies elsewhere are not recognised.
     """
     if model is None or path is None:
         return False

@@ -145,5 +145,5 @@ def test_frames_are_read_as_their_files() -> None:
     own = {"a": {"columns": {"k": key, "v": number}}, "b": {"columns": {"k": key, "w": number}}}
     frames = {"a": pd.DataFrame({"k": [1, 1], "v": [2, 3]}), "b": pd.DataFrame({"k": [1, 1], "w": [2, 3]})}
     tables = LinkedTables.from_dict({"name": "x", "key": "k", "tables": own})
-    with pytest.raises(SchemaError, match="row 2: its key"):
+    with pytest.raises(SchemaError, match="row 2: an earlier row has the same key"):
         private_tables(tables, {name: from_frame(frame) for name, frame in frames.items()})

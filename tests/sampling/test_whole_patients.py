@@ -216,10 +216,10 @@ def test_those_kept_have_the_distribution_given_the_condition(name: str, models:
     ({"patients": 5, "where_any": "ill=yes", "balance": True}, "undo"),
     ({"patients": 5, "where_any": "ward=z"}, "`where_any` ward: no such level"),
     ({"patients": 5, "where_any": ["ward=a", "ward=b"]}, "`where_any` names 'ward' twice"),
-    ({"patients": 5, "where_any": "wards=a"}, "no column of the model. Did you mean"),
+    ({"patients": 5, "where_any": "wards=a"}, "not a column of the model. Did you mean"),
     ({"patients": 5, "where_any": "who=P00001"}, "identifier"),
-    ({"patients": 5, "where": "who=P00001"}, "no column"),
-    ({"patients": 5, "replicates": 2}, "several rows of a patient"),
+    ({"patients": 5, "where": "who=P00001"}, "not a column"),
+    ({"patients": 5, "replicates": 2}, "several rows per patient"),
 ])  # fmt: skip
 @BOTH
 def test_what_cannot_be_asked(name: str, asked: dict[str, Any], message: str, models: dict[str, Model]) -> None:

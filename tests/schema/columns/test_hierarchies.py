@@ -151,7 +151,7 @@ def test_the_report_compares_real_codes_at_the_chosen_level() -> None:
         ({"kind": "categorical"}, "declare levels, or a hierarchy"),
         ({"kind": "categorical", "hierarchy": "icd11", "unknown": "o"}, "icd10"),
         ({"kind": "categorical", "hierarchy": "icd10"}, "needs `unknown`"),
-        ({"kind": "ordinal", "hierarchy": "icd10", "unknown": "o"}, "no order"),
+        ({"kind": "ordinal", "hierarchy": "icd10", "unknown": "o"}, "cannot be ordinal"),
         ({"kind": "categorical", "hierarchy": {"a": ["b", "b"]}, "unknown": "o"}, "twice"),
         ({"kind": "categorical", "hierarchy": {"a": "bc"}, "unknown": "o"}, "lists of words"),
         ({"kind": "categorical", "hierarchy": {"a": [1, 2]}, "unknown": "o"}, "lists of words"),
