@@ -290,8 +290,8 @@ def test_a_wrong_cell_is_named_by_its_file_and_row(unit: str | None, tmp_path: P
 
 def test_what_a_cluster_cannot_do_is_refused_before_anything_is_spent(table: ClusterTable) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
-        ({}, "no schema is learned"),
-        ({"schema": ROW, "method": "gs-wgan"}, "choose another `method`"),
+        ({}, "cannot learn a schema"),
+        ({"schema": ROW, "method": "gs-wgan"}, "Choose another `method`"),
         ({"schema": PATIENT | {"order": "dose", "max_rows": 3}}, "`order` needs all rows"),
         ({"schema": ROW, "method": "dp-gan", "public": table.files[0].where}, "is the private table itself"),
     ]
