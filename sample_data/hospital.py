@@ -1,14 +1,14 @@
-"""Simulate the extract of a hospital: SIMULATED data, no row of which describes a real person.
+"""Simulate the extract of a hospital: SIMULATED data. No row describes a real person.
 
-8,000 patients with 20,000 visits by default, 40 columns of every kind that a schema can declare: keys, dates that
-follow one another, codes in hierarchies, counts, measurements, ordered and rare levels, area codes with a leading zero,
-codes of missing values. About 15 % of the cells are missing, mostly because a value was not thought worth measuring.
-The constants are plausible and fitted to no data: nothing medical can be learnt from the rows.
+By default 8,000 patients with 20,000 visits, and 40 columns of every kind that a schema can declare. There are keys,
+dates that follow one another, codes in hierarchies, counts, measurements, ordered and rare levels, area codes with a
+leading zero, and codes of missing values. About 15 % of the cells are missing, mostly because nobody had a reason to
+measure. The constants are plausible and fitted to no data: the rows teach nothing medical.
 
     python -m medsynth_sample_data.hospital --output hospital.csv
     python -m medsynth_sample_data.hospital --patients 2000 --seed 7 --output small.csv
 
-writes the table and its schema beside it.
+Either command writes the table, and its schema next to it.
 """
 
 import argparse
@@ -27,7 +27,7 @@ SCHEMA = Path(__file__).parent / "hospital.schema.yaml"
 FIRST = date(2018, 1, 1)
 DAYS = 6 * 365
 AREAS = ["01", "03", "04", "06", "10", "12", "99"]
-# condition: its chance at 50 years, its rise a year, codes of it, drugs for it, the ward it leads to
+# condition: its chance at age 50, its rise per year, its codes, its drugs, its ward
 CONDITIONS = {
     "diabetes": (0.12, 0.004, ["E11.90", "E11.65", "E11.72"], ["A10BA02", "A10AB05"], "nephrology"),
     "heart": (0.10, 0.006, ["I50.1", "I21.4", "I25.1", "I48.0"], ["C07AB02", "C09AA05", "C03CA01"], "cardiology"),
@@ -48,7 +48,7 @@ def _near(rng: Generator, centre: Floats, spread: float) -> Floats:
 
 
 def _lab(rng: Generator, values: Floats, ends: tuple[float, float], places: int, seen: Floats) -> Floats:
-    """Values as a laboratory reports them, within its ends, where they were measured: each with the chance `seen`."""
+    """Return values as a laboratory reports them, within its ends, measured with the chance `seen`, else missing."""
     return np.where(rng.random(values.shape) < seen, np.round(np.clip(values, *ends), places), np.nan)
 
 
@@ -57,7 +57,7 @@ def _days(offsets: Floats) -> list[str]:
 
 
 def _patients(rng: Generator, count: int) -> pd.DataFrame:
-    """What stays the same over a patient's visits."""
+    """Return what stays the same over a patient's visits."""
     old = rng.random(count) < 0.6
     age = np.clip(np.where(old, _near(rng, np.full(count, 68.0), 13), rng.uniform(1, 60, count)), 0, 99)
     woman = _coin(rng, np.full(count, 0.52))
@@ -74,10 +74,10 @@ def _patients(rng: Generator, count: int) -> pd.DataFrame:
 
 
 def extract(patients: int = 8000, visits: int = 20_000, seed: int = 0) -> pd.DataFrame:
-    """The visits of so many patients, (visits, 40); equal arguments give equal rows."""
+    """Return the visits of this number of patients, (visits, 40); equal arguments give equal rows."""
     rng = Generator(PCG64(seed))
     people = _patients(rng, patients)
-    # Every patient comes once; further visits go to those who are ill more often.
+    # Every patient comes once; patients who are ill more often get the other visits.
     weight = people["visits"] * (1 + people[list(CONDITIONS)].sum(axis=1))
     more = rng.choice(patients, max(0, visits - patients), p=weight / weight.sum())
     who = np.sort(np.concatenate([np.arange(patients)[:visits], more]))
@@ -120,7 +120,7 @@ def extract(patients: int = 8000, visits: int = 20_000, seed: int = 0) -> pd.Dat
     ward = np.where(pregnant, "obstetrics", np.where(rng.random(n) < 0.08, "general medicine", ward))
     again = _coin(rng, 1 / (1 + np.exp(3.2 - 0.5 * ill - 0.5 * severe - 0.8 * (kidney & heart) - 0.15 * (stay > 14))))
     triage = np.array(["resuscitation", "urgent", "standard", "minor"])[np.digitize(-severe, [-2.2, -0.9, 0.3])]
-    # What looks well is seldom measured: missing, and not at random.
+    # Values that look normal are seldom measured: missing, and not at random.
     routine, worried = np.where(urgent, 0.97, 0.62), np.where(severe > 0.5, 0.9, 0.4)
     labs = {
         "breaths_per_min": (_near(rng, 16 + 2 * severe, 3), (6, 60), 0, np.where(severe > 1, 0.9, 0.55)),
@@ -171,7 +171,7 @@ def extract(patients: int = 8000, visits: int = 20_000, seed: int = 0) -> pd.Dat
 
 
 def _falling(count: int) -> Floats:
-    """Shares of codes, each half as common as the one before."""
+    """Return shares of codes, each half of the one before."""
     share = 0.5 ** np.arange(count)
     return np.asarray(share / share.sum())
 

@@ -1,13 +1,13 @@
-"""Simulate a subset of the OMOP Common Data Model: SIMULATED data, no row of which describes a real person.
+"""Simulate a subset of the OMOP Common Data Model: SIMULATED data. No row describes a real person.
 
 The patients are those of `medsynth_sample_data.visits`, whose processes are known: chronic kidney disease never goes
-back, laboratory values are AR(1), a drug is stopped by a high creatinine. Here each visit is a row of visit_occurrence,
-and what was found at it are rows of condition_occurrence, drug_exposure and measurement.
+back, laboratory values are AR(1), a high creatinine stops a drug. Here each visit is a row of visit_occurrence, and its
+findings are rows of condition_occurrence, drug_exposure and measurement.
 
     python -m medsynth_sample_data.omop --output cdm
     python -m medsynth_sample_data.omop --patients 2000 --seed 7 --parquet --output small
 
-writes person, visit_occurrence, condition_occurrence, drug_exposure and measurement into a folder.
+Either command writes these four tables and person into a folder.
 """
 
 import argparse
@@ -25,7 +25,7 @@ GENDER = {"F": 8532, "M": 8507}
 RACES, RACE_SHARES = (8527, 8516, 8515, 0), (0.7, 0.15, 0.1, 0.05)
 KIDNEY_DISEASE, ARTHRITIS, HYPERTENSION = 46271022, 80809, 320128
 METFORMIN, LISINOPRIL, PREDNISONE = 1503297, 1308216, 1551099
-#: Of a visit, by its column: the concept and the factor to the unit of the vocabulary's usual one.
+#: For a visit's column: the concept, and the factor to the usual unit of the vocabulary.
 MEASUREMENTS = {
     "creatinine_umol_l": (3016723, 1 / 88.4),
     "haemoglobin_g_l": (3000963, 0.1),
@@ -36,7 +36,7 @@ CODED = 0.8  # the chance that a condition is coded at a visit
 
 
 def simulate(patients: int = 8000, seed: int = 0) -> dict[str, pd.DataFrame]:
-    """Five tables by name, of so many patients; equal arguments, equal rows. Raises ValueError for fewer than one."""
+    """Return five tables by name, of `patients`; equal arguments, equal rows. Raise ValueError for fewer than one."""
     rng = Generator(PCG64([seed, 1]))
     visits = visits_of(patients, seed)
     person_id = pd.factorize(visits["patient_id"])[0] + 1
@@ -65,7 +65,7 @@ def _person(visits: pd.DataFrame, rng: Generator) -> pd.DataFrame:
 
 
 def _visits(visits: pd.DataFrame, rng: Generator) -> pd.DataFrame:
-    """Severe visits are stays, and end before the next one begins."""
+    """Return visits: severe ones are stays, and end before the next one starts."""
     severity = visits["severity"]
     kind = np.where(severity == "severe", INPATIENT, np.where(severity == "moderate", EMERGENCY, OUTPATIENT))
     until = visits["start"].shift(-1).where(visits["person_id"].shift(-1) == visits["person_id"])
@@ -79,7 +79,7 @@ def _visits(visits: pd.DataFrame, rng: Generator) -> pd.DataFrame:
 
 
 def _rows(visits: pd.DataFrame, concepts: Mapping[int, pd.Series]) -> pd.DataFrame:
-    """One row for each visit and concept that is found at it, by visit."""
+    """Return one row for each visit and concept found at it, by visit."""
     found = [visits[np.asarray(at, bool)].assign(concept=concept) for concept, at in concepts.items()]
     return pd.concat(found).sort_values(["visit_occurrence_id", "concept"]).reset_index(drop=True)
 

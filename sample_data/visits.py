@@ -1,25 +1,25 @@
-"""Simulate patients over time: SIMULATED data, no row of which describes a real person.
+"""Simulate patients over time: SIMULATED data. No row describes a real person.
 
-The processes are simple and their truth is known. Each patient has one to five visits, one most often. What a model of
-successive visits has to learn stands below as constants and as functions of them: transitions, autocorrelations,
-the laws of visits a patient and of days between visits. The constants are plausible and fitted to no data: nothing
-medical can be learnt from the rows.
+The processes are simple and their truth is known. Each patient has one to five visits, most often one. The constants
+below, and the functions of them, define what a model of successive visits has to learn: transitions, autocorrelations,
+and the distributions of visits per patient and of days between visits. The constants are plausible and fitted to no
+data: the rows teach nothing medical.
 
-  birth_year, sex       the same at all visits of a patient
-  severity              three states; it decides how soon the next visit is, whether there is one, and the risk of death
-  flare                 two states, a chain of its own; the target
-  kidney_disease        chronic: it never goes back
-  creatinine_umol_l     its logarithm is AR(1) around the patient's own mean, which kidney disease raises
-  haemoglobin_g_l       AR(1) around the patient's own mean; missing now and then
-  weight_kg             copied from the last visit more often than measured
-  metformin             stopped at a visit with a high creatinine, and not started then
-  fatigue_score         follows the haemoglobin of the LAST visit, not of this one
-  died                  at a visit that is the last
+    - birth_year, sex       the same at all visits of a patient
+    - severity              three states; it decides when and whether a visit follows, and the risk of death
+    - flare                 two states, a chain of its own; the target
+    - kidney_disease        chronic: it never goes back
+    - creatinine_umol_l     its logarithm is AR(1) around the patient's own mean, which kidney disease raises
+    - haemoglobin_g_l       AR(1) around the patient's own mean; sometimes missing
+    - weight_kg             copied from the last visit more often than measured
+    - metformin             stopped at a visit with a high creatinine, and not started then
+    - fatigue_score         follows the haemoglobin of the LAST visit, not of this one
+    - died                  only at a patient's last visit
 
     python -m medsynth_sample_data.visits --output visits.csv
     python -m medsynth_sample_data.visits --patients 2000 --seed 7 --output small.csv
 
-writes the table and its schema beside it.
+Either command writes the table, and its schema next to it.
 """
 
 import argparse
@@ -47,17 +47,17 @@ LEVELS = {
     "metformin": ("no", "yes"),
     "died": ("no", "yes"),
 }
-#: Transition matrices, from the level of a visit (row) to that of the next one (column).
+#: Transition matrices, from the level at a visit (row) to that at the next one (column).
 TRANSITIONS = {
     "severity": np.array([[0.80, 0.15, 0.05], [0.25, 0.55, 0.20], [0.05, 0.30, 0.65]]),
     "flare": np.array([[0.85, 0.15], [0.35, 0.65]]),
     "kidney_disease": np.array([[0.93, 0.07], [0.00, 1.00]]),
 }
-#: Shares of the levels at first visits; of severity by whether a patient was born before OLD.
+#: Shares of the levels at first visits; of severity, by whether a patient was born before OLD.
 STARTS = {"flare": np.array([0.7, 0.3]), "kidney_disease": np.array([0.85, 0.15])}
 SEVERITY_STARTS = np.array([[0.6, 0.3, 0.1], [0.35, 0.4, 0.25]])
 BIRTH_YEARS, OLD = (1925, 1994), 1950
-#: By severity: the chance to die at a visit; of those who live, to come again; mean days until then.
+#: By severity: the chance to die at a visit; for the living, to come again; mean days until then.
 DEATH, AGAIN, MEAN_GAP = np.array([0.005, 0.02, 0.08]), np.array([0.45, 0.60, 0.75]), np.array([150.0, 60.0, 20.0])
 LONGEST_GAP = 730
 #: Standard deviations between patients' own means and within a patient, and the autocorrelation within a patient.
@@ -72,7 +72,7 @@ SHARE_WOMEN = 0.55
 
 
 def rows_law() -> Floats:
-    """Chances of 1, 2, ... visits a patient, (MOST_VISITS,): exact."""
+    """Return the exact chances of 1, 2, ... visits per patient, (MOST_VISITS,)."""
     law, living = np.zeros(MOST_VISITS), _first_severity()
     for visit in range(MOST_VISITS):
         on = living * (1 - DEATH) * AGAIN * (visit < MOST_VISITS - 1)
@@ -82,45 +82,45 @@ def rows_law() -> Floats:
 
 
 def gaps_law(edges: Sequence[float]) -> Floats:
-    """Chances that the days between two visits of a patient lie in [edges[k], edges[k + 1]), (edges - 1,): exact.
+    """Return exact chances that the days between two visits are in [edges[k], edges[k + 1]), (edges - 1,).
 
-    Days are 1 + floor(x), x exponential with the mean that the severity of the earlier visit has, at most LONGEST_GAP.
+    Days are 1 + floor(x), at most LONGEST_GAP, with x exponential. Its mean depends on the earlier visit's severity.
     """
     living, before = _first_severity(), np.zeros(len(DEATH))
     for _visit in range(MOST_VISITS - 1):
         on = living * (1 - DEATH) * AGAIN
         before, living = before + on, on @ TRANSITIONS["severity"]
-    ends = np.maximum(np.ceil(np.asarray(edges, float)) - 1, 0)  # a gap below an end is an x below it less one
+    ends = np.maximum(np.ceil(np.asarray(edges, float)) - 1, 0)  # a gap below an end means an x below the end minus one
     below = np.where(ends[:, None] >= LONGEST_GAP, 1.0, 1 - np.exp(-ends[:, None] / MEAN_GAP))
     return np.asarray(np.diff(below @ before) / before.sum())
 
 
 def haemoglobin_autocorrelation() -> float:
-    """Pearson correlation of haemoglobin at two successive visits over all patients: exact but for rounding."""
+    """Return the Pearson correlation of haemoglobin at two successive visits over all patients, before rounding."""
     women = SHARE_WOMEN * (1 - SHARE_WOMEN) * (HAEMOGLOBIN["men"] - HAEMOGLOBIN["women"]) ** 2
     between, within = HAEMOGLOBIN["between"] ** 2 + women, HAEMOGLOBIN["within"] ** 2
     return float((between + HAEMOGLOBIN["autocorrelation"] * within) / (between + within))
 
 
 def _first_severity() -> Floats:
-    """Shares of the severities at first visits."""
+    """Return the shares of the severities at first visits."""
     old = (OLD - BIRTH_YEARS[0]) / (BIRTH_YEARS[1] + 1 - BIRTH_YEARS[0])
     return np.asarray([1 - old, old] @ SEVERITY_STARTS)
 
 
 def _drawn(rng: Generator, chances: Floats) -> Codes:
-    """One code a row of `chances`, (rows, codes)."""
+    """Draw one code per row of `chances`, (rows, codes)."""
     return np.asarray((rng.random((len(chances), 1)) > chances.cumsum(1)[:, :-1]).sum(1), np.int64)
 
 
 def _next(rng: Generator, last: Floats, process: dict[str, float]) -> Floats:
-    """The next deviations from patients' own means of an AR(1) process: (patients,)."""
+    """Return the next deviations from patients' own means of an AR(1) process: (patients,)."""
     keep = process["autocorrelation"]
     return np.asarray(keep * last + process["within"] * np.sqrt(1 - keep**2) * rng.standard_normal(len(last)))
 
 
 def _people(rng: Generator, count: int) -> pd.DataFrame:
-    """What patients keep, and their state before the first visit, as the processes have it in the long run."""
+    """Return what patients keep, and their state before the first visit, from the processes' stationary law."""
     woman = rng.random(count) < SHARE_WOMEN
     born = rng.integers(BIRTH_YEARS[0], BIRTH_YEARS[1] + 1, count)
     spread = rng.standard_normal((5, count))
@@ -137,7 +137,7 @@ def _people(rng: Generator, count: int) -> pd.DataFrame:
 
 
 def _visit(rng: Generator, people: pd.DataFrame, first: bool) -> pd.DataFrame:
-    """The columns of everybody's next visit, (patients, 12), whose state is kept in `people`."""
+    """Return the columns of everybody's next visit, (patients, 12); `people` keeps the state."""
     count, before = len(people), (people["haemoglobin_mean"] + people["haemoglobin"]).to_numpy()
     if not first:
         for name, matrix in TRANSITIONS.items():
@@ -169,12 +169,12 @@ def _visit(rng: Generator, people: pd.DataFrame, first: bool) -> pd.DataFrame:
 
 
 def simulate(patients: int = 8000, seed: int = 0) -> pd.DataFrame:
-    """All visits of so many patients, (visits, 13), a patient's together and by day; equal arguments, equal rows.
+    """Return all visits of `patients`, (visits, 13), sorted by patient and day; equal arguments, equal rows.
 
     Raises ValueError for fewer than one patient.
     """
     if patients < 1:
-        raise ValueError("simulate needs at least one patient")
+        raise ValueError("`patients` must be one or more")
     rng = Generator(PCG64(seed))
     people = _people(rng, patients)
     comes, rows = np.ones(patients, bool), list[pd.DataFrame]()
@@ -185,7 +185,7 @@ def simulate(patients: int = 8000, seed: int = 0) -> pd.DataFrame:
         comes &= (now["died"] == "no").to_numpy() & (rng.random(patients) < AGAIN[severity])
         gap = 1 + np.floor(rng.exponential(MEAN_GAP[severity]))
         people["day"] += np.minimum(gap, LONGEST_GAP).astype(int)
-    table = pd.concat(rows).sort_index(kind="stable")  # by patient, and each one's as they were drawn
+    table = pd.concat(rows).sort_index(kind="stable")  # by patient, and each patient's in drawn order
     keys = np.array([f"P-{k:06}" for k in rng.permutation(patients)])
     table.insert(0, "patient_id", keys[table.index])
     table["visit_date"] = (np.datetime64(FIRST_DAY) + table["visit_date"].to_numpy()).astype(str)

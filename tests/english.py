@@ -90,7 +90,7 @@ def findings(path: Path) -> Iterator[tuple[int, str]]:
                 yield line, f"{len(words)} words: {' '.join(words[:8])} ..."
     if path.suffix == ".md":
         for number, text in enumerate(path.read_text().split("\n"), 1):
-            if len(text) > RULES["line"] and not text.lstrip().startswith(("|", "[", "<!--")):
+            if len(text) > RULES["line"] and not text.lstrip().startswith(("|", "[", "![", "<!--", "::: ")):
                 yield number, f"{len(text)} characters in a line"
 
 

@@ -1,8 +1,8 @@
-"""A table whose rows lie in many files, read and counted by the workers of a Dask cluster.
+"""A table whose rows are in many files, which the workers of a Dask cluster read and count.
 
-A worker reads a file, keeps its codes in memory and answers queries over them. The client gets exact sums, numbers of
-rows and, if the schema names patients, pseudonyms of them. It never gets a cell. The client owns the vault, the ledger,
-the checkpoint and the budget, and draws lots and noise. What a dead worker kept, another one reads again.
+A worker reads a file, keeps its codes in memory and answers queries about them. The client gets exact sums, numbers of
+rows and, if the schema names patients, their pseudonyms. It never gets a cell. The client owns the vault, the ledger,
+the checkpoint and the budget, and draws lots and noise. If a worker dies, another worker reads its files again.
 """
 
 from __future__ import annotations
@@ -39,36 +39,36 @@ if TYPE_CHECKING:
     from ..schema import Schema
 
 PAGE = "docs/how-to/cluster.md"
-PACKAGES = ("medsynth", "numpy", "pandas", "pyarrow", "torch")  # on which texts, codes and exact sums depend
-ROWS_AT_ONCE = 1 << 19  # of a file, in one answer: a worker widens their codes, and their lot goes there
+PACKAGES = ("medsynth", "numpy", "pandas", "pyarrow", "torch")  # packages that decide texts, codes and exact sums
+ROWS_AT_ONCE = 1 << 19  # rows of a file per answer: a worker widens the codes of these rows, and receives their lot
 CONNECT_SECONDS = 10.0
-LOST_SECONDS = 60.0  # without any worker, after which a fit ends
+LOST_SECONDS = 60.0  # without any worker, until a fit stops
 POLL_SECONDS = 2.0
 PSEUDONYM_BYTES = 16
-Keys = tuple[NDArray[np.int64], list[str]]  # the place of each row's key among the keys, and these
-People = tuple[NDArray[np.int64], list[bytes]]  # the same, of pseudonyms
+Keys = tuple[NDArray[np.int64], list[str]]  # the index of each row's key, and the keys
+People = tuple[NDArray[np.int64], list[bytes]]  # the same, with pseudonyms in place of keys
 
 
 @dataclass(frozen=True)
 class Failure:
-    """What went wrong at a worker: the kind of the error, and a message without a cell."""
+    """The error of a worker: its kind, and a message without a cell."""
 
     kind: type[MedsynthError]
     message: str
 
 
 class Partition:
-    """The coded rows of one file, at the worker that has read it. Pickled, it is how to read them, and holds no row."""
+    """The coded rows of one file, on the worker that reads it. A pickle contains how to read them, but no row."""
 
     __slots__ = ("__columns", "__people", "__recipe")
 
     def __init__(self, *recipe: Any) -> None:
-        self.__recipe = recipe  # the file, how to code its rows, the types of codes, how to find patients, and salt
+        self.__recipe = recipe  # file, encoder, types of the codes, how to find patients, salt
         self.__columns: list[NDArray[Any]] | None = None
         self.__people = list[People]()
 
     def __read(self) -> list[NDArray[Any]]:
-        """The codes, column by column: those in memory, else read anew. Raises TableError if the file was changed."""
+        """Return the codes, column by column, from memory or read again. Raise TableError if the file was changed."""
         if self.__columns is None:
             data, encode, kinds, keys, salt = self.__recipe
             found: list[list[NDArray[Any]]] = [[np.empty(0, kind)] for kind in kinds]
@@ -83,12 +83,12 @@ class Partition:
         return self.__columns
 
     def people(self) -> list[People]:
-        """The pseudonym of each row's patient, piece by piece."""
+        """Return the pseudonym of each row's patient, piece by piece."""
         self.__read()
         return self.__people
 
     def codes(self, rows: slice, some: Mask | None) -> Codes:
-        """The codes of those of the `rows` that `some` names, (rows, columns), column by column in memory."""
+        """Return the codes of the `rows` that the mask `some` selects, (rows, columns), column by column in memory."""
         columns = [column[rows] if some is None else column[rows][some] for column in self.__read()]
         return np.array(columns, np.int32).T
 
@@ -107,20 +107,20 @@ def _pseudonym(text: str, salt: bytes) -> bytes:
 
 
 def opened(path: Path, encoding: str | None) -> LargeTable:
-    """At a worker: what is known of a file of rows, of which there may be none."""
+    """Run on a worker: return the header and the row count of a file, which may have no rows."""
     if not path.exists():
-        raise TableError(f"A worker finds no {path}. All workers must see the folder under this path.")
+        raise TableError(f"A worker cannot find {path}. Make the folder visible to all workers under this path.")
     return read_large(path, encoding, part=True)
 
 
 def coded(*recipe: Any) -> Partition:
-    """At a worker: the rows of a file, read and coded."""
+    """Run on a worker: read and code the rows of a file."""
     (partition := Partition(*recipe)).people()
     return partition
 
 
 def people(partition: Partition) -> list[People]:
-    """At a worker: the pseudonym of each row's patient, piece by piece; nothing if nobody asked for patients."""
+    """Run on a worker: return the pseudonym of each row's patient, piece by piece; nothing without patients."""
     return partition.people()
 
 
@@ -128,7 +128,7 @@ def answer(
     partition: Partition, rows: slice, packed: NDArray[np.uint8] | None, names: tuple[str, ...], query: RowQuery[Any],
     lot: Lot,
 ) -> list[Whole]:  # fmt: skip
-    """At a worker: the exact answer over some `rows` of a file, those of a `packed` mask. `lot`: of these alone."""
+    """Run on a worker: answer a query exactly for `rows` of a file that a `packed` mask selects. `lot` covers these."""
     some = None if packed is None else np.unpackbits(packed, count=rows.stop - rows.start).astype(np.bool_)
     return answered(query, CodedRows(partition.codes(rows, some), names, lot.draws, lot.units))
 
@@ -144,36 +144,36 @@ def _on_worker(versions: dict[str, str], call: Callable[..., Any], first: Any, *
         return first
     try:
         if differ := [name for name in PACKAGES if _versions()[name] != versions[name]]:
-            raise MedsynthError(f"A worker has another version of {' and '.join(differ)} than this machine. Install "
-                                "the same versions on all machines.")  # fmt: skip
+            raise MedsynthError(f"A worker has a different version of {' and '.join(differ)} than this machine. "
+                                "Install the same versions on all machines.")  # fmt: skip
         return call(first, *others)
     except MedsynthError as error:
         return Failure(type(error), str(error))
     except Exception as error:
-        text = f"A worker failed ({type(error).__name__} in `{call.__name__}`). Check that it has enough memory, or "
-        return Failure(MedsynthError, text + "report this please: no data is in this message.")
+        text = f"A worker failed ({type(error).__name__} in `{call.__name__}`). Give it more memory, or report this "
+        return Failure(MedsynthError, text + "message, please: it contains no data.")
 
 
 class WorkerLost(Exception):
-    """The worker that a call was bound to is gone."""
+    """A worker died before it finished its call."""
 
 
 class Cluster:
-    """The workers behind a scheduler, asked by one client."""
+    """The workers of a scheduler, with one client."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
 
     def begin(self, call: Callable[..., Any], *arguments: Any, workers: Sequence[str] = ()) -> Any:
-        """Let a worker, or one of some `workers`, call a function of this module. Returns the future of the outcome."""
+        """Start a function of this module on a worker, or on one of `workers`. Return the future of its result."""
         key = f"{call.__name__}-{secrets.token_hex(16)}"  # random: a hash of the arguments could reveal a secret lot
         where = list(workers) or None
         return self._client.submit(_on_worker, _versions(), call, *arguments, key=key, pure=False, workers=where)
 
     def ask(self, call: Callable[..., Any], partition: Any, *arguments: Any) -> Any:
-        """What a function returns at the worker that keeps a partition, or at the next one if that worker dies.
+        """Return the result of a function on the worker that keeps a partition, or on the next worker if that one dies.
 
-        Dask alone would move partitions as if that were cheap. They are not moved, but read again.
+        Dask alone would copy partitions between workers. Here another worker reads the file again instead.
         """
         while True:
             self._wait(partition.exception)
@@ -182,21 +182,21 @@ class Cluster:
                 return self.result(self.begin(call, partition, *arguments, workers=workers), workers)
 
     def result(self, future: Any, workers: Sequence[str] = ()) -> Any:
-        """What a function has returned. Raises what failed there, and as `_wait` does."""
+        """Return the result of a future. Raise the worker's error, or the errors of `_wait`."""
         found = self._wait(future.result, workers)
         if isinstance(found, Failure):
             raise found.kind(found.message)
         return found
 
     def _wait(self, asked: Callable[..., Any], workers: Sequence[str] = ()) -> Any:
-        """What a future has. Raises MedsynthError if nobody is left to make it, and WorkerLost if none of `workers`."""
+        """Wait for a future. Raise MedsynthError if no worker is left, and WorkerLost if none of `workers` is left."""
         lost = None
         while True:
             try:
                 if isinstance(found := asked(timeout=POLL_SECONDS), Exception):
                     raise found
                 return found
-            except (TimeoutError, UnboundLocalError):  # the latter is how Dask ends a wait that its loop has cancelled
+            except (TimeoutError, UnboundLocalError):  # Dask raises the latter if its loop cancelled the wait
                 left = self._client.scheduler_info(n_workers=-1)["workers"]
                 if left and workers and not left.keys() & set(workers):
                     raise WorkerLost from None
@@ -206,17 +206,17 @@ class Cluster:
                                         "workers, then fit again with `resume`.") from None  # fmt: skip
             except Exception as error:
                 raise MedsynthError(
-                    f"The cluster gave up ({type(error).__name__}). Check that the scheduler runs, that medsynth is on "
-                    "all workers, and that no file is too large for their memory. What was measured is on file: then "
-                    "fit again with `resume`."
+                    f"The cluster stopped ({type(error).__name__}). Check that the scheduler runs, all workers have "
+                    "medsynth, and each file fits into their memory. What was measured is on file: then fit again "
+                    "with `resume`."
                 ) from None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterTable(LargeTable):
-    """A table whose rows lie in `files`, in this order. No row comes to the client: it has no pieces.
+    """A table whose rows are in `files`, in this order. The client never gets a row, so the table has no pieces.
 
-    people: of all rows, piece by piece, once they are coded with their patients.
+    people: the patient of each row, piece by piece, after the rows were coded with their patients.
     """
 
     cluster: Cluster = field(repr=False)
@@ -227,7 +227,7 @@ class ClusterTable(LargeTable):
         self, encode: Callable[[Table], Codes], keys: Callable[[Table], Keys] | None, sizes: Sequence[int],
         done: Callable[[float], None],
     ) -> ClusterCodes:  # fmt: skip
-        """The codes of all rows, which workers keep. Raises whatever `encode` and `keys` do."""
+        """Code all rows and leave the codes on the workers. Raise the errors of `encode` and `keys`."""
         kinds, salt = [np.min_scalar_type(max(size - 1, 0)) for size in sizes], secrets.token_bytes(PSEUDONYM_BYTES)
         partitions = [self.cluster.begin(coded, data, encode, kinds, keys, salt) for data in self.files]
         whose = list[People]()
@@ -240,13 +240,13 @@ class ClusterTable(LargeTable):
 
 @dataclass(frozen=True, repr=False)
 class ClusterCodes:
-    """Codes that workers keep: the future of each file's Partition, and how many rows it has."""
+    """Codes that workers keep: the future of each file's Partition, and its number of rows."""
 
     cluster: Cluster
     files: tuple[tuple[Any, int], ...]
 
     def parts(self, names: tuple[str, ...], stay: NDArray[np.int64] | None = None) -> Iterator[ClusterRows]:
-        """The files' rows as parts of a vault, all of them or those at some positions, ascending."""
+        """Return the files' rows as parts of a vault: all of them, or those at the ascending positions `stay`."""
         first = 0
         for partition, count in self.files:
             for start in range(0, count, ROWS_AT_ONCE):
@@ -257,14 +257,14 @@ class ClusterCodes:
 
 
 class ClusterRows:
-    """Some `rows` of a file whose codes a worker keeps, or those of them that are `kept`, as a part of a vault."""
+    """A part of a vault: the `rows` of a file whose codes a worker keeps, or only those of them that are `kept`."""
 
     __slots__ = ("__cluster", "__kept", "__names", "__partition", "__rows")
     elsewhere = True
 
     def __init__(self, *what: Any) -> None:
         self.__cluster, self.__partition, self.__rows, self.__names, self.__kept = (
-            what  # the last: of these rows, or None
+            what  # the last: a mask of these rows, or None
         )
 
     @property
@@ -273,7 +273,7 @@ class ClusterRows:
         return self.__rows.stop - self.__rows.start if self.__kept is None else int(self.__kept.sum())
 
     def exact(self, query: RowQuery[Any], lot: Lot) -> list[Whole]:
-        """The exact answer over those of the rows that take part in the lot, which is the same if it is asked twice."""
+        """Return the exact answer over the rows in the lot. The same question always gets the same answer."""
         some = lot.joined if self.__kept is None else self.__kept
         if self.__kept is not None and lot.joined is not None:
             some = self.__kept.copy()
@@ -285,25 +285,25 @@ class ClusterRows:
         return found
 
     def encoded(self, features: Features) -> Tensor:
-        """Raises UsageError: shards need the rows, which stay with the workers."""
+        """Raise UsageError: a critic of a shard needs the rows, which stay with the workers."""
         raise UsageError("Critics of shards need the rows where the fit runs. Choose another `method` on a cluster.")
 
 
 def files_in(folder: Path) -> list[Path]:
-    """The files of a table's parts, sorted by name. Raises UsageError if a path is not a folder of these."""
+    """Return the files of a table's parts, sorted by name. Raise UsageError if `folder` does not contain any."""
     if not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder. With `scheduler`, name the folder of the files of one table.")
+        raise UsageError(f"{folder} is not a folder. With `scheduler`, pass the folder with the files of one table.")
     tables = tuple(suffix for suffix in SUFFIXES if suffix != ".xlsx")
     found = [path for path in sorted(folder.absolute().iterdir()) if path.name.lower().endswith(tables)]
     found = [path for path in found if path.name[0] not in "._"]
     if not found:
-        raise UsageError(f"{folder} has no Parquet or CSV file. Write the table there, as one file or many ({PAGE}).")
+        raise UsageError(f"{folder} has no Parquet or CSV file. Write the table there, in one or more files ({PAGE}).")
     return found
 
 
 @contextmanager
 def parts_of(folder: Path, scheduler: str, encoding: str | None = None) -> Iterator[ClusterTable]:
-    """The table whose rows are in the files of a folder, while a client of a Dask `scheduler`'s address is open.
+    """Open the table whose rows are in the files of a folder, with a client of the Dask `scheduler` at this address.
 
     Raises MedsynthError, UsageError or TableError if the cluster or a file cannot be used.
     """
@@ -317,7 +317,7 @@ def parts_of(folder: Path, scheduler: str, encoding: str | None = None) -> Itera
         client = distributed.Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
     except Exception as error:
         raise MedsynthError(
-            f"No scheduler answers at {scheduler} ({type(error).__name__}). Start one with `dask scheduler`, and give "
+            f"No scheduler answers at {scheduler} ({type(error).__name__}). Start one with `dask scheduler`, and pass "
             f"its address, such as tcp://host:8786 ({PAGE})."
         ) from None
     with client:
@@ -335,7 +335,7 @@ def _table(folder: Path, cluster: Cluster, files: list[LargeTable]) -> ClusterTa
     for data in files:
         if sorted(data.header) != sorted(first.header):
             raise TableError(f"{data.where} has other columns than {first.where}. Give all files the same columns, or "
-                             "move those of other tables away.")  # fmt: skip
+                             "move files of other tables away.")  # fmt: skip
     check_rows(rows := sum(data.rows for data in files), str(folder))
     forms = dict.fromkeys(data.form for data in files if data.form)
     digest = hashlib.sha256("\n".join(data.digest for data in files).encode()).hexdigest()
@@ -345,25 +345,25 @@ def _table(folder: Path, cluster: Cluster, files: list[LargeTable]) -> ClusterTa
 
 
 def _no_pieces() -> NoReturn:
-    raise MedsynthError("Rows on a cluster stay with its workers. This needs them here: fit one file alone.")
+    raise MedsynthError("The rows of a cluster stay on its workers, but this step needs them here. Fit a single file.")
 
 
 def check_declared(data: ClusterTable, declared: Schema | None, notice: Callable[[str], None]) -> None:
-    """Raises UsageError without a declared schema. Warns of fits of single files, which no total adds up."""
+    """Raise UsageError without a declared schema. Warn of fits of single files, which no total includes."""
     if declared is None:
         raise UsageError(
-            "On a cluster no schema is learned. Draft a schema from one of the files and finish it, then fit with "
+            "A cluster cannot learn a schema. Draft a schema from one of the files and finish it, then fit with "
             "`schema`."
         )
     alone = [path.name for path in (beside(Path(part.where), SUFFIX) for part in data.files) if path.exists()]
     if alone:
         notice(
-            f"WARNING: single files of {data.where} have fits of their own on file: {', '.join(alone[:5])}. Add these "
-            f"to the total of {Budget.of(Path(data.where)).path.name} for their rows."
+            f"WARNING: single files of {data.where} have their own budget files: {', '.join(alone[:5])}. For their "
+            f"rows, add these fits to the total in {Budget.of(Path(data.where)).path.name}."
         )
 
 
 def check_plan(plan: Plan) -> None:
-    """Raises UsageError for a method of shards, before anything is spent."""
+    """Raise UsageError for a method of shards, before the fit spends anything."""
     if not all(isinstance(event, Gaussian | SubsampledGaussian) for event, _ in plan.events.values()):
-        raise UsageError("This method trains critics where the rows are. On a cluster, choose another `method`.")
+        raise UsageError("This method trains critics where the rows are. Choose another `method` on a cluster.")

@@ -1,4 +1,4 @@
-"""The machine that a fit runs on: device, threads, versions of what it ran with."""
+"""The machine of a fit: its device, its threads and the versions of its packages."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ..schema import Schema
 
 DEVICES = ("auto", "cpu", "cuda")
 PACKAGES = ("medsynth", "torch", "opacus", "numpy")
-BINS_OF_A_NUMBER, LATENT_POINTS, STEP_COPIES = 60, 128, 10  # roughly: a generator step's arrays in memory
-MUCH_MEMORY_GIB = 2.0  # of which a person is warned
+BINS_OF_A_NUMBER, LATENT_POINTS, STEP_COPIES = 60, 128, 10  # rough sizes of the arrays of a generator step
+MUCH_MEMORY_GIB = 2.0  # a fit that needs more warns the user
 
 
 def choose_device(device: str) -> str:
-    """The device of DEVICES to train on, cpu or cuda. Raises MedsynthError for absent CUDA."""
+    """Return the device of DEVICES to train on, cpu or cuda. Raise MedsynthError if CUDA is asked for and absent."""
     import torch
 
     if device == "cuda" and not torch.cuda.is_available():
@@ -25,11 +25,11 @@ def choose_device(device: str) -> str:
 
 
 def versions() -> dict[str, str]:
-    """The versions that a fit ran with."""
+    """Return the versions of Python and of the packages that decide a fit."""
     return {"python": platform.python_version(), **{name: importlib.metadata.version(name) for name in PACKAGES}}
 
 
 def fit_memory_gib(schema: Schema) -> float:
-    """Roughly the GiB that a generator of such a table takes while it is fitted: classes by levels by latent points."""
+    """Estimate the GiB that the fit of a generator needs: classes times levels times latent points."""
     levels = {n: c.size if c.categorical else BINS_OF_A_NUMBER for n, c in schema.columns.items()}
     return 4 * LATENT_POINTS * STEP_COPIES * levels.get(schema.target or "", 1) * sum(levels.values()) / 2**30

@@ -1,6 +1,6 @@
-"""Rows kept out of training: drawn before a fit; they replace those of an earlier fit once the model stands.
+"""Hold rows out of training before a fit; once the model is saved, they replace those of an earlier fit.
 
-And whether rows were kept out of a model's fit, by what is on file: by rows that were not, a report judges nothing.
+Also decide from the files whether rows were held out of a model's fit. A report gives no verdicts based on other rows.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from .settings import FitSettings, Notice
 from .source import Source, find
 
 PRIVATE_FOLDER = 0o700
-TRAIN, HELD_OUT = ".train", ".heldout"  # what the names of both parts of a table end in
+TRAIN, HELD_OUT = ".train", ".heldout"  # how the names of a table's two parts end
 
 
 @dataclass(frozen=True, kw_only=True)
 class HoldOut:
-    """The two parts of a split, each a file or, of several tables, a folder: `train` and `heldout`.
+    """The two parts of a split, `train` and `heldout`: each a file, or a folder for several tables.
 
-    Both are `waiting` next to the checkpoint until the model stands.
+    Until the model is saved, both are `waiting` next to the checkpoint.
     """
 
     train: Path
@@ -59,9 +59,9 @@ class HoldOut:
 
     @classmethod
     def of(cls, table: Path, model: Path, checkpoint: Path, tables: Sequence[str] = ()) -> HoldOut:
-        """The parts of a split: next to the model and named after it, and after the checkpoint until then.
+        """Return the parts of a split, named after the model; while they wait, named after the checkpoint.
 
-        `tables`: the names of several; none where the split is of one table's rows.
+        `tables`: the names of several tables; empty for a split of one table.
         """
         ending = "" if tables else ".parquet" if table.is_file() and is_parquet(table) else ".csv"
         train, heldout = (model.with_name(f"{model.stem}{part}{ending}") for part in (TRAIN, HELD_OUT))
@@ -70,7 +70,7 @@ class HoldOut:
 
     @property
     def moves(self) -> tuple[tuple[Path, Path], ...]:
-        """Where each file waits and where it belongs: both parts, and the number of the split."""
+        """Where each file waits and where it belongs: both parts, and the file with the number of the split."""
         parts = list(zip(self.waiting, (self.train, self.heldout), strict=True))
         if self.tables:
             files = [f"{name}.csv" for name in self.tables]
@@ -78,7 +78,7 @@ class HoldOut:
         return *parts, (file_beside(self.waiting[1]), file_beside(self.heldout))
 
     def publish(self) -> None:
-        """Move the files to where they belong: the model that was fitted on them stands."""
+        """Move the files to where they belong, after the model that was fitted on them is saved."""
         for waiting, final in self.moves:
             try:
                 if self.tables:
@@ -86,12 +86,12 @@ class HoldOut:
                 os.replace(waiting, final)
             except OSError as error:
                 raise MedsynthError(
-                    f"{final} could not be written ({error.strerror}). The model stands; its rows are in {waiting}."
+                    f"{final} could not be written ({error.strerror}). The model is saved; its rows are in {waiting}."
                 ) from None
         self.drop()
 
     def drop(self) -> None:
-        """Remove what waits: nothing was fitted on it, or all of it was published."""
+        """Remove the waiting files, after they were published or if no model was fitted on them."""
         for waiting, _ in self.moves:
             waiting.unlink(missing_ok=True)
         for folder in self.waiting if self.tables else ():
@@ -101,10 +101,10 @@ class HoldOut:
 def training_part(
     path: Path, files: HoldOut, fraction: float, settings: FitSettings, *, resume: bool, notice: Notice
 ) -> tuple[Table | LargeTable | PrivateTables, FitSettings, str]:
-    """Hold rows or, of several tables, patients out of training, each with the chance `fraction`.
+    """Hold rows out of training, or patients of several tables, each with the probability `fraction`.
 
-    Returns what is left to train on, the settings of its fit and the split's number. Declared `rows` become the number
-    that is expected to be left. Raises UsageError, TableError or SchemaError.
+    Returns the training part, the settings of its fit and the split's number. Declared `rows` become the expected
+    number of training rows. Raises UsageError, TableError or SchemaError.
     """
     if settings.rows is not None:
         settings = replace(settings, rows=max(2, round(settings.rows * (1 - fraction))))
@@ -119,12 +119,11 @@ def training_part(
 def hold_out(
     path: Path, files: HoldOut, fraction: float, settings: FitSettings, *, resume: bool, notice: Notice
 ) -> tuple[Table | LargeTable, Schema | None, str]:
-    """Split the table at `path`, once all of its cells have met its schema; or, to `resume`, take the split that waits.
+    """Check all cells of the table at `path` against its schema, then split it; with `resume`, use the waiting split.
 
-    Returns the training rows, the schema that the whole table has and the split's number. How many rows the secret
-    draws kept is no public number: the table that is returned states how many were expected. All rows of a patient
-    stay together, where the schema or, without one, `unit` names their column. Raises UsageError, TableError or
-    SchemaError.
+    Returns the training rows, the schema of the whole table and the split's number. The number of rows that the secret
+    draws kept is private: the returned table states the expected number. All rows of a patient stay together if the
+    schema or, without one, `unit` names the column of patients. Raises UsageError, TableError or SchemaError.
     """
     check_fraction(fraction)
     read = read_rows(path, settings.encoding)
@@ -133,13 +132,13 @@ def hold_out(
     declared = choose_schema(read, settings.schema, path, notice)
     if declared is not None:
         for piece in read.chunks():
-            encode(piece, declared.core)  # of both parts, with the numbers of the rows as they stand in the file
+            encode(piece, declared.core)  # of both parts, so that messages count rows as the file does
     train, heldout = files.waiting
     if resume:  # a fit that is resumed keeps its split
         if not (train.exists() and heldout.exists()):
             raise UsageError(
-                f"The fit that is resumed was begun without `holdout`, or its rows, {train} and {heldout}, are gone. "
-                "Fit as it was begun, or start anew with `force` and without `resume`."
+                f"The fit to resume was started without `holdout`, or its rows, {train} and {heldout}, are gone. "
+                "Fit with the options it was started with, or start again with `force` and without `resume`."
             )
         return expecting(read_rows(train), read, 1 - fraction), declared, number_kept(heldout, path)
     whose = declared.unit if declared else settings.unit
@@ -150,11 +149,11 @@ def hold_out(
 def hold_out_tables(
     source: Source, files: HoldOut, fraction: float, encoding: str | None, *, resume: bool
 ) -> tuple[PrivateTables, str]:
-    """Keep patients out of training by secret coins; or, to `resume`, take the split that waits.
+    """Keep patients out of training by secret coins; with `resume`, use the waiting split.
 
-    A patient's rows stay together, over all tables. Returns the tables to train on, with the number of patients that
-    was expected, and the split's number: how many the draws left is no public number. Raises UsageError, TableError or
-    SchemaError.
+    All rows of a patient stay together, over all tables. Returns the training tables, with the expected number of
+    patients, and the split's number. The number of patients that the draws kept is private. Raises UsageError,
+    TableError or SchemaError.
     """
     check_fraction(fraction)
     read = open_tables(source, encoding)
@@ -163,15 +162,16 @@ def hold_out_tables(
     if resume:  # a fit that is resumed keeps its split
         if not all(folder.is_dir() for folder in files.waiting):
             raise UsageError(
-                f"The fit that is resumed was begun without `holdout`, or its rows, {files.waiting[0]} and "
-                f"{files.waiting[1]}, are gone. Fit as it was begun, or start anew with `force` and without `resume`."
+                f"The fit to resume was started without `holdout`, or its rows, {files.waiting[0]} and "
+                f"{files.waiting[1]}, are gone. Fit with the options it was started with, or start again with "
+                "`force` and without `resume`."
             )
         kept = open_tables(Source(tables=unnamed(source.tables), folder=files.waiting[0], name=source.name))
         kept = replace(kept, tables=source.tables, expected_patients=expected, place=table)
         return kept, number_kept(files.waiting[1], table)
     out = rng.coins(rng.system_entropy(), read.cells[source.tables.first].rows, fraction)
     if (~out).sum() < 2:
-        raise TableError("What `holdout` leaves to train on are fewer than two patients. Leave more.")
+        raise TableError("`holdout` leaves fewer than two patients to train on. Hold out a smaller share.")
     parts = [{name: table.cells[mask[read.whose[name]]] for name, table in read.cells.items()} for mask in (~out, out)]
     files.drop()
     for folder, cells in zip(files.waiting, parts, strict=True):
@@ -184,7 +184,7 @@ def hold_out_tables(
 
 
 def unnamed(tables: LinkedTables) -> LinkedTables:
-    """The tables as files of their own names."""
+    """Return the tables with the file names that their own names give."""
     return tables.model_copy(
         update={"tables": {name: table.model_copy(update={"file": None}) for name, table in tables.tables.items()}}
     )
@@ -196,11 +196,10 @@ def _write_private(path: Path, cells: pd.DataFrame) -> None:
 
 
 def was_fitted(model: Model | None, path: Path | None, real: Path) -> bool:
-    """Whether `real`, a file or a folder, is known to hold rows that the model in the file `path` was fitted to.
+    """Return whether `real`, a file or a folder, is known to contain rows that the model in file `path` was fitted to.
 
-    It is the table that the model is named after, or a table among whose fits the model is on file, or the part of such
-    a table that was trained on; or rows that were held out of it by another split than the model notes. Of rows that
-    were copied elsewhere nothing is known.
+    True for the table that the model is named after, or one whose budget file lists it. True for the training part of
+    such a table, and for rows held out by another split than the model notes. Copies elsewhere are not recognised.
     """
     if model is None or path is None:
         return False
@@ -214,24 +213,24 @@ def was_fitted(model: Model | None, path: Path | None, real: Path) -> bool:
 
 
 def budget_of_model(path: Path, real: Path | None) -> Budget | None:
-    """The budget file that lists the model in the file `path`: of the table that `real` rows are of.
+    """Return the budget file that lists the model in the file `path`: the one of the table that `real` rows belong to.
 
-    Else that of the table that the model is named after; None where there is none.
+    Otherwise that of the table that the model is named after; None without one.
     """
     own = [budget for budget in (_budgets_of(real) if real else ()) if _lists(budget, path)]
     return own[0] if own else Budget.on_file(path.with_name(path.stem))
 
 
 def _lists(budget: Budget, path: Path) -> bool:
-    """Whether a budget file lists the model in the file `path`."""
+    """Return whether a budget file lists the model in the file `path`."""
     return any(path.name in fit.models for fit in budget.spent().fits)
 
 
 def _budgets_of(real: Path) -> list[Budget]:
-    """The budget files, of those that are there, of the table that `real` is or that it was split from.
+    """Return the existing budget files of the table that `real` is, or that it was split from.
 
-    That table is named by the file of the split. Where it has moved, a table of its name next to the rows is taken, or
-    one that the rows are named after.
+    The file of the split names that table. If the table has moved, look next to the rows for a table of its name, or
+    for one that the rows are named after.
     """
     heldout = [real, *(real.with_name(_whose(real) + HELD_OUT + ending) for ending in ("", *SUFFIXES_TRIED))]
     split = [table for rows in heldout if (table := table_of(rows)) is not None]
@@ -241,5 +240,5 @@ def _budgets_of(real: Path) -> list[Budget]:
 
 
 def _whose(real: Path) -> str:
-    """What a table's file or folder is named after: patients.heldout.csv after patients, a table or a model."""
+    """Return the name that a table's file or folder starts with: `patients` for patients.heldout.csv."""
     return name_of(real).removesuffix(HELD_OUT).removesuffix(TRAIN)

@@ -1,4 +1,4 @@
-"""A fit's source, whatever it is, becomes private tables: read and checked once, before anything else is done."""
+"""Turn the source of a fit into private tables: read and checked once, before anything else."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .settings import FitSettings, Notice
 from .source import find, is_linked
 
 Source = Path | str | pd.DataFrame | Table | LargeTable | PrivateTables
-# Settings that several tables have, too. What the others say stands in the file that names these tables.
+# Settings that apply to several tables, too. The file that names these tables declares the others.
 OF_SEVERAL = {
     "epsilon", "no_dp", "delta", "method", "preset", "settings", "rows", "encoding", "device", "seed",
 }  # fmt: skip
 
 
 def opened(source: Source, settings: FitSettings, notice: Notice) -> PrivateTable | PrivateTables:
-    """The private table, or tables, at a path, in a frame or read before.
+    """Return the private table, or tables, from a path, a frame or a table in memory.
 
     Raises UsageError for a setting that several tables do not take, TableError or SchemaError for what cannot be read.
     """
@@ -36,7 +36,7 @@ def opened(source: Source, settings: FitSettings, notice: Notice) -> PrivateTabl
 
 
 def check_settings(settings: FitSettings) -> None:
-    """Raises UsageError for a setting of one table alone."""
+    """Raise UsageError for a setting of one table alone."""
     for field in fields(FitSettings):
         if field.name not in OF_SEVERAL and getattr(settings, field.name) != field.default:
-            raise UsageError(f"`{field.name}` is for one table. The file that names several says it of each.")
+            raise UsageError(f"`{field.name}` is for one table. Set this option per table, in the tables file.")

@@ -1,4 +1,4 @@
-"""Fit: from private tables to an artifact, as a list of phases. This room alone opens private rows."""
+"""Fit private tables and return an artifact, in phases. Only this package opens private rows."""
 
 from __future__ import annotations
 
@@ -32,35 +32,34 @@ from .training import (
 def fit(table: Source, options: FitOptions) -> Model:
     """Fit a generator to `table` under (epsilon, delta)-differential privacy for one of its rows or patients.
 
-    `table`: a path, a frame, or a file or folder of several tables that share their patients
-    (docs/several-tables.md). The keywords are the fields of `FitSettings` and `FitOptions`. Exactly one of `epsilon`
-    and `no_dp` is given. The latter adds no noise: an upper bound of what a method can do, a model that makes no claim.
-    `delta` is 1e-5 if not given, less where more than 10,000 `rows` are declared.
+    `table`: a path, a frame, or a file or folder of several tables that share their patients (docs/several-tables.md).
+    The keywords are the fields of `FitSettings` and `FitOptions`. Give exactly one of `epsilon` and `no_dp`. The latter
+    adds no noise: it shows how good a method can get, and the model makes no claim. `delta` is 1e-5 if not given, and
+    less if more than 10,000 `rows` are declared.
 
-    `rows` declares the public row count, of several tables the number of patients (else the table's own is taken as
-    public and a notice says so). `seed` repeats initial weights and latent draws only: noise and lots come from the
-    operating system. Messages for a person go to `notice`, else to the logger "medsynth" at INFO: what is taken as
-    public comes first, before anything is measured; what nobody should miss is a MedsynthWarning there.
-    `progress=True` shows a bar, in notebooks as well.
+    `rows` declares the public row count, or the number of patients in several tables. Without it the table's own count
+    becomes public, and a notice reports that. `seed` repeats initial weights and latent draws only: noise and lots come
+    from the operating system. Messages go to `notice`, else to the logger "medsynth" at INFO: first the public facts,
+    before anything is measured. Urgent messages become a MedsynthWarning there. `progress=True` shows a bar, in
+    notebooks as well.
 
-    `encoding` is that of a text file, UTF-8 if not given; bytes that are no text in it are kept, escaped, in their
-    own cells. `settings` change the method's own, by name (docs/methods/). `inference` names regressions that matter,
-    such as "y ~ a + b" or "y ~ a * b", as public knowledge: a share of the budget measures their moments
-    (docs/inference.md).
+    `encoding` is that of a text file, UTF-8 if not given. Bytes that it cannot decode are escaped in their own cells.
+    `settings` change the method's own, by name (docs/methods/). `inference` names important regressions, such as "y ~ a
+    + b" or "y ~ a * b", as public knowledge: a share of the budget measures their moments (docs/inference.md).
 
-    Without a schema the usual codes of missing values are recognised (docs/schema.md); `na_values` adds to them.
-    Where rows share patients, `unit` names their column, without a schema too: the claim is then for one patient,
-    who counts with at most `max_rows` rows (1 if not given; noise grows with it). Else `one_row_a_patient` declares
-    that no two rows share a person, where a column's name reads like a person's key.
-    `public` is a table of the same columns whose rows you declare public: no claim covers them. dp-gan begins there.
+    Without a schema the usual codes of missing values are recognised (docs/schema.md); `na_values` adds to them. If
+    rows share patients, `unit` names their column, without a schema too. The claim is then for one patient, who counts
+    with at most `max_rows` rows (1 if not given; more rows need more noise). If a column's name looks like a person's
+    key, `one_row_a_patient` declares that no two rows share a person. `public` is a table of the same columns whose
+    rows you declare public: the claim does not cover them. dp-gan starts its training there.
 
-    A `checkpoint` stores every release before it is used; with `resume` those of a fit that was killed are used again.
-    One fit at a time uses it, and other options are refused. It is private: remove it once the model is saved.
+    A `checkpoint` stores every release before it is used; `resume` uses those of a fit that was killed. One fit at a
+    time uses it, with the same options. It is private: remove it after you have saved the model.
 
-    All fits on a table are added up in a file next to it: before anything is measured, the whole plan is put on file.
-    `budget_table` names the table whose file it is, where `table` is a frame or a part of another table; `model_name`
-    is how the file lists the model. A copy of a checkpoint that is resumed counts as another fit. `split_number`: of
-    the split that kept rows out of `table`; the model notes it.
+    A file next to the table adds up all fits on it. It contains the whole plan of a fit before anything is measured. If
+    `table` is a frame or a part of another table, `budget_table` names the table whose file counts the fit.
+    `model_name` is the model's name in that file. A copy of a checkpoint that is resumed counts as another fit.
+    `split_number`: the number of the split that kept rows out of `table`, for the model's notes.
 
     Raises UsageError, BudgetError, TableError or SchemaError; see medsynth.errors.
     """
@@ -72,7 +71,7 @@ def fit(table: Source, options: FitOptions) -> Model:
 
 
 def fit_by(options: FitOptions, source: Source) -> Model:
-    """The phases of a fit, one a line."""
+    """Run the phases of a fit, one per line."""
     options.phase("reading the table")
     private = opened(source, options, options.notice)
     if isinstance(private, PrivateTables):
@@ -95,7 +94,7 @@ def fit_by(options: FitOptions, source: Source) -> Model:
         schema = with_hierarchy_levels(private, planned, out.releases, schema)
         if schema.order is None:
             vault = encode_into_vault(private, planned, out.releases, schema, codes)
-            del private, codes  # the memory of the raw table
+            del private, codes  # frees the memory of the raw table
             tensors = train(planned, rows, vault, schema, out.seed, public_rows)
         else:
             tensors = train_in_order(private, planned, out, schema, codes, rows, sizes)
@@ -104,11 +103,11 @@ def fit_by(options: FitOptions, source: Source) -> Model:
 
 
 def _public_rows(private: PrivateTable | PrivateTables, options: FitOptions, source: Source) -> PublicRows | None:
-    """The rows that the user declares public, read by the table's schema. Raises UsageError where it cannot be."""
+    """Read the rows that the user declares public, with the table's schema. Raise UsageError if it cannot."""
     if options.public is None or isinstance(private, PrivateTables):
         return None
     if private.order is not None:
-        raise UsageError("`public` rows have no patients to follow. Leave `public` or the schema's `order` out.")
+        raise UsageError("`public` rows do not follow patients over time. Leave out `public`, or the schema's `order`.")
     for file in (source, options.budget_table):
         if isinstance(file, Path | str):
             refuse_private_rows_as_public(file, options.public)

@@ -1,4 +1,4 @@
-"""Before the first measurement: the method, the plan of all measurements, and the notices about both."""
+"""The phases before the first measurement: the method, the plan of all measurements, and notices about both."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class ChosenMethod:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedFit:
-    """What all phases after the planning share: the plan and its ledger, and which rows of which patients are used.
+    """What the phases after planning share: the plan and its ledger, and the rows in use with their patients.
 
-    `stay`: their positions; None where the row is the unit of privacy, and all are.
+    `stay`: the positions of these rows; None if the row is the unit of privacy, which uses all rows.
     """
 
     options: FitOptions
@@ -62,10 +62,10 @@ class PlannedFit:
 
 
 def choose_method(options: FitOptions) -> ChosenMethod:
-    """The method that the options name, configured, and its device."""
+    """Return the method that the options name, configured, and its device."""
     name = registry.settle(options.method, options.preset)
     if options.method in registry.ALIASES:
-        options.notice(f"{options.method} is now called {name}, and is another estimator (docs/methods/mixture.md).")
+        options.notice(f"{options.method} is now called {name}, and has another estimator (docs/methods/mixture.md).")
     module = registry.load(name, options.preset)
     if not options.no_dp:
         registry.check_claim(name)
@@ -76,7 +76,7 @@ def choose_method(options: FitOptions) -> ChosenMethod:
 def plan_measurements(private: Private, options: FitOptions, method: ChosenMethod) -> PlannedFit:
     """Bound contributions, and plan every measurement with its noise. Nothing is measured yet.
 
-    Raises BudgetError where the plan's noise leaves nothing of a table without a schema.
+    Raises BudgetError if the noise would hide everything in a table without a schema.
     """
     entropy = rng.NoNoise() if options.no_dp else rng.system_entropy()
     stay, units = private.bounded_rows(entropy)
@@ -91,7 +91,7 @@ def plan_measurements(private: Private, options: FitOptions, method: ChosenMetho
 
 
 def announce(private: Private, planned: PlannedFit, public_rows: PublicRows | None) -> None:
-    """Say what is taken as public: in notices to the person, and in notes of the ledger."""
+    """List the public facts: in notices to the user, and in notes of the ledger."""
     options, plan = planned.options, planned.plan
     facts = private.public_facts(options, plan.rows)
     listed = "\n  - ".join(["Public by declaration, before anything is measured (docs/privacy.md):", *facts])
@@ -101,19 +101,19 @@ def announce(private: Private, planned: PlannedFit, public_rows: PublicRows | No
     remarks += private.remarks(options, plan)
     if public_rows is not None:
         remarks.append(
-            Remark("The rows of `public` are public because you say so. No claim covers them.", public_rows.note)
+            Remark("You declared the rows of `public` public. The claim does not cover them.", public_rows.note)
         )
     if plan.delta > 1 / (10 * plan.rows):
         remarks.append(Remark(
-            f"`delta` {plan.delta:g} is large for {plan.rows} rows: below {1 / (10 * plan.rows):.1g} is advised. "
-            "Where `rows` are declared, it follows them by itself."
+            f"`delta` {plan.delta:g} is large for {plan.rows} rows: use less than {1 / (10 * plan.rows):.1g}. "
+            "If you declare `rows`, the default follows them."
         ))  # fmt: skip
     of_method = planned.method.module.notes(planned.method.config, private.records(plan), private.columns,
                                             options.budget)  # fmt: skip
     remarks += [Remark(text) for text in of_method]
     if options.no_dp:
         remarks.append(Remark(
-            "`no_dp`: NOT DIFFERENTIALLY PRIVATE. The model and its rows may give patients away. Share neither."
+            "`no_dp`: NOT DIFFERENTIALLY PRIVATE. The model and its rows may reveal patients. Share neither."
         ))  # fmt: skip
     for remark in remarks:
         for text, tell in ((remark.notice, options.notice), (remark.note, planned.ledger.notes.append)):
@@ -123,9 +123,9 @@ def announce(private: Private, planned: PlannedFit, public_rows: PublicRows | No
 
 @dataclass(frozen=True, kw_only=True)
 class FitPlan:
-    """What a fit would measure: its `epsilon` at `delta`, every measurement with its noise, and notes for a person.
+    """What a fit would measure: its `epsilon` at `delta`, every measurement with its noise, and notes for the user.
 
-    `measurements`: one row each, with the mechanism, how often it runs, its noise multiplier and its share of the
+    `measurements`: one row each, with the mechanism, its number of runs, its noise multiplier and its share of the
     first-order privacy loss.
     """
 
@@ -149,9 +149,9 @@ class FitPlan:
 
 @keywords_of(FitSettings)
 def plan(table: Path | str | int | pd.DataFrame, settings: FitSettings) -> FitPlan:
-    """What `fit` would measure on a table, or on so many rows of twenty columns. Nothing is measured and nothing spent.
+    """Return what `fit` would measure on a table, or on this number of rows of twenty columns. Nothing is spent.
 
-    Raises what `fit` raises before its first measurement.
+    Raises the errors of `fit` before its first measurement.
 
     >>> found = plan(3772, epsilon=3.7)
     >>> 3.5 < found.epsilon <= 3.7, "one-way marginals" in list(found.measurements["measurement"])
@@ -177,14 +177,13 @@ def plan(table: Path | str | int | pd.DataFrame, settings: FitSettings) -> FitPl
 def plan_fit(
     table: Source | int, settings: FitSettings, *, columns: int = 20, public: bool | None = None
 ) -> tuple[Plan, list[str]]:
-    """The plan that `fit` would follow on a table or tables, and notes. No row is measured.
+    """Return the plan that `fit` would follow on a table or tables, and notes. No row is measured.
 
-    A number of rows instead of a table plans for one of `columns` columns that has a schema. `public`: whether rows
-    will be declared public, where the settings do not name them yet. Raises what `fit` raises before its first
-    measurement.
+    A number of rows in place of a table means a table of `columns` columns with a schema. `public`: whether rows will
+    be declared public, if the settings do not name them yet. Raises the errors of `fit` before its first measurement.
     """
     if settings.no_dp:
-        raise UsageError("`no_dp` plans nothing: leave it out.")
+        raise UsageError("A plan needs a budget. Leave out `no_dp`, and give `epsilon`.")
     method = registry.settle(settings.method, settings.preset)
     registry.check_claim(method)
     private = None if isinstance(table, int) else opened(table, settings, silent)
@@ -195,7 +194,7 @@ def plan_fit(
     queries: Callable[[Any, int], list[Query]]
     if isinstance(table, int):
         if settings.unit is not None:
-            raise UsageError("`unit` names a column of a table: give the table, not a number of rows.")
+            raise UsageError("`unit` names a column of a table. Pass the table in place of a number of rows.")
         count, queries = table, partial(module.queries, columns=columns, epsilon=settings.budget)
         delta = replace(settings, rows=max(2, count)).own_delta
     else:

@@ -1,4 +1,4 @@
-"""What every phase of a fit may know of private tables, be it one or several that share their patients."""
+"""The interface of private tables for all phases of a fit: one table, or several that share their patients."""
 
 from __future__ import annotations
 
@@ -23,41 +23,41 @@ class Remark(NamedTuple):
 
 
 class Private(Protocol):
-    """What a fit is made on: one table or several, read and checked, and what is public of it."""
+    """The input of a fit: one table or several, read and checked, and what is public about it."""
 
     @property
     def rows(self) -> int:
-        """The number of rows, or of patients in several tables, that counts as public where none is declared."""
+        """The number of rows, or of patients in several tables, that counts as public if none is declared."""
 
     @property
     def rows_std(self) -> float | None:
-        """By how much `rows` is off, where secret draws left fewer; None where that is not known."""
+        """The standard deviation of `rows` if secret draws kept a part of them; None if it is not known."""
 
     @property
     def max_rows(self) -> int | None:
-        """The most rows of a patient, where the patient is the unit of privacy."""
+        """The most rows of a patient, if the patient is the unit of privacy."""
 
     @property
     def columns(self) -> int:
-        """How many columns the method learns."""
+        """The number of columns that the method learns."""
 
     def records(self, plan: Plan) -> int:
-        """How many records the notes of a method are about."""
+        """Return the number of records that a method's notes are about."""
 
     def queries(self, module: Method, epsilon: float, config: Any, rows: int) -> list[Query]:
-        """All measurements of a fit, each with its noise relative to the others'."""
+        """Return all measurements of a fit, each with its noise relative to the others'."""
 
     def public_facts(self, settings: FitSettings, rows: int) -> list[str]:
-        """What no noise covers and neighbouring tables share, one phrase each."""
+        """Return the facts that no noise covers and that neighbouring tables share, one phrase each."""
 
     def check_enough(self, plan: Plan) -> list[str]:
-        """What a person should know of the noise. Raises BudgetError where nothing could be learned."""
+        """Return notes about the noise for the user. Raise BudgetError if the fit could not learn anything."""
 
     def remarks(self, settings: FitSettings, plan: Plan) -> Iterator[Remark]:
-        """What is taken as public without a word from the user, and what is odd about the table's header."""
+        """Yield what becomes public without a declaration, and warnings about the table's header."""
 
     def bounded_rows(self, entropy: Entropy) -> tuple[NDArray[np.int64] | None, PrivacyUnits | None]:
-        """The positions of the rows that are learned from, and their patients; None of both where all rows are."""
+        """Return the positions of the rows in use, and their patients; None for both if all rows are used."""
 
     def facts(self) -> dict[str, object]:
-        """What identifies it, by the names of the settings it came from: for the private checkpoint alone."""
+        """Return what identifies it, by the names of its settings: for the private checkpoint alone."""

@@ -1,4 +1,4 @@
-"""Private rows as patients and as codes: in memory or, of a table that is larger, on disk."""
+"""Private rows as patients and as codes, in memory or, for a larger table, on disk."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Coded = Codes | StoredCodes | ClusterCodes
 
 
 def patients(data: Table | LargeTable, unit: str) -> NDArray[np.int64]:
-    """The patient of each row, (rows,), numbered by their first rows. Raises SchemaError for a row without one."""
+    """Return the patient of each row, (rows,), numbered by first rows. Raise SchemaError for an empty key."""
     numbers, found = dict[str | bytes, int](), list[NDArray[np.int64]]()
     pieces: Iterable[tuple[NDArray[np.int64], Sequence[str | bytes]]]
     pieces = data.people if isinstance(data, ClusterTable) else (keys_of(piece, unit) for piece in data.chunks())
@@ -40,27 +40,27 @@ def patients(data: Table | LargeTable, unit: str) -> NDArray[np.int64]:
 
 
 def keys_of(piece: Table, unit: str) -> tuple[NDArray[np.int64], list[str]]:
-    """The place of each row's patient among the keys, (rows,), and these. Raises SchemaError for a row without one."""
+    """Return each row's index among the keys, (rows,), and the keys. Raise SchemaError for an empty key."""
     place, texts = pd.factorize(piece.cells[unit], use_na_sentinel=False)
     empty = np.array([text in MISSING_TOKENS for text in texts], np.bool_)[place]
     if empty.any():
         row = piece.before + int(empty.argmax()) + 1
         raise SchemaError(
-            f"{piece.where}, column {unit!r}, row {row}: no patient, so that the row has no privacy unit. Fill the "
-            "cell or take the row out."
+            f"{piece.where}, column {unit!r}, row {row}: no patient, so the row has no privacy unit. Fill the cell, or "
+            "remove the row."
         )
     return place, [*texts]
 
 
 def order_of_rows(data: Table | LargeTable, schema: Schema) -> NDArray[np.float64]:
-    """Return numbers by which a patient's rows ascend, (rows,): values of the column of order, or ranks of its keys.
+    """Return numbers by which a patient's rows ascend, (rows,): values of the order column, or ranks of its keys.
 
-    They are for comparisons within a patient alone: only the comparison of two of them depends on these two rows alone.
-    Raises UsageError for a table that is read in pieces.
+    Compare them only within a patient: the comparison of two numbers depends on their two rows alone. Raises UsageError
+    for a table that is read in pieces.
     """
     if isinstance(data, LargeTable):
         raise UsageError(
-            f"{data.where} is larger than what is read at once, and `order` needs all rows of a patient. Fit a "
+            f"{data.where} is too large to be read at once, and `order` needs all rows of a patient together. Fit a "
             "part of the patients, or leave `order` out of the schema."
         )
     name = schema.order or ""
@@ -68,7 +68,7 @@ def order_of_rows(data: Table | LargeTable, schema: Schema) -> NDArray[np.float6
 
 
 def codes_of(columns: Schema) -> list[int]:
-    """How many codes each column has, those of missing values included."""
+    """Return the number of codes of each column, including those of missing values."""
     return [column.size + column.gaps for column in columns.columns.values()]
 
 
@@ -80,11 +80,11 @@ def coded(
     done: Callable[[float], None] = lambda share: None,
     unit: str | None = None,
 ) -> Coded:
-    """The codes of all rows, of columns with so many codes each: in memory, or in a file of no name in `folder`.
+    """Return the codes of all rows, for columns with `sizes` codes each: in memory, or in an unnamed file in `folder`.
 
-    Those of a table on a cluster stay there, with the patients that the column `unit` names. `done` receives the share
-    of a large table that was read. Raises MedsynthError if a large table's codes have no room in `folder`, and whatever
-    `encode` does.
+    The codes of a table on a cluster stay there, with the patients that the column `unit` names. `done` receives the
+    share of a large table that was read. Raises MedsynthError if a large table's codes do not fit into `folder`, and
+    the errors of `encode`.
     """
     if isinstance(data, Table):
         return encode(data)
@@ -94,7 +94,7 @@ def coded(
     needed = data.rows * sum(np.min_scalar_type(max(size - 1, 0)).itemsize for size in sizes)
     if needed > shutil.disk_usage(place).free:
         raise MedsynthError(
-            f"The rows' codes, which lie on disk while the fit runs, take more room than {place} has. Make room there."
+            f"The fit stores the codes of the rows on disk, and {place} has too little free space. Free some there."
         )
     found = StoredCodes(sizes, place)
     for piece in data.chunks():
@@ -111,7 +111,7 @@ def vault_of(
     units: PrivacyUnits | None,
     noising: Noising | None = None,
 ) -> Vault:
-    """Return the vault of all rows or, by their positions, of those that `stay`."""
+    """Return the vault of all rows, or of the rows at the positions `stay`."""
     from ..privacy.vault import Vault
 
     if not isinstance(codes, np.ndarray):

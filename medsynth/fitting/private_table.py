@@ -1,4 +1,4 @@
-"""A private table: its text, the schema it is read by, and what is public of it."""
+"""A private table: its text, its schema, and what is public about it."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ from .private_rows import order_of_rows, patients
 from .settings import FitSettings, Notice, TableSettings
 
 ROWS_PER_PATIENT_LABEL, ROWS_PER_PATIENT_SHARE = "rows per patient", 0.02
-# Noise grows with `max_rows`, and the rows that patients keep grow less, whatever the table is: one row has the least.
+# The noise grows with `max_rows`, and the kept rows grow less, for any table: one row has the least noise.
 DEFAULT_MAX_ROWS = 1
-SURELY_STDS = 1.65  # standard deviations that a count must exceed a threshold by to pass it in 95 of 100 fits
-RARE_SHARE = 0.05  # of the rows: a class as rare as this may be what the table is about
+SURELY_STDS = 1.65  # standard deviations above a threshold at which a count passes it in 95 of 100 fits
+RARE_SHARE = 0.05  # of the rows: warn if classes as rare as this may be lost
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateTable:
-    """A private table and what is public of it: its schema or, where none is declared, its header alone."""
+    """A private table and what is public about it: its schema or, without one, its header alone."""
 
     data: io_table.Table | LargeTable
     declared: Schema | None
@@ -56,7 +56,7 @@ class PrivateTable:
     learning: Learning = field(default_factory=Learning)
 
     def queries(self, module: Method, epsilon: float, config: Any, rows: int) -> list[Query]:
-        """All measurements of a fit: those that learn a schema where none is declared, then the method's own."""
+        """Return all measurements of a fit: those that learn a schema, if none is declared, then the method's own."""
         learning = [] if self.declared else partition_selection.queries()
         learning += [Query(label=ROWS_PER_PATIENT_LABEL, weight=ROWS_PER_PATIENT_SHARE**-0.5)] if self.max_rows else []
         learning += hierarchy_selection.queries(self.columns_without_levels)
@@ -66,8 +66,7 @@ class PrivateTable:
         return [*learning, *(later_rows.queries(own) if self.order else own)]
 
     def bounded_rows(self, entropy: Entropy) -> tuple[NDArray[np.int64] | None, PrivacyUnits | None]:
-        """The rows that are learned from, by their positions, and their patients; None of both where the row is the
-        unit, and all are.
+        """Return the positions of the rows in use, and their patients; None for both if the row is the unit.
 
         Raises SchemaError for a row without a patient.
         """
@@ -80,7 +79,7 @@ class PrivateTable:
         return bound_contributions(patients(self.data, self.unit), self.max_rows, entropy)
 
     def facts(self) -> dict[str, object]:
-        """What identifies this table and schema: for the private checkpoint alone."""
+        """Return what identifies this table and schema: for the private checkpoint alone."""
         declared = self.declared.to_dict() if self.declared else None
         return {
             "table": [list(self.data.header), self.data.digest], "schema": declared, "target": self.target,
@@ -90,59 +89,59 @@ class PrivateTable:
 
     @property
     def unit(self) -> str | None:
-        """The column of patients, where the patient is the privacy unit."""
+        """The column of patients, if the patient is the privacy unit."""
         return (self.declared or self.learning).unit
 
     @property
     def max_rows(self) -> int | None:
-        """The most rows of a patient, where the patient is the privacy unit."""
+        """The most rows of a patient, if the patient is the privacy unit."""
         return (self.declared or self.learning).max_rows
 
     @property
     def order(self) -> str | None:
-        """The column by which a patient's rows follow one another."""
+        """The column that orders a patient's rows."""
         return self.declared.order if self.declared else None
 
     @property
     def columns_without_levels(self) -> dict[str, Categorical]:
-        """The columns of codes in a hierarchy whose levels are still to be chosen."""
+        """The columns of codes in a hierarchy whose levels are not chosen yet."""
         return without_levels(self.declared.core.columns) if self.declared else {}
 
     @property
     def columns(self) -> int:
-        """How many columns a model learns: of first rows one more, their number."""
+        """The number of columns that a model learns: for rows in order one more, the number of rows."""
         names = self.declared.core.columns if self.declared else self.data.header
         return len(names) - len(self.learning.keys) + (self.order is not None)
 
     @property
     def keys_by_name(self) -> list[str]:
-        """The columns that no schema declares keys, and that are none of patients: their names say so."""
+        """The columns whose names read like keys, without the patients' column; empty if a schema declares the keys."""
         return [name for name in self.learning.keys if name != self.unit]
 
     @property
     def shared_keys(self) -> list[str]:
-        """The columns that read like a person's key, where the row is the privacy unit: rows may share a person."""
+        """The columns that read like a person's key, if the row is the privacy unit: rows may share a person."""
         return [] if self.max_rows else [name for name in person_keys(self.data.header) if name != self.target]
 
     @property
     def rows(self) -> int:
-        """The number of rows that counts as public where none is declared."""
+        """The number of rows that counts as public if none is declared."""
         return self.data.public_rows
 
     @property
     def rows_std(self) -> float | None:
-        """By how much `rows` is off, where secret draws left fewer; None where that is not known."""
+        """The standard deviation of `rows` if secret draws kept a part of them; None if it is not known."""
         return self.data.expected_std
 
     def records(self, plan: Plan) -> int:
-        """How many records the notes of a method are about."""
+        """Return the number of records that a method's notes are about."""
         return plan.equivalent_rows
 
     def public_facts(self, settings: FitSettings, rows: int) -> list[str]:
-        """The facts that no noise covers and that neighbouring tables share, one phrase each.
+        """Return the facts that no noise covers and that neighbouring tables share, one phrase each.
 
-        They come from declarations, from the header line and the file's form; none but the row count changes with a
-        row. `rows`: the count that the plan is made for.
+        They come from declarations, the header line and the file's form. Only the row count changes with a row. `rows`:
+        the count that the plan uses.
         """
         table, schema = self.data, self.declared
         facts = [f"the header: {len(table.header)} columns, their names and their order"]
@@ -152,22 +151,20 @@ class PrivateTable:
         elif table.expected_rows is None:
             facts.append(f"the number of rows, {rows}, the table's own")
         else:
-            facts.append(
-                f"the number of rows, {rows}: the whole table's own, times the share that is kept for training"
-            )
+            facts.append(f"the number of rows, {rows}: the row count of the whole table times the training share")
         if schema is None:
-            facts.append("that no schema is declared: kinds, levels and bounds are measured, and charged")
+            facts.append("that no schema is declared: the fit measures kinds, levels and bounds, and pays for them")
             if self.learning.na_values:
-                facts.append(f"codes of missing values that `na_values` adds: {', '.join(self.learning.na_values)}")
+                facts.append(f"the codes of missing values that `na_values` adds: {', '.join(self.learning.na_values)}")
             if self.keys_by_name:
-                facts.append(f"that these columns are keys, by their names: {', '.join(self.keys_by_name)}")
+                facts.append(f"that these columns are keys, judged by their names: {', '.join(self.keys_by_name)}")
         else:
-            facts.append(f"the schema {schema.name!r} with all that it declares, and that the table meets it")
+            facts.append(f"the schema {schema.name!r} and all its declarations, and that the table meets them")
         facts.append(f"the target, {self.target!r}")
         if self.max_rows is not None:
             facts.append(
                 f"that {self.unit!r} names the patient of each row, and that a patient counts with at most "
-                f"{rows_of(self.max_rows)}, whichever they are"
+                f"{rows_of(self.max_rows)}"
             )
         if settings.one_row_a_patient:
             facts.append("that no two rows share a patient, as `one_row_a_patient` declares")
@@ -176,9 +173,9 @@ class PrivateTable:
         return [*facts, "`epsilon`, `delta`, the method and its settings"]
 
     def check_enough(self, plan: Plan) -> list[str]:
-        """What a person should know of the noise before anything is spent, where no schema is declared.
+        """Return notes about the noise before anything is spent, from declared numbers and planned noise alone.
 
-        By declared numbers and planned noise alone. Raises BudgetError where nothing could be learned.
+        Raises BudgetError if the fit of a table without a schema could not learn anything.
         """
         if isinstance(self.data, ClusterTable):
             check_plan(plan)
@@ -190,62 +187,62 @@ class PrivateTable:
         needed = max(CLEAR_STDS * plan.noise(partition_selection.KINDS) * math.sqrt(columns), 2 * rare)
         if plan.rows < needed:
             raise BudgetError(
-                f"{plan.rows} rows are too few to learn what {columns} columns are made of at this budget: about "
-                f"{needed:.0f} would be needed, and nothing was spent. Draft a schema and declare it, which costs "
-                "nothing; or give a larger `epsilon`, or a table of more rows or fewer columns."
+                f"{plan.rows} rows are too few to learn the kinds of {columns} columns at this budget: about "
+                f"{needed:.0f} are needed. Nothing was spent. Draft a schema and declare it, which costs nothing. Or "
+                "use a larger `epsilon`, more rows or fewer columns."
                 + (" A smaller `max_rows` has less noise." if (plan.max_rows or 1) > 1 else "")
             )
         notes = [
-            f"By the planned noise, a class of {self.target!r} comes out for certain only if about {rare:.0f} rows "
-            f"have it, and a level of another column if about {level:.0f} have it: {rare / plan.rows:.1%} and "
-            f"{level / plan.rows:.1%} of the rows. What is rarer is merged; fewer rows will do for the usual partner "
-            "of a common level, such as 1 where 0 is common. A declared schema names all, for nothing."
+            f"At this budget a class of {self.target!r} needs about {rare:.0f} rows to survive the noise, and a level "
+            f"of another column about {level:.0f}: {rare / plan.rows:.1%} and {level / plan.rows:.1%} of the rows. "
+            "Rarer values are merged. The usual partner of a common level, such as 1 next to 0, needs fewer rows. A "
+            "declared schema keeps all levels, at no cost."
         ]
         if rare > RARE_SHARE * plan.rows:
             notes.insert(
-                0, f"FEW ROWS: classes of {self.target!r} that are rarer than {rare / plan.rows:.0%} may be lost."
+                0, f"FEW ROWS: the model may lose classes of {self.target!r} below {rare / plan.rows:.0%} of the rows."
             )
         return notes
 
     def remarks(self, settings: FitSettings, plan: Plan) -> Iterator[Remark]:
-        """What is taken as public without a word from the user, and what is odd about the table's header."""
+        """Yield what becomes public without a declaration, and warnings about the table's header."""
         if self.declared is None:
             yield Remark(
-                f"Target: {self.target!r}. `target` names another.",
+                f"Target: {self.target!r}. Set `target` to predict another column.",
                 "Kinds of columns, levels and bounds were learned from noisy counts.",
             )
             yield Remark(
-                "No schema: kinds, levels and bounds are learned privately, for part of the budget. A declared schema "
-                "does better."
+                "No schema: the fit learns kinds, levels and bounds privately, with a part of the budget. A declared "
+                "schema gives better results."
             )
         if self.keys_by_name:
             names = ", ".join(self.keys_by_name)
-            yield Remark(f"Keys, by their names: {names}. They are never modelled; sampled rows get fresh ones.")
+            yield Remark(f"Keys, judged by their names: {names}. No model learns them; sampled rows get fresh keys.")
         if self.shared_keys and not settings.one_row_a_patient:
             warning = (
-                f"The column {self.shared_keys[0]!r} reads like a person's key. This fit protects one row: a person "
+                f"The column {self.shared_keys[0]!r} reads like a person's key. This fit protects one row. A person "
                 "with several rows is protected less, by a factor of about their number."
             )
             yield Remark(
                 f"WARNING: {warning} If rows may share a person, stop here and name the column as `unit`, or in a "
-                "schema; if no two rows do, say so by `one_row_a_patient`.",
+                "schema. If no two rows do, declare that with `one_row_a_patient`.",
                 warning,
             )
         most = rows_of(plan.max_rows or 1)
         if self.order and self.declared:
             yield Remark(
-                f"Rows of a patient follow one another by {self.order!r}; the first {most} stay. "
-                f"Taken to change from row to row: {', '.join(changing(self.declared))}."
+                f"{self.order!r} orders the rows of a patient; the first {most} stay. "
+                f"Columns that may change from row to row: {', '.join(changing(self.declared))}."
             )
         if settings.unit is not None:
             yield Remark(
-                f"{settings.unit!r} names the patients: the claim is for one of them, who counts with at most "
-                f"{most}, drawn at random. `max_rows` keeps more, for so many times the noise."
+                f"{settings.unit!r} names the patients. The claim is for one patient, who counts with at most {most}, "
+                "drawn at random. A larger `max_rows` keeps more rows, and the noise grows in proportion."
             )
         if settings.rows is None:
             yield Remark(
-                f"The table's row count, {plan.rows}, is taken as public. `rows` declares another.",
-                "The row count was not declared: the table's own was taken as public.",
+                f"The table's row count, {plan.rows}, is public. To declare another, set `rows`.",
+                "The row count was not declared: the table's own became public.",
             )
 
 
@@ -258,32 +255,31 @@ class PublicRows:
 
     @property
     def note(self) -> str:
-        """The note of them in the ledger."""
+        """The ledger's note about them."""
         return f"{len(self.data.cells)} rows were declared public by the user: a file of SHA-256 {self.digest}."
 
 
 def smallest_level(plan: Plan, label: str, columns: int) -> float:
-    """The number of rows that a level needs to come out of a measurement in 95 of 100 fits: public, by the plan."""
+    """Return the rows that a level needs to pass a measurement in 95 of 100 fits. Public: it follows from the plan."""
     event, std, most = plan.events[label][0], plan.noise(label) * math.sqrt(columns), plan.max_rows or 1
     delta = event.delta if isinstance(event, Thresholded) else 0.5
     return most + rarely_exceeded(std, delta / (columns * most)) + SURELY_STDS * std
 
 
 def refuse_private_rows_as_public(table: Path | str, public: Path | str) -> None:
-    """Raises UsageError where the table that is declared public is the private one's own file, or one of its files."""
+    """Raise UsageError if the public table is the private table's own file, or one of its files."""
     own = (Path(public), Path(public).parent)  # a private table may be a folder
     if Path(table).exists() and Path(public).exists() and any(Path(table).samefile(path) for path in own):
-        raise UsageError("`public` is the private table itself. Give a table whose rows are public.")
+        raise UsageError("`public` is the private table itself. Pass a table whose rows are public.")
 
 
 def open_public(path: Path | str, schema: Schema | None, encoding: str | None) -> PublicRows:
-    """A table that the user declares public, read by the schema and in the encoding of the private one.
+    """Read a table that the user declares public, with the schema and the encoding of the private one.
 
-    Raises UsageError where that has no schema, TableError or SchemaError, naming no cell, where the file does not meet
-    it.
+    Raises UsageError without a schema, TableError or SchemaError, without a cell, if the file does not meet it.
     """
     if schema is None:
-        raise UsageError("`public` needs a declared schema, by which its rows are read. Draft a schema first.")
+        raise UsageError("`public` needs a declared schema to read its rows. Draft a schema first.")
     data = read_table(path, encoding)
     check_header(data, schema)
     encode(data, schema.core)
@@ -291,8 +287,7 @@ def open_public(path: Path | str, schema: Schema | None, encoding: str | None) -
 
 
 def read_rows(path: Path | str, encoding: str | None = None) -> io_table.Table | LargeTable:
-    """The private table at a path, in memory; or, where it is large, only counted, and read when its rows are asked
-    for.
+    """Return the private table at a path, in memory; a large one is only counted, and read when its rows are needed.
 
     Raises TableError.
     """
@@ -300,9 +295,9 @@ def read_rows(path: Path | str, encoding: str | None = None) -> io_table.Table |
 
 
 def read_table(path: Path | str, encoding: str | None = None) -> io_table.Table:
-    """The private table at a path, read and checked once: what a command does after works on it.
+    """Read and check the private table at a path, once for the whole command.
 
-    Its header and row count are taken as public. Raises TableError.
+    Its header and row count become public. Raises TableError.
     """
     return reader.read(path, encoding)
 
@@ -310,10 +305,10 @@ def read_table(path: Path | str, encoding: str | None = None) -> io_table.Table:
 def open_table(
     table: Path | str | pd.DataFrame | io_table.Table | LargeTable, settings: TableSettings, notice: Notice
 ) -> PrivateTable:
-    """A table at a path, in a frame or read before, with the schema that a fit of it takes.
+    """Open a table from a path, a frame or memory, with the schema of its fit.
 
-    Raises TableError or SchemaError, UsageError for an encoding that does not exist, or for what a schema declares and
-    a setting too.
+    Raises TableError or SchemaError, UsageError for an encoding that does not exist, or for a setting that a schema
+    declares as well.
     """
     path = Path(table) if isinstance(table, str | Path) else None
     if isinstance(table, io_table.Table | LargeTable):
@@ -332,7 +327,7 @@ def open_table(
         declared = settle_target(declared, settings.target, notice)
         check_target(declared)
         if declared.unit and isinstance(data, io_table.Table):
-            patients(data, declared.unit)  # a row without one is found before anything else is done
+            patients(data, declared.unit)  # finds a row without a patient before anything else
         if settings.na_values:
             raise UsageError("`na_values` are for tables without a schema. Name the codes in the schema's `missing`.")
         if settings.unit is not None:
@@ -342,33 +337,33 @@ def open_table(
         return PrivateTable(data=data, declared=declared, target=declared.target or declared.names[-1])
     target, unit = settings.target, settings.unit
     if target is not None and target not in data.header:
-        raise SchemaError(f"The target {target!r} is no column.{did_you_mean(target, data.header)}")
+        raise SchemaError(f"The target {target!r} is not a column.{did_you_mean(target, data.header)}")
     codes = tuple(code.strip() for code in settings.na_values)
     learning = learning_of(data.header, target, codes, unit, settings.max_rows)
     if unit is not None and isinstance(data, io_table.Table):
         patients(data, unit)
     names = [name for name in data.header if name not in learning.keys]
     if len(names) < 2:
-        raise SchemaError("The table has no column beside its target.")
+        raise SchemaError("The table has no column other than its target. Add the columns to learn from.")
     return PrivateTable(data=data, declared=None, target=target or names[-1], learning=learning)
 
 
 def learning_of(
     header: Sequence[str], target: str | None, na_values: tuple[str, ...], unit: str | None, max_rows: int | None
 ) -> Learning:
-    """What is public of the measurements that learn a schema. Raises SchemaError for a column of free text.
+    """Return the public part of the measurements that learn a schema. Raise SchemaError for a column of free text.
 
-    Where the column `unit` names patients, each counts with at most `max_rows` rows, DEFAULT_MAX_ROWS if not given.
+    If the column `unit` names patients, each counts with at most `max_rows` rows, DEFAULT_MAX_ROWS if not given.
     """
     if unit is not None and (unit not in header or unit == target):
-        wrong = "is the target" if unit == target else f"is no column.{did_you_mean(unit, header)}"
+        wrong = "is the target" if unit == target else f"is not a column.{did_you_mean(unit, header)}"
         raise SchemaError(f"`unit` names the column of patients: {unit!r} {wrong}")
     texts = [name for name in free_texts(header) if name != target]
     if texts:
         raise SchemaError(
-            f"The column {texts[0]!r} reads like free text, which is never modelled: one sentence can name a patient. "
-            "Take the column out of the table; or draft a schema and declare what it is there (`kind: identifier` with "
-            "`drop: true` leaves it out of the rows)."
+            f"The column {texts[0]!r} reads like free text. It is never modelled: one sentence can name a patient. "
+            "Remove the column from the table. Or draft a schema and declare its kind there; `kind: identifier` with "
+            "`drop: true` leaves it out of the sampled rows."
         )
     named = set(keys(header))
     known = [name for name in header if name == unit or (name in named and name != target)]
@@ -382,9 +377,9 @@ def choose_schema(
     path: Path | None,
     notice: Notice,
 ) -> Schema | None:
-    """The schema given, else the file beside the table, else a bundled one by header, else None.
+    """Return the given schema, else the one in the file next to the table, else a bundled one by header, else None.
 
-    Its columns come in the table's order. Raises SchemaError where they are not the table's.
+    Its columns are in the table's order. Raises SchemaError if they are not the table's columns.
     """
     sibling = formats.beside(path, ".schema.yaml") if path else None
     if isinstance(schema, Mapping):
@@ -406,35 +401,35 @@ def choose_schema(
 
 
 def settle_target(schema: Schema, target: str | None, notice: Notice) -> Schema:
-    """The schema with the target given, else its own, else the last column. Raises SchemaError for no column."""
+    """Return the schema with the given target, else its own, else the last column. Raise SchemaError for none."""
     if target is None and schema.target is None:
         target = schema.names[-1]
-        notice(f"Target: the last column, {target!r}. `target` names another.")
+        notice(f"Target: the last column, {target!r}. Set `target` to predict another column.")
     return schema.with_target(target) if target else schema
 
 
 def check_target(schema: Schema) -> None:
-    """Raises SchemaError for a target of one class or of levels not chosen yet, or a table of nothing else."""
+    """Raise SchemaError for a target of one class, one without chosen levels, or a table with no other column."""
     column = schema.columns[schema.target or schema.names[-1]]
     if column.categorical and not column.levels:
         raise SchemaError(
-            f"The target {schema.target!r} is in a hierarchy of codes. Name its classes in `levels` instead."
+            f"The target {schema.target!r} is in a hierarchy of codes. List its classes in `levels` instead."
         )
     if column.categorical and column.size < 2:
         raise SchemaError(
             f"The target {schema.target!r} has one class: there is nothing to predict. Name another column as `target`."
         )
     if len(schema.columns) < 2:
-        raise SchemaError("The table has no column beside its target.")
+        raise SchemaError("The table has no column other than its target. Add the columns to learn from.")
 
 
 def table_kinds(path: Path, encoding: str | None = None) -> dict[str, io_table.Kind]:
-    """A table's header and the exact kinds of its columns, for a draft. No fit releases them.
+    """Return a table's header and the exact kinds of its columns, for a draft. No fit releases them.
 
-    NO NOISE: a single cell may change one. Whoever finishes the draft declares the kinds, from public knowledge.
+    NO NOISE: a single cell may change a kind. Whoever finishes the draft declares the kinds, from public knowledge.
     """
     data = read_table(path, encoding)
-    # A usual code of missing values says nothing about the other cells.
+    # A usual code of missing values does not decide the kind of the other cells.
     cells = data.cells.mask(data.cells.isin(MISSING_WORDS), "")
     found = io_table.dtypes(replace(data, cells=cells))
     dated = {name for name, kind in found.items() if kind == "text" and _all_dates(cells[name].unique())}

@@ -1,4 +1,4 @@
-"""Several private tables: read, checked, and brought into codes of patients and of the rows that follow their first."""
+"""Several private tables: read, checked, and turned into codes of patients and of the rows that follow their first."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ Whole = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateTables:
-    """Tables as they were read, and the patient of each row: `whose`, (rows,) numbers of the first table's rows.
+    """Tables in memory, and the patient of each row: `whose`, (rows,) row numbers of the first table.
 
-    `place`: their folder and the name that they have together, by which the budget counts fits of them.
+    `place`: their folder and the name that they share, for the budget file.
     """
 
     tables: LinkedTables
@@ -49,12 +49,12 @@ class PrivateTables:
 
     @property
     def rows(self) -> int:
-        """The number of patients that counts as public: never what secret draws left."""
+        """The number of patients that counts as public: never the number that secret draws kept."""
         return self.cells[self.tables.first].rows if self.expected_patients is None else self.expected_patients
 
     @property
     def rows_std(self) -> float | None:
-        """By how much `rows` is off: not known."""
+        """The standard deviation of `rows`: not known."""
         return None
 
     @property
@@ -64,20 +64,20 @@ class PrivateTables:
 
     @property
     def columns(self) -> int:
-        """How many columns the method learns of patients, those of first rows in each table included."""
+        """The number of columns that the method learns of patients, including those of first rows in each table."""
         return len(joint(self.tables).core.columns)
 
     @property
     def in_order(self) -> list[str]:
-        """The tables of which a patient may have several rows."""
+        """The tables in which a patient may have several rows."""
         return [name for name in self.tables.others if self.tables.tables[name].order]
 
     def records(self, plan: Plan) -> int:
-        """How many records the notes of a method are about: patients."""
+        """Return the number of records that a method's notes are about: patients."""
         return plan.rows
 
     def queries(self, module: Method, epsilon: float, config: Any, rows: int) -> list[Query]:
-        """All measurements of a fit: the method's own of patients, and those of the rows that follow.
+        """Return all measurements of a fit: the method's own, of patients, and those of the rows that follow.
 
         Raises UsageError for fewer than two patients.
         """
@@ -86,15 +86,15 @@ class PrivateTables:
         return with_later_rows(module.queries(config, rows, self.columns, epsilon), self.in_order)
 
     def bounded_rows(self, entropy: Entropy) -> tuple[None, None]:
-        """None: `coded_tables` keeps a patient's first rows in each table, whatever the patients are."""
+        """Return None for both: `coded_tables` keeps a patient's first rows in each table, for any patients."""
         return None, None
 
     def check_enough(self, plan: Plan) -> list[str]:
-        """Nothing: the schema of several tables is declared."""
+        """Return no notes: the schema of several tables is declared."""
         return []
 
     def public_facts(self, settings: FitSettings, rows: int) -> list[str]:
-        """What no noise covers and neighbouring tables share, one phrase each."""
+        """Return the facts that no noise covers and that neighbouring tables share, one phrase each."""
         tables = self.tables
         first, *others = tables.tables
         declared = settings.rows is not None
@@ -102,8 +102,8 @@ class PrivateTables:
             f"the headers of the tables {', '.join(map(repr, tables.tables))} and the form of their files",
             f"the number of patients, {rows}, {'as `rows` declares it' if declared else f'the rows of {first!r}'}",
             f"the columns, rules and orders that {tables.name!r} declares, and that the tables meet them",
-            f"that {tables.key!r} names the patient of each row, and that every row of "
-            f"{', '.join(map(repr, others))} is of a patient of {first!r}",
+            f"that {tables.key!r} names the patient of each row, and that every row in "
+            f"{', '.join(map(repr, others))} belongs to a patient in {first!r}",
             "that a patient counts with at most "
             + ", ".join(f"{rows_of(table.max_rows)} of {name!r}" for name, table in tables.tables.items()),
             f"the target, {joint(tables).target!r}",
@@ -111,32 +111,32 @@ class PrivateTables:
         ]
 
     def remarks(self, settings: FitSettings, plan: Plan) -> Iterator[Remark]:
-        """What is taken as public without a word from the user."""
+        """Yield what becomes public without a declaration."""
         if settings.rows is None:
             yield Remark(
-                f"The number of patients, {plan.rows}, is taken as public. `rows` declares another.",
-                "The number of patients was not declared: the tables' own was taken as public.",
+                f"The number of patients, {plan.rows}, is public. To declare another, set `rows`.",
+                "The number of patients was not declared: the tables' own became public.",
             )
         for name in self.in_order:
             schema = self.tables.view(name)
             yield Remark(
-                f"Rows of {name!r} follow one another by {schema.order!r}. Taken to change from row to row: "
+                f"{schema.order!r} orders the rows of {name!r}. Columns that may change from row to row: "
                 f"{', '.join(changing(schema))}."
             )
 
     def facts(self) -> dict[str, object]:
-        """What identifies these tables: for the private checkpoint alone."""
+        """Return what identifies these tables: for the private checkpoint alone."""
         digests = {name: [list(table.header), table.digest] for name, table in self.cells.items()}
         return {"table": digests, "schema": self.tables.to_dict(), "holdout": self.expected_patients}
 
 
 def open_tables(source: Source, encoding: str | None = None) -> PrivateTables:
-    """The tables of a source, read and checked once. Raises TableError or SchemaError, naming no cell."""
+    """Read and check the tables of a source once. Raise TableError or SchemaError, without a cell."""
     cells = dict[str, Table]()
     for name in source.tables.tables:
         found = read_rows(source.file(name), encoding)
         if isinstance(found, LargeTable):
-            raise UsageError(f"{found.where} is larger than what is read at once. Fit a part of the patients.")
+            raise UsageError(f"{found.where} is too large to be read at once. Fit a part of the patients.")
         declared = source.tables.alone(name)
         if source.tables.other_columns == "leave out":
             names = [column for column in found.header if column in declared.columns]
@@ -147,41 +147,41 @@ def open_tables(source: Source, encoding: str | None = None) -> PrivateTables:
 
 
 def private_tables(tables: LinkedTables, cells: Mapping[str, Table]) -> PrivateTables:
-    """Tables that were read. Raises SchemaError for a row whose key is empty, or no patient's, or comes twice."""
+    """Link tables in memory. Raise SchemaError for a row whose key is empty, repeated or of no patient."""
     numbers = _patients(cells[tables.first], tables.key)
     whose = {name: _whose(table, tables, numbers) for name, table in cells.items()}
     return PrivateTables(tables=tables, cells=cells, whose=whose)
 
 
 def _patients(first: Table, key: str) -> pd.Index[str]:
-    """The keys of patients. Raises SchemaError for an empty one and for one that comes twice."""
+    """Return the keys of patients. Raise SchemaError for an empty or a repeated key."""
     found: pd.Index[str] = pd.Index(first.cells[key])
     empty, twice = found.isin(list(MISSING_TOKENS)), found.duplicated()
     if empty.any():
         raise SchemaError(f"{first.where}, column {key!r}, row {int(empty.argmax()) + 1}: no key. Fill the cell.")
     if twice.any():
         raise SchemaError(
-            f"{first.where}, column {key!r}, row {int(twice.argmax()) + 1}: its key stands in an earlier row, and the "
-            "first table has one row a patient. Take one of them out, or name the tables in another order."
+            f"{first.where}, column {key!r}, row {int(twice.argmax()) + 1}: an earlier row has the same key, but the "
+            "first table has one row per patient. Remove one of them, or list the tables in another order."
         )
     return found
 
 
 def _whose(table: Table, tables: LinkedTables, numbers: pd.Index[str]) -> Whole:
-    """The patient of each row of a table, (rows,). Raises SchemaError for a row whose key no patient has."""
+    """Return the patient of each row of a table, (rows,). Raise SchemaError for a row whose key no patient has."""
     found = np.asarray(numbers.get_indexer(pd.Index(table.cells[tables.key])), np.int64)
     if (found < 0).any():
         raise SchemaError(
             f"{table.where}, column {tables.key!r}, row {int((found < 0).argmax()) + 1}: no row of {tables.first!r} "
-            "has this key. Take the row out, or add the patient."
+            "has this key. Remove the row, or add the patient."
         )
     return found
 
 
 @dataclass(frozen=True, kw_only=True)
 class CodedTables:
-    """Codes of patients, (patients, core of `joint`), and of each other table with an order the rows of patients who
-    have any, first and later ones, as the chain of this table sees them.
+    """Codes of patients, (patients, core of `joint`), and the rows of each other table that has an order: first and
+    later ones, in the columns of the table's chain, of patients who have any.
     """
 
     schema: Schema
@@ -190,9 +190,9 @@ class CodedTables:
 
 
 def coded_tables(private: PrivateTables) -> CodedTables:
-    """The codes of tables; of each patient the first `max_rows` rows of a table by its order.
+    """Return the codes of tables, with the first `max_rows` rows per patient by each table's order.
 
-    Each patient's codes depend on the rows of this patient alone. Raises SchemaError for a cell that is not allowed.
+    Each patient's codes depend on this patient's rows alone. Raises SchemaError for a cell that is not allowed.
     """
     tables, schema = private.tables, joint(private.tables)
     first = encode(private.cells[tables.first], tables.view(tables.first).core)
@@ -209,7 +209,7 @@ def coded_tables(private: PrivateTables) -> CodedTables:
 
 
 def _kept(private: PrivateTables, name: str, first: Codes) -> TableRows:
-    """The rows of a table that stay, (rows, columns of its view), patient by patient and in order.
+    """Return the rows of a table that stay, (rows, columns of its view), patient by patient and in order.
 
     `first`: codes of the first table.
     """
@@ -227,9 +227,9 @@ def _kept(private: PrivateTables, name: str, first: Codes) -> TableRows:
 def _of_patients(
     split: SuccessiveRows, who: Whole, patients: int, schema: Schema, tables: LinkedTables, name: str
 ) -> Codes:
-    """What patients' codes hold of a table: how many rows, and the first of them; (patients, 1 + its columns).
+    """Return a table's part of the patients' codes: the number of rows, and the first row; (patients, 1 + its columns).
 
-    A patient without a row has none of these values: the code of an empty cell.
+    A patient without a row has the code of an empty cell in each of these columns.
     """
     empty = [schema.columns[name_in_joint(name, one)] for one in own(tables, name)]
     absent = [0, *(column.size + column.gap_words.index("") for column in empty)]

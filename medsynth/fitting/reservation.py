@@ -1,4 +1,4 @@
-"""The way out of the private side: the releases with their checkpoint, and the budget that is reserved for them."""
+"""What releases measurements: the releases with their checkpoint, and the budget that is reserved for them."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from .settings import FitSettings
 
 @dataclass(frozen=True, kw_only=True)
 class WayOut:
-    """The one way out of the private side, the seed of public streams, and the checkpoint where one is kept.
+    """The only path from private rows to a release, the seed of public streams, and the checkpoint if there is one.
 
-    `resumed`: whether a fit that was killed has left a checkpoint: it may have measured something already.
-    `complete`: whether all measurements of the plan are among them, so that nothing more is drawn.
+    `resumed`: whether a killed fit left a checkpoint, which may have measured something already. `complete`: whether
+    the checkpoint contains all measurements of the plan, so that the fit draws nothing more.
     """
 
     releases: Releases
@@ -42,7 +42,7 @@ class WayOut:
 def facts_of(
     private: Private, planned: PlannedFit, public_rows: PublicRows | None, budget: Budget | None
 ) -> dict[str, Any]:
-    """Everything on which the records of a fit's checkpoint depend: every option, as what it came to."""
+    """Return everything that the records of a fit's checkpoint depend on: every option, with its final value."""
     options = planned.options
     own = {field.name: getattr(options, field.name) for field in fields(FitSettings)}
     own = {name: value.item() if isinstance(value, np.generic) else value for name, value in own.items()}
@@ -66,9 +66,9 @@ def facts_of(
 def open_releases(
     private: Private, planned: PlannedFit, public_rows: PublicRows | None, budget: Budget | None
 ) -> Iterator[WayOut]:
-    """The way out, with the checkpoint where one is kept: no other fit uses it meanwhile, and its seed is repeated.
+    """Open the releases, with the checkpoint if there is one: locked against other fits, and with its seed.
 
-    Raises UsageError, before anything is written or drawn, where the checkpoint is of a fit with other options.
+    Raises UsageError, before anything is written or drawn, if the checkpoint belongs to a fit with other options.
     """
     options, seed = planned.options, planned.options.seed
     if options.checkpoint is None:
@@ -91,7 +91,7 @@ def open_releases(
 
 
 def budget_of(private: Private, source: object, declared: Path | str | None) -> Budget | None:
-    """The budget file of a fit: that of the table `declared`, else of what `source` is or was read from."""
+    """Return the budget file of a fit: that of the table `declared`, else of the table `source` is or was read from."""
     path = declared
     if path is None and isinstance(private, PrivateTables):
         path = private.place
@@ -102,20 +102,20 @@ def budget_of(private: Private, source: object, declared: Path | str | None) -> 
     return None if path is None else Budget.of(Path(path))
 
 
-UNFIT = (ArithmeticError, LookupError, StopIteration, ValueError)  # what altered records provoke, at once or later
+UNFIT = (ArithmeticError, LookupError, StopIteration, ValueError)  # errors that altered records cause, at once or later
 
 
 @contextmanager
 def reserved_budget(planned: PlannedFit, budget: Budget | None, out: WayOut) -> Iterator[None]:
-    """Reserve all that the plan may release, and settle it once the fit has ended.
+    """Reserve all that the plan may release, and settle it after the fit.
 
-    A fit that ends in an error stays on file with what it was charged, and not at all where that is nothing. One that
-    is resumed stays in full: its ledger does not hold what was released before. So does one that is interrupted: a
-    person decided when, who may have seen more than the ledger says.
+    After an error, the budget file keeps what the fit was charged; a fit that was charged nothing is removed. A resumed
+    fit stays in full: its ledger does not contain what was released before. So does an interrupted fit: a person chose
+    the moment, and may have seen more than the ledger contains.
     """
     notice = planned.options.notice
     if budget is None:
-        notice("No budget file: the table is no file. `budget_table` names one, so that its fits can be added up.")
+        notice("No budget file: the table is not a file. Set `budget_table` to a file, so that its fits are added up.")
         yield
         return
     with ExitStack() as running:
@@ -131,21 +131,21 @@ def reserved_budget(planned: PlannedFit, budget: Budget | None, out: WayOut) -> 
                     out.checkpoint.path.unlink(missing_ok=True)
             elif isinstance(error, Exception) and not out.resumed:
                 budget.end(number, planned.ledger.composition(), stopped=isinstance(error, TargetError))
-            # An array of another shape provokes a TypeError where it is used, and nowhere later.
+            # An array of another shape causes a TypeError where it is used, and nowhere later.
             if out.resumed and isinstance(error, (*UNFIT, TypeError) if out.releases.replaying else UNFIT):
                 raise MedsynthError(
-                    f"The records of {planned.options.checkpoint} do not fit this table: it was altered, or is of "
-                    "another version. Start anew without `resume`."
+                    f"The records of {planned.options.checkpoint} do not fit this table: they were changed, or written "
+                    "by another version. Start again without `resume`."
                 ) from error
             raise
         budget.settle(number, planned.options.model_name or "in memory")
 
 
 def _reserved(planned: PlannedFit, budget: Budget, out: WayOut, running: ExitStack) -> str:
-    """The number of a fit that is on file in full, held while it is `running`.
+    """Return the number of a fit that the budget file lists in full, locked while it is `running`.
 
-    A resumed fit goes on with its number, unless that has a model, or its checkpoint is a copy of one that another
-    process has resumed or is using: then all of the plan is reserved under a new number.
+    A resumed fit keeps its number, with two exceptions: the number has a model, or the checkpoint is a copy of one that
+    another process has resumed or is using. Then all of the plan is reserved again, under a new number.
     """
     plan, name, noise = planned.plan, planned.method.name, not planned.options.no_dp
     if out.checkpoint is None or not out.resumed:
@@ -169,11 +169,11 @@ def _reserved(planned: PlannedFit, budget: Budget, out: WayOut, running: ExitSta
     out.releases.closed = fit.closed
     if fit.anew:
         cost = f"epsilon {rounded_up(plan.epsilon)} at delta {plan.delta:g}" if noise else "no noise, so no bound"
-        text = f"This fit has the number {fit.number} in the budget file, reserved in full when it was resumed"
+        text = f"This fit has the number {fit.number} in the budget file, and was reserved in full when it was resumed"
         planned.ledger.notes.append(f"{text}.")
         planned.options.notice(
             f"{text} ({cost}). Its checkpoint is not the latest of a fit without a model: that fit has ended with a "
-            "model, or was resumed from another copy, or is not on this file. What is drawn now is drawn anew, and "
-            "counts again."
+            "model, was resumed from another copy, or is not in this file. The fit draws new noise from here on, and "
+            "the budget counts it again."
         )
     return fit.number

@@ -1,4 +1,4 @@
-"""A table held against its schema, all at once, with exact counts: PRIVATE, for whoever writes the schema."""
+"""Compare a table with its schema, all at once, with exact counts: PRIVATE, for whoever writes the schema."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from ..schema.inference import NARROW, by_start
 from .private_rows import patients
 from .private_table import choose_schema, read_table
 
-KEY_SHARE, KEY_ROWS = 0.95, 20  # of a column's cells that differ from one another where it reads like a key
-MUCH_CLIPPED, LITTLE_USED = 0.05, 0.02  # of the cells beyond the bounds; of the bounds' width that cells take
-MOSTLY = 0.8  # of the cells of a column that a rule computes
-MIDDLE = (0.05, 0.95)  # of the rows: there a date comes after another, within far fewer days than its bounds have
+KEY_SHARE, KEY_ROWS = 0.95, 20  # share of distinct cells from which a column reads like a key; rows needed to judge
+MUCH_CLIPPED, LITTLE_USED = 0.05, 0.02  # share of cells beyond the bounds; share of the bounds' width that cells use
+MOSTLY = 0.8  # share of the cells of a column that a rule computes
+MIDDLE = (0.05, 0.95)  # quantiles of the days between two dates that must be close together
 
 
 @dataclass(frozen=True, kw_only=True)
 class SchemaCheck:
-    """What was found. `problems` stop a fit, each at its first row; `remarks` do not: they count rows, exactly."""
+    """The findings. `problems` stop a fit, each with its first row. `remarks` do not; they count rows exactly."""
 
     schema: Schema
     problems: tuple[str, ...]
@@ -38,14 +38,14 @@ class SchemaCheck:
 
 
 def check_schema(path: Path, schema: Path | None, encoding: str | None = None) -> SchemaCheck:
-    """Hold a table against the schema that a fit of it would take. Raises SchemaError where there is none.
+    """Compare a table with the schema that its fit would use. Raise SchemaError without one.
 
-    NO NOISE: the counts are of rows, for the person who holds the table and writes its schema.
+    NO NOISE: the counts are of rows, for the owner of the table, who writes its schema.
     """
     data = read_table(path, encoding)
     found = choose_schema(data, schema, path, lambda text: None)
     if found is None:
-        raise SchemaError(f"{path}: no schema. Draft a schema and finish it, or give `schema`.")
+        raise SchemaError(f"{path}: no schema. Draft a schema and finish it, or set `schema`.")
     problems = [text for name in found.columns for text in _faults(data, found, name)]
     if found.unit:
         try:
@@ -57,8 +57,8 @@ def check_schema(path: Path, schema: Path | None, encoding: str | None = None) -
         codes = encode(data, found)
         remarks += [*_broken_rules(data, found, codes), *_computed_too_finely(data, found, codes)]
         remarks += [
-            f"column {second!r}: nearly always some days after {first!r}. If that is what it means, declare `after: "
-            f"{first}`, with bounds in days: else the time between them is not learned"
+            f"column {second!r}: nearly always some days after {first!r}. If the two belong together, declare "
+            f"`after: {first}`, with bounds in days. Otherwise the model does not learn the time between them"
             for second, first in related_dates(data.cells, found).items()
         ]
     if found.unit is None and (keys := person_keys(data.header)):
@@ -69,7 +69,7 @@ def check_schema(path: Path, schema: Path | None, encoding: str | None = None) -
 
 
 def related_dates(cells: pd.DataFrame, schema: Schema) -> dict[str, str]:
-    """The dates declared by themselves that lie shortly after another one, each with that one. Exact: PRIVATE."""
+    """Return dates without `after` that usually follow shortly after another date, with that date. PRIVATE."""
     dates = {name: column for name, column in schema.columns.items() if column.dated and not column.depends_on}
     days = {name: np.floor(column.cell_values(cells[name]).astype(np.float64)) for name, column in dates.items()}
     starts = {name for column in schema.columns.values() for name in column.depends_on}
@@ -77,7 +77,7 @@ def related_dates(cells: pd.DataFrame, schema: Schema) -> dict[str, str]:
     for first, second in itertools.permutations(dates, 2):
         between = days[second] - days[first]
         known = between[np.isfinite(between)]
-        timed = getattr(dates[second], "per_day", 1) > 1  # it would lose its time
+        timed = getattr(dates[second], "per_day", 1) > 1  # `after` would drop its time
         if timed or second in starts or len(known) < KEY_ROWS:
             continue
         low, high = np.quantile(known, MIDDLE)
@@ -87,7 +87,7 @@ def related_dates(cells: pd.DataFrame, schema: Schema) -> dict[str, str]:
 
 
 def _read(data: io_table.Table, schema: Schema, name: str, column: Column) -> Iterator[tuple[str, str, int, int]]:
-    """Each fault of a column read so: what is wrong, the cure, the first row, and of how many rows."""
+    """Yield the faults of a column: what is wrong, what to do, the first row, and the number of rows."""
     related = {other: (schema.columns[other], data.cells[other]) for other in column.depends_on}
     place, reading = column.read_rows(data.cells[name], related)
     for fault in reading.faults:
@@ -102,19 +102,19 @@ def _faults(data: io_table.Table, schema: Schema, name: str) -> Iterator[str]:
 
 
 def _remarks(data: io_table.Table, schema: Schema, name: str) -> Iterator[str]:
-    """What a fit would take without a word: clipped cells, cells read as `unknown`, keys, codes, bounds."""
+    """Yield what a fit would do silently: clipped cells, cells read as `unknown`, likely keys, codes, wide bounds."""
     column, cells, rows = schema.columns[name], data.cells[name], len(data.cells)
     if not column.modelled:
         return
     strict = column.model_copy(update={"out_of_range": "error"})
     clipped = sum(count for what, _, _, count in _read(data, schema, name, strict) if "outside" in what)
     if clipped:
-        doubt = ": the bounds are too narrow, or a code of missing values is not declared"
-        yield f"column {name!r}: {clipped} cells lie outside the bounds and are clipped" + (
+        doubt = ": widen the bounds, or declare a missing code of missing values"
+        yield f"column {name!r}: {clipped} cells are outside the bounds and are clipped" + (
             doubt if clipped > MUCH_CLIPPED * rows else ""
         )
     elif not column.categorical and not column.depends_on and (part := _used(column, cells)) < LITTLE_USED:
-        yield f"column {name!r}: its cells take {part:.1%} of the bounds' width. Are the bounds meant so?"
+        yield f"column {name!r}: its cells use {part:.1%} of the bounds' width. Check the bounds"
     if column.reads_anything and getattr(column, "hierarchy", None) is None:
         plain = column.model_copy(update={"unknown": None})
         if stray := sum(count for what, _, _, count in _read(data, schema, name, plain) if "outside" not in what):
@@ -122,14 +122,17 @@ def _remarks(data: io_table.Table, schema: Schema, name: str) -> Iterator[str]:
     known = cells[~cells.isin(io_table.MISSING_TOKENS)]
     whole = column.categorical or column.places == 0
     if whole and len(known) >= KEY_ROWS and known.nunique() > KEY_SHARE * len(known):
-        yield f"column {name!r}: nearly all of its cells differ: a key? Then declare `kind: identifier`"
+        yield f"column {name!r}: nearly all of its cells differ. If it is a key, declare `kind: identifier`"
     for code, count in _codes(column, cells):
         word = code if is_code_of_a_number(code) else f'"{code}"'
-        yield f"column {name!r}: {code!r}, a usual code of missing values, is in {count} cells: `missing: [{word}]`?"
+        yield (
+            f"column {name!r}: {count} cells contain {code!r}, a usual code of missing values. If it is one, declare "
+            f"`missing: [{word}]`"
+        )
 
 
 def _used(column: Column, cells: pd.Series) -> float:
-    """The part of the bounds' width that a column's values take; 1 where that says nothing."""
+    """Return the share of the bounds' width that a column's values use; 1 if it cannot be judged."""
     values = np.asarray(column.cell_values(cells), np.float64)
     values, (low, high) = values[np.isfinite(values)], column.units
     if column.scale == "log" or len(values) < KEY_ROWS or low == high:
@@ -139,7 +142,7 @@ def _used(column: Column, cells: pd.Series) -> float:
 
 
 def _codes(column: Column, cells: pd.Series) -> Iterator[tuple[str, int]]:
-    """Usual codes of missing values among a column's cells that its schema names neither so nor as a value."""
+    """Yield usual codes of missing values in a column that its schema declares neither as missing nor as values."""
     counts = cells.value_counts()
     levels, (low, high) = {str(level) for level in column.levels}, column.units
     for code in CellKinds().codes:
@@ -158,11 +161,11 @@ def _broken_rules(data: io_table.Table, schema: Schema, codes: NDArray[np.int32]
         if rule.defines is None:
             position = succession.position(values(codes, schema, rule.before)) if succession else None
             if count := int(rule.broken(values(codes, schema, rule.columns), position).sum()):
-                yield f"rule {rule.text!r}: {count} rows break it; no sampled row will"
+                yield f"rule {rule.text!r}: {count} rows break it; sampled rows never do"
 
 
 def _computed_too_finely(data: io_table.Table, schema: Schema, codes: NDArray[np.int32]) -> Iterator[str]:
-    """Columns that a rule computes to decimals that most of their cells do not have: trees tell such rows apart."""
+    """Yield columns that a rule computes with more decimals than most of their cells: trees would spot such rows."""
     for name, definition in schema.core.definitions.items():
         column, inputs = definition.column, [schema.names.index(one) for one in definition.inputs]
         recorded = np.asarray(column.cell_values(data.cells[name]), np.float64)
@@ -171,13 +174,13 @@ def _computed_too_finely(data: io_table.Table, schema: Schema, codes: NDArray[np
             coarse = _share_with(places, recorded)
             if coarse > MOSTLY > _share_with(places, computed):
                 yield (
-                    f"column {name!r}: {coarse:.0%} of its cells have {places} decimals or fewer, where the rule that "
-                    f"computes it gives {column.places}: `decimals: {places}`?"
+                    f"column {name!r}: {coarse:.0%} of its cells have {places} decimals or fewer, but its rule "
+                    f"computes {column.places}. Consider `decimals: {places}`"
                 )
                 break
 
 
 def _share_with(places: int, numbers: NDArray[np.float64]) -> float:
-    """The share of `numbers`, missing ones left out, with so many decimals or fewer."""
+    """Return the share of `numbers`, missing ones left out, with at most this number of decimals."""
     scaled = numbers[np.isfinite(numbers)] * 10.0**places
     return float(np.isclose(scaled, scaled.round(), rtol=0, atol=1e-6).mean()) if len(scaled) else 0.0

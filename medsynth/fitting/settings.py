@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 DEVICES = ("auto", "cpu", "cuda")
 MOST_ROWS = 10**11  # of a table
-NO_DP_BUDGET = 300.0  # sets the schedule of a fit without noise, which makes no claim
-Notice = Callable[[str], None]  # takes a message for a person
-Phase = Callable[[str], None]  # what a fit is doing, in a word or two
+NO_DP_BUDGET = 300.0  # the schedule of a fit without noise, which makes no claim
+Notice = Callable[[str], None]  # receives a message for the user
+Phase = Callable[[str], None]  # receives what a fit is doing, in a word or two
 Progress = Callable[[Plan, str, int, int, int], None]  # plan, device, steps done, steps in all, lots measured so far
 
 
 def methods_with(capability: str) -> str:
-    """The methods that have a capability, in words."""
+    """Return the methods that have a capability, in words."""
     return " or ".join(name for name, method in registry.METHODS.items() if getattr(method, capability))
 
 
@@ -51,9 +51,9 @@ _PRESETS = "; ".join(
 
 
 def log_notice(text: str) -> None:
-    """A message for a person, where nobody takes it: to the logger "medsynth", which shows it at level INFO.
+    """Send a message that no `notice` receives to the logger "medsynth" at level INFO.
 
-    One of URGENT weight is a MedsynthWarning: that is shown where nobody has configured a logger.
+    A message that starts as in URGENT becomes a MedsynthWarning, which is shown without a configured logger.
     """
     if text.startswith(URGENT):
         warnings.warn(text, MedsynthWarning, stacklevel=2)
@@ -62,12 +62,12 @@ def log_notice(text: str) -> None:
 
 
 def silent(name: str) -> None:
-    """Takes what a fit is doing, and shows nothing."""
+    """Ignore what a fit is doing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableSettings:
-    """How a table is read: what is public of its columns, and whose its rows are."""
+    """How to read a table: what is public about its columns, and the patient of each row."""
 
     schema: Schema | Mapping[str, object] | Path | str | None = field(
         default=None, metadata=_about("Schema YAML [default: TABLE's .schema.yaml].")
@@ -81,14 +81,14 @@ class TableSettings:
     )
     na_values: Sequence[str] = field(
         default=(),
-        metadata=_about("Codes of missing values to add to the usual ones, such as n.d.,-5; for no schema."),
+        metadata=_about("Codes of missing values to add to the usual ones, such as n.d.,-5; without a schema."),
     )
     unit: str | None = field(
         default=None,
         metadata=_about("The column that names the patient of each row: the claim is for one patient."),
     )
     max_rows: int | None = field(
-        default=None, metadata=_about("With `unit`: rows that a patient counts with [default: 1].")
+        default=None, metadata=_about("With `unit`: the most rows that count per patient [default: 1].")
     )
 
     def __post_init__(self) -> None:
@@ -96,14 +96,14 @@ class TableSettings:
         if self.target == "":
             raise UsageError("`target` is empty. Name a column, or leave it out.")
         if self.max_rows is not None and self.unit is None:
-            raise UsageError("`max_rows` is the most rows of a patient: name the column of patients as `unit` too.")
+            raise UsageError("`max_rows` is the most rows per patient. Set `unit` to the column of patients as well.")
         if self.max_rows is not None and not 1 <= self.max_rows <= MAX_ROWS_PER_PATIENT:
-            raise UsageError(f"`max_rows` must lie between 1 and {MAX_ROWS_PER_PATIENT}.")
+            raise UsageError(f"`max_rows` must be between 1 and {MAX_ROWS_PER_PATIENT}.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class FitSettings(TableSettings):
-    """What is fitted and at what cost: all on which the measurements of a fit depend, but for the table.
+    """What to fit and at what cost: together with the table, all that the measurements of a fit depend on.
 
     Raises UsageError for a value out of its range, before a table is opened.
     """
@@ -118,7 +118,7 @@ class FitSettings(TableSettings):
     microbatches: int | None = field(
         default=None,
         metadata=_about(
-            f"{methods_with('microbatches')}: clip mean gradients of this many groups of rows, not each row's."
+            f"{methods_with('microbatches')}: clip mean gradients of this many groups of rows, in place of each row's."
         ),
     )
     inference: Sequence[str] = field(
@@ -143,7 +143,7 @@ class FitSettings(TableSettings):
         check_kinds(epsilon=self.epsilon, delta=self.delta, rows=self.rows, seed=self.seed)
         super().__post_init__()
         if self.unit is not None and self.one_row_a_patient:
-            raise UsageError("Give one of `unit` and `one_row_a_patient`: rows share patients, or none do.")
+            raise UsageError("Give one of `unit` and `one_row_a_patient`: rows share patients, or no two rows do.")
         if self.no_dp == (self.epsilon is not None):
             raise UsageError("Give exactly one of `epsilon` and `no_dp`.")
         check_budget(self.budget, self.own_delta)
@@ -154,23 +154,23 @@ class FitSettings(TableSettings):
 
     @property
     def budget(self) -> float:
-        """The epsilon that the plan is made for; of a fit without noise it sets the schedule alone."""
+        """The epsilon of the plan; in a fit without noise it sets the schedule alone."""
         return NO_DP_BUDGET if self.epsilon is None else self.epsilon
 
     @property
     def own_delta(self) -> float:
-        """The delta given, or that of the declared number of rows."""
+        """The given delta, or the default for the declared number of rows."""
         return default_delta(self.rows) if self.delta is None else self.delta
 
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions(FitSettings):
-    """A fit's settings, and how this run of it goes: on none of these does a measurement depend.
+    """A fit's settings, and how to run it. No measurement depends on the fields added here.
 
-    `checkpoint`: a private file that keeps each release. `resume`: go on with the fit whose checkpoint it is.
-    `budget_table`: the table that the budget counts the fit for, where `table` is a frame or a part of another table.
-    `model_name`: how the budget lists the model. `split_number`: of the split that kept rows out of the table.
-    `notice` takes messages for a person; `progress` the steps done, or True for a bar; `phase` what is being done.
+    `checkpoint`: a private file that keeps each release. `resume`: continue the fit of this checkpoint. `budget_table`:
+    the table whose budget counts the fit, if `table` is a frame or a part of another table. `model_name`: the model's
+    name in the budget file. `split_number`: of the split that kept rows out of the table. `notice` receives messages
+    for the user; `progress` the steps done, or True for a bar; `phase` the current phase.
     """
 
     checkpoint: Path | None = None
@@ -184,7 +184,7 @@ class FitOptions(FitSettings):
 
     @property
     def folder(self) -> Path | None:
-        """Where a large table's codes lie while the fit runs: next to the checkpoint, which is as private."""
+        """Where a fit stores a large table's codes: next to the checkpoint, which is as private."""
         return self.checkpoint.absolute().parent if self.checkpoint else None
 
 
@@ -212,9 +212,9 @@ def keywords_of(settings: Callable[P, Any]) -> Callable[[Callable[[T, Any], R]],
 
 @contextmanager
 def progress_bar(show: bool) -> Iterator[tuple[Progress, Phase]]:
-    """A bar with the phase, then the device, rows a second, epsilon so far and the time left; nothing unless `show`.
+    """Show a bar with the phase, device, rows per second, epsilon so far and the time left; nothing unless `show`.
 
-    Rows are expected rows: lot sizes as drawn are private. Epsilon is read from the plan's table.
+    The rows are expected rows, since lot sizes are private. Epsilon comes from the plan's table.
     """
     if not show:
         yield (lambda plan, device, done, total, lots: None), silent
@@ -242,7 +242,7 @@ def progress_bar(show: bool) -> Iterator[tuple[Progress, Phase]]:
 
 
 def check_kinds(**numbers: object) -> None:
-    """Raises UsageError for a parameter that should be a number and is none."""
+    """Raise UsageError for a parameter that should be a number and is not one."""
     for name, value in numbers.items():
         whole = name in ("rows", "seed", "max_rows")
         kinds = int | np.integer if whole else int | float | np.integer | np.floating
@@ -251,7 +251,7 @@ def check_kinds(**numbers: object) -> None:
 
 
 def check_rows(rows: int | None) -> None:
-    """Raises UsageError for a declared number of rows that no table has."""
+    """Raise UsageError for a declared number of rows that no table has."""
     if rows is not None and rows < 2:
         raise UsageError("`rows` must be two or more.")
     if rows is not None and rows > MOST_ROWS:
@@ -259,9 +259,9 @@ def check_rows(rows: int | None) -> None:
 
 
 def method_settings(settings: FitSettings, *, public: bool) -> dict[str, object]:
-    """The settings that the method is configured with. Raises UsageError where they declare rows public themselves."""
+    """Return the settings that configure the method. Raise UsageError if they declare public rows themselves."""
     if "public" in (settings.settings or {}):
-        raise UsageError("`settings` declare no public rows: give their table as `public`.")
+        raise UsageError("`settings` cannot declare public rows. Pass their table as `public`.")
     named = {"microbatches": settings.microbatches, "public": public or None,
              "inference": tuple(settings.inference) or None}  # fmt: skip
     return {**(settings.settings or {}), **{name: value for name, value in named.items() if value is not None}}

@@ -1,4 +1,4 @@
-"""Where several tables lie: the file that names them and the folder of their files."""
+"""Where to find several tables: the file that names them and the folder of their files."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ..errors import TableError, UsageError
 from ..io.formats import SUFFIXES_TRIED, named
 from ..schema.linked import ENDING, LinkedTables
 
-BUNDLED = {"person": "omop"}  # what stands in a folder without such a file, and the bundled one that is taken for it
+BUNDLED = {"person": "omop"}  # a table that such a folder contains, and the bundled file of tables to use for it
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """The tables, the `folder` of their files, and the `name` that outputs have."""
+    """The tables, the `folder` of their files, and the `name` of outputs."""
 
     tables: LinkedTables
     folder: Path
@@ -24,29 +24,29 @@ class Source:
     declared_in: Path | None = None
 
     def file(self, table: str) -> Path:
-        """The file of a table. Raises TableError where there is none."""
+        """Return the file of a table. Raise TableError if it is missing."""
         name = self.tables.tables[table].file or table
         path = self.folder / name
         found = path if path.is_file() else named(self.folder, name)
         if found is None:
             endings = ", ".join(SUFFIXES_TRIED)
-            raise TableError(f"{self.folder} has no table {name!r}, as {name} with one of {endings}. Check its name.")
+            raise TableError(f"{self.folder} has no table {name!r}: tried {name} with {endings}. Check the name.")
         return found
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """All files that are read."""
+        """All files that a fit reads."""
         own = (self.declared_in,) if self.declared_in else ()
         return (*own, *(self.file(table) for table in self.tables.tables))
 
 
 def is_linked(path: Path) -> bool:
-    """Whether a path names several tables: a folder, or a file with the ending of files that name them."""
+    """Return whether a path names several tables: a folder, or a file with the ending of files that name them."""
     return path.name.endswith(ENDING) or is_folder(path)
 
 
 def is_folder(path: Path) -> bool:
-    """Whether there is a folder of that name; False for a name that none can have."""
+    """Return whether there is a folder of that name; False for an impossible name."""
     try:
         return path.is_dir()
     except (OSError, ValueError):
@@ -54,17 +54,17 @@ def is_folder(path: Path) -> bool:
 
 
 def bundled_text(name: str) -> str:
-    """The file of that name that comes with medsynth."""
+    """Return the text of the file of tables with this name that comes with medsynth."""
     return (resources.files("medsynth_schemas") / f"{name}{ENDING}").read_text("utf-8")
 
 
 def bundled(name: str) -> LinkedTables:
-    """The tables that it names."""
+    """Return the tables that it names."""
     return LinkedTables.from_yaml(bundled_text(name), name)
 
 
 def find(path: Path, notice: Callable[[str], None] = lambda text: None) -> Source:
-    """The tables that a path names: a file that ends in ENDING, or a folder with one of these or with OMOP tables.
+    """Find the tables that a path names: a file that ends in ENDING, or a folder with such a file or OMOP tables.
 
     Raises TableError, SchemaError or UsageError.
     """
@@ -73,7 +73,7 @@ def find(path: Path, notice: Callable[[str], None] = lambda text: None) -> Sourc
         return Source(tables=tables, folder=path.parent, name=path.name.removesuffix(ENDING), declared_in=path)
     own = sorted(path.glob(f"*{ENDING}"))
     if len(own) > 1:
-        raise UsageError(f"{path} has several files that name tables. Name the one that is meant: {own[0]}.")
+        raise UsageError(f"{path} contains several files that name tables. Pass one of them, such as {own[0]}.")
     if own:
         tables = LinkedTables.load(own[0])
         return Source(tables=tables, folder=path, name=tables.name, declared_in=own[0])
@@ -82,6 +82,6 @@ def find(path: Path, notice: Callable[[str], None] = lambda text: None) -> Sourc
             notice(f"Tables: the bundled {name!r}, recognised by the table {table!r}.")
             return Source(tables=bundled(name), folder=path, name=path.resolve().name)
     raise TableError(
-        f"{path} is a folder without a file *{ENDING} that names its tables (docs/several-tables.md). If its files are "
-        "parts of one table, fit them on a cluster with `scheduler` (docs/how-to/cluster.md)."
+        f"{path} is a folder without a file *{ENDING} that names its tables (docs/several-tables.md). Write one. If "
+        "its files are parts of one table, fit them on a cluster with `scheduler` (docs/how-to/cluster.md)."
     )

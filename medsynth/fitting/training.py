@@ -43,15 +43,15 @@ if TYPE_CHECKING:
     from ..privacy.queries.measurements import Measurements
     from ..privacy.vault import Vault
 
-ROWS_OFF = 0.05  # of the declared number of rows: noisy counts that differ by more are told of
-SIMULATED_PATIENTS = 40_000  # of several tables, on whom the rows that follow are fitted, at most
-FEWEST_SIMULATED = 500  # patients of several rows, on whom the model of later rows is fitted, however rare they are
+ROWS_OFF = 0.05  # warn if noisy counts differ by more than this share of the declared rows
+SIMULATED_PATIENTS = 40_000  # at most, of several tables, to fit the rows that follow
+FEWEST_SIMULATED = 500  # patients of several rows to fit the model of later rows, even if such patients are rare
 
 
 def declared_or_measured_schema(private: PrivateTable, planned: PlannedFit, releases: Releases, rows: int) -> Schema:
-    """The declared schema, or one learned from noisy measurements of the `rows` that stay.
+    """Return the declared schema, or learn one from noisy measurements of the `rows` that stay.
 
-    Raises TargetError as soon as these show that the target has one class.
+    Raises TargetError as soon as the measurements show one class of the target.
     """
     schema, notice = private.declared, planned.options.notice
     if schema is None:
@@ -72,7 +72,7 @@ def declared_or_measured_schema(private: PrivateTable, planned: PlannedFit, rele
 
 
 def with_hierarchy_levels(private: PrivateTable, planned: PlannedFit, releases: Releases, schema: Schema) -> Schema:
-    """The schema with the levels of its hierarchies, chosen by noisy counts where it does not name them."""
+    """Return the schema with the levels of its hierarchies, chosen by noisy counts if it does not list them."""
     columns = private.columns_without_levels
     if not columns:
         return schema
@@ -93,24 +93,24 @@ def with_hierarchy_levels(private: PrivateTable, planned: PlannedFit, releases: 
 def encode_into_vault(
     private: PrivateTable, planned: PlannedFit, releases: Releases, schema: Schema, codes: Coded | None
 ) -> Vault:
-    """The rows that stay, as codes of the schema, behind the vault. `codes`: those of a schema declared in full."""
+    """Code the rows that stay and put them behind the vault. `codes`: those of a schema declared in full, or None."""
     core = schema.core
     return vault_of(final_codes(private, planned, core, codes), core.names, planned.stay, releases, planned.units)
 
 
 def final_codes(private: PrivateTable, planned: PlannedFit, core: Schema, codes: Coded | None) -> Coded:
-    """The rows' codes by the core of a schema that is settled; `codes`, where it was declared in full."""
+    """Return the rows' codes by the core of a settled schema: `codes` if the schema was declared in full."""
     if codes is None or private.columns_without_levels:
         codes = codes_by(private, core, planned.options)
     if (heavy := fit_memory_gib(core)) > MUCH_MEMORY_GIB:
         planned.options.notice(
-            f"So many levels take about {heavy:.0f} GiB of memory. Fewer, or a hierarchy, take less (docs/schema.md)."
+            f"These levels need about {heavy:.0f} GiB of memory. Declare fewer, or a hierarchy (docs/schema.md)."
         )
     return codes
 
 
 def codes_by(private: PrivateTable, core: Schema, options: FitOptions) -> Coded:
-    """The rows' codes by a schema's own columns. Raises SchemaError for the first cell that it does not allow."""
+    """Return the rows' codes by a schema's own columns. Raise SchemaError for the first cell that it does not allow."""
 
     def done(share: float) -> None:
         options.phase(f"reading the table, {share:.0%}")
@@ -119,22 +119,22 @@ def codes_by(private: PrivateTable, core: Schema, options: FitOptions) -> Coded:
 
 
 def rows_in_use(planned: PlannedFit, releases: Releases) -> tuple[int, Arrays]:
-    """How many rows the method weighs its measurements by, and of patients the shares of those with 1, 2, ... rows.
+    """Return the number of rows that scales the measurements, and the shares of patients with 1, 2, ... rows.
 
-    Where patients are the unit, how many rows stay when each keeps at most so many depends on them: it is added up
-    from the noisy histogram of rows per patient. Elsewhere it is the public row count.
+    If patients are the unit, the number of kept rows depends on them: it comes from the noisy histogram of rows per
+    patient. Otherwise it is the public row count.
     """
     plan = planned.plan
     if planned.units is None or planned.stay is None:
         return plan.rows, {}
     from ..privacy.vault import Vault
 
-    patients = Vault(np.empty((len(planned.stay), 0), np.int32), (), releases, planned.units)  # and no column
+    patients = Vault(np.empty((len(planned.stay), 0), np.int32), (), releases, planned.units)  # without a column
     return rows_of_patients(patients.measure_rows_per_patient(ROWS_PER_PATIENT_LABEL), plan)
 
 
 def _rows_std(planned: PlannedFit) -> float | None:
-    """By how much the number of rows in use is off, as a standard deviation; None where that is not known."""
+    """Return the standard deviation of the number of rows in use; None if it is not known."""
     if planned.units is None:
         return planned.plan.rows_std
     sizes = np.arange(1, planned.units.max_rows + 1)
@@ -142,7 +142,7 @@ def _rows_std(planned: PlannedFit) -> float | None:
 
 
 def rows_of_patients(counts: NDArray[np.float64], plan: Plan) -> tuple[int, Arrays]:
-    """The rows of so many patients with 1, 2, ... of them, by noisy `counts`, and the shares of such patients."""
+    """Return the number of rows, and shares of patients with 1, 2, ... rows, from noisy `counts` of patients."""
     total = counts.clip(min=0).sum()
     shares = cleaned(counts, total)
     rows = round(float(total * shares @ np.arange(1, len(shares) + 1)))
@@ -150,15 +150,15 @@ def rows_of_patients(counts: NDArray[np.float64], plan: Plan) -> tuple[int, Arra
 
 
 def note_counted_rows(planned: PlannedFit, tensors: Arrays) -> None:
-    """Tell of noisy counts that do not fit the declared number of rows, from which the budget was divided."""
+    """Report noisy counts that differ clearly from the declared number of rows, which the plan used."""
     declared = planned.plan.rows
     counted = float(tensors.get(COUNTED_ROWS, [declared])[0])
     if planned.units is not None or abs(counted - declared) <= ROWS_OFF * declared:
-        return  # of patients some rows are left out, and how many stay is counted in any case
-    text = f"Noisy counts tell of about {counted:.0f} rows, where {declared} are taken as public"
+        return  # each patient keeps only some rows, and the fit counts them in any case
+    text = f"By noisy counts the table has about {counted:.0f} rows, but its public row count is {declared}"
     planned.options.notice(
-        f"{text}. The model follows the counts. By the other number the budget was divided, and so many rows are drawn "
-        "where none is asked for: declare a nearer one by `rows` in the next fit."
+        f"{text}. The model follows the counts. But the fit divided its budget for the public number, which is also "
+        "the default number of sampled rows. Set `rows` to a closer number in the next fit."
     )
     planned.ledger.notes.append(f"{text}.")
 
@@ -171,7 +171,7 @@ def train(
     seed: int | None,
     public_rows: PublicRows | None,
 ) -> Arrays:
-    """Train the method's generator on so many rows. Returns its tensors."""
+    """Train the method's generator on this number of rows. Return its tensors."""
     return trained(planned, planned.plan.used_on(rows, _rows_std(planned)), vault, schema.core, seed, public_rows)
 
 
@@ -179,7 +179,7 @@ def trained(
     planned: PlannedFit, plan: Plan, vault: Measurements, core: Schema, seed: int | None,
     public_rows: PublicRows | None,
 ) -> Arrays:  # fmt: skip
-    """The tensors of the method's generator of the columns of a core, by a plan."""
+    """Train the method's generator of the columns of a core, by a plan. Return its tensors."""
     method, progress = planned.method, _told(planned, plan, planned.method.device)
     public = {} if public_rows is None else {"public": encode(public_rows.data, core)}
     with one_thread():
@@ -187,7 +187,7 @@ def trained(
 
 
 def _told(planned: PlannedFit, plan: Plan, device: str) -> Progress:
-    """Tells a person how far training is, with what was measured so far."""
+    """Return a callback that reports the progress of training, with the number of measurements so far."""
 
     def progress(done: int, total: int) -> None:
         if callable(show := planned.options.progress):
@@ -200,9 +200,9 @@ def train_in_order(
     private: PrivateTable, planned: PlannedFit, out: WayOut, schema: Schema, codes: Coded | None,
     rows: int, sizes: Arrays,
 ) -> Arrays:  # fmt: skip
-    """Train the method's generator on first rows, one a patient, and the model of the rows that follow them.
+    """Train the method's generator on first rows, one per patient, and the model of later rows. Return their tensors.
 
-    `rows` in all, of patients with one, two, ... of them in the shares of `sizes`. Returns the tensors of both.
+    `rows`: the number of all rows; `sizes`: the shares of patients with one, two, ... rows.
     """
     from ..privacy.vault import Vault
 
@@ -222,7 +222,7 @@ def train_in_order(
 
 
 def simulated_patients(later: float) -> int:
-    """On how many simulated patients a model of later rows is fitted, of whom a patient has so many in the mean."""
+    """Return the number of simulated patients to fit later rows, if a patient has `later` such rows on average."""
     from ..patients.training import SIMULATED
 
     return int(np.clip(SIMULATED / max(later, 0.05), 2_000, 100_000))
@@ -232,7 +232,7 @@ def train_later(
     planned: PlannedFit, out: WayOut, schema: Schema, split: SuccessiveRows, several: float,
     simulated: NDArray[np.int32], table: str = "",
 ) -> Arrays:  # fmt: skip
-    """Train the model of the rows that follow first ones, where so many patients have `several`, by noisy counts.
+    """Train the model of the rows that follow first ones. By noisy counts, `several` patients have such rows.
 
     `simulated`: first rows, (patients, core of `with_rows_column`). `table`: the name of one of several tables.
     """
@@ -278,7 +278,7 @@ def train_tables(private: PrivateTables, codes: CodedTables, planned: PlannedFit
 
 
 def _first_rows(patients: Codes, tables: LinkedTables, name: str, names: tuple[str, ...]) -> Codes:
-    """First rows of simulated patients in a table, (patients, columns of its view and how many rows follow)."""
+    """Return first rows of simulated patients in a table, (patients, columns of its view and later rows)."""
     some = patients[patients[:, names.index(count_column(name))] > 0]
     schema, mine = chain_view(tables, name), own(tables, name)
     found = []
@@ -290,9 +290,9 @@ def _first_rows(patients: Codes, tables: LinkedTables, name: str, names: tuple[s
 
 
 def seal(planned: PlannedFit, rows: int, schema: Schema, tensors: Arrays, tables: LinkedTables | None = None) -> Model:
-    """The artifact. Raises MedsynthError where the ledger is not exactly the plan."""
+    """Return the artifact. Raise MedsynthError unless the ledger is exactly the plan."""
     if not planned.ledger.complete:
-        raise MedsynthError("The ledger differs from the plan. Nothing was released; please report this.")
+        raise MedsynthError("The ledger differs from the plan. Nothing was released. Please report this error.")
     options, plan, method = planned.options, planned.plan, planned.method
     return Model(
         name=schema.name,

@@ -1,1 +1,1 @@
-"""Files of tables: what a file is, a table read once and checked, written whole, split into train and hold-out."""
+"""Files of tables: detect the format, read and check once, write, split into training and held-out rows."""

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all, nothing is overwritten unasked, and nobody may read more than before."""
+"""Write whole files or none, overwrite nothing without `force`, and never widen who may read a file."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from typing import BinaryIO
 from ..errors import MedsynthError, OutputExists
 
 LONGEST_NAME = 255  # bytes of a file's name, on all usual file systems
-OWNER, USUAL = 0o600, 0o644  # permissions of a private file and of any other, from which the umask takes away
+OWNER, USUAL = 0o600, 0o644  # permissions of a private file and of others, which the umask narrows
 
 
 def refuse_existing(path: Path, *, force: bool) -> None:
-    """Raises OutputExists if there is something at `path` and `force` is not set, MedsynthError for no place of a file.
+    """Raise OutputExists if `path` exists and `force` is not set, MedsynthError if no file can be written there.
 
-    Refused whatever is set: folders, devices, pipes, links, and names that no file can have.
+    Folders, devices, pipes, links, and names that no file can have are refused with `force`, too.
     """
     name = os.fsencode(path.name)
     if not name or name in (b".", b"..") or b"\0" in name:
-        raise MedsynthError(f"{str(path)!r} is no name of a file. Name the file to write as `output`.")
+        raise MedsynthError(f"{str(path)!r} is not a file name. Set `output` to the file to write.")
     if len(name) > LONGEST_NAME:
         raise MedsynthError(f"The name of an output is longer than {LONGEST_NAME} bytes. Choose a shorter `output`.")
     try:
@@ -37,45 +37,45 @@ def refuse_existing(path: Path, *, force: bool) -> None:
     if not stat.S_ISREG(found.st_mode):
         kinds = {stat.S_IFDIR: "a folder", stat.S_IFLNK: "a link to another file"}
         what = kinds.get(stat.S_IFMT(found.st_mode), "a device or a pipe")
-        raise MedsynthError(f"{path} is {what}. Name a file of its own as `output`.")
+        raise MedsynthError(f"{path} is {what}. Set `output` to a file of its own.")
     if not force:
-        raise OutputExists(f"{path} exists already. `force` replaces it; another `output` leaves it.")
+        raise OutputExists(f"{path} exists already. Set `force` to replace it, or choose another `output`.")
 
 
 def check_outputs(*outputs: Path, inputs: tuple[Path, ...] = (), force: bool) -> None:
-    """Raises what `refuse_existing` does, or MedsynthError where a folder takes no file or two of the paths are one.
+    """Raise the errors of `refuse_existing`, and MedsynthError if a folder is not writable or two paths are equal.
 
-    What is checked here need not fail after the work is done.
+    A command checks its outputs before its work, so that the work is not lost.
     """
     places = {path: path.parent.resolve() / path.name for path in outputs}
     for k, path in enumerate(outputs):
         is_read = any(_same(path, other) for other in inputs)
         refuse_existing(path, force=force or is_read)
         if is_read:
-            raise MedsynthError(f"{path} is read by this command, and would be written over. Choose another `output`.")
+            raise MedsynthError(f"This command reads {path} and would overwrite it. Choose another `output`.")
         if places[path] in [places[other] for other in outputs[:k]]:
-            raise MedsynthError(f"{path} would be written twice by this command. Choose another `output`.")
+            raise MedsynthError(f"This command would write {path} twice. Choose another `output`.")
         if not path.parent.is_dir():
-            raise MedsynthError(f"{path} cannot be written: there is no folder {path.parent}. Make it first.")
+            raise MedsynthError(f"{path} cannot be written: there is no folder {path.parent}. Create it first.")
         if not os.access(path.parent, os.W_OK | os.X_OK):
-            raise MedsynthError(f"{path} cannot be written: its folder takes no files. Choose another `output`.")
+            raise MedsynthError(f"{path} cannot be written: its folder is read-only. Choose another `output`.")
 
 
 def _same(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)
-    except (OSError, ValueError):  # one of them is not there
+    except (OSError, ValueError):  # one of them does not exist
         return one.parent.resolve() / one.name == other.parent.resolve() / other.name
 
 
 def atomic_write(
     path: Path, write: Callable[[BinaryIO], object], *, force: bool = False, private: bool = False
 ) -> None:
-    """Let `write` fill a file beside `path`, then move it there in one step; what was there stays on failure.
+    """Let `write` fill a file next to `path`, then move it there in one step; a failure leaves the old file unchanged.
 
-    `private` makes it readable by its owner alone; a file that is replaced keeps its permissions where these are
-    narrower. Parts of files that a killed run left of the same output are removed. Raises OutputExists, or
-    MedsynthError where the folder or the disk does not take the file, or where another run is writing it.
+    Only the owner can read a `private` file; a replaced file keeps its permissions if they are narrower. Parts that a
+    killed run left of the same output are removed. Raises OutputExists, or MedsynthError if the folder or the disk
+    refuses the file, or if another run is writing it.
     """
     refuse_existing(path, force=force)
     try:
@@ -88,20 +88,20 @@ def atomic_write(
     except OSError as error:
         raise MedsynthError(
             f"{path} could not be written ({error.strerror}). Free some space or choose another `output`; "
-            "what was there before is unchanged."
+            "the old file, if there was one, is unchanged."
         ) from None
 
 
 def _permissions(path: Path, private: bool) -> int:
-    """Those of a file to write at `path`: never wider than those of one that is there. The umask takes away more."""
+    """Return the permissions of a file to write at `path`: never wider than those of the present file."""
     return (OWNER if private else USUAL) & (stat.S_IMODE(path.stat().st_mode) if path.exists() else USUAL)
 
 
 @contextlib.contextmanager
 def sole_writer(path: Path, ending: str = "lock", permissions: int = OWNER) -> Iterator[tuple[int, Path]]:
-    """A new, locked, hidden file beside `path` and its name: no other run gets it. At the end it is gone, unless moved.
+    """Yield a new, locked, hidden file next to `path`, and its name. No other run gets it; it is removed unless moved.
 
-    One that a killed run left is removed first. Raises MedsynthError where another run has it.
+    A file that a killed run left is removed first. Raises MedsynthError if another run has the file.
     """
     digest = sha256(os.fsencode(path.name)).hexdigest()[:16]
     beside = path.with_name(f".medsynth-{digest}.{ending}")
@@ -116,7 +116,7 @@ def sole_writer(path: Path, ending: str = "lock", permissions: int = OWNER) -> I
 
 
 def _locked(beside: Path, permissions: int) -> int | None:
-    """A handle of a new file, locked before anybody else has it; None where there is a file of that name."""
+    """Return a handle of a new file, locked before any other run has it; None if the name is taken."""
     try:
         handle = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, permissions)
     except FileExistsError:
@@ -128,16 +128,14 @@ def _locked(beside: Path, permissions: int) -> int | None:
 
 
 def _remove_left_over(beside: Path, path: Path) -> None:
-    """Remove what a killed run left. Raises MedsynthError where the run is alive."""
+    """Remove the file of a killed run. Raise MedsynthError if that run is alive."""
     try:
         handle = os.open(beside, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         return
     try:
         if not _lock(handle):
-            raise MedsynthError(
-                f"{path} is being written by another run. Wait until that has ended, or choose another `output`."
-            )
+            raise MedsynthError(f"Another run is writing {path}. Wait until it has ended, or choose another `output`.")
         if _names(beside, handle):
             os.unlink(beside)
     finally:
@@ -145,7 +143,7 @@ def _remove_left_over(beside: Path, path: Path) -> None:
 
 
 def _lock(handle: int) -> bool:
-    """Whether the file is now locked by this run, or lies where nothing can be locked."""
+    """Return whether this run locked the file, or the file system has no locks."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -154,7 +152,7 @@ def _lock(handle: int) -> bool:
 
 
 def _names(name: Path, handle: int) -> bool:
-    """Whether the open file still has that name."""
+    """Return whether the open file still has that name."""
     try:
         return os.path.samestat(os.stat(name), os.fstat(handle))
     except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""The text of each cell, by its own value and its column's type: no other cell, no missing one and no chunk has a say.
+"""The text of each cell, from its own value and its column's type: no other cell and no chunk changes it.
 
-Frames need one rule more than files. pandas has no missing whole number: one empty cell makes a column of int64 one of
-float64, and a word makes it one of objects. So in a frame a whole number of 2**53 or more has the text of the nearest
-float, whether its column is of int64, float64 or objects. Nullable (`Int64`) and Arrow columns keep every digit.
+Frames need one more rule than files. pandas has no missing whole number: one empty cell turns a column of int64 into
+float64, and a word turns it into objects. So in a frame a whole number of 2**53 or more has the text of the nearest
+float, whether its column has int64, float64 or objects. Nullable (`Int64`) and Arrow columns keep every digit.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     import pyarrow
 
 Texts = NDArray[np.object_]
-LARGEST_WHOLE = 2.0**53  # Whole floats below it are exact and are written as whole numbers.
+LARGEST_WHOLE = 2.0**53  # Whole floats below it are exact, and are written as whole numbers.
 SECOND, DAY = 10**9, 86_400 * 10**9  # In nanoseconds.
 NANOSECONDS = {"s": SECOND, "ms": 10**6, "us": 1000, "ns": 1}  # Per unit of time.
-MARK = np.iinfo(np.int64).min  # Of a missing moment or span.
-# pandas groups texts as C strings: one that holds a NUL would be taken for another, and so would a lone surrogate.
+MARK = np.iinfo(np.int64).min  # Marks a missing moment or span.
+# pandas groups texts as C strings: a NUL or a lone surrogate would make two different texts equal.
 _NOT_TEXT = re.compile("[\0\ud800-\udfff]")
-# The years whose moments have a date of Python in every zone, in days since 1970.
+# Days since 1970 in the years whose moments have a Python date in every zone.
 FIRST_DAY, LAST_DAY = ((datetime.date(year, 1, 1) - datetime.date(1970, 1, 1)).days for year in (2, 9999))
 
 
 def plain_text(word: str) -> str:
-    r"""Return a word without the blanks around it, its NULs and lone surrogates escaped, as a text file's bytes are.
+    r"""Return a word without surrounding blanks; its NULs and lone surrogates are escaped, as in text files.
 
     >>> plain_text(" icu\0x ")
     'icu\\x00x'
@@ -42,7 +42,7 @@ def plain_text(word: str) -> str:
 
 
 def value_text(value: object) -> str:
-    """The text of a value that is not missing: booleans in lower case, whole floats without a point.
+    """Return the text of a value that is not missing: booleans in lower case, whole floats without a point.
 
     >>> [value_text(value) for value in (True, 2.0, 0.5, 2**60 + 1)]
     ['true', '2', '0.5', '1152921504606846977']
@@ -59,17 +59,17 @@ def value_text(value: object) -> str:
 
 
 def frame_value_text(value: object) -> str:
-    """The text of a value of a frame: the same in a column of objects and in the typed column that pandas may make.
+    """Return the text of a frame's value: the same in a column of objects and in the typed column that pandas may make.
 
     >>> frame_value_text(2**60 + 1) == frame_value_text(float(2**60)) == "1.152921504606847e+18"
     True
     """
-    if isinstance(value, np.datetime64 | np.timedelta64):  # A span is one of numpy's whole numbers, too.
+    if isinstance(value, np.datetime64 | np.timedelta64):  # numpy counts a span as a whole number, too.
         return str(frame_texts(pd.Series(np.array([value])))[0])
     if isinstance(value, int | np.integer) and not isinstance(value, bool) and abs(int(value)) >= LARGEST_WHOLE:
         try:
             return value_text(float(value))
-        except OverflowError:  # beyond all floats, so in no typed column
+        except OverflowError:  # larger than all floats, so in no typed column
             return value_text(value)
     if isinstance(value, complex | np.complexfloating) and value.imag == 0:
         return value_text(float(value.real))
@@ -81,7 +81,7 @@ def frame_value_text(value: object) -> str:
 
 
 def span_text(nanoseconds: int) -> str:
-    """The text of a length of time, as pandas writes it.
+    """Return the text of a length of time, as pandas writes it.
 
     >>> span_text(-1), span_text(90 * SECOND)
     ('-1 days +23:59:59.999999999', '0 days 00:01:30')
@@ -91,21 +91,21 @@ def span_text(nanoseconds: int) -> str:
 
 
 def clock_text(nanoseconds: int) -> str:
-    """The text of a time of the day: six digits of a second or nine, where it needs any."""
+    """Return the text of a time of day, with no, six or nine digits after the second, as it needs."""
     minutes, rest = divmod(nanoseconds, 60 * SECOND)
     seconds, part = divmod(rest, SECOND)
     return f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}{_digits(part)}"
 
 
 def _digits(part: int) -> str:
-    """The digits of a part of a second in nanoseconds, none for zero."""
+    """Return the digits of a part of a second in nanoseconds, none for zero."""
     return f".{part:09}" if part % 1000 else f".{part // 1000:06}" if part else ""
 
 
 def moment_texts(counts: NDArray[np.int64], unit: str, zone: datetime.tzinfo | None) -> list[str]:
-    """The texts of moments, (values,), that many units after 1970 in UTC, as the clocks of a zone show them.
+    """Return the texts of moments, (values,) `unit`s after 1970 in UTC, as the clocks of a zone show them.
 
-    Moments outside the years of Python's dates are in UTC. The least count is numpy's mark of a missing one: "".
+    Moments outside the years of Python's dates are in UTC. numpy marks a missing moment with the least count: "".
     """
     days = counts // (DAY // NANOSECONDS[unit])
     usual = (days > FIRST_DAY) & (days < LAST_DAY) & (counts > MARK)
@@ -128,8 +128,8 @@ def _spans(counts: NDArray[np.int64], unit: str) -> list[str]:
 
 
 def placed(texts: Iterable[str], place: NDArray[np.int64]) -> Texts:
-    """The text of each row, (rows,), by its place among distinct texts; "" where that is -1."""
-    known: dict[str, str] = {}  # each distinct text once in memory
+    """Return the text of each row, (rows,), from its index among distinct texts; "" for an index of -1."""
+    known: dict[str, str] = {}  # keeps each distinct text once in memory
     once = np.array([known.setdefault(text, text) for text in (*texts, "")], dtype=object)
     return once[place]
 
@@ -138,10 +138,10 @@ def placed(texts: Iterable[str], place: NDArray[np.int64]) -> Texts:
 
 
 def frame_texts(column: pd.Series, *, exact: bool = False) -> Texts:
-    """The text of each cell of a frame's column, (rows,): missing ones as "".
+    """Return the text of each cell of a frame's column, (rows,): missing ones as "".
 
-    `exact`: whole numbers keep all of their digits, whatever the column's type. Equal values of a typed column have
-    one text, so that each distinct value becomes text once.
+    `exact`: whole numbers keep all of their digits in any type of column. Equal values of a typed column have one text,
+    so each distinct value becomes text once.
     """
     kind: Any = column.dtype
     if isinstance(kind, pd.ArrowDtype):
@@ -150,7 +150,7 @@ def frame_texts(column: pd.Series, *, exact: bool = False) -> Texts:
         place = np.asarray(column.cat.codes, np.int64)
         return placed(frame_texts(pd.Series(kind.categories), exact=exact), place)
     if isinstance(kind, pd.SparseDtype):
-        # The values that are stored, and those that are not, by themselves: together they may have another type.
+        # Stored and omitted values are converted apart: together they may have another type.
         sparse: Any = column.array
         rest = np.array([sparse.fill_value], dtype=sparse.dtype.subtype if pd.notna(sparse.fill_value) else object)
         texts = np.repeat(frame_texts(pd.Series(rest), exact=exact), len(column))
@@ -163,7 +163,7 @@ def frame_texts(column: pd.Series, *, exact: bool = False) -> Texts:
 
 
 def _distinct_texts(values: pd.Series, exact: bool) -> Iterable[str]:
-    """The texts of distinct values of one type, none of them missing."""
+    """Return the texts of distinct values of one type, none of them missing."""
     kind = values.dtype
     if isinstance(kind, pd.DatetimeTZDtype):
         counts = values.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy().view(np.int64)
@@ -177,9 +177,9 @@ def _distinct_texts(values: pd.Series, exact: bool) -> Iterable[str]:
 
 
 def _object_texts(values: Texts, text: Callable[[object], str]) -> Texts:
-    """The texts of objects, each by its own type: equal ones of several types differ, as True, 1 and Decimal("1.0")."""
+    """Return the texts of objects, each by its own type: True, 1 and Decimal("1.0") have different texts."""
     missing = pd.isna(values)
-    words = cache(plain_text)  # Each distinct word is in memory once.
+    words = cache(plain_text)  # Keeps each distinct word once in memory.
     return np.array(
         [
             "" if gone else words(value) if type(value) is str else text(value)
@@ -193,7 +193,7 @@ def _object_texts(values: Texts, text: Callable[[object], str]) -> Texts:
 
 
 def arrow_texts(column: pyarrow.ChunkedArray) -> Texts:
-    """The text of each cell of an Arrow column, (rows,): missing ones as ""."""
+    """Return the text of each cell of an Arrow column, (rows,): missing ones as ""."""
     return np.concatenate([np.empty(0, dtype=object), *map(_chunk_texts, column.chunks)])
 
 
@@ -211,7 +211,7 @@ def _chunk_texts(chunk: pyarrow.Array) -> Texts:
     if not pyarrow.types.is_dictionary(kind):
         try:
             chunk = chunk.dictionary_encode()
-        except pyarrow.ArrowNotImplementedError:  # by the type alone
+        except pyarrow.ArrowNotImplementedError:  # depends on the type alone
             return placed(_arrow_values(chunk), np.arange(len(chunk)))
         distinct: Iterable[str] = _arrow_values(chunk.dictionary)
     else:
@@ -221,7 +221,7 @@ def _chunk_texts(chunk: pyarrow.Array) -> Texts:
 
 
 def _extension_texts(chunk: pyarrow.Array) -> Texts:
-    """Months and intervals of pandas and UUIDs as their own; values of another type as those that store them."""
+    """Return texts of an Arrow extension: pandas' months and intervals and UUIDs as such, others as they are stored."""
     kind, stored, values = chunk.type, chunk.storage, list[object]()
     if kind.extension_name == "pandas.period":
         values = [None if k is None else pd.Period(ordinal=k, freq=kind.freq) for k in stored.to_pylist()]
@@ -236,12 +236,12 @@ def _extension_texts(chunk: pyarrow.Array) -> Texts:
 
 
 def _known_text(value: object, text: Callable[[object], str] = value_text) -> str:
-    """The text of a value or, of None and NaN, ""."""
+    """Return the text of a value, "" for None and NaN."""
     return "" if value is None or value != value else text(value)
 
 
 def _arrow_values(values: pyarrow.Array) -> Iterable[str]:
-    """The texts of values of one type that is neither a dictionary nor an extension; missing ones as ""."""
+    """Return the texts of values of one type other than dictionaries and extensions; missing ones as ""."""
     import pyarrow
 
     kind, types = values.type, pyarrow.types
@@ -249,14 +249,14 @@ def _arrow_values(values: pyarrow.Array) -> Iterable[str]:
         return _arrow_times(values)
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         raw = values.cast(pyarrow.large_binary())
-        # A byte that is not text is escaped in its own cell, as in a text file.
+        # An undecodable byte is escaped in its own cell, as in a text file.
         words = (None if cell is None else cell.decode("utf-8", "backslashreplace") for cell in raw.to_pylist())
         return ["" if word is None else plain_text(word) for word in words]
     return map(_known_text, values.to_pylist())
 
 
 def _arrow_times(values: pyarrow.Array) -> list[str]:
-    """The texts of dates, times, moments and spans, from the whole numbers that they are stored as."""
+    """Return the texts of dates, times, moments and spans, from their stored whole numbers."""
     import pyarrow
 
     kind, types = values.type, pyarrow.types

@@ -1,4 +1,4 @@
-"""A table's file: its name, what it is by its own bytes, and these bytes unpacked."""
+"""The file of a table: its name, its format by its own bytes, and these bytes unpacked."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from typing import Any, BinaryIO, cast
 
 from ..errors import TableError, UsageError
 
-# Encodings with states, escapes or a decoding of the whole text: what one cell holds changes others.
+# Encodings with states, with escapes, or that decode the text as a whole: one cell changes others.
 WITH_STATES = ("hz", "iso2022", "utf-7", "punycode", "idna", "unicode-escape", "raw-unicode-escape")
-SUFFIXES = (".xlsx", ".csv", ".tsv", ".txt", ".parquet", ".pq", ".gz", ".bz2", ".xz", ".zip")  # of tables
-# Under which a table is looked for by its name.
+SUFFIXES = (".xlsx", ".csv", ".tsv", ".txt", ".parquet", ".pq", ".gz", ".bz2", ".xz", ".zip")  # endings of tables
+# Endings that are tried to find a table by its name.
 SUFFIXES_TRIED = (".csv", ".parquet", ".csv.gz", ".tsv", ".pq", ".xlsx", ".txt")
 PARQUET, OLD_WORKBOOK, ZIPS = b"PAR1", b"\xd0\xcf\x11\xe0", (b"PK\x03\x04", b"PK\x05\x06")
 PACKED: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
@@ -27,7 +27,7 @@ DAMAGE_ERRORS = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, gzip.
 
 
 def name_of(path: Path) -> str:
-    """The table's name: its file's without the suffixes of tables.
+    """Return the table's name: the file's name without the endings of tables.
 
     >>> name_of(Path("ward/visits.csv.gz"))
     'visits'
@@ -39,48 +39,46 @@ def name_of(path: Path) -> str:
 
 
 def beside(path: Path, ending: str) -> Path:
-    """The file in a table's folder that is named after it: visits.csv.gz and .schema.yaml give visits.schema.yaml."""
+    """Return the file named after a table next to it: visits.csv.gz and .schema.yaml give visits.schema.yaml."""
     return path.parent / (name_of(path) + ending)
 
 
 def named(folder: Path, name: str) -> Path | None:
-    """The table of that name in a folder, in any of the usual forms, or None."""
+    """Return the table of that name in a folder, in any of the usual formats, or None."""
     return next((folder / (name + kind) for kind in SUFFIXES_TRIED if (folder / (name + kind)).exists()), None)
 
 
 def check_regular(path: Path) -> None:
-    """Raise TableError for a device or a pipe, which cannot be read twice, and for a name that no file can have."""
+    """Raise TableError for a device or a pipe, which cannot be read twice, and for an impossible file name."""
     try:
         mode = path.stat().st_mode
     except OSError:
         return
     except ValueError:
-        raise TableError("The table's name holds a null character, or others of no file's name. Name a file.") from None
+        raise TableError("The table's name contains a null character or is not possible. Pass a file.") from None
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        raise TableError(f"{path} is a device or a pipe. Copy its content into a file, and name that.")
+        raise TableError(f"{path} is a device or a pipe. Copy its content into a file, and pass that.")
 
 
 def check_encoding(encoding: str | None) -> None:
-    """Raise UsageError for an encoding that Python does not know, or in which a character changes later ones."""
-    known = "`encoding` must be one that Python knows, such as utf-8, cp1252 or latin-1"
+    """Raise UsageError for an encoding that Python does not have, or in which a character changes later ones."""
+    known = "`encoding` must be a Python encoding, such as utf-8, cp1252 or latin-1"
     try:
         "x".encode(name := "utf-8" if encoding is None else encoding)
     except (LookupError, ValueError):
         raise UsageError(f"{known}.") from None
     if codecs.lookup(name).name.replace("_", "-").startswith(WITH_STATES):
-        raise UsageError(
-            f"{known}. In this one a single cell can change how all later ones are read. Save it as UTF-8."
-        )
+        raise UsageError(f"{known}. In this encoding one cell can change all later ones. Save the file as UTF-8.")
 
 
 def is_parquet(path: Path) -> bool:
-    """Whether the file begins as Parquet does."""
+    """Return whether the file starts as Parquet does."""
     with path.open("rb") as file:
         return file.read(4) == PARQUET
 
 
 def is_workbook(path: Path) -> bool:
-    """Whether a file is a zip archive with the parts of a workbook."""
+    """Return whether a file is a zip archive with the parts of a workbook."""
     try:
         with zipfile.ZipFile(path) as archive:
             return "[Content_Types].xml" in archive.namelist()
@@ -90,9 +88,9 @@ def is_workbook(path: Path) -> bool:
 
 @contextmanager
 def unpacked(path: Path) -> Iterator[BinaryIO]:
-    """The file's bytes, unpacked where it begins as gzip, bzip2, xz or a zip of one file does.
+    """Open the file's bytes, unpacked if it starts as gzip, bzip2, xz or a zip of one file does.
 
-    Raises TableError for workbooks of old and zips of several files.
+    Raises TableError for old workbooks and zips of several files.
     """
     with path.open("rb") as file:
         start = file.read(6)
@@ -103,7 +101,7 @@ def unpacked(path: Path) -> Iterator[BinaryIO]:
             archive = zipfile.ZipFile(file)
             names = [name for name in archive.namelist() if not name.endswith("/")]
             if len(names) != 1:
-                raise TableError(f"{path} is an archive of {len(names)} files. Unpack it and name one table.")
+                raise TableError(f"{path} is an archive of {len(names)} files. Unpack it and pass one table.")
             yield cast(BinaryIO, archive.open(names[0]))
         else:
             unpack = next((packed for magic, packed in PACKED.items() if start.startswith(magic)), None)

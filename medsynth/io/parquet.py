@@ -1,4 +1,4 @@
-"""Parquet: the columns by name, and their rows some at a time, each cell as text by its Arrow type."""
+"""Parquet: the columns by name, and their rows in pieces, each cell as text by its Arrow type."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from .table import OpenTable, Table, check_names
 if TYPE_CHECKING:
     import pyarrow
 
-PERIODS = "pandas.core.arrays.arrow.extension_types"  # Arrow knows pandas' months and intervals once it is imported.
+PERIODS = "pandas.core.arrays.arrow.extension_types"  # Its import registers pandas' months and intervals with Arrow.
 
 
 @contextmanager
 def _errors(path: Path) -> Iterator[None]:
-    """A damaged Parquet file is a TableError."""
+    """Turn the errors of a damaged Parquet file into TableError."""
     import pyarrow
 
     try:
         yield
     except (pyarrow.ArrowException, ValueError, KeyError):
-        raise TableError(f"{path} begins as a Parquet file and is damaged. Copy it again.") from None
+        raise TableError(f"{path} starts as a Parquet file but is damaged. Copy it again.") from None
 
 
 def count_cells(path: Path) -> int:
-    """How many cells the Parquet file at `path` has."""
+    """Return the number of cells of the Parquet file at `path`."""
     import pyarrow.parquet
 
     with _errors(path):
@@ -43,14 +43,14 @@ def count_cells(path: Path) -> int:
 
 @contextmanager
 def opened(path: Path) -> Iterator[OpenTable]:
-    """The Parquet file at `path`. An index that pandas kept in it is a column if it has a name.
+    """Open the Parquet file at `path`. An index that pandas stored in it is a column if it has a name.
 
     Raises TableError for a damaged file, and for columns of lists or structures.
     """
     import pyarrow.parquet
 
     importlib.import_module(PERIODS)
-    # A buffer that reads ahead would hold the whole file.
+    # Reading ahead would buffer the whole file.
     with _errors(path), pyarrow.parquet.ParquetFile(path, pre_buffer=False) as file:
         _check_types(file.schema_arrow, str(path))
         columns = _columns(file.schema_arrow, file.metadata.num_rows)
@@ -84,11 +84,11 @@ def _check_types(schema: pyarrow.Schema, where: str) -> None:
         stored = kind.storage_type if isinstance(kind, pyarrow.BaseExtensionType) else kind
         interval = stored is not kind and kind.extension_name == "pandas.interval"
         if pyarrow.types.is_nested(stored) and not interval:
-            raise TableError(f"{where}: column {k} holds lists or structures. Write them as columns of their own.")
+            raise TableError(f"{where}: column {k} contains lists or structures. Make their parts columns.")
 
 
 def _columns(schema: pyarrow.Schema, rows: int) -> list[tuple[str, int | range]]:
-    """Each column's name and its place in the file; or its row numbers, which pandas does not store."""
+    """Return each column's name and its place in the file; or its row numbers, which pandas does not store."""
     facts = schema.pandas_metadata or {}
     names = {entry["field_name"]: entry["name"] for entry in facts.get("columns", ())}
     index = list[tuple[Any, int | range]]()
@@ -104,7 +104,7 @@ def _columns(schema: pyarrow.Schema, rows: int) -> list[tuple[str, int | range]]
 
 
 def _with_index(table: pyarrow.Table, numbered: list[str]) -> pyarrow.Table:
-    """The rows, whose schema names an index of row numbers as the column that it now is."""
+    """Return the rows with a schema that lists an index of row numbers as a column."""
     if not numbered:
         return table
     facts = table.schema.pandas_metadata

@@ -1,6 +1,6 @@
-"""A table's file, read: Parquet, a workbook of one sheet, or delimited text.
+"""Read a table's file: Parquet, a workbook of one sheet, or delimited text.
 
-A small file takes the path of a large one, as one piece. A cell's text does not depend on its piece.
+A small file is read like a large one, as one piece. A cell's text does not depend on its piece.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from .cell_text import value_text
 from .table import LargeTable, OpenTable, Table, check_rows
 from .writer import WrittenText
 
-CHUNK_CELLS = 1 << 22  # of a piece: some tens of MB as text
-LARGE_CELLS = 1 << 25  # of a Parquet file, from which on it is read in pieces
-LARGE_BYTES = 1 << 28  # of a text file; packed ones are some five times as large as they look
+CHUNK_CELLS = 1 << 22  # per piece: some tens of MB as text
+LARGE_CELLS = 1 << 25  # of a Parquet file; a larger one is read in pieces
+LARGE_BYTES = 1 << 28  # of a text file; packed ones are about five times as large as their file
 PACKED = 5
 WORKBOOK_CURE = "Save the sheet as 'CSV UTF-8'."
 
 
 def read(path: Path | str, encoding: str | None = None) -> Table:
-    """The table at `path`: Parquet, a workbook of one sheet, or text with one header line, packed or not.
+    """Read the table at `path`: Parquet, a workbook of one sheet, or text with one header line, packed or not.
 
-    Text is UTF-8 or of the `encoding` given. The header line decides the delimiter; bytes that are no text are kept in
-    their own cells, escaped. The file is read once. Raises TableError, naming the place and the cure and never a cell,
-    for a file that is no such table, UsageError for an encoding that does not exist.
+    Text is UTF-8 or in the given `encoding`. The header line decides the delimiter; undecodable bytes are escaped in
+    their own cells. The file is read once. Raises TableError with the place and the cure, never with a cell, for
+    another file, and UsageError for an encoding that does not exist.
     """
     path = Path(path)
     formats.check_encoding(encoding)
@@ -47,7 +47,7 @@ def read(path: Path | str, encoding: str | None = None) -> Table:
 
 
 def is_large(path: Path) -> bool:
-    """Whether the file is a table that is read in pieces: by its size and, of Parquet, by its rows and columns."""
+    """Return whether the file is read in pieces: by its size or, for Parquet, its rows and columns."""
     if not path.is_file() or formats.is_workbook(path):
         return False
     if formats.is_parquet(path):
@@ -58,9 +58,9 @@ def is_large(path: Path) -> bool:
 
 
 def read_large(path: Path, encoding: str | None = None, *, part: bool = False) -> LargeTable:
-    """The table at `path`, of a form that `read` reads: gone through once, and counted.
+    """Count the table at `path`, in any format of `read`, in one pass. Its rows are read later, in pieces.
 
-    A `part` of a table may have no row. Raises TableError and UsageError as that does.
+    A `part` of a table may have no rows. Raises TableError and UsageError as `read` does.
     """
     formats.check_encoding(encoding)
     stamp = _stamp(path)
@@ -90,7 +90,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 def _check_unchanged(path: Path, stamp: tuple[int, int]) -> None:
     with _readable(path):
         if _stamp(path) != stamp:
-            raise TableError(f"{path} was changed while it was read. Fit it again when nobody writes to it.")
+            raise TableError(f"{path} was changed while it was read. Fit again when nobody writes to it.")
 
 
 def _rows_of_a_chunk(columns: int) -> int:
@@ -99,7 +99,7 @@ def _rows_of_a_chunk(columns: int) -> int:
 
 @contextmanager
 def _opened(path: Path, encoding: str | None) -> Iterator[OpenTable]:
-    """The file at `path`, its header read. Whatever goes wrong while it is read is a TableError."""
+    """Open the file at `path` and read its header. Whatever goes wrong while it is read is a TableError."""
     with _readable(path):
         if formats.is_workbook(path):
             opened: AbstractContextManager[OpenTable] = nullcontext(_workbook(path))
@@ -111,44 +111,44 @@ def _opened(path: Path, encoding: str | None) -> Iterator[OpenTable]:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Whatever can go wrong while a table's file is read is a TableError that says what, and the cure."""
+    """Turn whatever can go wrong while a table's file is read into a TableError with the cause and the cure."""
     try:
         yield
     except FileNotFoundError:
         raise TableError(f"There is no file {path}. Check the name and the folder.") from None
     except IsADirectoryError:
-        raise TableError(f"{path} is a folder. Name the table in it.") from None
+        raise TableError(f"{path} is a folder. Pass a table in it.") from None
     except csv.Error:
         raise TableError(f"{path} is not a CSV table. Check that its quotes are closed.") from None
     except formats.DAMAGE_ERRORS:
-        raise TableError(f"{path} is packed, and damaged. Copy it again, or pack it anew.") from None
+        raise TableError(f"{path} is packed and damaged. Copy it again, or pack it again.") from None
     except OSError as error:
-        raise TableError(f"{path} cannot be read ({error.strerror or 'damaged'}).") from None
+        raise TableError(f"{path} cannot be read ({error.strerror or 'damaged'}). Check the file.") from None
 
 
 def _workbook(path: Path) -> OpenTable:
-    """A workbook's only sheet; values of formulas as they were saved.
+    """Read a workbook's only sheet, with the saved values of formulas.
 
-    The first row that holds something is the header. Rows between it and the last one that holds something are rows of
-    the table, empty ones too. All are as wide as the header, and wider where a cell has no name above it.
+    The first row with content is the header. All rows between it and the last row with content belong to the table,
+    empty ones too. They are as wide as the header, and wider if a cell has no name above it.
 
-    Raises TableError where there is no such sheet, or without the package openpyxl.
+    Raises TableError if there is no such sheet, or without the package openpyxl.
     """
     try:
         import openpyxl
     except ImportError:
-        raise TableError(f"{path} is a workbook. {WORKBOOK_CURE} Or: pip install 'medsynth[excel]'.") from None
+        raise TableError(f"{path} is a workbook. {WORKBOOK_CURE} Or run: pip install 'medsynth[excel]'.") from None
     try:
-        with warnings.catch_warnings():  # they quote cells
+        with warnings.catch_warnings():  # the warnings quote cells
             warnings.simplefilter("ignore")
             book = openpyxl.load_workbook(path, read_only=True, data_only=True)
             sheets = [list(sheet.iter_rows(values_only=True)) for sheet in book.worksheets]
             book.close()
-    except Exception:  # whatever a damaged archive provokes in a parser of a foreign format
+    except Exception:  # a damaged archive can cause any error in the parser
         raise TableError(f"{path} is a workbook that cannot be read. {WORKBOOK_CURE}") from None
     found = [trimmed for rows in sheets if (trimmed := _trimmed([list(map(_cell_text, row)) for row in rows]))]
     if len(found) != 1:
-        raise TableError(f"{path} is a workbook with {len(found)} sheets that hold something. {WORKBOOK_CURE}")
+        raise TableError(f"{path} is a workbook with {len(found)} sheets that are not empty. {WORKBOOK_CURE}")
     head, *rows = found[0]
     header = text.check_header(tuple(head), str(path))
     cells = pd.DataFrame(rows, columns=list(header), dtype=object)
@@ -157,14 +157,14 @@ def _workbook(path: Path) -> OpenTable:
 
 
 def _cell_text(cell: object) -> str:
-    """A cell as text would hold it, by itself: of a moment without a time of day, the day."""
+    """Return a cell as text would contain it; a moment at midnight as its day."""
     if cell is None:
         return ""
     return value_text(cell.date() if isinstance(cell, datetime) and cell.time() == time() else cell)
 
 
 def _trimmed(rows: list[list[str]]) -> list[list[str]]:
-    """The rows from the first to the last that hold something, all as wide as the widest of them."""
+    """Return the rows from the first to the last with content, all as wide as the widest of them."""
     widths = [max((k for k, text in enumerate(row, 1) if text), default=0) for row in rows]
     filled, most = [k for k, width in enumerate(widths) if width], max(widths, default=0)
     return [[*row[:most], *[""] * (most - len(row))] for row in rows[filled[0] : filled[-1] + 1]] if filled else []

@@ -1,8 +1,8 @@
-"""Hold rows out of training by independent secret coins, so that one row's fate moves no other row's.
+"""Hold rows out of training by independent secret coins, so that one row never decides about another.
 
-A split has a number, in a file next to its held-out rows. A model notes the split whose rows it has not seen. So rows
-that another fit held out, or an earlier one of the same name, are not taken for unseen ones. The system draws the
-number: it does not depend on the rows. The file also has the table's path, which leads to the table's budget file.
+A split has a number, in a file next to its held-out rows, and a model notes the number of its split. So rows that
+another fit held out, or an earlier one of the same name, do not pass as unseen. The system draws the number: it does
+not depend on the rows. The file also contains the table's path, which leads to the table's budget file.
 """
 
 from __future__ import annotations
@@ -35,26 +35,25 @@ _NUMBER = re.compile(r"[0-9a-f]{16}")
 
 
 def check_fraction(fraction: float) -> None:
-    """Raise UsageError unless the fraction lies strictly between 0 and 1."""
+    """Raise UsageError unless the fraction is between 0 and 1, both excluded."""
     if not 0 < fraction < 1:
-        raise UsageError("`holdout` must lie strictly between 0 and 1, such as 0.25.")
+        raise UsageError("`holdout` must be above 0 and below 1, such as 0.25.")
 
 
 def split(table: Part, fraction: float, train: Path, heldout: Path, *, force: bool, unit: str | None = None) -> Part:
-    """Each row of a table that was read from a file goes to `heldout` with probability `fraction`, else to `train`.
+    """Write each row of a table from a file to `heldout` with probability `fraction`, else to `train`.
 
-    Writes both parts as they were read: Parquet with its types, text as UTF-8 with its delimiter and its fields as
+    Both parts keep the form of the table: Parquet with its types, text as UTF-8 with its delimiter and its fields as
     written. With `unit`, the name of the patients' column, one coin decides for all rows of a patient. Both files
-    contain real rows: they are readable by their owner alone.
+    contain real rows: only their owner can read them.
 
-    Returns the part to train on. Raises UsageError, OutputExists, or TableError where too few rows are left to learn
-    from.
+    Returns the part to train on. Raises UsageError, OutputExists, or TableError if too few rows are left to learn from.
     """
     check_fraction(fraction)
     for output in (train, heldout):
         refuse_existing(output, force=force)
     known = dict[str, bool]()
-    left, stay = 0, np.zeros(0, np.bool_)  # rows to train on: how many, and which of the latest piece
+    left, stay = 0, np.zeros(0, np.bool_)  # the number of rows to train on, and a mask of them in the latest piece
 
     def write(first: BinaryIO, second: BinaryIO) -> None:
         nonlocal left, stay
@@ -69,7 +68,7 @@ def split(table: Part, fraction: float, train: Path, heldout: Path, *, force: bo
                 sink.add(piece.cells, piece.written, rows)
         for sink in sinks:
             sink.close()
-        check_rows(left, f"What `holdout` leaves of {table.where} to train on")
+        check_rows(left, f"The part of {table.where} that `holdout` leaves for training")
 
     def both(first: BinaryIO) -> None:
         atomic_write(heldout, lambda second: write(first, second), force=force, private=True)
@@ -84,7 +83,7 @@ def split(table: Part, fraction: float, train: Path, heldout: Path, *, force: bo
 
 
 def _coins(piece: Table, unit: str | None, fraction: float, known: dict[str, bool]) -> NDArray[np.bool_]:
-    """A secret coin a row, (rows,); or one for each patient, tossed at their first row and `known` from then on."""
+    """Toss a secret coin per row, (rows,), or per patient: at the first row, and `known` from then on."""
     entropy = rng.system_entropy()
     if unit is None:
         return rng.coins(entropy, piece.rows, fraction)
@@ -95,13 +94,13 @@ def _coins(piece: Table, unit: str | None, fraction: float, known: dict[str, boo
 
 
 def expecting(part: Part, table: Table | LargeTable, share: float) -> Part:
-    """A part of a table with the number of rows that its `share` makes expected: what the draws left is secret."""
+    """Return a part of a table with its expected number of rows, from its `share`. The drawn number is secret."""
     rows = table.public_rows
     return replace(part, expected_rows=max(2, round(rows * share)), expected_std=math.sqrt(rows * share * (1 - share)))
 
 
 def file_beside(rows: Path) -> Path:
-    """The file with the number of the split whose held-out rows, a file or a folder, are at `rows`.
+    """Return the file with the number of the split whose held-out rows, a file or a folder, are at `rows`.
 
     >>> file_beside(Path("ward/visits.heldout.csv")).name
     'visits.heldout.csv.split'
@@ -118,19 +117,19 @@ def number_split(rows: Path, table: Path) -> str:
 
 
 def number_of(rows: Path) -> str | None:
-    """The number on file of the split whose held-out rows are at `rows`; None where there is none."""
+    """Return the number on file of the split whose held-out rows are at `rows`; None without one."""
     text = _lines(rows)[0].decode("ascii", "replace").strip()
     return text if _NUMBER.fullmatch(text) else None
 
 
 def table_of(rows: Path) -> Path | None:
-    """The table of the split whose held-out rows are at `rows`, as it is on file; None where it is not."""
+    """Return the table on file of the split whose held-out rows are at `rows`; None without one."""
     lines = _lines(rows)
     return Path(os.fsdecode(lines[1])) if len(lines) > 1 and lines[1] else None
 
 
 def _lines(rows: Path) -> list[bytes]:
-    """The lines of the file of a split; one that is empty where there is none."""
+    """Return the lines of the file of a split; one empty line without a file."""
     try:
         return file_beside(rows).read_bytes()[:LONGEST].split(b"\n")
     except OSError:
@@ -138,15 +137,15 @@ def _lines(rows: Path) -> list[bytes]:
 
 
 def number_kept(rows: Path, table: Path) -> str:
-    """The number on file of a split that waits, else a new one."""
+    """Return the number on file of a waiting split, else a new one."""
     return number_of(rows) or number_split(rows, table)
 
 
 def note_of(number: str) -> str:
-    """How a ledger notes the split of that number."""
+    """Return the note in a ledger about the split of that number."""
     return f"{NOTED}{number}."
 
 
 def noted(notes: Sequence[str]) -> str | None:
-    """The number of the split that the notes of a ledger name; None where no rows were held out."""
+    """Return the number of the split in the notes of a ledger; None if no rows were held out."""
     return next((text.removeprefix(NOTED).rstrip(".") for text in notes if text.startswith(NOTED)), None)

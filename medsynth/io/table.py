@@ -1,4 +1,4 @@
-"""Tables as text. Every cell is kept as its text; what a cell means is the schema's business."""
+"""Tables as text. Every cell is kept as its text; the schema decides its meaning."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _WHOLE = re.compile(r"[-+]?([0-9]{1,15})(?:\.0*)?$")
 
 @dataclass(frozen=True)
 class Table:
-    """A table as text. Nothing else is kept: a frame's dtypes depend on its cells, and nobody could release them.
+    """A table as text. Nothing else is kept: a frame's dtypes depend on its cells, so no fit may release them.
 
     Attributes:
         where: Its name in messages.
         cells: One stripped string per cell.
         form: How the file was written, in words, if not as usual.
-        written: What is needed to write some of its rows as they stood there.
-        expected_rows: Of a part that secret draws took out of a table, how many were expected.
-        expected_std: The standard deviation of how many there are.
-        before: Of a piece, how many rows of the table stand before it.
+        written: What is needed to write some of its rows in their original form.
+        expected_rows: For a part that secret draws took out of a table, the expected number of rows.
+        expected_std: The standard deviation of that number.
+        before: For a piece, the number of rows of the table before it.
     """
 
     where: str
@@ -51,7 +51,7 @@ class Table:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self.cells)
 
     @property
@@ -62,24 +62,24 @@ class Table:
         return found.hexdigest()
 
     def chunks(self) -> Iterator[Table]:
-        """The table in one piece: larger ones come in several."""
+        """Yield the table as one piece: larger ones have several."""
         yield self
 
     def only(self, rows: NDArray[np.int64]) -> Table:
-        """Some of the rows, by their positions."""
+        """Return some of the rows, by their positions."""
         return replace(self, cells=self.cells.iloc[rows].reset_index(drop=True))
 
     @property
     def public_rows(self) -> int:
-        """The number of rows that counts as public: never what secret draws left."""
+        """The number of rows that counts as public: never the number that secret draws kept."""
         return len(self.cells) if self.expected_rows is None else self.expected_rows
 
 
 @dataclass(frozen=True)
 class LargeTable:
-    """A table in a file, of so many `rows`, which is never whole in memory. `form` as of a Table.
+    """A table in a file with this number of `rows`, which is never whole in memory. `form` as in a Table.
 
-    digest: SHA-256 of the file, for the private checkpoint alone; expected_rows and expected_std as of a Table.
+    digest: SHA-256 of the file, for the private checkpoint alone; expected_rows and expected_std as in a Table.
     """
 
     where: str
@@ -93,18 +93,18 @@ class LargeTable:
 
     @property
     def public_rows(self) -> int:
-        """The number of rows that counts as public: never what secret draws left."""
+        """The number of rows that counts as public: never the number that secret draws kept."""
         return self.rows if self.expected_rows is None else self.expected_rows
 
     def chunks(self) -> Iterator[Table]:
-        """The rows in their order, a piece at a time, read anew at each call.
+        """Yield the rows in their order, a piece at a time, read again at each call.
 
-        Raises TableError where the file is no such table any more.
+        Raises TableError if the file no longer contains such a table.
         """
         return self.pieces()
 
     def only(self, rows: NDArray[np.int64]) -> LargeTable:
-        """Some of the rows, by their positions, ascending."""
+        """Return some of the rows, by their ascending positions."""
 
         def pieces() -> Iterator[Table]:
             for piece in self.pieces():
@@ -115,9 +115,9 @@ class LargeTable:
 
 
 class OpenTable(NamedTuple):
-    """A table's file whose header is read. `form` as of a Table; `rows`: their number, where it is known unread.
+    """A table's file whose header was read. `form` as in a Table; `rows`: their number, if it is known without reading.
 
-    `pieces`: the rows that are left, at most as many at a time as is asked, or all of them as one piece.
+    `pieces`: the remaining rows, at most the given number at a time, or all of them as one piece.
     """
 
     header: tuple[str, ...]
@@ -127,20 +127,20 @@ class OpenTable(NamedTuple):
 
 
 def check_names(header: tuple[str, ...], where: str) -> tuple[str, ...]:
-    """The names of the columns. Raises TableError where two are the same."""
+    """Return the names of the columns. Raise TableError if two are the same."""
     if len(set(header)) < len(header):
-        raise TableError(f"{where}: two columns have one name. Rename one.")
+        raise TableError(f"{where}: two columns have the same name. Rename one.")
     return header
 
 
 def check_rows(rows: int, where: str) -> None:
-    """Raises TableError for a table of fewer than two rows."""
+    """Raise TableError for a table of fewer than two rows."""
     if rows < 2:
-        raise TableError(f"{where} has a header but too few rows to learn from: at least two are needed.")
+        raise TableError(f"{where} has a header but too few rows to learn from. Provide two or more.")
 
 
 def from_frame(frame: pd.DataFrame, where: str = "table") -> Table:
-    """A pandas frame as a table of text. Raises TableError for repeated column names or fewer than two rows.
+    """Return a pandas frame as a table of text. Raise TableError for repeated column names or fewer than two rows.
 
     Args:
         frame: The rows. A whole number of more than 15 digits keeps them all in columns of text, `Int64` and Arrow
@@ -149,30 +149,30 @@ def from_frame(frame: pd.DataFrame, where: str = "table") -> Table:
     """
     header = check_names(tuple(str(name) for name in frame.columns), where)
     if len(frame) < 2:
-        raise TableError(f"{where}: too few rows to learn from: at least two are needed.")
+        raise TableError(f"{where}: too few rows to learn from. Provide two or more.")
     try:
         texts = {name: frame_texts(frame.iloc[:, k]) for k, name in enumerate(header)}
-    except Exception:  # whatever an object in a cell does when it is asked for its text
-        raise TableError(f"{where}: a cell holds an object that cannot be written as text. Take it out.") from None
+    except Exception:  # an object in a cell can raise any error when it is turned into text
+        raise TableError(f"{where}: a cell contains an object that cannot be written as text. Remove it.") from None
     return Table(where, header, pd.DataFrame(texts, dtype=object))
 
 
 def with_keys(table: Table, frame: pd.DataFrame, name: str) -> Table:
-    """A frame's table in which one column keeps all digits: that of patients, whose keys must differ as they do there.
+    """Return a frame's table in which the column of patients keeps all digits, so that keys differ as they do there.
 
-    Its dtype depends on no cell: a table in which one of these is missing is refused.
+    Its dtype does not depend on a cell: a table with a missing key is refused.
     """
     texts = frame_texts(frame.iloc[:, table.header.index(name)], exact=True)
     return replace(table, cells=table.cells.assign(**{name: texts}))
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a decimal number, of any size; 007 is a name and no number."""
+    """Return whether a text is a decimal number, of any size; 007 is a name and not a number."""
     return bool(NUMBER.match(text)) and not is_padded(text)
 
 
 def whole_text(text: str) -> str | None:
-    """A whole number of at most 15 digits without sign or point that it can do without; None for another text.
+    """Return a whole number of at most 15 digits without needless sign or point; None for another text.
 
     >>> whole_text("+8.0"), whole_text("-0"), whole_text("8.5")
     ('8', '0', None)
@@ -182,7 +182,7 @@ def whole_text(text: str) -> str | None:
 
 
 def dtypes(table: Table) -> dict[str, Kind]:
-    """What each column's cells are, missing ones aside, exactly: for drafts and reports, which a person keeps back."""
+    """Return the exact kind of each column's cells without missing ones: for drafts and reports, which stay private."""
     return {name: _dtype(table.cells[name]) for name in table.header}
 
 
@@ -194,6 +194,6 @@ def _dtype(column: pd.Series) -> Kind:
 
 
 def is_padded(word: str) -> bool:
-    """Whether a number starts with a zero that would be lost: 007 is a name, not a number."""
+    """Return whether a number starts with a zero that would be lost: 007 is a name, not a number."""
     digits = word.lstrip("+-")
     return len(digits) > 1 and digits[0] == "0" and digits[1].isdigit()

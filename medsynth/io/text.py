@@ -1,4 +1,4 @@
-"""Delimited text: its header, and its rows some at a time, each distinct field once."""
+"""Delimited text: its header, and its rows in pieces, with each distinct field once."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from .table import NUMBER, OpenTable, Table
 from .writer import WrittenText
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-ESCAPED = re.compile(r"\\x[0-9a-f]{2}")  # how a byte that is no text is kept
+ESCAPED = re.compile(r"\\x[0-9a-f]{2}")  # how an undecodable byte is kept
 _DECIMAL_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+$")
 _SEPARATOR = re.compile(r"\ufeff?sep=([,;\t|])[\r\n]*$", re.IGNORECASE)
 MOST_WORDS = 3  # of a header with one column
-BLOCK_ROWS = 256  # whose fields are numbered at once
+BLOCK_ROWS = 256  # rows whose fields are numbered at once
 
 
 @contextmanager
 def opened(path: Path, encoding: str | None) -> Iterator[OpenTable]:
-    """The text table at `path`, UTF-8 or of the `encoding` given, its header read. Raises TableError for none."""
+    """Open the text table at `path`, UTF-8 or in `encoding`, and read its header. Raise TableError for none."""
     name = _encoding_of(path, encoding)
     try:
         with decoded(path, name) as file:
@@ -50,20 +50,18 @@ def opened(path: Path, encoding: str | None) -> Iterator[OpenTable]:
                 )
             first, records, unnamed = _named(first, records)
             if any(ESCAPED.search(word) for word in first):
-                raise TableError(
-                    f"{path}: the header is no text in {name}. Give the file's `encoding`, such as cp1252."
-                )
+                raise TableError(f"{path}: the header is not valid {name}. Set the file's `encoding`, such as cp1252.")
             header = check_header(tuple(word.strip() for word in first), str(path))
             table = Table(str(path), header, pd.DataFrame(), form(delimiter, name, unnamed))
             yield OpenTable(header, table.form, partial(_pieces, records, delimiter, tuple(first), table))
     except UnicodeError:
-        raise TableError(f"{path} is no text in {name}. Save it as 'CSV UTF-8', or give its `encoding`.") from None
+        raise TableError(f"{path} is not valid {name}. Save it as 'CSV UTF-8', or set its `encoding`.") from None
 
 
 def _encoding_of(path: Path, declared: str | None) -> str:
-    """The encoding of a text table: UTF-16 where the file begins with its mark, else the one declared, else UTF-8.
+    """Return the encoding of a text table: UTF-16 if the file starts with its mark, else the declared one, else UTF-8.
 
-    No cell decides it: one that was found by trying would turn on a single byte of a single row.
+    No cell decides it: if it were found by trial, a single byte of a single row could change it.
     """
     with unpacked(path) as raw:
         start = raw.read(2)
@@ -75,10 +73,10 @@ def _encoding_of(path: Path, declared: str | None) -> str:
 
 @contextmanager
 def decoded(path: Path, encoding: str) -> Iterator[TextIO]:
-    r"""The file's text, unpacked and decoded, line ends as they are.
+    r"""Open the file's text, unpacked and decoded, with its line ends.
 
-    A byte that is no text is escaped where it stands, as \xfc: it changes its own cell and no other. Encodings whose
-    characters have two or more bytes throughout are strict: a lost byte would shift all that follows.
+    An undecodable byte is escaped in its place, as \xfc: it changes its own cell and no other. Encodings whose
+    characters all have two or more bytes are strict: a lost byte would shift all that follows.
     """
     errors = "strict" if encoding.replace("_", "-").startswith(("utf-16", "utf-32")) else "backslashreplace"
     with unpacked(path) as raw, io.TextIOWrapper(raw, encoding=encoding, errors=errors, newline="") as file:
@@ -86,7 +84,7 @@ def decoded(path: Path, encoding: str) -> Iterator[TextIO]:
 
 
 def form(delimiter: str, encoding: str = "utf-8-sig", unnamed: str = "") -> str:
-    """How a table's text is written, in words where it is not UTF-8 and commas, else nothing."""
+    """Return how a table's text is written, in words, unless it is UTF-8 with commas."""
     parts = [] if delimiter == "," else [f"separated by {DELIMITERS[delimiter]}, 1,5 read as 1.5"]
     parts += [] if encoding == "utf-8-sig" else [f"encoding {encoding}"]
     parts += [unnamed] if unnamed else []
@@ -94,16 +92,16 @@ def form(delimiter: str, encoding: str = "utf-8-sig", unnamed: str = "") -> str:
 
 
 def check_header(header: tuple[str, ...], where: str) -> tuple[str, ...]:
-    """The header, if it can be one. Its cells are never printed: they may be a patient's."""
+    """Return the header if it can be one. Its cells are never printed: they may be a patient's."""
     for k, cell in enumerate(header):
         if not cell or NUMBER.match(cell):
             raise TableError(
                 f"{where}: no header: column {k + 1} of the first line is a number or empty. "
-                "Put a line of column names on top. If a number is a name there, put a letter before it."
+                "Add a first line with column names. If a number is a name there, put a letter before it."
             )
     for k, cell in enumerate(header):
         if cell in header[:k]:
-            raise TableError(f"{where}: columns {header.index(cell) + 1} and {k + 1} have one name. Rename one.")
+            raise TableError(f"{where}: columns {header.index(cell) + 1} and {k + 1} have the same name. Rename one.")
     return header
 
 
@@ -155,11 +153,11 @@ def _named(first: list[str], records: Iterator[list[str]]) -> tuple[list[str], I
 
 
 def _records(lines: Iterator[str], delimiter: str, where: str) -> Iterator[list[str]]:
-    """The records, the header first: their fields are text, and as many as the header's.
+    """Yield the records, the header first: their fields are text, and as many as the header's.
 
-    Quotes may enclose a field and nothing else. Then a cell that is a lone quote makes an odd number of them, and the
-    file is refused: it cannot take the rows between it and another quote for its own. So lines with quotes are kept
-    until the record that they are of is checked.
+    Quotes may only enclose a whole field. Then a cell that is a lone quote leaves an odd number of them, and the file
+    is refused: the cell cannot swallow the rows up to another quote. So lines with quotes are kept until their record
+    is checked.
     """
     one = rf'(?:"[^"]*(?:""[^"]*)*"|[^"{re.escape(delimiter)}\r\n]*)'
     usual, quoted = re.compile(rf"{one}(?:{re.escape(delimiter)}{one})*[\r\n]*"), list[str]()
@@ -174,12 +172,12 @@ def _records(lines: Iterator[str], delimiter: str, where: str) -> Iterator[list[
     for row, record in enumerate(filter(None, reader)):
         if quoted and not usual.fullmatch("".join(quoted)):
             raise TableError(
-                f"{where}, line {reader.line_num}: a field has a quote in it and is not in quotes. Write the field in "
+                f"{where}, line {reader.line_num}: a field contains a quote but is not in quotes. Write the field in "
                 'quotes, and the quote twice: "5\'11""".'
             )
         quoted.clear()
         if "\0" in "".join(record):
-            raise TableError(f"{where}, line {reader.line_num}: binary content. This is not a CSV table.")
+            raise TableError(f"{where}, line {reader.line_num}: binary content. Export the table as CSV.")
         if row == 1 and fields and len(record) == fields + 1:
             fields += 1  # R writes no name above its row numbers.
         fields = fields or len(record)
@@ -187,13 +185,13 @@ def _records(lines: Iterator[str], delimiter: str, where: str) -> Iterator[list[
             raise TableError(
                 f"{where}, row {row} (line {reader.line_num}): this row has "
                 f"{'fewer' if len(record) < fields else 'more'} fields than the header's {fields}. "
-                "Mend that line: a delimiter inside a value needs quotes around the value."
+                "Correct that line: a delimiter inside a value needs quotes around the value."
             )
         yield record
 
 
 class _Column:
-    """A column while it is read: each distinct field once, and the number of each row's field."""
+    """A column during reading: each distinct field once, and the number of each row's field."""
 
     def __init__(self) -> None:
         self.index = defaultdict[str, int]()
@@ -201,16 +199,16 @@ class _Column:
         self.codes = array("i")
 
     def of(self, texts: list[str]) -> pd.Series:
-        """The rows' texts, (rows,), given one for each distinct field."""
+        """Return the rows' texts, (rows,), from one text per distinct field."""
         return pd.Series(np.array(texts, dtype=object)[np.frombuffer(self.codes, np.intc)], dtype=object)
 
 
 def _pieces(
     records: Iterator[list[str]], delimiter: str, first: tuple[str, ...], table: Table, most: int | None
 ) -> Iterator[Table]:
-    """The rows that are left, at most `most` at a time, all at once where no number is given; none are one piece.
+    """Yield the remaining rows, at most `most` at a time, or all at once if it is None; no rows are one piece.
 
-    `first`: the header as it is written; `table`: what is known of the table by its header.
+    `first`: the header as written; `table`: what the header shows of the table.
     """
     before = 0
     while True:
@@ -231,12 +229,12 @@ def _pieces(
 def _cells(
     columns: list[_Column], header: tuple[str, ...], delimiter: str
 ) -> tuple[pd.DataFrame, dict[str, pd.Series]]:
-    """Columns that were read, without blanks around a field, decimal commas as points; and those that this changed."""
+    """Return columns without blanks around fields, with decimal points for commas; and the changed fields."""
     cells, changed = {}, {}
     for name, column in zip(header, columns, strict=True):
         distinct = list(column.index)
         texts = [text.strip() for text in distinct]
-        if delimiter in ";\t":  # where commas may be decimal, 1,5 is 1.5
+        if delimiter in ";\t":  # commas may be decimal there: 1,5 is 1.5
             texts = [text.replace(",", ".") if _DECIMAL_COMMA.match(text) else text for text in texts]
         cells[name] = column.of(texts)
         if texts != distinct:

@@ -1,4 +1,4 @@
-"""Rows into a file, part by part: synthetic ones in the format that its name gives, held-out ones as they were read."""
+"""Write rows into a file in parts: synthetic rows in the format of its name, held-out rows as they were read."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".x
 
 
 def check(path: Path) -> None:
-    """Raises UsageError for a name whose ending is not one of a table that can be written, such as .xlsx."""
+    """Raise UsageError for a name whose ending is not that of a table that can be written, such as .xlsx."""
     if (suffix := path.suffix.lower()) not in WRITTEN:
         what = "Excel files" if suffix in (".xls", ".xlsx", ".xlsm", ".xlsb", ".ods") else f"{suffix} files"
         raise UsageError(f"{path}: {what} cannot be written. Use .csv, .csv.gz, .csv.xz or .parquet.")
 
 
 def runs_as_formula(text: str) -> bool:
-    """Whether a spreadsheet that opens a CSV file would run a cell of this text as a formula.
+    """Return whether a spreadsheet that opens a CSV file would run a cell of this text as a formula.
 
     >>> [runs_as_formula(text) for text in ("=cmd|' /C calc'!A0", "@SUM(1)", "+1+cmd", "-5.5", "yes", "")]
     [True, True, True, False, False, False]
@@ -48,7 +48,7 @@ def runs_as_formula(text: str) -> bool:
 def write(file: BinaryIO, path: Path, frames: Iterable[pd.DataFrame], texts: Iterable[str]) -> None:
     """Fill the open `file` in the format that the name `path` gives, part by part, in constant memory.
 
-    Parquet is written from `frames`, CSV from `texts`: only the one that is needed is sampled.
+    Parquet is written from `frames`, CSV from `texts`: only the one that is used is sampled.
     """
     suffix = path.suffix.lower()
     if suffix in (".parquet", ".pq"):
@@ -64,7 +64,7 @@ def write(file: BinaryIO, path: Path, frames: Iterable[pd.DataFrame], texts: Ite
 
 
 def csv_text(cells: pd.DataFrame, *, header: bool) -> str:
-    r"""A table of texts as lines of a CSV file, as pandas and `csv` write them, in less than half of their time.
+    r"""Return a table of texts as lines of a CSV file, as pandas and `csv` write them, in less than half of their time.
 
     >>> csv_text(pd.DataFrame({"age": ["7", ""], "ward": ["A, B", "C"]}), header=True)
     'age,ward\n7,"A, B"\n,C\n'
@@ -76,7 +76,7 @@ def csv_text(cells: pd.DataFrame, *, header: bool) -> str:
 
 
 def _quoted(texts: list[str], alone: bool) -> list[str]:
-    """Texts as `csv` writes them: most need no quotes. An empty text is quoted where it is `alone` in its line."""
+    """Return texts as `csv` writes them: most need no quotes. An empty text `alone` in its line gets quotes."""
     if not alone and not QUOTED.search("".join(texts)):
         return texts
     known: dict[str, str] = {}
@@ -88,13 +88,13 @@ def _quoted(texts: list[str], alone: bool) -> list[str]:
 
 
 class ParquetParts:
-    """A Parquet file that is written part by part, in the types of the first one."""
+    """A Parquet file that is written part by part, in the types of the first part."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self._writer = file, cast(Any, None)
 
     def add(self, frame: pd.DataFrame) -> None:
-        """One more part, in the same columns."""
+        """Add a part in the same columns."""
         import pyarrow
 
         table = pyarrow.Table.from_pandas(_storable(frame), preserve_index=False)
@@ -102,7 +102,7 @@ class ParquetParts:
         self.add_table(table.cast(types), types)
 
     def add_table(self, table: pyarrow.Table, types: pyarrow.Schema) -> None:
-        """One more part. Raises ValueError unless it has the `types` that the first one was to have."""
+        """Add a part. Raise ValueError unless it has the `types` of the first part."""
         import pyarrow.parquet
 
         if self._writer is None:
@@ -110,13 +110,13 @@ class ParquetParts:
         self._writer.write_table(table)
 
     def close(self) -> None:
-        """End the file, if it was begun."""
+        """Finish the file, if it was started."""
         if self._writer is not None:
             self._writer.close()
 
 
 def _storable(frame: pd.DataFrame) -> pd.DataFrame:
-    """Columns of numbers beside codes that are words become words: Parquet's columns have one type."""
+    """Return numbers next to codes that are words as words: Parquet's columns have one type."""
     words = [name for name in frame if frame[name].dtype == object]
     mixed = [name for name in words if infer_dtype(frame[name], skipna=True).startswith("mixed")]
     if not mixed:
@@ -125,7 +125,7 @@ def _storable(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _settled(schema: pyarrow.Schema) -> pyarrow.Schema:
-    """The first part's types; a column that is all missing there may have words later."""
+    """Return the first part's types; a column that is all missing there may contain words later."""
     import pyarrow
 
     fields = [f.with_type(pyarrow.string()) if pyarrow.types.is_null(f.type) else f for f in schema]
@@ -134,7 +134,7 @@ def _settled(schema: pyarrow.Schema) -> pyarrow.Schema:
 
 @dataclass(frozen=True)
 class WrittenText:
-    """How rows were written as text. `header` as written; `fields`: columns whose fields differ from their cells."""
+    """The original form of rows of text. `header` as written; `fields`: columns that differ from their cells."""
 
     header: tuple[str, ...]
     delimiter: str
@@ -148,7 +148,7 @@ class Sink:
         self._file, self._parquet, self._begun = file, ParquetParts(file), False
 
     def add(self, cells: pd.DataFrame, written: WrittenText | pyarrow.Table, rows: NDArray[np.bool_]) -> None:
-        """Some rows, (rows,), of one more piece, whose text is `cells`."""
+        """Add some rows, (rows,), of one more piece, whose text is `cells`."""
         if not isinstance(written, WrittenText):
             self._parquet.add_table(_taken(written, rows), written.schema)
             return
@@ -162,16 +162,16 @@ class Sink:
         self._file.write(text.getvalue().encode())
 
     def close(self) -> None:
-        """End the file."""
+        """Finish the file."""
         self._parquet.close()
 
 
 def _taken(table: pyarrow.Table, rows: NDArray[np.bool_]) -> pyarrow.Table:
-    """Some rows of a table of Arrow, (rows,), in the same types."""
+    """Return some rows of an Arrow table, (rows,), in the same types."""
     import pyarrow
 
     types, whole = pyarrow.types, table
-    for k, column in enumerate(table.columns):  # Arrow takes no rows of views.
+    for k, column in enumerate(table.columns):  # Arrow cannot take rows of views.
         if types.is_string_view(column.type) or types.is_binary_view(column.type):
             whole = whole.set_column(k, table.field(k).name, column.cast(pyarrow.large_binary()))
     taken = whole.take(np.flatnonzero(rows))

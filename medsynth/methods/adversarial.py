@@ -41,9 +41,9 @@ TEMPERATURE = 0.7  # of the relaxed draws that pass gradients
 class LotConfig(MethodConfig):
     """Settings of a method whose critic learns from noised sums over Poisson lots."""
 
-    lots: Count = Field(default=600, description="noised gradient sums of the critic")
-    rate: Rate = Field(default=0.1, description="Poisson sampling rate of a lot")
-    largest_lot: Count = Field(default=2048, description="expected rows of a lot beyond which the rate falls")
+    lots: Count = Field(default=600, description="noisy gradient sums of the critic")
+    rate: Rate = Field(default=0.1, description="sampling rate of a lot")
+    largest_lot: Count = Field(default=2048, description="most expected rows per lot: the rate falls in larger tables")
 
     def sampling_rate(self, rows: int) -> float:
         """The Poisson rate at a declared number of rows."""
@@ -53,9 +53,9 @@ class LotConfig(MethodConfig):
 class ShardConfig(MethodConfig):
     """Settings of a method whose critics, or teachers, each have a shard of the rows."""
 
-    shards: int | None = Field(default=None, ge=1, description="shards of the rows; by a rule on rows if not given")
-    rows_a_shard: Count = Field(default=25, description="rows that the rule puts in a shard")
-    most_shards: Count = Field(default=300, description="shards at most, by the rule")
+    shards: int | None = Field(default=None, ge=1, description="number of shards; by default from the number of rows")
+    rows_a_shard: Count = Field(default=25, description="rows per shard, if `shards` is not set")
+    most_shards: Count = Field(default=300, description="most shards, if `shards` is not set")
     histogram_share: Share = Field(default=0.1, description="share of the one-way marginals")
     class_share: Share = Field(default=0.02, description="share of the class marginal")
 

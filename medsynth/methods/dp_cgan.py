@@ -78,16 +78,16 @@ class LinearCritic:
 class DpCganConfig(LotConfig):
     """Privacy parameters. Shares are of the privacy loss; the critic's gradient sums take the rest."""
 
-    lots: Count = Field(default=400, description="noised gradient sums of the critic")
-    rate: Rate = Field(default=0.25, description="Poisson sampling rate of a lot")
-    largest_lot: Count = Field(default=4096, description="expected rows of a lot beyond which the rate falls")
+    lots: Count = Field(default=400, description="noisy gradient sums of the critic")
+    rate: Rate = Field(default=0.25, description="sampling rate of a lot")
+    largest_lot: Count = Field(default=4096, description="most expected rows per lot: the rate falls in larger tables")
     clip: Positive = Field(default=1.0, description="clipping norm of a row's gradient")
     histogram_share: Share = Field(default=0.15, description="share of the one-way marginals")
     class_share: Share = Field(default=0.05, description="share of the class marginal")
-    microbatches: int | None = Field(default=None, ge=1, description="groups a lot, whose means are clipped; else rows")
-    features: Count = Field(default=400, description="random Fourier features, half sines and half cosines")
-    phase: Positive = Field(default=2.0, description="radians between two rows, on average")
-    spread: Positive = Field(default=0.7, description="range of the frequencies' logarithm, both ways")
+    microbatches: int | None = Field(default=None, ge=1, description="groups per lot that are clipped; by default rows")
+    features: Count = Field(default=400, description="random Fourier features")
+    phase: Positive = Field(default=2.0, description="mean phase difference between two rows, in radians")
+    spread: Positive = Field(default=0.7, description="half the range of the log frequencies")
 
     def terms(self, lot: float) -> float:
         """How many clipped terms a sum has on average: the rows of a lot, or its microbatches that are not empty."""

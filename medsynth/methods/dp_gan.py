@@ -58,19 +58,19 @@ LARGEST_WEIGHT = 2.0**20  # of a class, and of the penalty
 class DpGanConfig(LotConfig):
     """Privacy parameters. Shares are of the privacy loss; the critic's gradient sums take the rest."""
 
-    clip: Positive = Field(default=0.5, description="clipping norm of every group of parameters, at first")
+    clip: Positive = Field(default=0.5, description="first clipping norm of each group of parameters")
     histogram_share: Share = Field(default=0.15, description="share of the one-way marginals")
     class_share: Share = Field(default=0.05, description="share of the class marginal")
-    groups: Grouping = Field(default="global", description="which parameters are clipped together")
-    bounds: BoundRule = Field(default="quantile", description="whether clipping norms follow noised quantiles")
+    groups: Grouping = Field(default="global", description="parameters that are clipped together")
+    bounds: BoundRule = Field(default="quantile", description="clipping norms: fixed, or from noisy quantiles")
     bound_share: Share = Field(default=0.03, description="share of the clipping quantiles")
-    bound_lots: Count = Field(default=50, description="lots at which clipping quantiles are measured")
-    critic_steps: Count = Field(default=2, description="lots a generator step")
+    bound_lots: Count = Field(default=50, description="number of lots at which these quantiles are measured")
+    critic_steps: Count = Field(default=2, description="lots per generator step")
     local_steps: int = Field(
-        default=1, ge=1, le=MOST_STEPS, description="steps that a row trains the critic by itself, clipped together"
+        default=1, ge=1, le=MOST_STEPS, description="steps of the critic on one row, clipped together"
     )
-    local_rate: Positive = Field(default=0.05, description="learning rate of these steps, where there are several")
-    public: bool = Field(default=False, description="rows were declared public: clipping norms follow them")
+    local_rate: Positive = Field(default=0.05, description="learning rate of these steps, if there are several")
+    public: bool = Field(default=False, description="whether clipping norms follow declared public rows")
 
     @property
     def local(self) -> LocalTraining:

@@ -30,12 +30,12 @@ class DpMerfConfig(MethodConfig):
     lots: ClassVar[int] = 1
     clip: ClassVar[float] = 1.0  # a row's norm is one exactly: clipping at it changes nothing
     microbatches: ClassVar[None] = None
-    features: Count = Field(default=1000, description="random Fourier features, half sines and half cosines")
-    phase: Positive = Field(default=2.0, description="radians between two rows, on average")
-    spread: Positive = Field(default=0.7, description="range of the frequencies' logarithm, both ways")
+    features: Count = Field(default=1000, description="random Fourier features")
+    phase: Positive = Field(default=2.0, description="mean phase difference between two rows, in radians")
+    spread: Positive = Field(default=0.7, description="half the range of the log frequencies")
     histogram_share: Share = Field(default=0.15, description="share of the one-way marginals")
     class_share: Share = Field(default=0.05, description="share of the class marginal")
-    steps: Count = Field(default=1500, description="steps of the generator, which cost time and no privacy")
+    steps: Count = Field(default=1500, description="generator steps; they cost time, not privacy")
 
     def sampling_rate(self, rows: int) -> float:
         """All rows are in the lot."""

@@ -28,12 +28,12 @@ GRADIENT_VOTES = "teachers' gradient votes"
 class GPateConfig(ShardConfig):
     """Privacy parameters. Shares are of the first-order privacy loss; the votes on gradients take the rest."""
 
-    steps: Count = Field(default=60, description="steps of the generator; all teachers train before each")
-    batch: Count = Field(default=4, description="generated rows of a step")
-    directions: Count = Field(default=4, description="random directions on which a gradient is projected")
-    bins: int = Field(default=3, ge=2, description="values that a vote can have, from minus the bound to the bound")
-    bound: Positive = Field(default=0.5, description="slope along a direction beyond which it is cut")
-    threshold: Rate = Field(default=0.4, description="share of the teachers that the winning bin needs")
+    steps: Count = Field(default=60, description="generator steps; all teachers train before each")
+    batch: Count = Field(default=4, description="generated rows per step")
+    directions: Count = Field(default=4, description="random directions for projecting a gradient")
+    bins: int = Field(default=3, ge=2, description="values that a vote can have, from -`bound` to `bound`")
+    bound: Positive = Field(default=0.5, description="largest slope along a direction")
+    threshold: Rate = Field(default=0.4, description="part of the teachers that the winning bin needs")
 
 
 class GPate(ShardMethod):

@@ -36,22 +36,18 @@ PAPER_SETTINGS = {"shards": 1000, "noise": 1.07, "rows": 32, "steps": 20_000, "d
 class SharedConfig(ShardConfig):
     """Privacy parameters of both forms: those of one sampled critic's gradients, and of all critics' sums."""
 
-    most_shards: Count = Field(default=150, description="shards at most, by the rule")
-    steps: Count = Field(default=150, description="steps of the generator; all critics train at each")
-    clip: Positive = Field(default=1.0, description="clipping norm: critics with gradient penalty have slopes near one")
-    joint: bool = Field(default=False, description="clip the gradients of a batch together, instead of row by row")
+    most_shards: Count = Field(default=150, description="most shards, if `shards` is not set")
+    steps: Count = Field(default=150, description="generator steps; all critics train at each")
+    clip: Positive = Field(default=1.0, description="clipping norm of a gradient; slopes of critics are near one")
+    joint: bool = Field(default=False, description="clip the gradients of a batch together, not row by row")
 
 
 class SampledConfig(SharedConfig):
     """Privacy parameters. Shares are of the first-order privacy loss; the upstream gradients take the rest."""
 
-    gradients: Count = Field(
-        default=20, description="upstream gradients measured a step, each at a shard of its own draw"
-    )
-    batch: Count = Field(default=12, description="generated rows that share an upstream gradient")
-    public_order: bool = Field(
-        default=False, description="critics in a public order: no secret sampling of shards, no amplification"
-    )
+    gradients: Count = Field(default=20, description="gradients measured per step, each at a random shard")
+    batch: Count = Field(default=12, description="generated rows per gradient")
+    public_order: bool = Field(default=False, description="use critics in a public order, without amplification")
 
     @property
     def measurements(self) -> int:
@@ -147,7 +143,7 @@ def paper_epsilon() -> float:
 class AllCriticsConfig(SharedConfig):
     """Privacy parameters. Shares are of the first-order privacy loss; the sums of gradients take the rest."""
 
-    batch: Count = Field(default=24, description="generated rows at which a step's gradients are added up")
+    batch: Count = Field(default=24, description="generated rows per step")
 
 
 class AllCritics(ShardMethod):

@@ -45,9 +45,9 @@ class LossNoiseConfig(LotConfig):
     """The published settings, and the lots in which rows are read."""
 
     lots: Count = Field(default=800, description="gradient sums of the critic")
-    bound: Positive = Field(default=0.7, description="where the second batch's losses are clipped, by the first's mean")
+    bound: Positive = Field(default=0.7, description="largest loss, as a multiple of another batch's mean")
     multiplier: float = Field(
-        default=1.0, ge=0, allow_inf_nan=False, description="standard deviation of the published noise over the bound"
+        default=1.0, ge=0, allow_inf_nan=False, description="deviation of the noise, as a multiple of the bound"
     )
 
 

@@ -32,7 +32,7 @@ class PateGanConfig(ShardConfig):
     """Privacy parameters. Shares are of the first-order privacy loss; the votes take the rest."""
 
     rounds: Count = Field(default=50, description="rounds of votes; all teachers train before each")
-    votes: Count = Field(default=24, description="generated rows that teachers vote on in a round")
+    votes: Count = Field(default=24, description="generated rows per round")
 
 
 class PateGan(ShardMethod):

@@ -64,9 +64,9 @@ class DeclaringConfig(MethodConfig):
     """Settings of a method that measures the moments of declared regressions."""
 
     inference: tuple[str, ...] = Field(
-        default=(), description="regressions that matter, such as y ~ a + b or y ~ a * b; several, parted by semicolons"
+        default=(), description="regressions that matter, such as y ~ a + b or y ~ a * b, separated by semicolons"
     )
-    inference_share: Share = Field(default=0.25, description="share of the moments of these regressions, if any")
+    inference_share: Share = Field(default=0.25, description="share of the moments of these regressions")
 
     @field_validator("inference", mode="before")
     @classmethod

@@ -39,11 +39,11 @@ CLASS_WEIGHT = 5.0  # noise of the class marginal: about a hundredth of the priv
 class ThyroidConfig(MethodConfig):
     """The study's settings."""
 
-    lot: Count = Field(default=32, description="expected rows of a lot")
-    steps: Count = Field(default=5894, description="noised gradient sums of the critic")
+    lot: Count = Field(default=32, description="expected rows per lot")
+    steps: Count = Field(default=5894, description="noisy gradient sums of the critic")
     clip: Positive = Field(default=1.1, description="clipping norm of a row's gradient")
-    microbatches: int | None = Field(default=None, ge=1, description="groups a lot, whose means are clipped; else rows")
-    latent: Count = Field(default=100, description="numbers that a generated row starts from")
+    microbatches: int | None = Field(default=None, ge=1, description="groups per lot that are clipped; by default rows")
+    latent: Count = Field(default=100, description="latent dimensions of the generator")
     width: Count = Field(default=128, description="hidden units of each network")
     critic_rate: tuple[Rate, Rate] = Field(default=(0.15, 0.052), description="critic's first and last learning rate")
     generator_rate: Rate = Field(default=1e-3, description="generator's learning rate")

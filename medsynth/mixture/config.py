@@ -19,10 +19,10 @@ class Settings(DeclaringConfig):
     """Shares of the squared noise budget, and the length of the fit."""
 
     earlier = EARLIER
-    coarse_share: Share = Field(default=k.COARSE_SHARE, description="share of numbers on even cells")
-    values_share: Share = Field(default=k.VALUES_SHARE, description="share of every single value, for frequent ones")
+    coarse_share: Share = Field(default=k.COARSE_SHARE, description="share of even cells of numbers")
+    values_share: Share = Field(default=k.VALUES_SHARE, description="share of the search for frequent values")
     one_way_share: Share = Field(default=k.ONE_WAY_SHARE, description="share of the one-way marginals")
-    steps: Count = Field(default=k.STEPS, description="steps of the fit, which cost time and no privacy")
+    steps: Count = Field(default=k.STEPS, description="steps of the fit; they cost time, not privacy")
 
     @property
     def one_way_shares(self) -> dict[str, float]:
@@ -35,7 +35,7 @@ class MixtureConfig(Settings):
 
     by_class_share: Share = Field(default=k.BY_CLASS_SHARE, description="share of the columns by class")
     strongest_share: ShareOrNone = Field(
-        default=k.STRONG_SHARE, description="share of the strongest pairs, which are measured again"
+        default=k.STRONG_SHARE, description="share of the second measurement of strong pairs"
     )
 
 

@@ -1,1 +1,1 @@
-"""Rows of patients over time: first rows by any method, later ones by a model of each row given those before it."""
+"""Rows of patients over time: first rows by any method, later rows by a model of each row given the rows before it."""

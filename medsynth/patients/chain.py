@@ -21,8 +21,8 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """What later rows are drawn from. `weights`: for each column its contexts, in order, with their weights of its
-    cells, (groups, cells).
+    """The model that later rows are drawn from. `weights`: for each column its contexts, in order, and their weights of
+    its cells, (groups, cells).
     """
 
     contexts: Contexts
@@ -30,12 +30,12 @@ class Chain:
 
     @property
     def schema(self) -> Schema:
-        """Of the whole table."""
+        """The schema of the whole table."""
         return self.contexts.schema
 
     def groups(self, name: str, context: Context, rows: Codes) -> Whole:
-        """The group of a context of the column `name` in each of some later rows, (rows,): of its own last value the
-        cell.
+        """Return the group of a context of the column `name` in each of some later rows, (rows,). For the column's own
+        last value the group is its cell.
         """
         values = self.contexts.variables[name].values
         own = np.arange(values) if context == (LAST, name) else None
@@ -43,7 +43,7 @@ class Chain:
         return found * values + self.groups(name, (LAST, name), rows) if moving(context) else found
 
     def draw_column(self, name: str, rows: Codes, rng: Stream) -> None:
-        """Draw a column, or the gap, of later rows, (rows, `later_columns`), given those before it; in place."""
+        """Draw a column, or the gap, of later rows, (rows, `later_columns`), given the columns before it; in place."""
         own, place = self.weights[name], self.contexts.place
         variable, groups = self.contexts.variables[name], [self.groups(name, context, rows) for context, _ in own]
         logs = variable.base + log_chances([weight for _, weight in own], groups)
@@ -52,9 +52,9 @@ class Chain:
         rows[:, place[named(OF if name == GAP else NOW, name)]] = found
 
     def draw(self, rows: Codes, rng: Stream) -> None:
-        """Draw all columns of later rows whose last and first row and facts are given; in place.
+        """Draw all columns of later rows with given last and first row and facts; in place.
 
-        Columns that do not change are those of the first row, and the order is cut to its last value.
+        Constant columns are copied from the first row, and the order is cut to its last value.
         """
         for name in self.contexts.variables:
             self.draw_column(name, rows, rng)
@@ -66,18 +66,18 @@ class Chain:
             rows[:, place[named(NOW, order)]] = self.reached(rows).clip(max=self.schema.columns[order].size - 1)
 
     def reached(self, rows: Codes) -> Whole:
-        """Where the gap leads from the last row, in codes of the column of order, maybe beyond its last: (rows,)."""
+        """Return where the gap leads from the last row, in codes of the order, maybe beyond its end: (rows,)."""
         place = self.contexts.place
         return rows[:, place[named(LAST, self.schema.order or "")]].astype(np.int64) + rows[:, place[named(OF, GAP)]]
 
     def now(self, rows: Codes) -> Codes:
-        """The rows themselves, (rows, columns of the core), of later rows beside those before them."""
+        """Return the rows themselves, (rows, columns of the core), from later rows with their previous rows."""
         return rows[:, : self.contexts.width]
 
 
 def blank(last: Codes, first: Codes, visit: int, most: Codes) -> Codes:
-    """Later rows of which only these are known: the last row and the first, (rows, columns of the core), how many rows
-    came before the last, and how many rows the patient has less one, (rows,).
+    """Return later rows in which only these are known: the last row and the first, (rows, columns of the core), the
+    number of rows before the last, and the patient's number of rows minus one, (rows,).
     """
     facts = [np.zeros_like(most), most - 1 - visit, np.full_like(most, visit), most]
     return np.column_stack([np.zeros_like(last), last, first, *facts]).astype(np.int32)

@@ -1,4 +1,4 @@
-"""How far a number moves from one row of a patient to the next: tables of changes, and what they say of its values."""
+"""How far a number moves from one row of a patient to the next: tables of changes, and the values that they imply."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .variables import Axis, Variable
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
-STEPS = (0, 1, 2, 4, 8, 16)  # cells from the last value: a change of more than one and up to the next
+STEPS = (0, 1, 2, 4, 8, 16)  # cells from the last value: a change is above one step and up to the next
 FEW_STEPS = (0, 2, 8)
-FINEST = ((3, STEPS), (1, STEPS), (1, FEW_STEPS))  # parts in which a change may begin, and steps: the finest first
+FINEST = ((3, STEPS), (1, STEPS), (1, FEW_STEPS))  # parts to start in, and steps: the finest first
 DIRECTIONS = 4  # down, about the same, up, from or to a missing value
 STARTS = ((0.0, 0.0, 0.0), (2.0, 2.0, 0.0), (0.0, 4.0, 0.0))  # of fits of a kernel
 LIMITS = ((-3.0, 7.0), (-3.0, 7.0), (-30.0, 30.0))  # of its logarithms of a and b, and of c
@@ -25,8 +25,8 @@ LIMITS = ((-3.0, 7.0), (-3.0, 7.0), (-30.0, 30.0))  # of its logarithms of a and
 
 @dataclass(frozen=True, eq=False)
 class Changes:
-    """Groups of a column's changes: by how many cells it moves, a step being more than one of `steps` and up to the
-    next, and in which of `parts` of the column it begins.
+    """Groups of a column's changes: by the number of cells that it moves, above one of the `steps` and up to the next,
+    and by which of the `parts` of the column it starts in.
     """
 
     variable: Variable
@@ -35,7 +35,7 @@ class Changes:
 
     @classmethod
     def of(cls, variable: Variable, most: float) -> Changes | None:
-        """With at most so many groups, or the fewest; None of a column whose medium groups tell as much."""
+        """Return groups, `most` at most or the fewest; None if the column's medium groups contain as much."""
         ordered = variable.ordered(np.arange(variable.values))
         if not variable.repeats or ordered <= int(variable.medium[:ordered].max(initial=-1)) + 1:
             return None
@@ -44,30 +44,30 @@ class Changes:
 
     @property
     def ordered(self) -> int:
-        """How many first cells of values are neighbours in value."""
+        """The number of first cells of values that are neighbours in value."""
         return self.variable.ordered(np.arange(self.variable.values))
 
     @property
     def sizes(self) -> int:
-        """How many groups of changes there are from one part: the last two are of missing values and of the same."""
+        """The number of groups of changes per part: the last two are missing values and repeated values."""
         return 2 * len(self.steps) + 3
 
     @cached_property
     def shares(self) -> Floats:
-        """The shares of cells that are neighbours in value, (ordered,): one together."""
+        """The shares of cells that are neighbours in value, (ordered,), with the sum one."""
         found = np.bincount(self.variable.group, self.variable.shares, self.variable.values)[: self.ordered] + 1e-6
         return np.asarray(found / found.sum())
 
     @cached_property
     def begins(self) -> Whole:
-        """Where a change begins, (cells of values,): in which part, or at a missing value."""
+        """Where a change starts, (cells of values,): in which part, or at a missing value."""
         mass = np.cumsum(self.shares)
         part = np.minimum((self.parts * (mass - mass[0] / 2)).astype(np.int64), self.parts - 1)
         return np.append(part, np.full(self.variable.values - self.ordered, self.parts))
 
     @cached_property
     def apart(self) -> Whole:
-        """How many cells each cell of values lies above another: (cells in the last row, cells in this one)."""
+        """The number of cells from one cell of values up to another: (cells in the last row, cells in this one)."""
         cells = np.arange(self.variable.values)
         return np.asarray(cells - cells[:, None])
 
@@ -81,9 +81,9 @@ class Changes:
         return np.asarray(found + self.sizes * self.begins[:, None])
 
     def directions(self, counts: Floats) -> Whole:
-        """The direction of each change, (cells of values in the last row, cells in this one), by `counts`, (sizes,).
+        """Return the direction of each change, (cells of values in the last row, cells in this one), by `counts`.
 
-        What counts as about the same is as many cells as hold nearest to a third of the changes.
+        "About the same" means the number of cells that contains closest to a third of the changes.
         """
         middle, sizes = len(self.steps), np.maximum(counts, 0)
         near = sizes[middle] + sizes[-1] + np.append(0, np.cumsum(sizes[middle + 1 : -2] + sizes[middle - 1 :: -1]))
@@ -93,15 +93,15 @@ class Changes:
         return np.column_stack([found, np.where(np.arange(len(found)) < self.ordered, 1, DIRECTIONS - 1)])
 
     def axis(self, groups: Whole) -> Axis:
-        """Of the `groups` or directions of changes, in a contingency table."""
+        """Return the axis of the `groups` or directions of changes in a contingency table."""
         name, values, cells = self.variable.name, self.variable.map(np.arange(self.variable.values)), groups.max() + 1
         return (named(NOW, name), named(LAST, name)), Beside(values, groups[:, :-1], groups[:, -1], int(cells))
 
     def kernel(self, counts: Floats, std: float) -> Floats:
-        """Smooth chances of values, (ordered cells in the last row, in this one), by noisy `counts`, (sizes,).
+        """Return smooth chances of values, (ordered cells in the last row, in this one), from noisy `counts`, (sizes,).
 
         They are proportional to a power of the one-way marginal times exp(-a |d| - b d^2 + c d), where d is the change
-        in cells: least squares. A stationary Gaussian autoregression of correlation r is of this form, with the power
+        in cells, by least squares. A stationary Gaussian autoregression of correlation r has this form, with the power
         1 / (1 + r): its joint density is symmetric, so p(y | x) = sqrt(p(y) / p(x)) K(x, y).
         """
         from scipy.optimize import minimize  # slow to import, and every sample imports this module
@@ -132,14 +132,14 @@ class Changes:
         return found
 
     def offset(self, kernel: Floats) -> Floats:
-        """What a kernel adds to the log chances of cells, (cells of values in the last row, cells), beside the base."""
+        """Return what a kernel adds to the base log chances of cells, (cells of values in the last row, cells)."""
         found, base = np.zeros((self.variable.values, self.variable.cells)), self.variable.base[: self.ordered]
         logs = np.log(np.maximum(kernel, 1e-12))
         found[: self.ordered, : self.ordered] = logs + np.log(np.exp(base).sum()) - base
         return found
 
     def expected_values(self, kernel: Floats, table: Floats, part: Whole) -> Floats:
-        """A table, (groups of the last value, groups of this one), that follows a kernel where both have a value."""
+        """Return a table, (groups of the last value, of this one), that follows a kernel if both have a value."""
         groups = int(part[: self.ordered].max()) + 1
         inside = np.eye(groups)[part[: self.ordered]]
         joint, found = inside.T @ (self.shares[:, None] * kernel) @ inside, table.copy()
@@ -148,14 +148,14 @@ class Changes:
         return found
 
     def expected_sizes(self, kernel: Floats, sizes: Floats) -> Floats:
-        """Shares of sizes of changes, (sizes,), that follow a kernel where both rows have a value."""
+        """Return shares of sizes of changes, (sizes,), that follow a kernel if both rows have a value."""
         groups = self.groups[: self.ordered, : self.ordered] % self.sizes
         found = np.bincount(groups.ravel(), (self.shares[:, None] * kernel).ravel(), self.sizes)
         return np.append(found[:-2] * sizes[:-2].sum(), sizes[-2:])
 
 
 def moved(counts: Floats, std: float, directions: Whole) -> Chances:
-    """Of `counts`, (groups of a context, directions): chances given the context and, in it, the last value's cell."""
+    """Return chances given context and last cell, from `counts`, (groups of a context, directions)."""
     groups, count = counts.shape
     tie = (count * np.arange(groups)[:, None, None] + directions).reshape(-1, directions.shape[1])
     each = np.arange(groups)

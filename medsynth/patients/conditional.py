@@ -1,8 +1,8 @@
 """The distribution of one column of a later row given others: a multinomial regression that meets measured tables.
 
-Given contexts x_1, x_2, ..., p(cell | x) is proportional to exp(sum over k of W_k[x_k, cell]). With the measured tables
-of (x_k, cell) as its sufficient statistics it has the largest entropy of all distributions that meet them (Berger,
-Della Pietra, Della Pietra 1996, section 3), so what was not measured is not made up. It is fitted on simulated rows.
+Given contexts x_1, x_2, ..., p(cell | x) is proportional to exp(sum over k of W_k[x_k, cell]). The measured tables of
+(x_k, cell) are its sufficient statistics. Of all distributions that meet them it has the largest entropy (Berger, Della
+Pietra, Della Pietra 1996, section 3), so it adds nothing unmeasured. It is fitted on simulated rows.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from ..rng import Stream
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
-PRECISION = 0.05  # of the normal prior of a weight, beside what the noise of its count asks for
+PRECISION = 0.05  # of the normal prior of a weight, in addition to the noise of its count
 STEPS = 60  # of L-BFGS
-LARGEST_FACTOR = 4.0  # between how often a group of a context is simulated and how often it was measured
+LARGEST_FACTOR = 4.0  # between the simulated and the measured frequency of a context's group
 
 
 @dataclass(frozen=True, eq=False)
 class Chances:
-    """What is known of a column's cells given a context: `counts`, with what is left of noise of deviation `std`.
+    """What is known of a column's cells given a context: `counts`, with remaining noise of deviation `std`.
 
-    `tie`: (groups of the context, cells) the number of a count; `region`: (groups of the context,) and `region_of`:
-    (counts,) say which counts are those of the same rows. `offset`: (groups of the context, cells), known log chances.
+    `tie`: (groups of the context, cells) the index of a count; `region`: (groups of the context,) and `region_of`:
+    (counts,) show which counts are of the same rows. `offset`: (groups of the context, cells), known log chances.
     """
 
     tie: Whole
@@ -40,13 +40,13 @@ class Chances:
 
     @classmethod
     def by_group(cls, counts: Floats, std: float, group: Whole) -> Chances:
-        """Of `counts`, (groups of the context, groups of cells); `group`: (cells,) that of each cell."""
+        """Create it from `counts`, (groups of the context, groups of cells); `group`: (cells,) that of each cell."""
         one, other = counts.shape
         each = np.arange(one)
         return cls(each[:, None] * other + group, counts.ravel(), std, each, np.repeat(each, other))
 
     def goal(self, context: Whole, share: Floats, chances: Floats) -> Floats:
-        """The counts, (counts,), were the groups of the context as frequent as in rows of `share`, (rows,).
+        """Return the counts, (counts,), for groups of the context as frequent as in rows of `share`, (rows,).
 
         Rows that are simulated far more often than they were measured have the `chances`, (cells,), for the rest.
         """
@@ -62,9 +62,9 @@ class Chances:
 
 
 def log_chances(weights: Sequence[Floats], contexts: Sequence[Whole]) -> Floats:
-    """Log chances of cells, (rows, cells), but for a constant a row.
+    """Return log chances of cells, (rows, cells), up to a constant per row.
 
-    `weights`: (groups of a context, cells) and `contexts`: (rows,) groups, one each a context.
+    `weights`: (groups of a context, cells) and `contexts`: (rows,) groups, one of each per context.
     """
     found = weights[0][contexts[0]]
     for weight, context in zip(weights[1:], contexts[1:], strict=True):
@@ -73,13 +73,13 @@ def log_chances(weights: Sequence[Floats], contexts: Sequence[Whole]) -> Floats:
 
 
 def drawn(logs: Floats, rng: Stream) -> Whole:
-    """A cell for each row by its log chances, (rows, cells)."""
+    """Draw a cell for each row by its log chances, (rows, cells)."""
     return choose_each(np.exp(logs - logs.max(1, keepdims=True)), rng)
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """`weights`: as `log_chances` takes them; `point`: the parameters behind them, to begin at another time."""
+    """`weights`: as in `log_chances`; `point`: the parameters behind them, to start a later fit."""
 
     weights: Sequence[Floats]
     point: Floats
@@ -89,15 +89,15 @@ def fitted(
     base: Floats, wanted: Sequence[Chances], contexts: Sequence[Whole], rows: float, weights: Floats,
     start: Floats | None = None,
 ) -> Fitted:  # fmt: skip
-    """The weights, beside the log chances `base`, (cells,), whose expected tables over simulated rows of `weights`,
-    (rows,), are the wanted ones.
+    """Fit weights to add to the log chances `base`, (cells,), so that the tables expected over simulated rows of
+    `weights`, (rows,), are the wanted ones.
 
-    Counts are met as closely as their noise allows: of all distributions the likeliest under Gaussian noise of the
-    counts, when a distribution is the less likely the less entropy it has beside `base`. That is a normal prior of
-    weights whose precision is the variance of the noise (Dudik, Phillips, Schapire 2007, section 4).
+    Counts are met as closely as their noise allows. The fit maximises the likelihood under Gaussian noise of the
+    counts, with a prior that favours entropy relative to `base`. That is a normal prior of weights whose precision is
+    the variance of the noise (Dudik, Phillips, Schapire 2007, section 4).
 
-    `contexts`: (rows,) groups, one each of `wanted`. `rows`: how many rows the counts are of. `start`: parameters of a
-    fit to the first of `wanted`.
+    `contexts`: (rows,) groups, one for each of `wanted`. `rows`: the number of rows in the counts. `start`: parameters
+    of a fit to the first of `wanted`.
     """
     from scipy.optimize import minimize  # slow to import, and every sample imports this module
     from scipy.sparse import csr_matrix
@@ -118,7 +118,7 @@ def fitted(
     plain /= plain.sum()
     goal = np.concatenate([one.goal(context, share, plain) for one, context in zip(wanted, contexts, strict=True)])
     ridge = np.concatenate([np.full(len(one.counts), PRECISION + one.std**2) for one in wanted])
-    scale = np.sqrt(np.maximum(goal, 1.0) + ridge)  # steps are alike in units of about the curvature's root
+    scale = np.sqrt(np.maximum(goal, 1.0) + ridge)  # roughly the root of the curvature evens the steps
 
     def loss(point: Floats) -> tuple[float, Floats]:
         own = point / scale

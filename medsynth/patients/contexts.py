@@ -1,4 +1,4 @@
-"""What a column of a later row may depend on, and the maps from codes to groups of it."""
+"""The contexts that a column of a later row may depend on, and the maps from codes to groups of them."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from .variables import Axis, Variable
 
 Whole = NDArray[np.int64]
 Context = tuple[str, str]  # whose value, and of which column
-EVERY: Context = (OF, "")  # the context that says nothing
-MOVED = "moved, given "  # before whose value: the context and the column's own last value, for how the column moves
-FACT_GROUPS = {LEFT: 3, VISIT: 4, ROWS: 6}  # of rows that are left, of visits, of a patient's rows: the last is "more"
+EVERY: Context = (OF, "")  # the context without information
+MOVED = "moved, given "  # prefix of "whose": the context and the column's own last value, for how the column moves
+FACT_GROUPS = {LEFT: 3, VISIT: 4, ROWS: 6}  # of remaining rows, visits, a patient's rows; the last is "more"
 
 
 def plain(context: Context) -> Context:
-    """Of how a column moves, what it depends on beside its own last value."""
+    """Return what a column's move depends on, in addition to its own last value."""
     return context[0].removeprefix(MOVED), context[1]
 
 
 def moving(context: Context) -> bool:
-    """Whether it is of how a column moves."""
+    """Return whether the context is about how a column moves."""
     return context[0].startswith(MOVED)
 
 
 def fact_map(fact: str, most: int) -> Regrouped:
-    """From a fact about a row, which may be 0 to `most`, to its groups."""
+    """Return the map from a fact about a row, 0 to `most`, to its groups."""
     cells = min(FACT_GROUPS.get(fact, 1), most + 1)
     return Regrouped(Grid(np.arange(most + 2), 0), np.minimum(np.arange(most + 1), cells - 1), cells)
 
 
 @dataclass(frozen=True, eq=False)
 class Contexts:
-    """`variables`: those of the gap and of the columns that change, in the order in which a row gets them; `fixed`: of
-    the columns that do not change.
+    """`variables`: those of the gap and of the columns that change, in the order in which a row gets them; `fixed`:
+    those of the constant columns.
     """
 
     schema: Schema
@@ -50,11 +50,11 @@ class Contexts:
     fixed: Mapping[str, Variable]
 
     def variable(self, name: str) -> Variable:
-        """Of the column of that name."""
+        """Return the variable of the column of that name."""
         return self.variables[name] if name in self.variables else self.fixed[name]
 
     def axis(self, context: Context, part: Whole | None = None) -> Axis:
-        """Of a context in a contingency table, by its coarse groups or by those of `part`."""
+        """Return the axis of a context in a contingency table, by its coarse groups or by those of `part`."""
         whose, name = plain(context)
         if whose == OF and name != GAP:
             assert self.schema.max_rows is not None
@@ -63,14 +63,14 @@ class Contexts:
         return named(whose, name), variable.map(variable.coarse if part is None else part)
 
     def ordered(self, context: Context) -> int:
-        """How many first coarse groups of a context are neighbours in value."""
+        """Return the number of first coarse groups of a context that are neighbours in value."""
         whose, name = plain(context)
         if whose == OF and name != GAP:
             return self.axis(context)[1].cells
         return self.variable(name).ordered(self.variable(name).coarse)
 
     def of(self, name: str) -> list[Context]:
-        """All that a column may depend on beside its own last value."""
+        """Return all that a column may depend on in addition to its own last value."""
         before = list(self.variables)[: list(self.variables).index(name)]
         found = [(OF, fact) for fact in FACT_GROUPS]
         found += [(FIRST, fixed) for fixed in self.fixed]
@@ -80,7 +80,7 @@ class Contexts:
         return [context for context in found if self.axis(context)[1].cells > 1]
 
     def of_moves(self, name: str) -> list[Context]:
-        """All that how a number moves may depend on beside its own last value."""
+        """Return all that a number's move may depend on in addition to its own last value."""
         found = [(OF, GAP)] if GAP in self.variables else []
         found += [(OF, fact) for fact in FACT_GROUPS]
         found += [(FIRST, fixed) for fixed in self.fixed]
@@ -88,16 +88,16 @@ class Contexts:
 
     @cached_property
     def place(self) -> dict[str, int]:
-        """The place of each column of later rows; kept, since a schema parses its rules for each look at its core."""
+        """The index of each column of later rows; cached, since a schema parses its rules at each look at its core."""
         return {name: k for k, name in enumerate(later_columns(self.schema))}
 
     @cached_property
     def width(self) -> int:
-        """How many columns the core has."""
+        """The number of columns of the core."""
         return len(self.schema.core.columns)
 
     def cells(self, axis: Axis, rows: Codes) -> Whole:
-        """The cell of each later row, (rows, `later_columns`), on an axis."""
+        """Return the cell of each later row, (rows, `later_columns`), on an axis."""
         columns, cells = axis
         place = self.place[columns] if isinstance(columns, str) else [self.place[one] for one in columns]
         return np.asarray(cells.cell_of(rows[:, place]), np.int64)

@@ -1,4 +1,4 @@
-"""What a fit of patients over time measures beside its method's own measurements of first rows."""
+"""The measurements of a fit of patients over time, in addition to its method's measurements of first rows."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import replace
 from ..privacy.accounting.calibration import Plan, Query
 
 SEVERAL_SHARE = 0.5  # of the privacy loss, for later rows of several tables
-LATER_SHARE = 0.4  # of the privacy loss, for later rows: patients with one row alone are the most frequent case
+LATER_SHARE = 0.4  # of the privacy loss, for later rows: patients with a single row are the most frequent case
 ONE_WAY, PERSISTENCE = "later rows: one-way marginals", "later rows: persistence"
 SELECTION, TWO_WAY = "later rows: two-way selection", "later rows: two-way marginals"
 SHARES = {ONE_WAY: 0.15, PERSISTENCE: 0.35, SELECTION: 0.1, TWO_WAY: 0.4}
 
 
 def of_table(table: str, label: str) -> str:
-    """The label of a measurement of one of several tables, by its name; of a single one, "", the label itself."""
+    """Return the label of a measurement of one of several tables, by its name; "" for a single table."""
     return f"{table}: {label}" if table else label
 
 
 def queries(of_method: Sequence[Query], tables: Sequence[str] = ("",)) -> list[Query]:
-    """The method's measurements, for their part of the privacy loss, and those of later rows in each of `tables`."""
+    """Return the method's measurements, with their part of the privacy loss, and those of later rows in `tables`."""
     share = later_share(len(tables))
     first = [replace(query, weight=query.weight * (1 - share) ** -0.5) for query in of_method]
     return first + [
@@ -31,15 +31,15 @@ def queries(of_method: Sequence[Query], tables: Sequence[str] = ("",)) -> list[Q
 
 
 def later_share(tables: int) -> float:
-    """The part of the privacy loss of later rows in so many tables together; half of it stays for first rows."""
+    """Return the part of the privacy loss for later rows in all tables together; at least half stays for first rows."""
     return (0.0, LATER_SHARE)[tables] if tables < 2 else SEVERAL_SHARE
 
 
 def plan_of_first_rows(plan: Plan, patients: int) -> Plan:
-    """The plan as a method reads it that measures one row of each of so many patients, which need not be exact."""
+    """Return the plan for a method that measures one row of each of `patients` patients, an approximate number."""
     return replace(plan, max_rows=1, rows=patients, rows_std=None, planned_rows=plan.equivalent_rows)
 
 
 def deviation(plan: Plan, label: str, tables: int) -> float:
-    """The standard deviation of the noise of each of so many averaged tables."""
+    """Return the standard deviation of the noise of each of this number of averaged tables."""
     return float(plan.events[label][0].multiplier * tables**0.5)

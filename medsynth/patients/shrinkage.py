@@ -1,8 +1,8 @@
-"""What noisy tables say beyond what was expected of them, with the noise taken out as far as it can be told.
+"""What noisy tables show beyond the expected counts, with most of the noise removed.
 
-Most cells differ from what was expected by noise alone, and a few by much. How many of which size there are is learned
-from the noisy deviations themselves: a normal prior whose scale is one of a few, each with a weight (adaptive
-shrinkage, Stephens 2017).
+Most cells differ from the expected counts by noise alone, and a few differ by much. The noisy deviations themselves
+teach how many of each size there are: a normal prior with one of a few scales, each with a weight (adaptive shrinkage,
+Stephens 2017).
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def chances(deviations: Floats, std: float) -> Floats:
 
 
 def shrunk_table(deviations: Floats, std: float, ordered: tuple[int, int]) -> Floats:
-    """Return the same of a table, (bins of one column, bins of the other), by its waves along bins in an order.
+    """Return the same for a table, (bins of one column, bins of the other), by its waves along ordered bins.
 
-    A relation of two numbers is smooth, and lies in few of its table's waves. `ordered`: how many first bins of each
-    column are neighbours in value.
+    A relation of two numbers is smooth, so few of its table's waves contain it. `ordered`: the number of first bins of
+    each column that are neighbours in value.
     """
     one, other = (_waves(bins, count) for bins, count in zip(deviations.shape, ordered, strict=True))
     turned = one @ deviations @ other.T
@@ -46,7 +46,7 @@ def shrunk_table(deviations: Floats, std: float, ordered: tuple[int, int]) -> Fl
 
 
 def _waves(bins: int, ordered: int) -> Floats:
-    """An orthonormal change of coordinates, (bins, bins): cosine waves along the first `ordered` bins."""
+    """Return an orthonormal change of coordinates, (bins, bins): cosine waves along the first `ordered` bins."""
     found = np.eye(bins)
     if ordered:
         found[:ordered, :ordered] = dct(np.eye(ordered), axis=0, norm="ortho")

@@ -1,4 +1,4 @@
-"""The model of later rows as tensors of an artifact, and back."""
+"""Store the model of later rows as tensors of an artifact, and restore it."""
 
 from __future__ import annotations
 
@@ -28,34 +28,34 @@ class _Names:
     core: tuple[str, ...]
 
     def number(self, context: Context) -> tuple[int, int]:
-        """A context as two numbers."""
+        """Return a context as two numbers."""
         whose, name = context
         place = FACTS.index(name) if plain(context)[0] == OF else self.core.index(name)
         return WHOSE.index(whose), place
 
     def context(self, whose: int, place: int) -> Context:
-        """The context of two numbers."""
+        """Return the context of two numbers."""
         facts = plain((WHOSE[whose], ""))[0] == OF
         return WHOSE[whose], FACTS[place] if facts else self.core[place]
 
     def key(self, name: str) -> str:
-        """What the tensors of a column are called."""
+        """Return the prefix of the tensors of a column."""
         return PREFIX + ("gap" if name == GAP else str(self.core.index(name)))
 
 
 def of_table(number: int, tensors: Arrays) -> Arrays:
-    """The tensors of the model of one of several tables, by its number, under names of its own."""
+    """Return the tensors of one of several tables' models, by its number, under names of its own."""
     return {f"table.{number}.{key}": value for key, value in tensors.items()}
 
 
 def tensors_of(number: int, tensors: Arrays) -> Arrays:
-    """The tensors of the model of one of several tables, by its number, under the names that they had."""
+    """Return the tensors of one of several tables' models, by its number, under their original names."""
     prefix = f"table.{number}."
     return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
 
 
 def tensors(chain: Chain) -> Arrays:
-    """The chain's own, by names that no method uses."""
+    """Return the chain's tensors, under names that no method uses."""
     names, found = _Names(chain.schema.core.names), dict[str, NDArray[np.float64] | NDArray[np.int64]]()
     for name, variable in {**chain.contexts.variables, **chain.contexts.fixed}.items():
         key = names.key(name)
@@ -70,7 +70,7 @@ def tensors(chain: Chain) -> Arrays:
 
 
 def restored(kept: Mapping[str, NDArray[np.float32]], schema: Schema) -> Chain:
-    """The chain that tensors were taken from."""
+    """Return the chain that tensors were made from."""
     core, gap = schema.core, gap_column(schema)
     names = _Names(core.names)
     moving = [*([GAP] if gap else []), *changing(schema)]

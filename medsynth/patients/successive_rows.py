@@ -1,4 +1,4 @@
-"""A patient's rows in order, as rows of two tables: first rows, one a patient, and later rows beside those before."""
+"""A patient's rows in order, as two tables: first rows, one per patient, and later rows with the rows before them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ..schema.columns.number import Count
 
 Whole = NDArray[np.int64]
 NOW, LAST, FIRST, OF = "now", "last", "first", "of"  # whose value of a column: this row's, the last's, the first's
-GAP = "\0gap"  # between this row and the last, in codes of the column of order; no column has such a name
-LEFT, VISIT, ROWS = "left", "visit", "rows"  # rows that follow this one, rows before the last, the patient's rows
+GAP = "\0gap"  # between this row and the last, in codes of the order column; no column has such a name
+LEFT, VISIT, ROWS = "left", "visit", "rows"  # rows after this one, rows before the last, the patient's rows
 
 
 def named(whose: str, name: str) -> str:
-    """What a column of later rows is called; no two columns of a table get one name."""
+    """Return the name of a column of later rows; no two columns of a table get the same name."""
     return f"{whose}:{name}"
 
 
 def rows_column(schema: Schema) -> str:
-    """The name of the column of first rows that says how many rows the patient has: one that the table does not use."""
+    """Return an unused name for the column of first rows with the patient's number of rows."""
     name = "rows of the patient"
     while name in schema.columns:
         name += "'"
@@ -32,33 +32,33 @@ def rows_column(schema: Schema) -> str:
 
 
 def with_rows_column(schema: Schema) -> Schema:
-    """The schema of first rows: with a last column that says how many rows the patient has."""
+    """Return the schema of first rows, whose last column is the patient's number of rows."""
     assert schema.max_rows is not None
     counted = {**schema.columns, rows_column(schema): Count(bounds=(1, schema.max_rows))}
     return schema.model_copy(update={"columns": counted})
 
 
 def gap_column(schema: Schema) -> Count | None:
-    """The column of gaps between successive rows; None where keys are the order, between which there are none."""
+    """Return the column of gaps between successive rows; None if keys are the order, which have no gaps."""
     column = schema.columns[schema.order or ""]
     return Count(bounds=(0, max(column.size - 1, 1)), scale="log") if column.modelled else None
 
 
 def changing(schema: Schema) -> list[str]:
-    """The columns that a later row gets anew, in the order in which it gets them: the target last."""
+    """Return the columns that a later row gets anew, in the order in which it gets them: the target last."""
     left = {*schema.constant, schema.order}
     found = [name for name in schema.core.names if name not in left and name != schema.target]
     return [*found, *([schema.target] if schema.target in schema.core.columns and schema.target not in left else [])]
 
 
 def fixed(schema: Schema) -> list[str]:
-    """The columns that a later row has from the first one."""
+    """Return the columns that a later row copies from the first one."""
     moving = changing(schema)
     return [name for name in schema.core.names if name not in moving and name != schema.order]
 
 
 def later_columns(schema: Schema) -> tuple[str, ...]:
-    """The columns of later rows, in order."""
+    """Return the columns of later rows, in order."""
     core = schema.core.names
     whose = [named(who, name) for who in (NOW, LAST, FIRST) for name in core]
     return (*whose, *(named(OF, fact) for fact in (GAP, LEFT, VISIT, ROWS)))
@@ -78,7 +78,7 @@ class SuccessiveRows:
 
 
 def successive_rows(codes: Codes, units: PrivacyUnits, schema: Schema) -> SuccessiveRows:
-    """Of rows, (rows, columns of the schema's core), that come patient by patient and in each patient's order."""
+    """Split rows, (rows, columns of the schema's core), that come patient by patient and in each patient's order."""
     assert (np.diff(units.of_row) >= 0).all()
     starts = np.flatnonzero(np.diff(units.of_row, prepend=-1))
     rows = np.diff(np.append(starts, len(codes)))
@@ -103,7 +103,7 @@ def successive_rows(codes: Codes, units: PrivacyUnits, schema: Schema) -> Succes
 
 
 def gaps(now: Codes, last: Codes, schema: Schema) -> Whole:
-    """How far the order of rows lies beyond that of the rows before them, (rows,); zero where keys are the order."""
+    """Return the step of the order from the previous row to each row, (rows,); zero if keys are the order."""
     if schema.order not in schema.core.columns:
         return np.zeros(len(now), np.int64)
     k = schema.core.names.index(schema.order)

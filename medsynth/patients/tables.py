@@ -1,4 +1,4 @@
-"""What noisy tables of later rows say: chances of a column's cells given a context, and which tables are worth it."""
+"""Read noisy tables of later rows: chances of a column's cells given a context, and which tables are worthwhile."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ..schema import Column
 from .shrinkage import shrunk_table
 
 Floats = NDArray[np.float64]
-TAIL_ROWS = 1.0  # that a simulated table is taken to have anywhere else
+TAIL_ROWS = 1.0  # that a simulated table is assumed to have anywhere else
 CLEAR_DISTANCE = 2.0  # standard deviations of its noise that a distance must exceed
-CLEAR_OF_MANY = 3.5  # the same where patients are few
-CLEAR = 4.0  # standard deviations of noise that a count must exceed where first rows have nothing
+CLEAR_OF_MANY = 3.5  # the same if patients are few
+CLEAR = 4.0  # standard deviations of noise that a count must exceed if first rows have nothing
 
 
 def denoised(
     noisy: Floats, std: float, ordered: tuple[int, int], total: float, expected: Floats | None = None
 ) -> Floats:
-    """A noisy table of two columns with the noise taken out as far as it can be told from what is `expected`.
+    """Remove the noise from a noisy table of two columns as far as possible, given an `expected` table.
 
-    That is, if nothing is given, independence. `ordered`: how many first groups of each column are neighbours in value.
+    Without one, independence is expected. `ordered`: how many first groups of each column are neighbours in value.
     """
     if expected is None:
         expected = independent(noisy, total)
@@ -33,16 +33,16 @@ def denoised(
 
 
 def independent(noisy: Floats, total: float) -> Floats:
-    """The table of `total` rows with a noisy one's margins in which two columns have nothing to do with each other."""
+    """Return the table of `total` rows with a noisy table's margins in which the two columns are independent."""
     one, other = (cleaned(noisy.sum(axis), total) for axis in (1, 0))
     return np.asarray(total * np.outer(one, other))
 
 
 def later_shares(noisy: Floats, std: float, before: NDArray[np.int64], total: float, column: Column) -> Floats:
-    """Shares of a column's fine cells in later rows, by noisy counts of `total` rows and simulated first rows `before`.
+    """Return shares of a column's fine cells in later rows, from noisy counts of `total` rows and simulated first rows.
 
-    What later rows have beyond first ones is shrunk; where first rows have nothing, later ones have something only if
-    it is clear of the noise.
+    The difference between later rows and the first rows, `before`, is shrunk. If first rows have nothing in a cell,
+    later rows have something only if it clearly exceeds the noise.
     """
     expected = (before + TAIL_ROWS / len(before)) / (before.sum() + TAIL_ROWS) * total
     ordered = len(noisy) - column.gaps if column.ordered else 0
@@ -56,12 +56,11 @@ def worthwhile(
     distances: Mapping[str, float], std: float, expected: Mapping[str, Floats], multiplier: float, most: int,
     always: Sequence[str],
 ) -> list[str]:  # fmt: skip
-    """The tables that were found farthest from what was expected, and by more than they would be noisy; one at least.
+    """Return the tables farthest from the expected ones, if a measurement would be clear of its noise; at least one.
 
-    `std`: of the noise of the `distances`, of which they must be clear too. The noise of each of k tables has a
-    standard deviation of sqrt(k) times the `multiplier`, and so a mean L1 norm of sqrt(2 / pi) times that a cell (AIM,
-    equation 1). Where some are `always` measured patients are few: others must be clear of many distances' noise, and
-    of how far the counts of so few lie from what is expected by chance.
+    `std`: of the noise of the `distances`, which must clearly exceed it. With k measured tables, the noise of each has
+    a standard deviation of sqrt(k) times the `multiplier`. Its mean L1 norm is sqrt(2 / pi) times that per cell (AIM,
+    equation 1). If some are `always` measured, patients are few: others must also exceed their distance by chance.
     """
     found = list(always)
     by_chance = {

@@ -30,27 +30,27 @@ from .trajectories import later_rows, second_rows
 from .variables import Axis, Variable, fine_cells
 
 Floats = NDArray[np.float64]
-CELLS = 32  # of a number, at most
-MOST_GROUPS, FEWEST_GROUPS = 12, 3  # of a column in a table of two
-WIDE = 0.5  # the part of width in where numbers are cut into cells
-CLEAR = 3.0  # standard deviations of noise that a cell of such a table should hold in the mean
-GAP_WEIGHT = 2.0  # of the table of gaps beside those of columns: nothing else tells of them
-LEFT_OF_NOISE = 0.1  # the part of a table's noise that is taken to be left once it is denoised
-TABLES_A_COLUMN = 5  # at most so many two-way marginals for each column, in the mean
+CELLS = 32  # per number, at most
+MOST_GROUPS, FEWEST_GROUPS = 12, 3  # per column in a two-way table
+WIDE = 0.5  # the share of width in the criterion that cuts numbers into cells
+CLEAR = 3.0  # standard deviations of noise that a cell of such a table should contain on average
+GAP_WEIGHT = 2.0  # of the table of gaps relative to those of columns: no other table measures gaps
+LEFT_OF_NOISE = 0.1  # the share of a table's noise that is assumed to remain after denoising
+TABLES_A_COLUMN = 5  # two-way marginals per column, on average, at most
 MOST_CANDIDATES = 4000
-CHANGES_OF = "\0changes of "  # names the table of a column's changes; no column has such a name
-TELLING = 0.1  # of the patients: where what is clear of a distance's noise is more, distances say little
-LEAST = 0.5  # patients that a group is taken to have
+CHANGES_OF = "\0changes of "  # prefix of the table of a column's changes; no column has such a name
+TELLING = 0.1  # of the patients: if a distance's noise is larger than this share, distances are not informative
+LEAST = 0.5  # patients that a group is assumed to have
 SIMULATED = 12_000  # later rows on which conditionals are fitted
-ROUNDS = 2  # of fitting to all tables: the rows that are simulated follow the fit before
+ROUNDS = 2  # of fitting to all tables: each round simulates rows from the fit before
 
 
 @dataclass(kw_only=True)
 class Training:
-    """A fit under way. `first`: simulated first rows, (patients, core), `counts`: (patients,) rows of each.
+    """A fit in progress. `first`: simulated first rows, (patients, core), `counts`: (patients,) rows of each.
 
-    `patients`: how many real patients have several rows, by noisy counts. `table`: the name of one of several tables.
-    `moves`: of numbers, the axis of how they move and the direction of each change.
+    `patients`: the number of real patients with several rows, by noisy counts. `table`: the name of one of several
+    tables. `moves`: for numbers, the axis of how they move and the direction of each change.
     """
 
     schema: Schema
@@ -79,19 +79,19 @@ class Training:
         return chain
 
     def _label(self, label: str) -> str:
-        """The label of a measurement of this table."""
+        """Return the label of a measurement of this table."""
         return of_table(self.table, label)
 
     def _deviation(self, label: str, tables: int = 1) -> float:
-        """The standard deviation of the noise of each of so many averaged tables."""
+        """Return the standard deviation of the noise of each of `tables` averaged tables."""
         return deviation(self.plan, self._label(label), tables)
 
     def _told(self, before: int, of: int, done: int) -> None:
-        """Tell how many columns are fitted, over all rounds."""
+        """Report the number of fitted columns, over all rounds."""
         self.progress(before + done, of)
 
     def measure_variables(self) -> Contexts:
-        """One-way marginals of the columns that change and of the gap, and the cells and groups that follow."""
+        """Measure one-way marginals of the changing columns and the gap, and return the resulting cells and groups."""
         core, moving, gap = self.schema.core, changing(self.schema), gap_column(self.schema)
         grids = {name: fine_cells(name, core.columns[name]) for name in moving}
         tables: dict[str, Axes] = {name: [(named(NOW, name), cells)] for name, cells in grids.items()}
@@ -120,13 +120,13 @@ class Training:
         return self.first[self.counts > 1]
 
     def before(self, name: str) -> NDArray[np.int64]:
-        """How many of these rows lie in each fine cell of a column: (cells,)."""
+        """Return the number of these rows in each fine cell of a column: (cells,)."""
         core = self.schema.core
         cells = fine_cells(name, core.columns[name])
         return np.bincount(cells.cell_of(self.several[:, core.names.index(name)]), minlength=cells.cells)
 
     def bins(self, name: str, shares: Floats) -> Bins:
-        """Bins of a column by the `shares` of its fine cells. Which digits numbers have is as in first rows."""
+        """Return bins of a column by the `shares` of its fine cells. Its digits are those of first rows."""
         column, k = self.schema.core.columns[name], self.schema.core.names.index(name)
         if column.categorical:
             return replace(Bins.of(column, None, None, CELLS), shares=shares)
@@ -135,12 +135,12 @@ class Training:
         return Bins.of(column, shares, digits, CELLS, wide=WIDE)
 
     def _groups(self, label: str, tables: int) -> int:
-        """Of each column in a table of two, one of so many: as many as leave its cells clear of the noise."""
+        """Return the number of groups per column in a two-way table, one of `tables`, whose cells exceed the noise."""
         clear = CLEAR * self._deviation(label, tables)
         return int(np.clip(math.sqrt(max(self.patients, 1.0) / clear), FEWEST_GROUPS, MOST_GROUPS))
 
     def measure_persistence(self, contexts: Contexts) -> dict[str, list[tuple[Context, Chances]]]:
-        """The tables of each column's cells by its last value, and of its changes; of the gap, by nothing."""
+        """Measure the tables of each column's cells by its last value, and of its changes; for the gap, its own."""
         axes, changes = dict[str, list[Axis]](), dict[str, Changes]()
         most = self.patients / (CLEAR * self._deviation(PERSISTENCE, 2 * len(contexts.variables)))
         for name, variable in contexts.variables.items():
@@ -164,7 +164,7 @@ class Training:
     def persistence(
         self, variable: Variable, noisy: Mapping[str, Floats], std: float, changes: Changes | None
     ) -> list[tuple[Context, Chances]]:  # fmt: skip
-        """What the noisy tables of a column say of its values given its last value."""
+        """Return what the noisy tables of a column show about its values given its last value."""
         context, values = (LAST, variable.name), noisy[variable.name]
         likely, kernel, found = independent(values, self.patients), None, list[tuple[Context, Chances]]()
         if changes is not None:
@@ -185,9 +185,9 @@ class Training:
         return [(context, own), *found]
 
     def measure_relations(self, chain: Chain) -> dict[tuple[str, Context], Chances]:
-        """The two-way marginals that the chain fits worst, by noisy L1 distances, of values and of moves.
+        """Measure the two-way marginals that the chain fits worst, by noisy L1 distances, of values and of moves.
 
-        Of few patients distances say little: then how numbers move is measured in any case.
+        With few patients distances are not informative: then moves of numbers are measured in any case.
         """
         contexts, rows, weights = chain.contexts, *self.simulated(chain)
         keys = self.candidates(contexts)
@@ -219,7 +219,7 @@ class Training:
             known = min(DIRECTIONS - 1, axes[k][1][1].cells)
             groups = known if moving(context) else variable.ordered(variable.coarse)
             counts = denoised(noisy[k], std, (contexts.ordered(context), groups), self.patients, expected[k])
-            if moving(context):  # what little they would be shrunk by adds up over a patient's rows
+            if moving(context):  # shrinkage errors would add up over a patient's rows
                 counts = np.maximum(noisy[k], LEAST) if k in always else counts
                 found[name, context] = moved(counts, LEFT_OF_NOISE * std, self.moves[name][1])
             else:
@@ -228,16 +228,16 @@ class Training:
         return found
 
     def candidates(self, contexts: Contexts) -> list[tuple[str, Context]]:
-        """The pairs of a column and a context whose tables may be measured."""
+        """Return the pairs of a column and a context whose tables may be measured."""
         moves = [(name, context) for name in self.moves for context in contexts.of_moves(name)]
         found = moves + [(name, context) for name in contexts.variables for context in contexts.of(name)]
         if len(found) > MOST_CANDIDATES:
             found = [found[k] for k in np.sort(self.rng.permutation(len(found))[:MOST_CANDIDATES])]
-        # One column that changes, in patients of two rows: its own last value once more.
+        # With one changing column, in patients of two rows: its own last value again.
         return found or [(name, (LAST, name)) for name in contexts.variables][-1:]
 
     def sure(self, contexts: Contexts, candidates: int) -> set[tuple[str, Context]]:
-        """The tables of so many candidates that are measured whatever their distance: none where that is telling."""
+        """Return the tables that are always measured: none if distances of `candidates` tables are informative."""
         if CLEAR_DISTANCE * self._deviation(SELECTION, candidates) <= TELLING * self.patients:
             return set()
         likely = {(OF, GAP), (OF, VISIT), (FIRST, self.schema.target)}
@@ -245,12 +245,12 @@ class Training:
         return {(name, context) for name, context in moves if plain(context) in likely}
 
     def response(self, contexts: Contexts, name: str, context: Context) -> Axis:
-        """The axis of a column beside a context: of how it moves, or of its coarse groups."""
+        """Return the axis of a column that is measured with a context: of how it moves, or of its coarse groups."""
         variable = contexts.variables[name]
         return self.moves[name][0] if moving(context) else variable.axis(variable.coarse)
 
     def simulated(self, chain: Chain) -> tuple[Codes, Floats]:
-        """Later rows by the chain as it stands, (rows, `later_columns`), and their weights: one a patient together."""
+        """Return later rows of the chain, (rows, `later_columns`), and their weights, with the sum one per patient."""
         parts = list(later_rows(chain, self.first, self.counts, self.rng))
         return np.concatenate([rows for _, rows in parts]), np.concatenate([
             1 / (self.counts[who] - 1) for who, _ in parts
@@ -260,9 +260,9 @@ class Training:
         self, chain: Chain, wanted: Mapping[str, Sequence[tuple[Context, Chances]]], points: dict[str, Floats],
         step: Callable[[int], None],
     ) -> Chain:  # fmt: skip
-        """The chain fitted anew, column after column, to what is wanted, on rows that the chain so far draws.
+        """Fit the chain again, column after column, to the wanted tables, on rows that the previous chain draws.
 
-        `points`: the parameters of the last fit of each column, where it begins; in place.
+        `points`: the parameters of the last fit of each column, where the next fit starts; in place.
         """
         new = Chain(chain.contexts, weights := dict[str, list[tuple[Context, Floats]]]())
         if chain.weights:

@@ -1,4 +1,4 @@
-"""Patients drawn row by row: the first row as it is given, each later one by the chain."""
+"""Draw patients row by row: the first row is given, the chain draws each later one."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Draw = Callable[[Codes, Stream], None]
 def later_rows(chain: Chain, first: Codes, counts: Whole, rng: Stream, draw: Draw | None = None) -> Iterator[
     tuple[Whole, Codes]
 ]:  # fmt: skip
-    """For the second rows of patients, the third and so on: who they are, (rows,), and (rows, `later_columns`).
+    """Yield for the second rows of patients, the third and so on: their patients, (rows,), and (rows, `later_columns`).
 
-    `first`: (patients, columns of the core); `counts`: (patients,) rows of each; `draw`: in place of the chain's own.
+    `first`: (patients, columns of the core); `counts`: (patients,) rows of each; `draw`: replaces the chain's own.
     """
     width, last = first.shape[1], first.copy()
     for visit in range(int(counts.max(initial=1)) - 1):
@@ -33,5 +33,5 @@ def later_rows(chain: Chain, first: Codes, counts: Whole, rng: Stream, draw: Dra
 
 
 def second_rows(first: Codes, counts: Whole) -> Codes:
-    """The second rows of patients, (rows, `later_columns`), of which nothing is drawn yet."""
+    """Return the second rows of patients, (rows, `later_columns`), before anything is drawn."""
     return blank(first, first, 0, (counts - 1).astype(np.int32))

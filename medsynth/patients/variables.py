@@ -19,22 +19,22 @@ from .successive_rows import GAP, LAST, NOW, OF, named
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 Axis = tuple[str | tuple[str, ...], CellMap]
-MOST_LEVELS = 24  # of a column of levels; the rarest share a cell beyond
+MOST_LEVELS = 24  # of a column of levels; the rarest share another cell
 SMALLEST_SHARE = 1e-6
 GAP_CELLS = 48  # of the fine grid of gaps
 
 
 def fine_cells(name: str, column: Column) -> Grid:
-    """The fine public grid of a column of later rows."""
+    """Return the fine public grid of a column of later rows."""
     return grid(column, GAP_CELLS) if name == GAP else fine_grid(column)
 
 
 @dataclass(frozen=True, eq=False)
 class Variable:
-    """A column of later rows. `group`: (bins,) the cell of each bin, whose share in it is that of `shares`, (bins,).
+    """A column of later rows. `group`: (bins,) the cell of each bin, which has the share `shares`, (bins,), in it.
 
-    In tables of two columns it has `coarse` groups, beside its own last value `medium` ones, (cells of values,) each.
-    `repeats`: whether "as in the last row" is a cell of its own, the last: it is where medium groups hold more than one
+    Two-way tables use its `coarse` groups, and those with its own last value `medium` ones, (cells of values,) each.
+    `repeats`: whether "as in the last row" is a cell of its own, the last: if medium groups contain more than one
     value.
     """
 
@@ -48,7 +48,7 @@ class Variable:
 
     @classmethod
     def of(cls, name: str, column: Column, bins: Bins, most: tuple[int, int], *, moves: bool) -> Variable:
-        """With at most about so many medium and coarse groups. `moves`: it changes."""
+        """Create it with about `most` medium and coarse groups at most. `moves`: it changes."""
         shares = np.bincount(bins.place, bins.shares, bins.cells).astype(np.float64)
         group = bins.merged(MOST_LEVELS, shares) if column.categorical else np.arange(bins.cells)
         medium, coarse = (np.zeros(int(group.max()) + 1, np.int64) for _ in most)
@@ -58,34 +58,34 @@ class Variable:
 
     @staticmethod
     def blurs(column: Column, medium: NDArray[Any]) -> bool:
-        """Whether some medium group has several values."""
+        """Return whether some medium group has several values."""
         return int(medium.max()) + 1 < column.size + column.gaps
 
     @property
     def values(self) -> int:
-        """How many cells of values there are, those of missing ones included."""
+        """The number of cells of values, including those of missing ones."""
         return len(self.medium)
 
     @property
     def cells(self) -> int:
-        """How many cells there are: those of values, and "as in the last row" if it is one."""
+        """The number of cells: those of values, and "as in the last row" if it is one."""
         return self.values + self.repeats
 
     def ordered(self, part: Whole) -> int:
-        """How many first groups of `part`, (cells of values,), are neighbours in value."""
+        """Return the number of first groups of `part`, (cells of values,), that are neighbours in value."""
         last = int(self.group[: self.bins.ordered].max(initial=-1))
         return int(part[: last + 1].max(initial=-1)) + 1
 
     def response(self, part: Whole) -> Whole:
-        """The group of each cell, (cells,), where values have those of `part`; "as in the last row" has its own."""
+        """Return the group of each cell, (cells,): values have that of `part`, "as in the last row" its own."""
         return np.append(part, part.max() + 1) if self.repeats else part
 
     def map(self, part: Whole) -> Regrouped:
-        """From codes to groups of values."""
+        """Return the map from codes to groups of values."""
         return Regrouped(self.bins.grid, part[self.group][self.bins.place].astype(np.int64), int(part.max()) + 1)
 
     def axis(self, part: Whole) -> Axis:
-        """Of the groups of `part` in this row, in a contingency table."""
+        """Return the axis of the groups of `part` in this row, in a contingency table."""
         now, cells = named(OF if self.name == GAP else NOW, self.name), int(part.max()) + 2
         if not self.repeats:
             return now, self.map(part)
@@ -96,13 +96,13 @@ class Variable:
 
     @property
     def base(self) -> Floats:
-        """Log shares of the cells, (cells,), by their one-way marginal; "as in the last row" is as likely as one."""
+        """Log shares of the cells, (cells,), by their one-way marginal; "as in the last row" counts as one value."""
         shares = np.bincount(self.group, self.shares, self.values)
         found = np.log(np.maximum(shares / shares.sum(), SMALLEST_SHARE))
         return np.append(found, np.log(1 / self.values)) if self.repeats else np.asarray(found)
 
     def draw(self, cells: Whole, last: Codes, rng: Stream) -> Codes:
-        """Codes of drawn cells, (rows,); `last`: those of the last row."""
+        """Return codes of drawn cells, (rows,); `last`: those of the last row."""
         same = cells == self.values
         wanted = np.where(same, 0, cells)
         order = np.argsort(self.group, kind="stable")

@@ -1,4 +1,4 @@
-"""The verb sample: from an artifact to synthetic rows."""
+"""Sample: draw synthetic rows from an artifact."""
 
 from .draw import Draw
 from .pipeline import csv_chunks, frames, sample, sample_codes, sample_csv

@@ -1,11 +1,11 @@
-"""Rows chosen among many candidates so that their one- and two-way tables are those of the candidates.
+"""Choose rows among many candidates so that their one- and two-way tables match those of the candidates.
 
-Independent rows add multinomial noise to every table, which no privacy asks for. Here 2^k times as many candidates are
-drawn and halved k times: candidates are paired at random, and of each pair the row is kept that brings the tables of
-the kept nearer to those of the left out (greedy vector balancing; kernel halving of Dwivedi and Mackey 2021, without
-its kernel). Exchanging the rows of every pair exchanges kept and left out, so that each candidate is kept with a chance
-of exactly one half: a single row still has the model's distribution. Of small samples some rows are then exchanged for
-candidates left out, towards the expected counts of all but rare cells. The rows together are not independent.
+Independent rows add multinomial noise to every table, which privacy does not need. Here 2^k times as many candidates
+are drawn and halved k times. Candidates are paired at random. From each pair we keep the row that brings the tables of
+the kept rows closer to those of the others (greedy vector balancing; kernel halving of Dwivedi and Mackey 2021, without
+its kernel). The procedure is symmetric in the rows of every pair, so each candidate is kept with a chance of exactly
+one half: a single row still has the model's distribution. In small samples some rows are then exchanged for unused
+candidates, towards the expected counts of all but rare cells. The rows together are not independent.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ Codes = NDArray[np.int32]
 Whole = NDArray[np.int64]
 MOST_CANDIDATES, MOST_CELLS, MOST_HALVINGS = 80_000, 4_000_000, 4
 MOST_BINS = 20  # of a column, in the tables
-MOST_FINE = 100  # of a column, in a one-way table of its own: where in a bin values lie, and levels that share one
-MOST_TABLES = 600  # two-way tables balanced by one halving; of a wide table others are drawn for each
-MOST_SWEEPS, MOST_EXCHANGES = 2, 10_000  # of looking at every kept row once; of rows looked at in all
-TRIES = 32  # candidates that a kept row may be exchanged for in one sweep
+MOST_FINE = 100  # of a column's own one-way table: values inside a bin, and levels that share a bin
+MOST_TABLES = 600  # two-way tables per halving; for a wide table each halving draws others
+MOST_SWEEPS, MOST_EXCHANGES = 2, 10_000  # passes over all kept rows; rows looked at in all passes
+TRIES = 32  # candidates to exchange a kept row for, per pass
 BLOCK_PAIRS = 4096  # pairs of candidates whose cells are in memory at once
 
 
 def halvings(count: int, columns: int) -> int:
-    """How many times candidates for `count` rows are halved: 0 where rows are so many that chance matters little."""
+    """Return how often candidates for `count` rows are halved: 0 for so large a sample that chance matters little."""
     candidates = min(MOST_CANDIDATES, MOST_CELLS // columns)
     return min(MOST_HALVINGS, max(0, (candidates // count).bit_length() - 1))
 
 
 def balanced(codes: Codes, schema: Schema, count: int, stream: Stream) -> Codes:
-    """`count` of the candidates `codes`, (count * 2^k, columns), in random order. Keys that no model learns are free.
+    """Return `count` of the candidates `codes`, (count * 2^k, columns), in random order. Unmodelled keys are ignored.
 
     Raises ValueError unless the candidates are `count` times a power of two.
     """
     if len(codes) % count or (len(codes) // count).bit_count() != 1:
-        raise ValueError("The candidates must be a power of two times as many as the rows.")
+        raise ValueError("The number of candidates must be the number of rows times a power of two.")
     kept = np.arange(len(codes))
-    if len(kept) > count:  # a large sample has no more candidates than rows: nothing is tabulated
+    if len(kept) > count:  # in a large sample all candidates are kept, and no table is needed
         names = [name for name, column in schema.columns.items() if column.modelled]
         columns = [codes[:, schema.names.index(name)] for name in names]
         bins, fine = (np.stack([_bins(column, most) for column in columns], 1) for most in (MOST_BINS, MOST_FINE))
@@ -53,7 +53,7 @@ def balanced(codes: Codes, schema: Schema, count: int, stream: Stream) -> Codes:
 
 
 def _bins(codes: Codes, most: int) -> Whole:
-    """At most so many bins of a column, of about even mass, a frequent value in one of its own."""
+    """Return at most `most` bins of a column, with about equal mass; a frequent value has its own bin."""
     values = np.unique(codes)
     if len(values) > most:
         values = np.unique(np.quantile(codes, np.linspace(0, 1, most + 1)[:-1], method="lower"))
@@ -61,7 +61,7 @@ def _bins(codes: Codes, most: int) -> Whole:
 
 
 def _pairs(columns: int, target: int | None, stream: Stream) -> NDArray[np.int64]:
-    """The pairs of columns to balance, (pairs, 2): all, or of too many those with the target and others at random."""
+    """Return the pairs of columns to balance, (pairs, 2): all, or those with the target and a random part."""
     pairs = np.stack(np.triu_indices(columns, 1), 1)
     if len(pairs) <= MOST_TABLES:
         return pairs
@@ -70,8 +70,8 @@ def _pairs(columns: int, target: int | None, stream: Stream) -> NDArray[np.int64
 
 
 class _Tables:
-    """One-way tables of all columns, of `bins` and of `fine` ones, (rows, columns) each, and two-way ones of `pairs` of
-    columns by their bins; all cells in one line.
+    """One-way tables of all columns by `bins` and by `fine` bins, (rows, columns) each, and two-way tables of `pairs`
+    of columns by `bins`; all cells in one line.
     """
 
     def __init__(self, bins: Whole, fine: Whole, pairs: NDArray[np.int64]) -> None:
@@ -82,21 +82,21 @@ class _Tables:
         self._starts, self.cells = np.cumsum(cells) - cells, int(cells.sum())
 
     def of(self, rows: Whole) -> Whole:
-        """The cells of each of `rows`, (rows,): (rows, tables)."""
+        """Return the cells of each of `rows`, (rows,): (rows, tables)."""
         bins, (one, other) = self._bins[rows], self._pairs.T
         both = bins[:, one] * self._sizes[other] + bins[:, other]
         return np.asarray(self._starts + np.concatenate([both, bins, self._fine[rows]], 1))
 
 
 def _halved(order: Whole, tables: _Tables) -> Whole:
-    """One of each pair of neighbours in `order`, (rows,): (rows / 2,)."""
+    """Return one of each pair of neighbours in `order`, (rows,): (rows / 2,)."""
     pairs = order.reshape(-1, 2)
     blocks = np.array_split(pairs, max(1, len(pairs) // BLOCK_PAIRS))
     counts = np.zeros(tables.cells)
     for block in blocks:
         counts += np.bincount(tables.of(block.ravel()).ravel(), minlength=tables.cells)
-    weights = 1 / (1 + counts / 2)  # of squared errors: Pearson's chi-square
-    gap = np.zeros(tables.cells)  # weighted counts of kept less left-out rows
+    weights = 1 / (1 + counts / 2)  # for squared errors: Pearson's chi-square
+    gap = np.zeros(tables.cells)  # weighted counts of kept minus left-out rows
     kept = []
     for block in blocks:
         ones, others = (tables.of(side) for side in block.T)
@@ -111,10 +111,10 @@ def _halved(order: Whole, tables: _Tables) -> Whole:
 
 
 def _exchanged(kept: Whole, candidates: int, tables: _Tables, stream: Stream) -> Whole:
-    """The `kept` rows, some exchanged for others of so many candidates, so that tables come nearer to those of all.
+    """Exchange some `kept` rows for other candidates, so that the tables come closer to those of all candidates.
 
-    A cell in which less than one row is expected keeps what the halvings left in it: what is rare is not moved to where
-    more rows are.
+    A cell with less than one expected row keeps its count from the halvings: rare rows are not moved to where more rows
+    are.
     """
     sweeps = min(MOST_SWEEPS, MOST_EXCHANGES // len(kept))
     if not sweeps:

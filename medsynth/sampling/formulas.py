@@ -1,4 +1,4 @@
-"""Columns whose released words a spreadsheet would run as formulas when it opens a CSV file of sampled rows."""
+"""Find columns whose words a spreadsheet would run as formulas when it opens a CSV file of sampled rows."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from ..schema import Schema
 
 
 def formula_columns(schema: Schema) -> list[str]:
-    """Their names: of columns whose name, levels or codes of missing values begin as formulas do.
+    """Return the columns whose name, levels or codes of missing values start as formulas do.
 
-    Rows keep such words as they are, for a cell that was altered is another cell; a person is told instead.
+    The words stay unchanged in the rows, since a changed cell is another cell; a warning names the columns instead.
     """
     found = []
     for name, column in schema.columns.items():

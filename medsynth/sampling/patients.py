@@ -1,4 +1,4 @@
-"""Sampled rows as those of patients: whole patients in chunks, fresh keys, rows a patient, and constant columns."""
+"""Sampled rows as patients' rows: whole patients in chunks, fresh keys, rows per patient, and constant columns."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from .rejection import REJECTION_ROUNDS, Codes, Sampler, broken, complete, sampl
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Whole = NDArray[np.int64]
-ROWS_PER_PATIENT = "patients.sizes"  # the tensor that holds the shares of patients with one, two, ... rows
-MARGIN = 1.02  # patients drawn for a number of rows, over those that it takes in the mean, and SPARE more
+ROWS_PER_PATIENT = "patients.sizes"  # the tensor with the shares of patients with one, two, ... rows
+MARGIN = 1.02  # extra patients drawn for a number of rows, relative to the mean need; plus SPARE
 SPARE = 20
-FEWEST = 256  # patients drawn at once to choose from
-SURE, ONE_IN = 10_000, 1000  # after so many patients drawn it is refused to go on where not one in so many is kept
+FEWEST = 256  # patients drawn at once to select from
+SURE, ONE_IN = 10_000, 1000  # after this number of patients, stop if fewer than one in ONE_IN is kept
 
 
 @dataclass(frozen=True, eq=False)
 class PatientRows:
-    """Rows of all columns, (rows, columns), patient by patient; `patients`: (rows,) whose they are, from one on.
+    """Rows of all columns, (rows, columns), patient by patient; `patients`: (rows,) the patient of each, from one on.
 
     A patient may have no row.
     """
@@ -36,39 +36,39 @@ class PatientRows:
 
     @property
     def count(self) -> int:
-        """How many patients have rows."""
+        """The number of patients with rows."""
         return int(np.count_nonzero(np.bincount(self.patients)))
 
     def some(self, stay: Mask) -> PatientRows:
-        """The rows that `stay`, (rows,), with patients numbered anew, without a gap."""
+        """Return the rows that `stay`, (rows,), with patients numbered again without gaps."""
         whose = np.unique(self.patients[stay], return_inverse=True)[1] + 1
         return PatientRows(self.codes[stay], whose.astype(np.int32))
 
     def with_any(self, found: Mask) -> PatientRows:
-        """All rows of the patients of whom some row is `found`, (rows,)."""
+        """Return all rows of the patients with some row `found`, (rows,)."""
         return self.some(np.isin(self.patients, self.patients[found]))
 
     def within(self, rows: int) -> PatientRows:
-        """So many rows, as `rows_within` chooses them."""
+        """Return this number of rows, as `rows_within` chooses them."""
         sizes = np.bincount(self.patients)[1:]
         place = np.arange(len(self.patients)) - (np.cumsum(sizes) - sizes)[self.patients - 1]
         return self.some(place < rows_within(sizes, rows)[self.patients - 1])
 
 
-Drawn = Callable[[int, int | None, int | None], PatientRows]  # patients, a seed, and how many rows at most
+Drawn = Callable[[int, int | None, int | None], PatientRows]  # arguments: patients, a seed, and the most rows
 
 
 def rows_of_a_patient(tensors: Mapping[str, NDArray[np.float32]]) -> float:
-    """How many rows a patient has in the mean, by a model's tensors."""
+    """Return the mean number of rows per patient, from a model's tensors."""
     shares = tensors[ROWS_PER_PATIENT].astype(np.float64)
     return float(shares @ np.arange(1, len(shares) + 1) / shares.sum())
 
 
 def rows_within(sizes: Whole, rows: int) -> Whole:
-    """How many rows of each patient stay, (patients,), so that they are `rows` together; all where there are fewer.
+    """Return how many rows of each patient stay, (patients,), for `rows` in all; all rows if there are fewer.
 
-    Patients stay whole: with whom there would be too many is left out for the next one who fits. Only where nobody fits
-    the last patient is cut.
+    Patients stay whole: a patient with too many rows is skipped for the next one who fits. If nobody fits, the last
+    patient is cut.
 
     >>> rows_within(np.array([3, 3, 1, 2, 3]), 5), rows_within(np.array([3, 3, 3]), 5)
     (array([3, 0, 0, 2, 0]), array([3, 2, 0]))
@@ -87,18 +87,18 @@ def rows_within(sizes: Whole, rows: int) -> Whole:
 def in_chunks(
     drawn: Drawn, draw: Draw, mean: float, chunk_rows: int, meets: Callable[[Codes], Mask] | None
 ) -> Iterator[PatientRows]:
-    """As many whole patients as `draw` asks for, or patients with as many rows, of whom the last one may be cut.
+    """Yield as many whole patients as `draw` asks for, or patients with as many rows, of whom the last one may be cut.
 
-    Some `chunk_rows` rows are drawn at once. mean: rows of a patient. meets: which rows meet `where_any`; patients
-    without one are drawn in vain, so that those who are kept have the model's distribution given the conditions.
+    About `chunk_rows` rows are drawn at once. mean: rows per patient. meets: which rows meet `where_any`. Patients
+    without such a row are rejected, so that the others have the model's distribution given the conditions.
 
-    Raises UsageError where hardly a patient is kept.
+    Raises UsageError if hardly any patient is kept.
     """
     most, left = max(1, int(chunk_rows / mean)), draw.patients or draw.rows or 0
     tried = kept = 0
     while left:
         wanted = left if draw.patients else int(MARGIN * left / mean) + SPARE
-        wanted = int(wanted * (tried + 1) / (kept + 1))  # as many as it takes by those so far
+        wanted = int(wanted * (tried + 1) / (kept + 1))  # by the share kept so far
         wanted = max(FEWEST, int(MARGIN * wanted)) if meets else wanted
         seed = draw.seed if draw.seed is None or not tried else stream_seed(draw.seed, f"patients from {tried}")
         found = drawn(min(most, wanted), seed, None if draw.patients or meets else left)
@@ -111,13 +111,13 @@ def in_chunks(
             yield found
         if left and tried >= SURE and kept * ONE_IN < tried:
             what = "has a row that meets the conditions of `where_any`" if meets else "has rows that meet the rules"
-            raise UsageError(f"Not one patient in {ONE_IN} {what}. Leave a condition out or widen a range.")
+            raise UsageError(f"Fewer than one patient in {ONE_IN} {what}. Leave out a condition or widen a range.")
 
 
 def give_keys(found: PatientRows, schema: Schema, rows: int, patients: int) -> None:
-    """Write keys that neither of the `rows` nor of the `patients` before has, into all columns of keys; in place.
+    """Write new keys, after those of the `rows` and the `patients` before, into all columns of keys; in place.
 
-    Raises UsageError where one has too few values.
+    Raises UsageError if a column has too few values.
     """
     for k, (name, column) in enumerate(schema.columns.items()):
         if not column.modelled:
@@ -131,14 +131,14 @@ def give_keys(found: PatientRows, schema: Schema, rows: int, patients: int) -> N
 
 
 def sizes_drawn(shares: Floats, count: int, rng: Stream) -> Whole:
-    """How many rows each of `count` patients has, (count,); `shares` of patients by their rows."""
+    """Draw the number of rows of each of `count` patients, (count,), from the `shares` of patients by their rows."""
     return np.asarray(1 + rng.choice(len(shares), count, p=shares / shares.sum()))
 
 
 def resample_given_constants(codes: Codes, patients: Codes, sampler: Sampler, schema: Schema, stream: Stream) -> None:
-    """Sample every patient's later rows anew, given the first one's values of the constant columns; in place.
+    """Sample every patient's later rows again, given the first row's values of the constant columns; in place.
 
-    Rows that break a constraint are sampled again; those that still do become copies of their patient's first.
+    Rows that break a constraint are sampled again; rows that still do become copies of their patient's first row.
     """
     starts = np.unique(patients, return_index=True)[1]
     left = np.setdiff1d(np.arange(len(codes)), starts)
@@ -160,7 +160,7 @@ def patients_of_rows(
     drawn: Callable[[int, int | None], Codes], sampler: Sampler, schema: Schema, shares: Floats,
     count: int, seed: int | None, most_rows: int | None,
 ) -> PatientRows:  # fmt: skip
-    """`count` patients with rows that do not follow one another, `drawn(rows, seed)`; fewer with `most_rows` rows.
+    """Return `count` patients with unordered rows from `drawn(rows, seed)`; fewer patients for `most_rows` rows.
 
     shares: of patients with one, two, ... rows. Constant columns stay the same over a patient's rows.
     """

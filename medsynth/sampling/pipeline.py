@@ -1,4 +1,4 @@
-"""Sample: from an artifact to synthetic rows. Runs where the data never was, and costs no privacy."""
+"""Sample: draw synthetic rows from an artifact. It never needs the data, and costs no privacy."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ from .replicates import broken_model
 from .replicates import replicates as replicates_of
 from .visits import Form, broken_firsts, visits
 
-RANGE_ROUNDS = 2_000  # of drawing anew the rows that lie between the ranges of a condition
-REPLICATE = "replicate"  # the column that numbers replicates, from 1 on
-CHUNK_ROWS = 100_000  # that are drawn at once while a file is written
-CELLS_AT_ONCE = 1 << 23  # of rows that are drawn at a time on several cores: more need more memory
+RANGE_ROUNDS = 2_000  # of drawing rows again that are between the ranges of a condition
+REPLICATE = "replicate"  # the column with the number of the replicate, from 1 on
+CHUNK_ROWS = 100_000  # drawn at once while a file is written
+CELLS_AT_ONCE = 1 << 23  # of rows drawn at once on several cores: more need more memory
 
 
 def sample_codes(model: Model, draw: Draw) -> Codes:
-    """The rows as codes, (rows, columns). Raises as `sample` does; replicates are no rows of the model's own."""
+    """Return the rows as codes, (rows, columns). Raise as `sample` does. Replicates draw from other models."""
     return np.concatenate(list(_chunks(model, draw)))
 
 
 def _chunks(model: Model, draw: Draw, *, halved: bool = True) -> Iterator[Codes]:
-    """The rows as codes in chunks, with keys that no row before has; no patient is in two chunks.
+    """Yield the rows as codes in chunks, with keys that no earlier row has; no patient is in two chunks.
 
-    `halved`: whether more are drawn, and halved so that their tables stay those of all; replicates do without.
+    `halved`: whether more rows are drawn and halved, so that the tables stay the same; replicates go without.
     """
     if model.tables is not None:
-        raise UsageError("This is a model of several tables: medsynth.sample_tables draws their rows.")
+        raise UsageError("This is a model of several tables. Use medsynth.sample_tables to draw their rows.")
     draw = draw.of(model)
     of_rows = model.schema if model.schema.order is None else with_rows_column(model.schema)
     sampler = method_sampler(model, of_rows.core, *conditions(model, draw.where, draw.balance))
@@ -61,7 +61,7 @@ def _chunks(model: Model, draw: Draw, *, halved: bool = True) -> Iterator[Codes]
 
 
 def _rows(model: Model, draw: Draw, sampler: Sampler, of_rows: Schema, halved: bool) -> Iterator[PatientRows]:
-    """Rows that are each a patient's only one."""
+    """Yield rows that are the only one of their patient."""
     rows, at_once = draw.rows or 0, CELLS_AT_ONCE // (CHUNK_ROWS * len(of_rows.columns))
 
     def chunk(start: int) -> PatientRows:
@@ -73,8 +73,8 @@ def _rows(model: Model, draw: Draw, sampler: Sampler, of_rows: Schema, halved: b
 
 
 def _patients(model: Model, draw: Draw, sampler: Sampler, of_rows: Schema, halved: bool) -> Iterator[PatientRows]:
-    """Whole patients, with rows in order or not. Those who are chosen by `where_any` are not halved: they are the
-    independent draws that rejection needs.
+    """Yield whole patients, with rows in order or not. Patients selected by `where_any` are not halved: rejection needs
+    independent draws.
     """
     schema, halved = model.schema, halved and not draw.where_any
     ranges = parse(draw.where_any, schema, "where_any")
@@ -93,7 +93,7 @@ def _patients(model: Model, draw: Draw, sampler: Sampler, of_rows: Schema, halve
 
 
 def _single_rows(sampler: Sampler, of_rows: Schema, count: int, seed: int | None, halved: bool) -> Codes:
-    """Rows that break no rule, one a patient where rows of patients follow one another: with how many follow it."""
+    """Return rows that break no rule; with an order, first rows with the number of rows that follow."""
     bad = None if of_rows.order is None else partial(broken_firsts, schema=of_rows)
     times = 2 ** halvings(count, len(of_rows.columns)) if halved else 1
     codes = rejection_sample(sampler, of_rows, times * count, seed, bad)
@@ -101,7 +101,7 @@ def _single_rows(sampler: Sampler, of_rows: Schema, count: int, seed: int | None
 
 
 def conditions(model: Model, where: Where, balance: bool) -> tuple[dict[str, Any], dict[str, tuple[Range, ...]]]:
-    """The arguments of conditional sampling, and the columns that may lie in one of several ranges.
+    """Return the arguments of conditional sampling, and the columns with several allowed ranges.
 
     Raises UsageError for conditions that the model's method cannot meet.
     """
@@ -112,17 +112,17 @@ def conditions(model: Model, where: Where, balance: bool) -> tuple[dict[str, Any
     apart = {name: some for name, some in ranges.items() if len(some) > 1}
     if not registry.find(model.method, model.preset).conditional_sampling:
         takers = ", ".join(name for name, other in registry.METHODS.items() if other.conditional_sampling)
-        raise UsageError(f"`where` and `balance` need a model of {takers}; this is one of {model.method}.")
+        raise UsageError(f"`where` and `balance` need a model of {takers}. This one is of {model.method}.")
     return conditions, apart
 
 
 def method_sampler(
     model: Model, core: Schema, conditions: dict[str, Any], apart: dict[str, tuple[Range, ...]]
 ) -> Sampler:
-    """The method's generator of a `core` as a function of rows, seed and given columns, which are put into its rows.
+    """Return the method's generator of a `core` as a function of rows, seed and given columns, which enter its rows.
 
-    It draws within single ranges. Of a column with several, `apart`, it draws within all that they span, and rows in
-    between are drawn anew.
+    It draws within single ranges. For a column in `apart`, with several ranges, it draws within their hull, and draws
+    rows in between again.
     """
     method = registry.find(model.method, model.preset)
     module = method.load(model.preset)
@@ -143,7 +143,7 @@ def method_sampler(
             return drawn(len(places), int(stream.integers(2**62)), given or None)
 
         if len(sample_again(codes, np.flatnonzero(between(codes)), again, lambda rows, _: between(rows), RANGE_ROUNDS)):
-            raise UsageError("Hardly a row meets these conditions together. Leave one out or widen a range.")
+            raise UsageError("Hardly any row meets these conditions together. Leave one out or widen a range.")
         return codes
 
     def between(codes: Codes) -> NDArray[np.bool_]:
@@ -164,21 +164,20 @@ def sample(
     patients: int | None = None,
     where_any: Where = (),
 ) -> pd.DataFrame:
-    """`n` synthetic rows (by default as many as the model's public row count), in the original's columns.
+    """Return `n` synthetic rows (by default the model's public row count), in the original's columns.
 
-    Their dtypes are those that the schema declares, or its columns' kinds have.
+    Their dtypes are those that the schema declares, or the usual ones of their kinds.
 
-    `patients`: in place of `n`, so many whole patients with all their rows, of a model of patients. Of `n` rows the
-    last patient may be cut, where none fits.
-    `seed` repeats the sample. `where`: a condition such as "sex=F", "age=40..60", "age=60.." or "sex=F,M", a list of
-    them, or a mapping such as {"sex": ["F", "M"], "age": (60, None)}; in a model with an order they are about first
-    rows. `where_any`: the same, for patients of whom at least one row, whichever, meets all of them together: patients
-    are drawn until there are enough. `balance`: as many rows a class.
-    `replicates`: so many plausible models, by the released measurements alone, draw as much each, below one another,
-    with the number of the replicate, from 1 on, in a first column `replicate`; `medsynth.combine` makes one interval of
-    their estimates.
-    Raises UsageError for counts below one, `n` and `patients` together, patients of a model without them, and
-    conditions that hardly a row or patient meets; ArtifactError for a broken model.
+    `patients`: in place of `n`, this number of whole patients with all their rows, from a model of patients. Of `n`
+    rows the last patient may be cut, if no patient fits. `seed` repeats the sample. `where`: a condition such as
+    "sex=F", "age=40..60", "age=60.." or "sex=F,M", a list of conditions, or a mapping such as {"sex": ["F", "M"],
+    "age": (60, None)}; in a model with an order they apply to first rows. `where_any`: the same, for patients with at
+    least one row, whichever, that meets all of them together: patients are drawn until there are enough. `balance`: as
+    many rows per class. `replicates`: this number of plausible models, from the released measurements alone, draw the
+    same amount each. Their rows follow one another, with the number of the replicate, from 1 on, in a first column
+    `replicate`. `medsynth.combine` turns their estimates into one interval. Raises UsageError for counts below one,
+    both `n` and `patients`, patients from a model without them, and conditions that hardly any row or patient meets;
+    ArtifactError for a broken model.
     """
     draw = Draw(rows=n, patients=patients, seed=seed, where=where, where_any=where_any, balance=balance,
                 replicates=replicates)  # fmt: skip
@@ -189,44 +188,44 @@ def sample(
 
 
 def _check_name(model: Model) -> None:
-    """Raises UsageError where a column of the table has the name of that of replicates."""
+    """Raise UsageError if a column of the table has the name of the column of replicates."""
     if REPLICATE in model.schema.names:
-        raise UsageError(f"The table has a column {REPLICATE!r}, as its replicates would. Rename it, and fit again.")
+        raise UsageError(f"The table has a column {REPLICATE!r}, which replicates would add. Rename it, and fit again.")
 
 
 def sample_csv(model: Model, draw: Draw) -> str:
-    """The same as CSV text, numbers with their exact decimals."""
+    """Return the same rows as CSV text, with exact decimals."""
     return "".join(csv_chunks(model, draw))
 
 
 def csv_chunks(model: Model, draw: Draw) -> Iterator[str]:
-    """That text in chunks, so that any number of rows is sampled in constant memory."""
+    """Yield that text in chunks, so that any number of rows needs constant memory."""
     for k, (number, codes) in enumerate(_numbered(model, draw)):
         yield csv_text(_beside(csv_cells(codes, model.schema), number and str(number)), header=k == 0)
 
 
 def frames(model: Model, draw: Draw) -> Iterator[pd.DataFrame]:
-    """The same rows as frames, chunk by chunk."""
+    """Yield the same rows as frames, chunk by chunk."""
     for number, codes in _numbered(model, draw):
         yield _beside(decode(codes, model.schema), number)
 
 
 def replicates_apart(model: Model, draw: Draw) -> Iterator[tuple[Draw, Iterator[pd.DataFrame], Iterator[str]]]:
-    """Of each replicate the draw of its rows alone, these as frames, and as CSV text: one of the two may be read."""
+    """Yield for each replicate its own draw, and its rows as frames and as CSV text: read only one of the two."""
     for number, chunks in _each(model, draw):
         texts = (csv_text(csv_cells(codes, model.schema), header=k == 0) for k, codes in enumerate(chunks))
         yield replace(draw, replicate=number), (decode(codes, model.schema) for codes in chunks), texts
 
 
 def _beside(frame: pd.DataFrame, number: int | str | None) -> pd.DataFrame:
-    """Rows with the number of their replicate in a first column; without one, as they are."""
+    """Return rows with the number of their replicate in a first column; without a number, unchanged."""
     if number is not None:
         frame.insert(0, REPLICATE, number)
     return frame
 
 
 def _numbered(model: Model, draw: Draw) -> Iterator[tuple[int | None, Codes]]:
-    """Rows in chunks, with the number of the replicate that they are of, which stands beside them, or None."""
+    """Yield rows in chunks, each with the number of its replicate for the first column, or None."""
     if draw.replicates is None:
         yield from ((None, codes) for codes in _chunks(model, draw))
         return
@@ -237,7 +236,7 @@ def _numbered(model: Model, draw: Draw) -> Iterator[tuple[int | None, Codes]]:
 
 
 def _each(model: Model, draw: Draw) -> Iterator[tuple[int, Iterator[Codes]]]:
-    """The number of each replicate that is wanted, from 1 on, and its rows in chunks."""
+    """Yield the number of each requested replicate, from 1 on, and its rows in chunks."""
     for number, one in enumerate(replicates_of(model, draw.replicates or 0, draw.seed), 1):
         if draw.replicate in (None, number):
             seed = None if draw.seed is None else stream_seed(draw.seed, f"replicate {number}")

@@ -1,7 +1,7 @@
-"""Rows of one table placed in time by those of another: which of a patient's rows there came last, and how long ago.
+"""Place rows of one table in time by a patient's rows in another: which of them came last, and how long ago.
 
-What happens at a visit has the visit's date. A model that draws both dates by themselves would scatter them; one that
-draws how many visits there were so far, and the distance from the last one, which is nearly always zero, does not.
+Events at a visit have the visit's date. A model that draws both dates separately would scatter them. A model that draws
+the number of visits so far, and the distance from the last one, which is nearly always zero, does not.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NEVER = np.iinfo(np.int64).max // 2  # later than any row
 
 @dataclass(frozen=True, eq=False)
 class TableRows:
-    """Rows of one table, (rows, columns of its view), patient by patient, and whose they are: (rows,) from zero on."""
+    """Rows of one table, (rows, columns of its view), patient by patient, and their patients: (rows,) from zero on."""
 
     codes: Codes
     whose: Whole
@@ -30,8 +30,8 @@ class TableRows:
 
 @dataclass(frozen=True, eq=False)
 class Placed(Form):
-    """Rows of a table, `form`, of the patients whose rows in the other table lie at `starts`: (patients, max_rows of
-    that table), in codes of this table's order, ascending, and NEVER where there is none.
+    """The form of a table's rows that the rows of another table place in time. These are at `starts`: (patients,
+    max_rows of that table), in codes of this table's order, ascending, and NEVER if there is no row.
     """
 
     tables: LinkedTables
@@ -41,32 +41,32 @@ class Placed(Form):
 
     @property
     def of_chain(self) -> Schema:
-        """With the number of the other table's rows so far and the distance from the last one, for the order."""
+        """With the number of the other table's rows so far and the distance from the last one in place of the order."""
         return chain_view(self.tables, self.table)
 
     @property
     def number(self) -> str:
-        """The column that says how many rows of the other table there were so far."""
+        """The column with the number of the other table's rows so far."""
         return number_name(self.other)
 
     @property
     def distance(self) -> str:
-        """The column that says how far a row is from the last of them."""
+        """The column with the distance of a row from the last of them."""
         return distance_name(self.schema.order or "", self.other)
 
     def core(self, rows: Codes, who: Whole) -> Codes:
-        """What the chain sees of rows of the table."""
+        """Return the chain's columns of rows of the table."""
         at = rows[:, self.schema.names.index(self.schema.order or "")].astype(np.int64)
         number = (self.starts[who] <= at[:, None]).sum(1)
         names = dict(zip(self.schema.names, rows.T, strict=True))
-        # A row of the other table may lie before this table's bounds, and then farther away than the column reaches.
+        # A row of the other table may come before this table's bounds, farther away than the column can represent.
         most = self.of_chain.columns[self.distance].size - 1
         names |= {self.number: number, self.distance: np.minimum(at - self._of(number, who), most)}
         return np.column_stack([names[name] for name in self.of_chain.core.names]).astype(np.int32)
 
     def rows(self, core: Codes, before: Codes | None, who: Whole) -> tuple[Codes, Mask]:
-        """The rows of the table, and which of them cannot be: those after the other table's next row, after the end of
-        time, or before the row before them.
+        """Return the rows of the table, and which of them are impossible: those after the other table's next row, after
+        the end of time, or before the previous row.
         """
         names = self.of_chain.core.names
         number = core[:, names.index(self.number)].astype(np.int64)
@@ -87,27 +87,25 @@ class Placed(Form):
         return widened(found, schema)
 
     def _of(self, number: Whole, who: Whole) -> Whole:
-        """Where the other table's row of that number, from one on, lies: the start of time for number zero."""
+        """Return the time of the other table's row of that number, from one on; number zero is the start of time."""
         padded = np.column_stack([np.zeros(len(self.starts), np.int64), self.starts, np.full(len(self.starts), NEVER)])
         return np.asarray(padded[who, np.minimum(number, padded.shape[1] - 1)])
 
     def possible(self, core: Codes, who: Whole) -> Codes:
-        """Rows of the chain moved to where they can be: to the last row of the other table that there is, and before
-        the next one.
-        """
+        """Move rows of the chain to possible places: to the other table's last existing row, and before the next."""
         names = self.of_chain.core.names
         a, b = names.index(self.number), names.index(self.distance)
         top = self.schema.columns[self.schema.order or ""].size - 1
         found = core.copy()
         number = np.minimum(core[:, a], (self.starts[who] < NEVER).sum(1))
-        number = np.where((number == 0) & (self.starts[who].min(1) <= 0), 1, number)  # nothing lies before the start
+        number = np.where((number == 0) & (self.starts[who].min(1) <= 0), 1, number)  # nothing comes before the start
         room = np.minimum(self._of(number + 1, who) - 1, top) - self._of(number, who)
         found[:, a], found[:, b] = number, np.clip(core[:, b], 0, np.maximum(room, 0))
         return found
 
 
 def starts_of(codes: Codes, whose: Whole, patients: int, tables: LinkedTables, table: str, other: str) -> Whole:
-    """Where patients' rows in the other table lie, in codes of this table's order: (patients, its max_rows).
+    """Return the times of patients' rows in the other table, in codes of this table's order: (patients, its max_rows).
 
     `codes`: (rows, columns of that table's view), patient by patient and in order; `whose`: (rows,).
     """
@@ -122,7 +120,7 @@ def starts_of(codes: Codes, whose: Whole, patients: int, tables: LinkedTables, t
 
 
 def form_of(tables: LinkedTables, table: str, found: Mapping[str, TableRows], patients: Whole) -> Form:
-    """The form of a table's rows, of so many `patients` by their numbers, given the rows `found` of earlier tables."""
+    """Return the form of a table's rows, for `patients` by their numbers, given the rows `found` of earlier tables."""
     other = placed_by(tables, table)
     if other is None:
         return Form(tables.view(table))

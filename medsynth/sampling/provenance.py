@@ -1,7 +1,7 @@
-"""Where synthetic rows come from: a file beside them, and the proof that a model draws exactly these rows.
+"""The origin of synthetic rows: a file next to them, and the proof that a model draws exactly these rows.
 
 The proof is a second draw: the model, with the seed, count and conditions on file, must give the same rows to the last
-byte. Nothing that the file says of the claim is believed; it only tells what to draw. Costs no privacy.
+byte. The file's text about the claim is not trusted; the file only defines what to draw. Costs no privacy.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from .draw import Draw
 from .pipeline import csv_chunks, frames, replicates_apart
 
 ONE_TABLE = (
-    "One synthetic table: standard errors that take its rows for real ones are too small. For estimates with intervals "
-    "draw `replicates` and combine what each gives."
+    "This is one synthetic table. Standard errors that treat its rows as real are too small. For estimates with "
+    "intervals draw `replicates` and combine their results."
 )
 SEVERAL = (
-    "Replicates: run the analysis on each, then combine the estimates. Fitted to the released measurements alone, so "
-    "that they cost no privacy."
+    "Replicates: run the analysis on each, then combine the estimates. They were fitted to the released measurements "
+    "alone, so they cost no privacy."
 )
 SUFFIX = ".provenance.json"
-NUMBER = "{replicate}"  # in a file's name: each replicate gets a file, with its number here
+NUMBER = "{replicate}"  # in a file's name: each replicate has its own file, with its number in this place
 BLOCK = 1 << 20  # bytes compared at once
-SEED_BITS = 53  # of a fresh seed: whole numbers that every reader of JSON keeps
+SEED_BITS = 53  # of a fresh seed: whole numbers that every JSON reader keeps exactly
 
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
     """How rows were drawn: all that is needed to draw them again.
 
-    `claim` and `note` are for people; nobody reads them back. One of `rows` and `patients` is None. `replicates`: how
-    many models drew as much each, None where the model itself did; `replicate`: the number of the one that drew these
-    rows, None where all did.
+    `claim` and `note` are for people; no program reads them. One of `rows` and `patients` is None. `replicates`: the
+    number of models that drew the same amount each, None if the model itself did; `replicate`: the number of the one
+    that drew these rows, None if all did.
     """
 
     model: str
@@ -67,14 +67,14 @@ class Provenance:
 
     @property
     def draw(self) -> Draw:
-        """What was asked of the model. Raises UsageError for what cannot be."""
+        """The request to the model. Raises UsageError if it is impossible."""
         return Draw(
             rows=self.rows, patients=self.patients, seed=self.seed, where=self.where, where_any=self.where_any,
             balance=self.balance, replicates=self.replicates, replicate=self.replicate,
         )  # fmt: skip
 
     def save(self, table: Path, *, force: bool = False) -> Path:
-        """Write the file beside `table`, whole or not at all. Raises OutputExists unless `force`."""
+        """Write the file next to `table`, whole or not at all. Raise OutputExists unless `force`."""
         path = beside(table)
         content = json.dumps(asdict(self), indent=1).encode()
         atomic_write(path, lambda file: file.write(content + b"\n"), force=force)
@@ -82,12 +82,12 @@ class Provenance:
 
 
 def beside(table: Path) -> Path:
-    """The provenance file of a table: patients.synthetic.csv has patients.synthetic.csv.provenance.json."""
+    """Return the provenance file of a table: patients.synthetic.csv has patients.synthetic.csv.provenance.json."""
     return table.with_name(table.name + SUFFIX)
 
 
 def of(model: Model, path: Path, draw: Draw) -> Provenance:
-    """The provenance of the rows that the model in the file `path` draws, with a seed."""
+    """Return the provenance of the rows that the model in the file `path` draws, with a seed."""
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     assert draw.seed is not None
     return Provenance(
@@ -107,12 +107,11 @@ def of(model: Model, path: Path, draw: Draw) -> Provenance:
 
 
 def write_sample(model: Model, path: Path, table: Path, draw: Draw, *, force: bool = False) -> Provenance:
-    """Draw rows of the model in the file `path` into the file `table`, and write their provenance beside it.
+    """Draw rows of the model in the file `path` into the file `table`, and write their provenance next to it.
 
-    The name of `table` says in which form; with `{replicate}` in it each replicate gets a file and a provenance of its
-    own. Returns the provenance, the last of several, with a fresh seed where `draw` has none. Nothing is measured, by
-    replicates neither, and nothing charged.
-    Raises OutputExists unless `force`, UsageError as `sample` does.
+    The name of `table` decides its format. With `{replicate}` in it, each replicate has its own file and provenance.
+    Returns the provenance, the last of several, with a fresh seed if `draw` has none. Nothing is measured or charged,
+    with replicates either. Raises OutputExists unless `force`, UsageError as `sample` does.
     """
     draw = draw.of(model)
     draw = replace(draw, seed=secrets.randbits(SEED_BITS)) if draw.seed is None else draw
@@ -126,19 +125,19 @@ def write_sample(model: Model, path: Path, table: Path, draw: Draw, *, force: bo
 
 
 def tables_of(table: Path, draw: Draw) -> list[Path]:
-    """The files that a draw into `table` writes: one, or one a replicate.
+    """Return the files that a draw into `table` writes: one, or one per replicate.
 
-    Raises UsageError where replicates are numbered that are not asked for.
+    Raises UsageError if the name has a replicate's number but the draw has no replicates.
     """
     if NUMBER not in table.name:
         return [table]
     if draw.replicates is None:
-        raise UsageError(f"{NUMBER} in a file's name stands for the number of a replicate. Give `replicates`.")
+        raise UsageError(f"{NUMBER} in a file's name stands for the number of a replicate. Set `replicates`.")
     return [table.with_name(table.name.replace(NUMBER, str(k + 1))) for k in range(draw.replicates)]
 
 
 def load(table: Path) -> Provenance | None:
-    """The provenance beside a table, or None where there is none that can be read."""
+    """Return the provenance next to a table, or None if there is none that can be read."""
     try:
         content = json.loads(beside(table).read_text("utf-8"))
         conditions = {name: tuple(content.get(name, ())) for name in ("where", "where_any")}
@@ -152,9 +151,9 @@ def load(table: Path) -> Provenance | None:
 
 
 def drawn_by(model: Model, table: Path) -> bool:
-    """Whether the rows in the file `table` are exactly what `model` draws with the seed, count and conditions on file.
+    """Return whether the rows in the file `table` are exactly what `model` draws with the request on file.
 
-    False where there is no provenance file, or where a single byte (of Parquet: a single cell) differs.
+    False without a provenance file, or if a single byte (of Parquet: a single cell) differs.
     """
     found = load(table)
     if found is None:
@@ -175,7 +174,7 @@ def drawn_by(model: Model, table: Path) -> bool:
 
 
 def _same_cells(table: Path, parts: Iterator[pd.DataFrame]) -> bool:
-    """Whether a Parquet file holds the cells that the writer makes of these rows; its bytes vary with the library."""
+    """Return whether a Parquet file contains the same cells as these rows; its bytes vary with the library."""
     import pyarrow.parquet
 
     with tempfile.TemporaryFile() as file:

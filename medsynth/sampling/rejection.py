@@ -1,7 +1,7 @@
-"""Rejection sampling under a schema's constraints: rows that break one are sampled anew; defined columns are computed.
+"""Rejection sampling under a schema's constraints: rows that break one are sampled again; defined columns are computed.
 
-Rows stand here by themselves: rules across a patient's rows are those of `rules_across_rows`.
-Source: von Neumann 1951. The number of rounds is fixed; rows that break a constraint in all of them become copies.
+Rows count alone here; `rules_across_rows` handles rules across a patient's rows. Source: von Neumann 1951. The number
+of rounds is fixed; rows that break a constraint in all of them become copies.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from ..schema import Schema
 from .rules_across_rows import completed, values
 
 Codes = NDArray[np.int32]
-Sampler = Callable[..., Codes]  # (rows, seed[, codes of some columns that each row is given]) to codes of the core
-Bad = Callable[[Codes], NDArray[np.bool_]]  # rows to which of them are
-REJECTION_ROUNDS = 12  # of sampling the rows that break a constraint; those left are copies of rows that break none
-OVERSAMPLING, MIN_SAMPLED = 4, 256  # rows sampled for each one wanted, and at least: one in ten may meet a constraint
+Sampler = Callable[..., Codes]  # (rows, seed[, codes of some columns given for each row]) to codes of the core
+Bad = Callable[[Codes], NDArray[np.bool_]]  # maps rows to which of them are bad
+REJECTION_ROUNDS = 12  # of sampling rows that break a constraint; the rest become copies of rows that break none
+OVERSAMPLING, MIN_SAMPLED = 4, 256  # rows sampled per wanted row, and at least: one in ten may meet a constraint
 
 
 def complete(core: Codes, schema: Schema) -> Codes:
-    """Codes of all columns, (rows, columns), from those of `schema.core`; defined columns are computed in order.
+    """Return codes of all columns, (rows, columns), from those of `schema.core`; defined columns are computed in order.
 
-    A result beyond the bounds is cut to them. One that is no number is missing, or the lower bound where none may be.
-    What rules across rows define is that of first rows.
+    A result beyond the bounds is clipped. NaN is missing, or the lower bound if the column has no missing values. What
+    rules across rows define is that of first rows.
     """
     return completed(widened(core, schema), None, schema)
 
 
 def widened(core: Codes, schema: Schema) -> Codes:
-    """Codes of all columns, (rows, columns), from those of `schema.core`: zero in all others."""
+    """Return codes of all columns, (rows, columns), from those of `schema.core`: zero in all others."""
     codes = np.zeros((len(core), len(schema.columns)), np.int32)
     codes[:, [schema.names.index(name) for name in schema.core.names]] = core
     return codes
 
 
 def broken(codes: Codes, schema: Schema) -> NDArray[np.bool_]:
-    """Which rows break a constraint by themselves: (rows,)."""
+    """Return which rows break a constraint by themselves: (rows,)."""
     found = np.zeros(len(codes), np.bool_)
     for rule in schema.parsed_rules:
         if not rule.defines and not rule.across:
@@ -57,7 +57,7 @@ def sample_again(
 ) -> NDArray[np.int64]:
     """Sample the rows at the places `left` again, each for its own place, until none is `bad` there; in place.
 
-    `draw` takes places and returns a row for each. Returns the places whose rows were bad in all of the `rounds`.
+    `draw` returns a row for each of its places. Returns the places whose rows were bad in all of the `rounds`.
     """
     for _ in range(rounds):
         if not len(left):
@@ -70,10 +70,10 @@ def sample_again(
 
 
 def rejection_sample(sampler: Sampler, schema: Schema, count: int, seed: int | None, bad: Bad | None = None) -> Codes:
-    """`count` rows of `sampler(count, seed)`, codes of `schema.core`, completed, none of which is `bad`: if not given,
-    none of which breaks a constraint by itself.
+    """Return `count` rows of `sampler(count, seed)`, codes of `schema.core`, completed, without `bad` rows: by default
+    those that break a constraint by themselves.
 
-    Raises UsageError where not one row meets the constraints.
+    Raises UsageError if no row meets the constraints.
     """
     is_bad = bad or (lambda rows: broken(rows, schema))
     codes = complete(sampler(count, seed), schema)
@@ -89,6 +89,6 @@ def rejection_sample(sampler: Sampler, schema: Schema, count: int, seed: int | N
         left = left[len(good) :]
     met = np.setdiff1d(np.arange(count), left)
     if not len(met):
-        raise UsageError("No sampled row meets the schema's rules: they contradict one another or the conditions.")
+        raise UsageError("No sampled row meets the schema's rules. Change contradictory rules or conditions.")
     codes[left] = codes[stream.choice(met, len(left))]
     return codes

@@ -1,4 +1,4 @@
-"""Plausible generators of a model, by its released measurements alone: post-processing, where no table ever was."""
+"""Plausible generators of a model, from its released measurements alone: post-processing that needs no table."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from ..methods.registry import restored_settings
 from ..privacy.accounting.calibration import Plan
 from ..privacy.accounting.events import Event
 
-RELEASED = "released."  # how the names of tensors begin that hold measurements
+RELEASED = "released."  # prefix of the names of tensors that contain measurements
 
 
 def why_not(model: Model) -> str | None:
-    """Why a model cannot be replicated, with the cure; None where it can."""
+    """Return why a model cannot be replicated, with the cure; None if it can."""
     if not registry.find(model.method, model.preset).replicable:
         takers = ", ".join(name for name, other in registry.METHODS.items() if other.replicable)
-        return f"`replicates` need a model of {takers}, whose noise is known; this is one of {model.method}."
+        return f"`replicates` need a model of {takers}, whose noise is known. This one is of {model.method}."
     if model.epsilon is None:
-        return "This model was fitted without noise, so its noise cannot be drawn again. Fit with a budget."
+        return "This model was fitted without noise, so its noise cannot be drawn again. Fit with `epsilon`."
     if (model.ledger.max_rows or 1) > 1:
-        return ("This model counts several rows of a patient, which are no independent draws of a population. Fit with "
-                "one row of each, `max_rows` 1.")  # fmt: skip
+        return ("This model counts several rows per patient, which are not independent draws from a population. Fit "
+                "with one row per patient, `max_rows` 1.")  # fmt: skip
     if set(model.config) & registry.load(model.method, model.preset).Config.earlier:
-        return "This model was fitted by an earlier version's estimator, which measured otherwise. Fit again."
+        return "An earlier version fitted this model, with other measurements. Fit again."
     if not any(name.startswith(RELEASED) for name in model.tensors):
         return (
-            "This model holds no measurements, so it cannot be replicated: an earlier version wrote it, or its table "
-            "has so many columns that matrices were measured. Fit again, with fewer columns if they are hundreds."
+            "This model contains no measurements, so it cannot be replicated. Either an earlier version wrote it, or "
+            "its table has hundreds of columns, and the fit measured matrices. Fit again, with fewer columns."
         )
     return None
 
 
 def released(model: Model) -> list[dict[str, Any]]:
-    """The measurements that a model file holds: the label of each, how many numbers, and from which standard deviation
-    of their noise to which.
+    """Return the measurements in a model file: the label of each, its number of values, and the smallest and largest
+    standard deviation of their noise.
     """
     found = []
     for key in sorted(key for key in model.tensors if key.startswith(RELEASED) and key.endswith(".head")):
@@ -57,7 +57,7 @@ def released(model: Model) -> list[dict[str, Any]]:
 
 @contextmanager
 def broken_model() -> Iterator[None]:
-    """Whatever a hostile file provokes is one error to the user."""
+    """Turn whatever a hostile file causes into one error."""
     try:
         yield
     except MedsynthError:
@@ -67,14 +67,14 @@ def broken_model() -> Iterator[None]:
 
 
 def replicates(model: Model, count: int, seed: int | None = None) -> Iterator[Model]:
-    """`count` plausible models, one after another; of one `seed` and count they are the same.
+    """Yield `count` plausible models, one after another; equal for an equal `seed` and count.
 
-    Each is fitted to the released measurements with noise of their own size and a sampling error of their own, so that
-    what differs between replicates is what the measurements leave open. Nothing is measured and nothing charged.
-    Raises UsageError for a model that cannot be replicated, or fewer than two replicates.
+    Each is fitted to the released measurements with new noise of their size and a new sampling error. The spread
+    between replicates is what the measurements leave open. Nothing is measured and nothing charged. Raises UsageError
+    for a model that cannot be replicated, or fewer than two replicates.
     """
     if count < 2:
-        raise UsageError("`replicates` must be two or more: what they differ in is what they are for.")
+        raise UsageError("`replicates` must be two or more: their spread measures the uncertainty.")
     if (reason := why_not(model)) is not None:
         raise UsageError(reason)
     module = registry.load(model.method, model.preset)
@@ -85,7 +85,7 @@ def replicates(model: Model, count: int, seed: int | None = None) -> Iterator[Mo
 
 
 def _plan(model: Model) -> Plan:
-    """The plan by which the model was fitted, from its ledger."""
+    """Return the plan of the model's fit, from its ledger."""
     events = dict[str, tuple[Event, int]]()
     for entry in model.ledger.entries:
         events[entry.label] = entry.event, model.ledger.times_measured(entry.label)

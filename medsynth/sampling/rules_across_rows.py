@@ -1,8 +1,8 @@
 """Rules across a patient's rows, evaluated on whole tables and, while patients are drawn, row after row.
 
-A table's rows are sorted by patient and by the schema's `order`; rows of equal order stay as they stand in the file. Of
-patients that are drawn, the row before is at hand, and in it the sums so far: `completed` computes what rules define in
-the next row, and `broken_next` says which next rows break a rule.
+A table's rows are sorted by patient and by the schema's `order`; rows of equal order keep the order of the file. While
+patients are drawn, the previous row is known, with the sums so far. `completed` computes what rules define in the next
+row, and `broken_next` finds next rows that break a rule.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Places = NDArray[np.int64]
 
 
 def values(codes: Codes, schema: Schema, names: set[str]) -> ValuesByName:
-    """What constraints compare of some columns: numbers with NaN for missing, levels as text with None."""
+    """Return columns as constraints compare them: numbers with NaN for missing, levels as text with None."""
     return {name: column_values(codes, schema, name) for name in names}
 
 
@@ -33,12 +33,12 @@ def values(codes: Codes, schema: Schema, names: set[str]) -> ValuesByName:
 
 
 def completed(rows: Codes, before: Codes | None, schema: Schema) -> Codes:
-    """The rows with the columns that rules define computed, in order of the rules; (rows, columns of the schema).
+    """Return the rows, (rows, columns of the schema), with the columns that rules define computed in rule order.
 
-    rows: codes of the patients' next rows, those of defined columns of any value. before: of the rows before them, as
-    completed, patient by patient; None for first rows. A running sum is that of the row before and what this row adds;
-    a missing value adds nothing. A result beyond the bounds is cut to them. One that is no number, as that of a formula
-    with `previous` in a first row, is missing, or the lower bound where none may be.
+    rows: codes of the patients' next rows, with any value in defined columns. before: the completed rows before them,
+    patient by patient; None for first rows. A running sum adds this row's value to the previous sum; a missing value
+    adds nothing. A result beyond the bounds is clipped. NaN, as from `previous` in a first row, is missing, or the
+    lower bound if the column has no missing values.
     """
     rows = rows.copy()
     for rule in schema.parsed_rules:
@@ -53,11 +53,11 @@ def completed(rows: Codes, before: Codes | None, schema: Schema) -> Codes:
 
 
 def broken_next(rows: Codes, before: Codes | None, last: Mask, schema: Schema) -> Mask:
-    """Which of the patients' next rows break a constraint, of single rows or across rows: (rows,).
+    """Return which of the patients' next rows break a constraint, of single rows or across rows: (rows,).
 
     rows, before: completed codes, (rows, columns of the schema) each; before is None for first rows. last: (rows,),
-    whether the patient ends with this row. A patient that ends with the row before instead has another last row: where
-    rules read `last row`, hold that one against them again.
+    whether the patient ends with this row. If a patient ends with the previous row instead, check that row again: rules
+    may read `last row`.
     """
     found = np.zeros(len(rows), np.bool_)
     for rule in schema.parsed_rules:
@@ -67,7 +67,7 @@ def broken_next(rows: Codes, before: Codes | None, last: Mask, schema: Schema) -
 
 
 def _next(before: Codes | None, last: Mask | None, schema: Schema, rule: Rule, rows: Codes) -> Position:
-    """The position of next rows, as far as a rule reads it."""
+    """Return the position of next rows, as far as a rule reads it."""
     first = np.full(len(rows), before is None)
     own = values(rows if before is None else before, schema, rule.before)
     known = own if before is not None else {name: _empty(some) for name, some in own.items()}
@@ -79,7 +79,7 @@ def _empty(some: Floats | NDArray[np.object_]) -> Floats | NDArray[np.object_]:
 
 
 def _sum_before(before: Codes | None, schema: Schema, name: str) -> Floats:
-    """The running sum in the rows before; one zero before first rows."""
+    """Return the running sum in the previous rows; one zero for first rows."""
     return np.zeros(1) if before is None else np.nan_to_num(column_values(before, schema, name).astype(np.float64))
 
 
@@ -88,9 +88,9 @@ def _sum_before(before: Codes | None, schema: Schema, name: str) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Succession:
-    """A table's rows in order: the place of the row `before` each, -1 for a first row, and `last` ones: (rows,).
+    """A table's rows in order: the index of the previous row in `before`, -1 for first rows, and `last` rows: (rows,).
 
-    `turns`: the places of all first rows, then of all second ones, and so on.
+    `turns`: the indices of all first rows, then of all second ones, and so on.
     """
 
     before: Places
@@ -99,7 +99,7 @@ class Succession:
 
     @classmethod
     def of(cls, patients: Places, order: Places | Floats) -> Succession:
-        """Rows by their patient and order, (rows,) each. Rows without an order, NaN, come last; equal ones as they are.
+        """Sort rows by patient and order, (rows,) each. NaN in the order comes last; equal rows stay as they are.
 
         >>> Succession.of(np.array([7, 8, 7, 7]), np.array([2, 1, 3, 1])).before.tolist()
         [3, -1, 0, -1]
@@ -115,13 +115,13 @@ class Succession:
         return cls(before, last, tuple(turns))
 
     def position(self, own: ValuesByName) -> Position:
-        """The position of the rows whose own values of some columns these are."""
+        """Return the position of rows with these values of some columns."""
         first = self.before < 0
         before = {name: np.where(first, _empty(some), some[self.before]) for name, some in own.items()}
         return Position(before, first, self.last)
 
     def running_sum(self, added: Floats, bounds: tuple[float, float]) -> Floats:
-        """The sum over each patient's rows up to each, cut to the bounds row by row: (rows,). NaN adds nothing."""
+        """Return the sum over each patient's rows up to each, clipped row by row: (rows,). NaN adds nothing."""
         found = np.clip(np.nan_to_num(added), *bounds)
         for turn in self.turns[1:]:
             found[turn] = np.clip(found[self.before[turn]] + np.nan_to_num(added[turn]), *bounds)
@@ -129,10 +129,9 @@ class Succession:
 
 
 def in_order(cells: pd.DataFrame, schema: Schema) -> Succession:
-    """The rows of a table, given as cells of text, by the schema's `unit` and `order`, both among its columns.
+    """Return a table's rows, as cells of text, in order of the schema's `unit` and `order`, both among its columns.
 
-    A row without a patient stands alone. Rows ascend by what their cells of the order are read as, keys by their
-    `sort_key`.
+    A row without a patient is alone. Rows ascend by the values of their order, keys by their `sort_key`.
     """
     assert schema.unit is not None and schema.order is not None
     place = pd.factorize(cells[schema.unit])[0].astype(np.int64)

@@ -25,19 +25,19 @@ CSV, PARQUET = ".csv", ".parquet"
 
 
 def outputs(tables: LinkedTables, folder: Path, ending: str = CSV) -> list[Path]:
-    """The files of synthetic tables in a folder."""
+    """Return the files of synthetic tables in a folder."""
     return [folder / (name + ending) for name in tables.tables]
 
 
 def check_folder(tables: LinkedTables, folder: Path, ending: str, *, force: bool) -> None:
-    """Raises OutputExists where one of the files is there, unless `force`, MedsynthError where none can be written."""
+    """Raise OutputExists if one of the files exists, unless `force`, MedsynthError if none can be written."""
     if folder.exists() and not folder.is_dir():
-        raise MedsynthError(f"{folder} is a file. Several tables are written into a folder: choose another `output`.")
+        raise MedsynthError(f"{folder} is a file, but several tables need a folder. Choose another `output`.")
     if not folder.absolute().parent.is_dir():
-        raise MedsynthError(f"{folder} cannot be made: there is no folder {folder.parent}. Make it first.")
+        raise MedsynthError(f"{folder} cannot be created: there is no folder {folder.parent}. Create it first.")
     other = PARQUET if ending == CSV else CSV
     if folder.is_dir() and any((folder / (name + other)).exists() for name in tables.tables):
-        raise OutputExists(f"{folder} holds these tables in another form. Choose another `output`.")
+        raise OutputExists(f"{folder} contains these tables in another format. Choose another `output`.")
     for path in (*outputs(tables, folder, ending), provenance_of(folder)):
         refuse_existing(path, force=force)
 
@@ -46,9 +46,9 @@ def write_tables(
     model: Model, path: Path, folder: Path, patients: int, seed: int | None = None, where: Where = (), *,
     parquet: bool = False, force: bool = False,
 ) -> int:  # fmt: skip
-    """Draw tables of the model in the file `path` into a folder, and write their provenance beside it.
+    """Draw tables of the model in the file `path` into a folder, and write their provenance next to it.
 
-    All files appear once all are drawn. Returns the seed, a fresh one where none is given. Raises OutputExists unless
+    All files appear after all are drawn. Returns the seed, a fresh one if none is given. Raises OutputExists unless
     `force`, UsageError as `sample_tables` does.
     """
     tables, ending = tables_of(model), PARQUET if parquet else CSV
@@ -64,7 +64,7 @@ def write_tables(
 
 @contextmanager
 def _drawn(model: Model, beside: Path, patients: int, seed: int, where: Where, ending: str) -> Iterator[Path]:
-    """A folder, gone afterwards, with the files of drawn tables: any number of rows in constant memory."""
+    """Yield a temporary folder with the files of drawn tables: any number of rows in constant memory."""
     tables = tables_of(model)
     with tempfile.TemporaryDirectory(prefix=".medsynth-tables-", dir=beside) as name, ExitStack() as stack:
         files = {table: stack.enter_context((Path(name) / (table + ending)).open("wb")) for table in tables.tables}
@@ -84,7 +84,7 @@ def _drawn(model: Model, beside: Path, patients: int, seed: int, where: Where, e
 
 
 def drawn_by(model: Model, folder: Path) -> bool:
-    """Whether the tables in a folder are exactly what `model` draws with the seed, count and conditions on file."""
+    """Return whether the tables in a folder are exactly what `model` draws with the request on file."""
     found = load(folder)
     if found is None or model.tables is None or found.patients is None:
         return False
@@ -107,7 +107,7 @@ def drawn_by(model: Model, folder: Path) -> bool:
 
 
 def _same(one: Path, other: Path) -> bool:
-    """Whether two files hold the same bytes; of Parquet, whose bytes vary with the library, the same cells."""
+    """Return whether two files have the same bytes, or the same cells for Parquet, whose bytes vary."""
     if is_parquet(one):
         import pyarrow.parquet
 

@@ -1,4 +1,4 @@
-"""Patients and their rows in several tables: first rows with the patient, then those that follow; keys that meet."""
+"""Patients and their rows in several tables: first rows with the patient, then later rows; keys that match."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ class FirstRows:
 
     @cached_property
     def schema(self) -> Schema:
-        """That of patients."""
+        """The schema of patients."""
         return joint(self.tables)
 
     def count(self, codes: Codes, table: str) -> Whole:
-        """How many rows of a table each patient has: (patients,)."""
+        """Return the number of rows of each patient in a table: (patients,)."""
         return codes[:, self.schema.names.index(count_column(table))].astype(np.int64)
 
     def core(self, codes: Codes, table: str) -> Codes:
-        """What the chain of a table sees of its first rows, (patients, core of its chain), of patients who have any."""
+        """Return the chain's columns of a table's first rows, (patients, core of its chain), if patients have any."""
         names, mine = chain_view(self.tables, table).core.names, own(self.tables, table)
         places = [self.schema.names.index(name_in_joint(table, name) if name in mine else name) for name in names]
         return np.asarray(codes[:, places])
 
     def present(self, pattern: Mask) -> dict[str, Range]:
-        """The codes that patients have who have rows in these of the other tables, (tables,), and in no others."""
+        """Return the codes of patients with rows in the tables of a pattern, (tables,), and in no others."""
         found = dict[str, Range]()
         for table, there in zip(self.tables.others, pattern, strict=True):
             found[count_column(table)] = (1, self.tables.tables[table].max_rows) if there else (0, 0)
@@ -65,9 +65,9 @@ class FirstRows:
         return found
 
     def broken(self, codes: Codes) -> Mask:
-        """Which patients break a rule, or have a first row in a table that lacks a value or follows no row of another.
+        """Return which patients break a rule, lack a value in a first row, or have one that follows no row of another.
 
-        Rules of rows that are placed by another table's are not read yet: these have no date.
+        Rules of rows that another table places are not checked yet: these rows have no date.
         """
         found = broken(codes, self.schema)
         for table in self.tables.others:
@@ -89,10 +89,10 @@ class FirstRows:
 def sample_tables(
     model: Model | Path | str, patients: int | None = None, seed: int | None = None, where: Where = ()
 ) -> dict[str, pd.DataFrame]:
-    """Synthetic tables by name, of so many patients (by default as many as the model's public number of them).
+    """Return synthetic tables by name, of this number of patients (by default the model's public number).
 
     `seed` repeats the sample. `where`: conditions on the first table's columns, or on those of first rows, such as
-    "visits.ward=heart". Raises UsageError for a model of one table, or where conditions cannot be met.
+    "visits.ward=heart". Raises UsageError for a model of one table, or if conditions cannot be met.
     """
     model = model if isinstance(model, Model) else load(model)
     parts = list(table_frames(model, patients, seed, where))
@@ -102,20 +102,20 @@ def sample_tables(
 def table_frames(
     model: Model, patients: int | None = None, seed: int | None = None, where: Where = ()
 ) -> Iterator[dict[str, pd.DataFrame]]:
-    """The same in parts, of some thousands of patients each with all their rows: any number in constant memory."""
+    """Yield the same in parts, of some thousands of patients each with all their rows: in constant memory."""
     tables = tables_of(model)
     for codes in table_codes(model, patients, seed, where):
         yield {n: decode(own_columns(tables, n, rows.codes), written(tables, n)) for n, rows in codes.items()}
 
 
 def own_columns(tables: LinkedTables, name: str, codes: Codes) -> Codes:
-    """Of rows of a table's view those columns that the table has itself."""
+    """Return from rows of a table's view the columns that the table has itself."""
     names = tables.view(name).names
     return np.asarray(codes[:, [names.index(one) for one in tables.tables[name].columns]])
 
 
 def written(tables: LinkedTables, name: str) -> Schema:
-    """The schema of a table's own columns, in which keys of patients and of other tables are written as there."""
+    """Return the schema of a table's own columns, with keys of patients and of other tables written as in those."""
     schema = tables.alone(name)
     shapes = {tables.key: tables.tables[tables.first].columns[tables.key]}
     for key, other in tables.tables[name].latest.items():
@@ -124,16 +124,16 @@ def written(tables: LinkedTables, name: str) -> Schema:
 
 
 def tables_of(model: Model) -> LinkedTables:
-    """The tables that a model draws. Raises UsageError for a model of one table."""
+    """Return the tables that a model draws. Raise UsageError for a model of one table."""
     if model.tables is None:
-        raise UsageError("This is a model of one table: medsynth.sample draws its rows.")
+        raise UsageError("This is a model of one table. Use medsynth.sample to draw its rows.")
     return model.tables
 
 
 def table_codes(
     model: Model, patients: int | None = None, seed: int | None = None, where: Where = ()
 ) -> Iterator[dict[str, TableRows]]:
-    """Rows of each table as codes, in parts; keys are fresh, and go on from part to part."""
+    """Yield rows of each table as codes, in parts; keys are fresh, and continue from part to part."""
     count = model.rows if patients is None else patients
     if count < 1:
         raise UsageError("`patients` must be one or more.")
@@ -144,7 +144,7 @@ def table_codes(
 
 
 def _part(model: Model, patients: int, seed: int | None, where: Where, keys: dict[str, int]) -> dict[str, TableRows]:
-    """So many patients with their rows. `keys`: how many rows of each table came before; in place."""
+    """Return this number of patients with their rows. `keys`: the number of earlier rows of each table; in place."""
     tables = tables_of(model)
     first = FirstRows(tables)
     with broken_model():
@@ -168,11 +168,11 @@ def _first_rows(model: Model, first: FirstRows, patients: int, seed: int | None,
 
 
 def _sampler(model: Model, first: FirstRows, where: Where) -> Sampler:
-    """The method's generator of patients, who have values in first rows where they have rows, and only there.
+    """Return the method's generator of patients, who have values in first rows exactly where they have rows.
 
-    How many rows a patient has is drawn from the model as it is. Given in which tables there are any, the method draws
-    all columns, if it can be told such conditions: a model knows nearly, but not to the last patient, that they come
-    together, and of all who would be refused, most have rows in many tables.
+    The number of rows of a patient comes from the model. Given the tables with rows, the method draws all columns, if
+    it supports such conditions. The model links both nearly, but not for every patient: most of those who would be
+    rejected have rows in many tables.
     """
     core, (conditions_of, apart) = first.schema.core, conditions(model, where, False)
     plain = method_sampler(model, core, conditions_of, apart)
@@ -201,9 +201,9 @@ def _rows(
     model: Model, first: FirstRows, codes: Codes, found: Mapping[str, TableRows], number: int, name: str,
     seed: int | None,
 ) -> TableRows:  # fmt: skip
-    """The rows of a table: first ones as they are drawn with patients, then those that follow.
+    """Return the rows of a table: first ones as drawn with patients, then those that follow.
 
-    A patient whose first row breaks a rule once it has a date has none.
+    A patient has no rows if the first row breaks a rule once it has a date.
     """
     tables, schema, counts = first.tables, first.tables.view(name), first.count(codes, name)
     who = np.flatnonzero(counts > 0)
@@ -222,7 +222,7 @@ def _rows(
 
 
 def _put_keys(found: Mapping[str, TableRows], tables: LinkedTables, before: Mapping[str, int]) -> None:
-    """Fresh keys for patients and rows, and the keys of the latest rows of other tables; in place."""
+    """Write fresh keys for patients and rows, and the keys of the latest rows of other tables; in place."""
     for name, rows in found.items():
         schema, links = tables.view(name), tables.tables[name].latest
         for key, column in schema.columns.items():
@@ -231,20 +231,20 @@ def _put_keys(found: Mapping[str, TableRows], tables: LinkedTables, before: Mapp
                 rows.codes[:, place] = before.get(tables.first, 0) + rows.whose + 1
             elif key in links:
                 other, of_other = found[links[key]], tables.view(links[key])
-                keys = np.append(other.codes[:, of_other.names.index(key)], column.size)  # the last for no row there
+                keys = np.append(other.codes[:, of_other.names.index(key)], column.size)  # the last is for no row there
                 rows.codes[:, place] = keys[latest(rows, schema, other, of_other)]
             elif not column.modelled:
                 rows.codes[:, place] = column.fresh(before.get(name, 0), len(rows.codes))
 
 
 def latest(rows: TableRows, schema: Schema, other: TableRows, of_other: Schema) -> Whole:
-    """The place of the patient's last row in another table that is not after each row, (rows,); -1 where none is."""
+    """Return the index of the patient's last row in another table that is not after each row, (rows,); -1 for none."""
     mine = _order(rows.codes, schema)
     theirs = _order(other.codes, of_other)
     at = np.concatenate([theirs, mine])
     whose = np.concatenate([other.whose, rows.whose])
     asked = np.arange(len(at)) >= len(theirs)
-    turn = np.lexsort((asked, at, whose))  # of one patient, by time; of the same time the other table's rows first
+    turn = np.lexsort((asked, at, whose))  # by patient and time; at the same time the other table's rows first
     place = np.where(asked, -1, np.arange(len(at)))[turn]
     last = np.maximum.accumulate(np.where(place >= 0, np.arange(len(at)), -1))
     found = np.where(last < 0, -1, place[np.maximum(last, 0)])

@@ -23,13 +23,13 @@ Mask = NDArray[np.bool_]
 
 
 def broken_firsts(first: Codes, schema: Schema) -> Mask:
-    """Which first rows break a rule, (patients,), given how many rows follow each in the last column."""
+    """Return which first rows break a rule, (patients,), given the number of later rows in the last column."""
     return broken_next(first[:, :-1], None, first[:, -1] == 0, schema)
 
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """How a chain's rows are rows of a table: as they are, with the columns that nobody models left empty."""
+    """Convert a chain's rows to rows of a table: unchanged, with unmodelled columns left empty."""
 
     schema: Schema
 
@@ -39,19 +39,19 @@ class Form:
         return self.schema
 
     def core(self, rows: Codes, who: Whole) -> Codes:
-        """Of rows of the table, (rows, columns), by patient, what the chain sees: (rows, core of `of_chain`)."""
+        """Return the chain's columns, (rows, core of `of_chain`), of the table's rows, (rows, columns), by patient."""
         return np.asarray(rows[:, [self.schema.names.index(name) for name in self.schema.core.names]])
 
     def rows(self, core: Codes, before: Codes | None, who: Whole) -> tuple[Codes, Mask]:
-        """The rows of the table, not completed, and which of them cannot be; given the rows `before`, by patient."""
+        """Return the table's rows, not completed, and which are impossible; given the rows `before`, by patient."""
         return widened(core, self.schema), np.zeros(len(core), np.bool_)
 
 
 @dataclass(frozen=True, eq=False)
 class _Drawn:
-    """Patients under way. `turns`: of the first rows, the second ones and so on, whose they are and their codes.
+    """Patients that are being drawn. `turns`: for first rows, second ones and so on, their patients and codes.
 
-    `ends`: (patients,) how many rows each has in the end.
+    `ends`: (patients,) the final number of rows of each.
     """
 
     form: Form
@@ -62,23 +62,23 @@ class _Drawn:
 
     @property
     def schema(self) -> Schema:
-        """Of the whole table."""
+        """The schema of the whole table."""
         return self.form.schema
 
     def rows(self, turn: int, who: Whole) -> Codes:
-        """The rows of some patients in a turn, completed."""
+        """Return the rows of some patients in a turn, completed."""
         whose, codes = self.turns[turn]
         return np.asarray(codes[np.searchsorted(whose, who)])
 
     def next_rows(self, rows: Codes, rng: Stream) -> None:
-        """Draw the next turn, (rows, `later_columns`), in place; rows that break a rule again, for so many rounds."""
+        """Draw the next turn, (rows, `later_columns`), in place; rows that break a rule again, for some rounds."""
         turn = len(self.turns)
         who = np.flatnonzero(self.counts > turn)
         last, before = self.counts[who] == turn + 1, self.rows(turn - 1, who)
         self.chain.draw(rows, rng)
 
         def whole(found: Codes, places: Whole) -> tuple[Codes, Mask]:
-            """The rows with all columns of the table, and which of them cannot be."""
+            """Return the rows with all columns of the table, and which of them are impossible."""
             rows, never = self.form.rows(self.chain.now(found), before[places], who[places])
             return completed(rows, before[places], self.schema), never
 
@@ -97,14 +97,14 @@ class _Drawn:
         self.turns.append((who, whole(rows, everyone)[0]))
 
     def _beyond(self, rows: Codes) -> Mask:
-        """Which later rows lie beyond the last value of the order: (rows,)."""
+        """Return which later rows are beyond the last value of the order: (rows,)."""
         if GAP not in self.chain.contexts.variables:
             return np.zeros(len(rows), np.bool_)
         schema = self.chain.schema
         return np.asarray(self.chain.reached(rows) >= schema.columns[schema.order or ""].size)
 
     def shorten(self) -> None:
-        """Of patients who ended early, leave out last rows that may not be last; in place."""
+        """Remove last rows that may not be last, from patients who ended early; in place."""
         early = np.flatnonzero(self.ends < self.counts)
         for end in range(len(self.turns), 0, -1):
             who = early[self.ends[early] == end]
@@ -114,15 +114,15 @@ class _Drawn:
 
 
 def visits(tensors: Mapping[str, NDArray[np.float32]], form: Form, first: Codes, rng: Stream) -> PatientRows:
-    """All rows of patients whose first rows are given, (patients, columns of the schema and how many rows follow).
+    """Return all rows of patients with given first rows, (patients, columns of the schema and number of later rows).
 
-    A row that breaks a rule, or comes after the last value of the order, is drawn again; where none is found the
-    patient ends with the row before. A patient of whom no row may be the last has none; the others keep their numbers.
+    A row that breaks a rule or the bounds of the order is drawn again; if that fails, the patient ends with the
+    previous row. A patient without a possible last row has no rows; the others keep their numbers.
     """
     who, counts = np.arange(len(first)), first[:, -1].astype(np.int64) + 1
     drawn = _Drawn(form, restored(tensors, form.of_chain), counts, counts.copy(), [(who, first[:, :-1])])
     for _ in later_rows(drawn.chain, form.core(first[:, :-1], who), counts, rng, drawn.next_rows):
-        pass  # each turn is kept as it is drawn
+        pass  # each turn stores its rows
     drawn.shorten()
     stays = [drawn.ends[who] > turn for turn, (who, _) in enumerate(drawn.turns)]
     patient = np.concatenate([who[stay] for stay, (who, _) in zip(stays, drawn.turns, strict=True)])

@@ -1,4 +1,4 @@
-"""What is public about a table: its columns, their bounds and levels, its target."""
+"""The public facts of a table: its columns, their bounds and levels, its target."""
 
 from .columns.categorical import Binary, Categorical
 from .columns.column import Column

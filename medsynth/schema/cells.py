@@ -1,6 +1,6 @@
-"""What a cell may be, by its text alone: a usual code of a missing value, a number, a boolean, a date, a word, a text.
+"""The kind of a cell by its text alone: a usual code of a missing value, a number, a boolean, a date, a word or a text.
 
-The lists are public knowledge and are documented in docs/schema.md. No other cell, and no other row, has a say.
+The lists are public knowledge; docs/schema.md documents them. Other cells and rows do not change a cell's kind.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MISSING_WORDS = (
 )  # fmt: skip
 MISSING_NUMBERS = ("-1", "-7", "-8", "-9", "-77", "-88", "-99", "-777", "-888", "-999", "-9999", "-99999",
                    "77", "88", "99", "777", "888", "999", "9999", "99999")  # fmt: skip
-USUAL_NUMBERS = tuple("0123456789")  # each with the one below and the one above it
+USUAL_NUMBERS = tuple("0123456789")  # each with the number below and the number above
 USUAL_WORDS = (
     ("no", "yes"), ("n", "y"), ("f", "t"), ("f", "m"), ("female", "male"), ("negative", "positive"), ("neg", "pos"),
     ("normal", "abnormal"), ("absent", "present"), ("alive", "dead"), ("alive", "deceased"), ("survived", "died"),
@@ -35,9 +35,9 @@ USUAL_WORDS = (
 USUAL_SETS = tuple(tuple(map(spelled, words)) for words in USUAL_WORDS for spelled in (str, str.capitalize, str.upper))
 NUMBERS = ("whole", "pointed", "decimal", "fine")  # 8, 8.0, 8.5 or 8.25, 8.125
 ZEROS = ("pointed zeros", "decimal zeros", "fine zeros")  # with a zero at the end that could be left out: 8.00, 8.50
-PADDED = "padded"  # 007: a number whose zeros would be lost, so a code
-SHORT_DIGITS = 2  # after the point: a number of more is fine
-BOOLEANS, FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")  # how `true` is spelled; `false` alike
+PADDED = "padded"  # 007: a number whose zeros would be lost, and so a code
+SHORT_DIGITS = 2  # after the point; a number with more digits is fine
+BOOLEANS, FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")  # spellings, in the same order
 FAR = "far day"  # a date that is usually written for an unknown one, or for one that has not come
 FAR_DAYS = ("0001-01-01", "1753-01-01", "1799-12-31", "1800-01-01", "1899-12-30", "1899-12-31", "1900-01-01",
             "1900-12-31", "1901-01-01", "1904-01-01", "1960-01-01", "1970-01-01", "2099-01-01", "2099-12-31",
@@ -46,16 +46,16 @@ FAR_DAYS = ("0001-01-01", "1753-01-01", "1799-12-31", "1800-01-01", "1899-12-30"
 WORDS = ("text", PADDED, "word", FAR)
 DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%d.%m.%Y", "%d.%m.%y", "%d-%m-%Y", "%d-%b-%Y", "%d %b %Y", "%d/%m/%Y",
         "%m/%d/%Y")  # fmt: skip
-EITHER = "day and month in either order"  # 03/04/2020 says nothing about the order
+EITHER = "day and month in either order"  # 03/04/2020 does not show the order
 TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", "T%H:%M:%SZ")
-WITH_SECONDS = " and seconds"  # the cell of timestamps whose seconds are not zero
+WITH_SECONDS = " and seconds"  # marks timestamps whose seconds are not zero
 MOMENTS = tuple(
     day + time + more
     for day in (*DAYS, EITHER)
     for time in TIMES
     for more in (("", WITH_SECONDS) if "%S" in time else ("",))
 )
-FREE_TEXT_CHARACTERS, FREE_TEXT_WORDS = 60, 8  # more of either is a text and no level
+FREE_TEXT_CHARACTERS, FREE_TEXT_WORDS = 60, 8  # a text with more of either is free text, not a level
 _FORMS = (
     (re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})"), ("%Y-%m-%d",)),
     (re.compile(r"([0-9]{4})/([0-9]{2})/([0-9]{2})"), ("%Y/%m/%d",)),
@@ -72,29 +72,29 @@ _TIME = re.compile(r"([ T])([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))
 
 @dataclass(frozen=True)
 class CellKinds:
-    """The kinds of cells that are counted in each column: codes of missing values first. `more`: codes to add."""
+    """The kinds of cells that are counted in each column, codes of missing values first. `more`: codes to add."""
 
     more: tuple[str, ...] = ()
 
     @cached_property
     def codes(self) -> tuple[str, ...]:
-        """The codes of missing values; whole numbers as they are written without a point."""
+        """The codes of missing values, whole numbers without a point."""
         added = tuple(whole_text(code) or code for code in self.more)
         return tuple(dict.fromkeys((*MISSING_WORDS, *MISSING_NUMBERS, *added)))
 
     @cached_property
     def usual(self) -> tuple[str, ...]:
-        """Levels that are known before a table is seen, in the order in which they are counted."""
+        """Levels that are public before a table is seen, in counting order."""
         found = dict.fromkeys([*USUAL_NUMBERS, *(word for words in USUAL_SETS for word in words)])
         return tuple(level for level in found if level not in self.codes)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """All kinds, in the order in which they are counted."""
+        """All kinds, in counting order."""
         return (*self.codes, *NUMBERS, *ZEROS, *BOOLEANS, *MOMENTS, *WORDS)
 
     def places(self, texts: Iterable[object]) -> Integers:
-        """The place of each text's kind among `names`, by that text alone.
+        """Return the index of each text's kind in `names`, from that text alone.
 
         >>> kinds = CellKinds()
         >>> [kinds.names[k] for k in kinds.places(["?", "-9.0", "8", "8.0", "8.5", "True", "29.02.2020", "007", "x"])]
@@ -106,7 +106,7 @@ class CellKinds:
 
 
 def partners(level: str, cells: str) -> set[str]:
-    """The usual levels that come with another one in a column of such cells: words of its sets, numbers beside it.
+    """Return the usual partners of a level in a column of such cells: words of its sets, or neighbouring numbers.
 
     >>> sorted(partners("F", "word")), sorted(partners("1", "whole")), partners("1", "decimal")
     (['M', 'T'], ['0', '2'], set())
@@ -118,12 +118,12 @@ def partners(level: str, cells: str) -> set[str]:
 
 
 def is_code_of_a_number(code: str) -> bool:
-    """Whether a code of missing values is a number, which may be a value elsewhere."""
+    """Return whether a code of missing values is a number, which may be a value elsewhere."""
     return whole_text(code) is not None
 
 
 def level_of(text: str, cells: str) -> str:
-    """The level that a text is in a column of such cells: 8.0 is 8 among whole numbers, True is true among booleans."""
+    """Return a text's level in a column of such cells: 8.0 is 8 among whole numbers, True is true among booleans."""
     if cells == "whole":
         return whole_text(text) or text
     return text.lower() if cells == "boolean" and text.lower() in ("true", "false") else text
@@ -154,7 +154,7 @@ def _number_kind(text: str, *, whole: bool) -> str:
 
 
 def moment(text: str) -> str | None:
-    """The form of a date or a timestamp, one of MOMENTS; None for another text. A time of midnight alone is a date.
+    """Return the form of a date or a timestamp, one of MOMENTS; None for another text. Midnight alone makes a date.
 
     >>> moment("2020-02-29"), moment("2020-02-30"), moment("2020-02-29 00:00:00"), moment("13/04/2020 13:45")
     ('%Y-%m-%d', None, '%Y-%m-%d', '%d/%m/%Y %H:%M')
@@ -173,7 +173,7 @@ def moment(text: str) -> str | None:
 
 
 def _with_time(day: str, rest: str) -> str | None:
-    """The form of a day and the rest of its text: nothing, or a time of the day."""
+    """Return the form of a day and the rest of its text: nothing, or a time of day."""
     if not rest:
         return day
     time = _TIME.match(rest)

@@ -1,4 +1,4 @@
-"""Cells of text to whole-number codes and back, column by column; conditions as ranges of codes.
+"""Turn cells of text into whole-number codes and back, column by column, and conditions into ranges of codes.
 
 Messages never contain a cell.
 """
@@ -22,7 +22,7 @@ Where = str | Sequence[str] | Mapping[str, object]
 
 
 def encode(table: Table, schema: Schema) -> Codes:
-    """The codes of a table's columns that the schema names, (rows, columns) in the schema's order.
+    """Return the codes of the schema's columns in a table, (rows, columns) in the schema's order.
 
     Raises SchemaError for the first cell that the schema does not allow. `check_header` compares the columns.
     """
@@ -30,24 +30,24 @@ def encode(table: Table, schema: Schema) -> Codes:
 
 
 def check_header(table: Table | LargeTable, schema: Schema) -> None:
-    """Raises SchemaError unless the table has exactly the schema's columns, in any order."""
+    """Raise SchemaError unless the table has exactly the schema's columns, in any order."""
     absent = [name for name in schema.names if name not in table.header]
     if absent:
         more = f" (nor {', '.join(map(repr, absent[1:]))})" if len(absent) > 1 else ""
         raise SchemaError(
-            f"{table.where}: no column {absent[0]!r}{more}, which the schema {schema.name!r} names."
-            f"{did_you_mean(absent[0], table.header)} Rename the table's column, or take it out of the schema."
+            f"{table.where}: no column {absent[0]!r}{more}, but the schema {schema.name!r} declares it."
+            f"{did_you_mean(absent[0], table.header)} Rename the table's column, or remove it from the schema."
         )
     extra = [k for k, name in enumerate(table.header, 1) if name not in schema.columns]
     if extra:
         raise SchemaError(
-            f"{table.where}: column {extra[0]} is not in the schema {schema.name!r}. Declare it there or leave it "
-            "out of the table."
+            f"{table.where}: column {extra[0]} is not in the schema {schema.name!r}. Declare it there, or remove it "
+            "from the table."
         )
 
 
 def _encode_column(table: Table, schema: Schema, name: str) -> Codes:
-    """The codes of one column. A fault is reported at the first row that has it."""
+    """Return the codes of one column. Report a fault at the first row that has it."""
     column = schema.columns[name]
     related = {other: (schema.columns[other], table.cells[other]) for other in column.depends_on}
     place, reading = column.read_rows(table.cells[name], related)
@@ -59,27 +59,26 @@ def _encode_column(table: Table, schema: Schema, name: str) -> Codes:
 
 
 def hierarchy_positions(table: Table, columns: Mapping[str, Categorical]) -> Codes:
-    """The position of each code of some columns in their hierarchies, (rows, columns); past all for an unknown one."""
+    """Return the hierarchy position of each code in `columns`, (rows, columns); unknown codes come after all others."""
     return np.column_stack([column.hierarchy_positions(table.cells[name]) for name, column in columns.items()])
 
 
 def column_values(codes: Codes, schema: Schema, name: str) -> Values:
-    """One column's values as constraints compare them: numbers with NaN for missing, levels as text with None."""
+    """Return one column's values as constraints compare them: numbers with NaN, or levels as text with None."""
     return schema.columns[name].values(codes[:, schema.names.index(name)], related_values(codes, schema, name))
 
 
 def related_values(codes: Codes, schema: Schema, name: str) -> dict[str, Values]:
-    """The values of the columns that a column depends on."""
+    """Return the values of the columns that a column depends on."""
     return {other: column_values(codes, schema, other) for other in schema.columns[name].depends_on}
 
 
 def decode(codes: Codes, schema: Schema) -> pd.DataFrame:
-    """The table of codes, (rows, columns) in the schema's order, each column in its dtype.
+    """Return the table of codes, (rows, columns) in the schema's order, each column in its dtype.
 
-    Whole-number levels and counts are int64 (Int64 where values may be missing), booleans bool (boolean),
-    measurements float64, words object. Codes of missing values are numbers among the others where all are whole;
-    where one is a word, the column's dtype is object. A `dtype` that the schema declares is used where it can
-    represent the values.
+    Whole-number levels and counts are int64 (Int64 if values may be missing), booleans bool (boolean), measurements
+    float64, words object. Codes of missing values stay numbers if all are whole; if one is a word, the column's dtype
+    is object. A `dtype` that the schema declares is used if it can represent the values.
     """
     made = {}
     for k, (name, column) in enumerate(schema.columns.items()):
@@ -90,7 +89,7 @@ def decode(codes: Codes, schema: Schema) -> pd.DataFrame:
 
 
 def csv_cells(codes: Codes, schema: Schema) -> pd.DataFrame:
-    """The same as text for a CSV file: exact decimals without trailing zeros, missing values empty."""
+    """Return the same as text for a CSV file: exact decimals without trailing zeros, missing values empty."""
     return pd.DataFrame({
         name: column.csv_cells(codes[:, k], related_values(codes, schema, name))
         for k, (name, column) in enumerate(schema.columns.items())
@@ -99,7 +98,7 @@ def csv_cells(codes: Codes, schema: Schema) -> pd.DataFrame:
 
 
 def words(where: Where) -> tuple[str, ...]:
-    """Conditions as texts: one text, several, or a mapping of columns to a value, a list of values or a pair of bounds.
+    """Return conditions as texts: one text, several, or a mapping of columns to a value, a list or a pair of bounds.
 
     >>> words({"sex": ["F", "M"], "age": (60, None), "smokes": True, "visits": None})
     ('sex=F,M', 'age=60..', 'smokes=true', 'visits=')
@@ -109,7 +108,7 @@ def words(where: Where) -> tuple[str, ...]:
     if isinstance(where, Mapping):
         return tuple(f"{name}={_text(value)}" for name, value in where.items())
     if not all(isinstance(word, str) for word in where):
-        raise UsageError("`where` is a text such as 'sex=F', a list of such, or a mapping of columns to values.")
+        raise UsageError("`where` must be a text such as 'sex=F', a list of texts, or a mapping of columns to values.")
     return tuple(where)
 
 
@@ -122,11 +121,11 @@ def _text(value: object) -> str:
 
 
 def parse(where: Where, schema: Schema, parameter: str = "where") -> dict[str, tuple[Range, ...]]:
-    """The codes that each condition allows: one range, or several where commas separate values.
+    """Return the codes that each condition allows: one range, or several if commas separate values.
 
-    A range includes both ends and may leave one out; nothing after the sign means missing. `parameter`: what messages
-    call the conditions. Raises UsageError for words that are no condition, unknown columns or levels, and ranges
-    without a value.
+    A range includes both ends, and may leave out one. Nothing after the sign means missing. `parameter`: the name of
+    the conditions in messages. Raises UsageError for text that is not a condition, unknown columns or levels, and
+    ranges without a value.
 
     >>> from medsynth.schema import Schema
     >>> schema = Schema.from_dict({"name": "t", "columns": {"age": {"kind": "count", "bounds": [18, 99]}}})
@@ -140,11 +139,11 @@ def parse(where: Where, schema: Schema, parameter: str = "where") -> dict[str, t
             given = word.partition("=")[0][:80]
             raise UsageError(
                 f"`{parameter}` takes COLUMN=VALUE, COLUMN=VALUE,VALUE or COLUMN=LOW..HIGH; "
-                f"{given!r} is no column of the model.{did_you_mean(given, schema.columns)}"
+                f"{given!r} is not a column of the model.{did_you_mean(given, schema.columns)}"
             )
-        name = max(fitting, key=len)  # a name may hold the sign itself
+        name = max(fitting, key=len)  # a name may contain the sign itself
         if name in found:
-            raise UsageError(f"`{parameter}` names {name!r} twice. Give one condition a column.")
+            raise UsageError(f"`{parameter}` names {name!r} twice. Give one condition per column.")
         try:
             found[name] = _ranges(word[len(name) + 1 :].strip(), schema, name)
         except ValueError as error:
@@ -153,7 +152,7 @@ def parse(where: Where, schema: Schema, parameter: str = "where") -> dict[str, t
 
 
 def _ranges(value: str, schema: Schema, name: str) -> tuple[Range, ...]:
-    """The ranges of one condition's value: as a whole, for a level may hold a comma, else those of its parts."""
+    """Return the ranges of one condition's value: of all of it, as a level may contain commas, else of its parts."""
     column = schema.columns[name]
     try:
         return (column.code_range(value),)
@@ -164,10 +163,10 @@ def _ranges(value: str, schema: Schema, name: str) -> tuple[Range, ...]:
 
 
 def hull(ranges: Sequence[Range]) -> Range:
-    """The smallest range that contains some ranges."""
+    """Return the smallest range that contains some ranges."""
     return min(first for first, _ in ranges), max(last for _, last in ranges)
 
 
 def met(codes: Codes, ranges: Sequence[Range]) -> Mask:
-    """Which codes, (rows,), lie in one of the ranges."""
+    """Return which codes, (rows,), are in one of the ranges."""
     return np.asarray(np.any([(codes >= first) & (codes <= last) for first, last in ranges], axis=0))

@@ -1,4 +1,4 @@
-"""What a person declares in a YAML file: read safely, with one message for all that is wrong with it.
+"""YAML files that a person declares: read safely, with one message for all faults.
 
 YAML has 1.2's rules for plain words: `yes`, `no` and `on` stay words, `01` keeps its zero.
 """
@@ -18,32 +18,32 @@ from ..errors import SchemaError, did_you_mean, validators_words
 from .columns.registry import KINDS
 
 MAX_BYTES = 1 << 24  # of a file
-MOST_FAULTS = 20  # in one message
-MAX_VALUES = 1_000_000  # of a text, aliases followed
-MAX_DEPTH = 100  # of brackets within brackets
+MOST_FAULTS = 20  # per message
+MAX_VALUES = 1_000_000  # of a text, with aliases followed
+MAX_DEPTH = 100  # of nested brackets
 UNFINISHED = re.compile(r"\bTODO\b")
 
 
 class Declaration(BaseModel):
-    """A model that a mapping, a YAML text or a file declares; `called` names it in messages."""
+    """A model that a mapping, a YAML text or a file declares; `called` is its name in messages."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     called: ClassVar[str]
 
     @classmethod
     def from_dict(cls, content: object, where: str | None = None) -> Self:
-        """What a mapping declares; `where` names it in messages. Raises SchemaError where it declares none."""
+        """Return what a mapping declares. `where` is its name in messages. Raise SchemaError for none."""
         where = where or cls.called
         try:
             return cls.model_validate(content)
         except ValidationError as error:
             raise SchemaError(faults_text(error, content, where, cls)) from None
         except (ArithmeticError, RecursionError):
-            raise SchemaError(f"{where}: a number out of any range, or values nested too deeply.") from None
+            raise SchemaError(f"{where}: a number is too large, or values are nested too deeply. Correct it.") from None
 
     @classmethod
     def from_yaml(cls, text: str, where: str | None = None) -> Self:
-        """What a YAML text declares; `where` names it in messages.
+        """Return what a YAML text declares; `where` is its name in messages.
 
         Raises SchemaError for text that is not YAML, for unknown keys or kinds, and while a TODO is left.
         """
@@ -57,25 +57,25 @@ class Declaration(BaseModel):
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """What the YAML file `path` declares. Raises SchemaError, as `from_yaml` does and for a file not to be read."""
+        """Return what the YAML file `path` declares. Raise SchemaError, as `from_yaml`, also for an unreadable file."""
         path = Path(path)
         try:
             found = path.stat()
             if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES:
-                raise SchemaError(f"The {cls.called} {path} is no file, or one of more than {MAX_BYTES} bytes.")
+                raise SchemaError(f"The {cls.called} {path} must be a file of at most {MAX_BYTES} bytes.")
             text = path.read_text(encoding="utf-8-sig")
         except FileNotFoundError:
             raise SchemaError(f"There is no {cls.called} {path}. Draft a {cls.called} first.") from None
         except (OSError, ValueError):
-            raise SchemaError(f"The {cls.called} {path} cannot be read as UTF-8 text.") from None
+            raise SchemaError(f"The {cls.called} {path} cannot be read as UTF-8 text. Save it as UTF-8.") from None
         return cls.from_yaml(text, str(path))
 
 
 def faults_text(error: ValidationError, content: object, where: str, schema: type[BaseModel]) -> str:
-    """The message for a schema that pydantic refuses: each fault with its place, keys with the nearest known ones."""
+    """Return the message for a schema that pydantic refuses: each fault with its place, and the nearest known key."""
     found = [_fault(dict(one), content, schema) for one in error.errors(include_input=False, include_url=False)]
     more = f"\n  and {len(found) - MOST_FAULTS} more" if len(found) > MOST_FAULTS else ""
-    advice = "Copy from a bundled schema, such as that of thyroid."
+    advice = "For an example see a bundled schema, such as thyroid."
     if len(found) == 1:
         return f"{where}: {found[0]}{'' if found[0][-1] in '.?' else '.'} {advice}"
     return "\n  ".join([f"{where}: {len(found)} faults.", *found[:MOST_FAULTS]]) + f"{more}\n{advice}"
@@ -99,13 +99,13 @@ def _fault(one: dict[str, Any], content: object, schema: type[BaseModel]) -> str
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader with YAML 1.2's plain words. Duplicate keys are errors, which PyYAML itself does not check.
+    """SafeLoader with YAML 1.2's plain words. It refuses duplicate keys, which PyYAML accepts.
 
-    So is a text nested more than MAX_DEPTH deep: the scanner takes time by the square of the depth.
+    It also refuses a text nested deeper than MAX_DEPTH: the scanner's time grows with the square of the depth.
     """
 
     def fetch_flow_collection_start(self, token: Any) -> None:
-        """Take an opening bracket, if they are not too many."""
+        """Scan an opening bracket, unless there are too many."""
         if self.flow_level >= MAX_DEPTH:
             raise yaml.scanner.ScannerError(None, None, "nested too deeply", self.get_mark())
         super().fetch_flow_collection_start(token)
@@ -136,9 +136,9 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 
 def parse_yaml(text: str, where: str) -> object:
-    """The plain data in `text`. Raises SchemaError, with the line, where it is no YAML.
+    """Return the plain data in `text`. Raise SchemaError with the line if it is not YAML.
 
-    Aliases are counted before they are followed: nested ones stand for more values than any memory holds.
+    Aliases are counted before they are followed: nested ones can mean more values than any memory can store.
     """
     try:
         loader = _Loader(text)
@@ -151,12 +151,12 @@ def parse_yaml(text: str, where: str) -> object:
     except (yaml.YAMLError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "nested too deeply, keyed by a list, or a value that is none"
+        problem = getattr(error, "problem", None) or "nested too deeply, keyed by a list, or not a value"
         raise SchemaError(f"{where}{line}: not valid YAML: {problem}.") from None
 
 
 def _values_in(node: yaml.Node, known: dict[int, int]) -> int:
-    """How many values a node stands for once its aliases are followed. Raises ConstructorError for an endless one."""
+    """Return the number of values of a node with its aliases followed. Raise ConstructorError if that has no end."""
     if id(node) in known:
         if not known[id(node)]:
             raise yaml.constructor.ConstructorError(None, None, "a value that contains itself", node.start_mark)
@@ -171,15 +171,15 @@ def _values_in(node: yaml.Node, known: dict[int, int]) -> int:
 
 
 def yaml_key(name: str) -> str:
-    """A name as a YAML key on one line."""
+    """Return a name as a YAML key on one line."""
     text: str = yaml.safe_dump({name: None}, allow_unicode=True, width=10_000)
     return text.rsplit(":", 1)[0]
 
 
 def unfinished_lines(text: str) -> list[int]:
-    """The lines in which a value is still TODO; what a comment says does not count."""
+    """Return the lines in which a value is still TODO; comments do not count."""
     if not UNFINISHED.search(text):
-        return []  # a second pass over the text takes as long as the first
+        return []  # skips a second pass, which takes as long as the first
     try:
         tokens = [token for token in yaml.scan(text, Loader=_Loader) if isinstance(token, yaml.ScalarToken)]
     except yaml.YAMLError:

@@ -1,6 +1,6 @@
-"""What a header tells: keys of persons, keys of rows, free text; and drafts of schemas, which contain no cell.
+"""Find keys of persons, keys of rows and free text by the header's names, and draft schemas, which contain no cell.
 
-The lists of names are public, and docs/schema.md documents them. A name counts in lower case, without blanks and signs:
+The lists of names are public; docs/schema.md documents them. Names count in lower case, without blanks and signs:
 `Patient-Nr.` is `patientnr`.
 """
 
@@ -17,51 +17,51 @@ from .columns.registry import KINDS
 from .declared import yaml_key
 
 HEAD = """\
-# Drafted from column names and from what their cells are: confirm each kind, since the cells are private.
+# Drafted from column names and from the kinds of their cells: confirm each kind, since the cells are private.
 # Replace each value that is still to do by public knowledge: what the assay can measure,
-# what the form offers. Never look bounds or levels up in the table: what is copied from patients leaks.
-# Add `missing: true` to a column that may be empty, `out_of_range: error` to one that must not be clipped.
+# what the form offers. Never look up bounds or levels in the table: copies from patients' cells leak.
+# Add `missing: true` to a column that may be empty, `out_of_range: error` to a column that must not be clipped.
 """
 _KEY = '{kind: identifier, shape: "########"}  # rows that share a person: name it in `unit`, with `max_rows`'
 _TABLES = """\
-# The first table has one row a patient: move it to the top. Of each other one a patient counts with the first rows by
-# its `order`, at most `max_rows`; leave both out where a patient has one row at most. `latest: {COLUMN: TABLE}` says of
-# which other table's rows a key is.
+# The first table has one row per patient: move it to the top. In each other table a patient counts with the first
+# `max_rows` rows by its `order`. Leave both out if a patient has at most one row. `latest: {COLUMN: TABLE}` declares
+# that a column contains keys of another table's rows.
 """
 KEY = '{kind: identifier, shape: "########"}'
-PATIENTS = ("patients", "patient", "persons", "person", "people", "subjects")  # how first tables are called
+PATIENTS = ("patients", "patient", "persons", "person", "people", "subjects")  # usual names of first tables
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+def _words(*lines: str) -> frozenset[str]:
+    return frozenset(" ".join(lines).split())
 
 
-PERSON_KEYS = _words("""
-    id pid ptid mrn ssn ahv empi mpi patient patientid patientnbr patientno patientnr patientnum patientnumber
-    patientkey patid patnr patno medicalrecordnumber medrecno hospitalnumber hospitalno nhsnumber nhsno chi
-    chinumber subject subjectid subjectno subjectnumber subjid usubjid participant participantid person personid
-    personnumber personnr memberid member beneficiaryid respondentid clientid individualid userid studyid
-    insurancenumber ahvnumber ahvnr socialsecuritynumber name fullname patientname firstname lastname surname
-    email phone phonenumber telephone address
-""")
-ROW_KEYS = _words("""
-    encounterid encounternbr encounter visitid admissionid hadmid stayid icustayid caseid caseno casenr
-    casenumber fallnr fallnummer recordid recordno recordnumber record rowid rowno rownumber rownames index
-    unnamed0 uuid guid sampleid specimenid orderid accession accessionnumber barcode eventid episodeid
-""")
-FREE_TEXTS = _words("""
-    note notes comment comments remark remarks freetext text narrative clinicalnote clinicalnotes
-    dischargesummary reporttext findingstext anamnesis bemerkung bemerkungen kommentar freitext
-""")
+PERSON_KEYS = _words(
+    "id pid ptid mrn ssn ahv empi mpi patient patientid patientnbr patientno patientnr patientnum patientnumber",
+    "patientkey patid patnr patno medicalrecordnumber medrecno hospitalnumber hospitalno nhsnumber nhsno chi",
+    "chinumber subject subjectid subjectno subjectnumber subjid usubjid participant participantid person personid",
+    "personnumber personnr memberid member beneficiaryid respondentid clientid individualid userid studyid",
+    "insurancenumber ahvnumber ahvnr socialsecuritynumber name fullname patientname firstname lastname surname",
+    "email phone phonenumber telephone address",
+)
+ROW_KEYS = _words(
+    "encounterid encounternbr encounter visitid admissionid hadmid stayid icustayid caseid caseno casenr",
+    "casenumber fallnr fallnummer recordid recordno recordnumber record rowid rowno rownumber rownames index",
+    "unnamed0 uuid guid sampleid specimenid orderid accession accessionnumber barcode eventid episodeid",
+)
+FREE_TEXTS = _words(
+    "note notes comment comments remark remarks freetext text narrative clinicalnote clinicalnotes",
+    "dischargesummary reporttext findingstext anamnesis bemerkung bemerkungen kommentar freitext",
+)
 
 
-DOUBTFUL = _words("""
-    pid subject participant person patient index record encounter name case chi ssn
-""")
+DOUBTFUL = _words(
+    "pid subject participant person patient index record encounter name case chi ssn",
+)
 
 
 def normalised(name: str) -> str:
-    """A name as the lists have it.
+    """Return a name in the form of the lists.
 
     >>> normalised("Patient-Nr.")
     'patientnr'
@@ -70,27 +70,27 @@ def normalised(name: str) -> str:
 
 
 def person_keys(header: Iterable[str]) -> list[str]:
-    """The columns that read like a person's key: several rows may share one."""
+    """Return the columns that read like a person's key, which several rows may share."""
     return [name for name in header if normalised(name) in PERSON_KEYS]
 
 
 def keys(header: Collection[str]) -> list[str]:
-    """The columns that are keys of persons or of rows by their names, in order; doubtful ones are not."""
+    """Return the columns that are keys of persons or rows by their names, in order, without doubtful ones."""
     return [name for name in header if normalised(name) in PERSON_KEYS | ROW_KEYS and not doubtful(name)]
 
 
 def doubtful(name: str) -> bool:
-    """Whether a name in the lists is also one of columns that are no keys, as PID is of a party: levels decide."""
+    """Return whether columns that are not keys also have this name, as PID is a party's: then the levels decide."""
     return normalised(name) in DOUBTFUL
 
 
 def free_texts(header: Iterable[str]) -> list[str]:
-    """The columns that read like free text."""
+    """Return the columns that read like free text."""
     return [name for name in header if normalised(name) in FREE_TEXTS]
 
 
 def draft(name: str, kinds: Mapping[str, Kind]) -> str:
-    """YAML text of an unfinished schema. `kinds`: each column's kind of text, in the table's order."""
+    """Return the YAML text of an unfinished schema. `kinds`: each column's kind of text, in the table's order."""
     known = keys(kinds)
     last = next((name for name in reversed(list(kinds)) if name not in known), list(kinds)[-1])
     target = f"{_line({'target': last})}  # is this the column to predict?"
@@ -98,21 +98,21 @@ def draft(name: str, kinds: Mapping[str, Kind]) -> str:
 
 
 def column_lines(kinds: Mapping[str, Kind], more: Collection[str] = (), key_line: str = _KEY) -> list[str]:
-    """A line for each column. `more`: columns known to be keys, beside those whose names say so; their `key_line`."""
+    """Return a line per column. `more`: keys whose names do not show that; `key_line`: the line of a key."""
     known = {*keys(kinds), *more}
     forms = {text: form for kind in reversed(KINDS.values()) for text, form in kind.drafts.items()}
     return [f"  {yaml_key(name)}: {key_line if name in known else forms[kind]}" for name, kind in kinds.items()]
 
 
 def draft_tables(name: str, kinds: Mapping[str, Mapping[str, Kind]]) -> str:
-    """YAML text of an unfinished file. `kinds`: of each table each column's kind of text, in the table's order.
+    """Return the YAML text of an unfinished file. `kinds`: of each table each column's kind of text, in its order.
 
-    Raises SchemaError where no column is in all tables.
+    Raises SchemaError if no column is in all tables.
     """
     shared = [one for one in next(iter(kinds.values())) if all(one in table for table in kinds.values())]
     if not shared:
         raise SchemaError(
-            "No column stands in all tables, as the key of patients must. Give it one name in all of them."
+            "No column is in all tables, as the key of patients must be. Give it the same name in all of them."
         )
     key = next((one for one in shared if one in keys(shared)), shared[0])
     order = sorted(kinds, key=lambda table: (table.lower() not in PATIENTS, list(kinds).index(table)))
@@ -125,5 +125,5 @@ def draft_tables(name: str, kinds: Mapping[str, Mapping[str, Kind]]) -> str:
 
 
 def _line(content: Mapping[str, object]) -> str:
-    """One entry of a mapping as a line."""
+    """Return one entry of a mapping as a line."""
     return yaml.safe_dump(dict(content), allow_unicode=True, width=10_000).strip()

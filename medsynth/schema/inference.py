@@ -1,6 +1,6 @@
-"""What becomes of noisy answers about a bare table, in the order in which they are asked for: post-processing alone.
+"""Turn noisy answers about a table without a schema into columns, in the order of the questions: post-processing alone.
 
-First what each column is made of, then levels, then numbers and dates. `privacy/partition_selection.py` asks.
+First the kind of each column, then levels, then numbers and dates. `privacy/partition_selection.py` asks.
 """
 
 from __future__ import annotations
@@ -41,54 +41,54 @@ from .columns.number import Continuous, Count, Policy, Zeros
 from .learned import ColumnKind, Far, LearnedColumn
 from .magnitudes import CLEAR_STDS, MAGNITUDES, PROBABLE_STDS, REQUIRED_SHARE, clear_stds
 
-DECIMAL_SHARE = 0.05  # of its numbers that must have decimals before a column is one of decimals
-FINE_SHARE = 0.05  # of its numbers that may have more decimals where a column may be one of few values
-FALSE_CODES, FALSE_TARGET_CODES = 0.05, 1e-6  # chance that noise alone shows some code of missing values
-FALSE_LEVELS = 0.01  # chance that noise alone shows some usual level in any column of a table
-FEW_LEVELS = 20  # an integer column of at most so many surviving levels may be categorical
-SPIKES_SHARE = 0.02  # of the numbers of many decimals that must be whole before these are counted one by one
-CLASS_SHARE = 0.5  # of the rows that the surviving whole numbers of a target must have to be its classes
+DECIMAL_SHARE = 0.05  # share of a column's numbers with decimals that makes it a column of decimals
+FINE_SHARE = 0.05  # share of numbers with more decimals that a column of few values may have
+FALSE_CODES, FALSE_TARGET_CODES = 0.05, 1e-6  # chance that noise alone shows a code of missing values
+FALSE_LEVELS = 0.01  # chance that noise alone shows a usual level in any column of a table
+FEW_LEVELS = 20  # an integer column with at most this many surviving levels may be categorical
+SPIKES_SHARE = 0.02  # share of whole numbers among fine ones from which on they are counted one by one
+CLASS_SHARE = 0.5  # share of the rows that surviving whole numbers of a target must cover to be its classes
 LARGEST_BOUND = 1e9  # codes of whole numbers between such bounds still fit into 32 bits
-FIRST_YEAR, LAST_YEAR = 1850, 2109  # years that are counted one by one; others and cells that are no date come after
+FIRST_YEAR, LAST_YEAR = 1850, 2109  # years counted one by one, before the rest and cells without a date
 YEARS = LAST_YEAR - FIRST_YEAR + 2
-YEARS_OF_SECONDS = 60  # so many years have fewer seconds than codes
+YEARS_OF_SECONDS = 60  # this number of years has fewer seconds than codes
+APART = 2.0  # a code of missing values must be this many times farther from zero than the values
 LEVEL_APART = 4.0  # the same of a single number that is not on the list of codes
 MOST_CODES, MOST_FAR = 6, 0.1  # such numbers at either end; rows far from the others that are read as missing
 SPIKE, MOST_SPIKES = 4.0, 5  # times the rows of a value near it that a spike has; spikes of a column
 YEARS_APART = 20  # years without a clear one after which a year is far from the others
-APART = 2.0  # how many times farther from zero than the values a code of missing values lies, to be believed
-HALF_OCTAVE, HIDDEN_SHARE = 2**0.5, 0.03  # a cell of magnitudes; noise of one, as a part of the rows, that hides some
-NARROW = 4  # how many times narrower than a date's own bounds the days after another must be
-ISO = "%Y-%m-%d"  # the format of dates of which no form is clear
+HALF_OCTAVE, HIDDEN_SHARE = 2**0.5, 0.03  # cell width; noise, as a share of the rows, that hides rows
+NARROW = 4  # days after another date must be this many times narrower than a date's own bounds
+ISO = "%Y-%m-%d"  # the format of dates without a clear form
 MOST_PAIRS = 10  # of columns of dates
 NO_LEVELS: Mapping[str, float] = {}
-OTHER = "other"  # the level of values that are no level
+OTHER = "other"  # the level for values that have no level
 
 
 def missing_of(codes: Iterable[str]) -> bool | tuple[int | str, ...]:
-    """The `missing` of a column with these codes: whole numbers as such, the empty cell alone as true."""
+    """Return the `missing` of a column with these codes: whole numbers as such, the empty cell alone as true."""
     found = tuple(int(code) if is_code_of_a_number(code) else code for code in codes)
     return found not in ((), ("",)) and found or bool(found)
 
 
 def free_text(kind: ColumnKind) -> LearnedColumn:
-    """A column of which nothing is learned but that it is one of texts."""
+    """Return a column of texts, of which nothing else is learned."""
     codes = {code: 0.0 for code in kind.codes if not is_code_of_a_number(code)}
     return LearnedColumn(kind=kind, column=unread(codes), gaps=codes)
 
 
 def unread(codes: Iterable[str]) -> Categorical:
-    """A column of which no value comes out, with these codes of missing values."""
+    """Return a column without learned values, with these codes of missing values."""
     return Categorical(
         levels=(OTHER,), unknown=OTHER, missing=missing_of(code for code in codes if not is_code_of_a_number(code))
     )
 
 
 def clear_codes(counts: Floats, std: float, cells: CellKinds, columns: int, *, target: bool) -> list[str]:
-    """The codes of missing values that noisy counts, (codes,), show, in one of this number of `columns`.
+    """Return the codes of missing values that noisy counts, (codes,), clearly show, in one of this number of `columns`.
 
-    Noise alone shows some code in any of the columns with a chance below FALSE_CODES; in the target, whose labels are
-    never invented, below FALSE_TARGET_CODES.
+    Noise alone shows a code in any of the columns with a chance below FALSE_CODES. In the target, whose labels are
+    never invented, the chance is below FALSE_TARGET_CODES.
     """
     limit = std * clear_stds(len(cells.codes) * columns, FALSE_TARGET_CODES if target else FALSE_CODES)
     return [code for code, count in zip(cells.codes, counts.tolist(), strict=True) if count > limit]
@@ -97,11 +97,11 @@ def clear_codes(counts: Floats, std: float, cells: CellKinds, columns: int, *, t
 def column_kind(
     counts: Floats, std: float, cells: CellKinds, *, rows: int, columns: int, target: bool = False
 ) -> ColumnKind:
-    """The kind of a column by noisy counts of its cells' kinds, (kinds,), in the order of `cells.names`.
+    """Return the kind of a column from noisy counts of its cells' kinds, (kinds,), in the order of `cells.names`.
 
-    Numbers, booleans or dates where these are clearly at least half of what is not missing, else words: so no single
-    cell decides. Numbers of which some clearly start with a zero, as 07, are words: codes, whose zeros count. `rows` is
-    the public row count: what codes of missing values leave of it is not counted again.
+    Numbers, booleans or dates must clearly be at least half of the present cells, else they are words: so no single
+    cell decides. Numbers that clearly start with a zero in part, as 07, are words: their zeros count. `rows` is the
+    public row count; the cells that codes of missing values leave are not counted again.
     """
     found = dict(zip(cells.names, counts.tolist(), strict=True))
     codes = clear_codes(counts[: len(cells.codes)], std, cells, columns, target=target)
@@ -109,17 +109,17 @@ def column_kind(
     present = rows - sum(found[code] for code in codes if not is_code_of_a_number(code))
     kinds = counts[len(cells.codes) :]
     if codes and present <= clear and kinds.max() <= std * clear_stds(len(kinds)):
-        return ColumnKind(cells="word").with_codes(codes)  # an empty column: what else it shows is noise
+        return ColumnKind(cells="word").with_codes(codes)  # an empty column: its other counts are noise
     half = max(present / 2, clear)
     whole = found["whole"]
     pointed, short, fine = (found[name] + found[f"{name} zeros"] for name in ("pointed", "decimal", "fine"))
     decimal, zeros = short + fine, sum(found[name] for name in ZEROS)
-    # Codes that are numbers may be values: whether they lie apart is seen later, by the magnitudes.
+    # Codes that are numbers may be values: the magnitudes later show whether they are apart.
     own = sum(found[code] for code in codes if is_code_of_a_number(code))
     sure = {name: count for name, count in found.items() if count > clear}
 
     def surely(names: Iterable[str]) -> float:
-        """Cells of these kinds by clear counts alone: the noise of kinds that no cell has does not add up."""
+        """Return the cells of these kinds by clear counts alone, so that the noise of absent kinds does not add up."""
         return float(sum(sure.get(name, 0.0) for name in names))
 
     numbers = max(whole + pointed + decimal, surely((*NUMBERS, *ZEROS)))
@@ -141,7 +141,7 @@ def column_kind(
 
 
 def _other_kind(found: dict[str, float], half: float, clear: float) -> ColumnKind:
-    """The kind of a column that is none of numbers."""
+    """Return the kind of a column without numbers."""
     spelling = max(BOOLEANS, key=lambda name: found[name])
     if sum(found[name] for name in BOOLEANS) >= half and found[spelling] > clear:
         return ColumnKind(cells="boolean", form=spelling)
@@ -152,7 +152,7 @@ def _other_kind(found: dict[str, float], half: float, clear: float) -> ColumnKin
 
 
 def _date(moments: dict[str, float]) -> ColumnKind:
-    """Dates or timestamps, in the form that most of them have; `moments` are clear counts."""
+    """Return dates or timestamps in the form of most cells; `moments` are clear counts."""
     days: dict[str, float] = {}
     for form, count in moments.items():
         day = next(start for start in (*DAYS, EITHER) if form.startswith(start))
@@ -177,21 +177,20 @@ def usual_levels(
     kinds: Mapping[str, ColumnKind],
     needed: Mapping[str, float],
 ) -> dict[str, dict[str, float]]:
-    """Of each column the usual levels that it has, with their noisy counts, by the `counts` of all usual levels.
+    """Return the usual levels of each column with their noisy counts, from the `counts` of all usual levels.
 
-    One that passes the `threshold` of partition selection is there. Those that come with it are there if their counts
-    stand out of the noise, of standard deviation `std`: the limit is set by how many of them are looked at, in all
-    columns together. A whole number that is found so is followed to the next, up to the first that is not: these need
-    no limit of their own, for a number that no row has is shown only if the first such one is (a fixed sequence of
-    tests, Maurer et al. 1995). In a column of numbers this is so where levels that pass hold the `needed` count, so
-    that it is one of levels. Noise alone shows some level in a table with a chance of FALSE_LEVELS at most, half of
-    it for levels that pass the threshold, which a large delta lowers.
+    A level that passes the `threshold` of partition selection is there. Its partners are there if their counts exceed
+    the noise, of standard deviation `std`. The limit depends on the number of partners tested, in all columns together.
+    After a whole number that is found, the next number is tested, up to the first that is absent. This needs no
+    stricter limit (a fixed sequence of tests, Maurer et al. 1995). A column of numbers is tested only if its passing
+    levels reach the `needed` count, which makes it a column of levels. Noise alone shows a level in a table with a
+    chance of at most FALSE_LEVELS. Half of it is for levels that pass the threshold, which a large delta lowers.
     """
     bar = max(threshold, std * _exceeded(sum(map(len, counts.values())), FALSE_LEVELS / 2))
     found = {name: {level for level, count in own.items() if count > bar} for name, own in counts.items()}
 
     def beside(name: str, some: set[str]) -> set[str]:
-        """Usual levels that come with `some`, and have not been found."""
+        """Return usual partners of `some` that have not been found."""
         more = {more for level in some for more in partners(level, kinds[name].cells)}
         return more.intersection(counts[name]) - found[name]
 
@@ -206,7 +205,7 @@ def usual_levels(
 
 
 def _exceeded(tests: int, chance: float) -> float:
-    """The standard deviations that noise exceeds in any of this number of `tests` with at most this `chance`."""
+    """Return the standard deviations that noise exceeds in any of the `tests` with at most this `chance`."""
     return NormalDist().inv_cdf(1 - chance / max(tests, 1))
 
 
@@ -220,13 +219,13 @@ def levels(
     rows: int,
     target: bool = False,
 ) -> Column | None:
-    """A column of the surviving levels. `codes`: noisy counts of the codes of missing values that were found.
-    `rest`: noisy mass of rows without a level or a code; `noise`: its standard deviation.
+    """Return a column of the surviving levels. `codes`: noisy counts of the codes of missing values that were found.
+    `rest`: noisy count of rows without a level or a code; `noise`: its standard deviation.
 
-    A code that is commoner than every level is a level itself. None for whole numbers that are better read as a
-    count. Where clear mass is left over, a level "other" takes it, and in a target of one class in any case; else a
-    stray value goes to the most frequent level, of counts to the last one. Levels are sorted; of equally frequent ones
-    the first.
+    A code that is more common than every level is a level itself. None for whole numbers that are better read as a
+    count. A level "other" takes clear remaining rows, and is always added to a target of one class. Otherwise an
+    unknown value goes to the most frequent level, in successive numbers to the last one. Levels are sorted; in a tie
+    the first one counts.
     """
     total, whole = sum(kept.values()), kind.numbers
     share = CLASS_SHARE if target else REQUIRED_SHARE
@@ -263,7 +262,7 @@ def _is_whole(word: str) -> bool:
 
 
 def _stray(names: list[Level], kept: Mapping[str, float]) -> Level:
-    """The level of a value that is none: the most frequent one; the last of successive numbers that end in a tail."""
+    """Return the level for unknown values: the most frequent, or the last of successive numbers with a thin tail."""
     common = max(names, key=lambda name: kept[str(name)])
     numbers = [name for name in names if isinstance(name, int)]
     successive = len(numbers) == len(names) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1
@@ -321,7 +320,7 @@ def number(
         return column, Far(tuple(named), tuple(apart))
     low, high = (low, high) if high > low else (low, low + 1.0)
     places, whole_from = magnitudes.kept_decimals(decimals, std)
-    # At least two codes, and no more than fit into 32 bits.
+    # At least two codes, and at most as many as fit into 32 bits.
     fewest = max(0, math.ceil(-math.log10(high - low)))
     most = max(fewest, math.floor(8 - math.log10(high - low)))
     places = min(max(places, fewest), most, 12)
@@ -376,14 +375,14 @@ def _cut_points(
 
 
 def _is_apart(code: float, low: float, high: float) -> bool:
-    """Whether a number lies clearly outside the range of the values."""
+    """Return whether a number is clearly outside the range of the values."""
     if code < 0:
         return low >= 0 or code < APART * low
     return high > 0 and code > APART * high
 
 
 def _without_codes(ends: tuple[float, float], codes: list[str]) -> tuple[float, float]:
-    """Bounds that contain no code of missing values."""
+    """Return bounds that contain no code of missing values."""
     low, high = ends
     below = [float(code) for code in codes if float(code) < 0]
     above = [float(code) for code in codes if float(code) > 0]
@@ -391,10 +390,10 @@ def _without_codes(ends: tuple[float, float], codes: list[str]) -> tuple[float, 
 
 
 def _widened(low: float, high: float, kind: str, *, unsure: bool) -> tuple[float, float]:
-    """Bounds with room for tails too thin to rise above the noise; the column's own histogram finds where rows are.
+    """Widen bounds for tails too thin to exceed the noise; the column's own histogram finds the rows later.
 
-    A positive column starts at zero unless it lies far from it, as years do: it then gets room, one cell at both ends,
-    where a cell's noise hides a part of the rows.
+    A positive column starts at zero unless it is far from zero, as years are. Then it gets one more cell at both ends,
+    if a cell's noise hides a part of the rows.
     """
     if 0 < high / 2 <= low and unsure:
         return low / HALF_OCTAVE, min(high * HALF_OCTAVE, LARGEST_BOUND)
@@ -405,7 +404,7 @@ def _widened(low: float, high: float, kind: str, *, unsure: bool) -> tuple[float
 
 
 def year_cell(ordinals: Floats) -> NDArray[np.int64]:
-    """The public cell of each day number: its year; the last cell is any other, NaN too. Shape as given."""
+    """Return the public cell of each day number: its year; the last cell is for the rest, including NaN. Same shape."""
     inside = (ordinals >= date(FIRST_YEAR, 1, 1).toordinal()) & (ordinals <= date(LAST_YEAR, 12, 31).toordinal())
     years = [date.fromordinal(int(day)).year - FIRST_YEAR if fits else YEARS - 1
              for day, fits in zip(ordinals, inside, strict=True)]  # fmt: skip
@@ -471,9 +470,9 @@ def _far_years(years: Floats, std: float) -> list[int]:
 
 
 def by_start(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Of pairs (a date, one that comes after it), the date that each comes after, if any.
+    """Choose from pairs (a date, a later one) the date that each date comes after, if any.
 
-    A date that others come after comes after none itself: the one with most of them goes first, of equals the first.
+    A date that others come after comes after none itself. The date with most followers comes first, then the first one.
 
     >>> by_start([("admitted", "operated"), ("admitted", "discharged"), ("operated", "discharged")])
     {'operated': 'admitted', 'discharged': 'admitted'}
@@ -489,7 +488,7 @@ def by_start(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def date_pairs(names: Sequence[str]) -> list[tuple[str, str]]:
-    """Pairs of columns of dates whose differences are counted: at most ten, those nearest in the header first.
+    """Return the pairs of date columns whose differences are counted: at most ten, nearest in the header first.
 
     >>> date_pairs(["born", "admitted", "discharged"])
     [('born', 'admitted'), ('admitted', 'discharged'), ('born', 'discharged')]
@@ -506,7 +505,7 @@ def dates_after(
     rows: int,
     rows_std: float,
 ) -> dict[str, LearnedColumn]:
-    """The columns, those dates as days after another that noisy counts of differences clearly show to be such."""
+    """Return the columns, with dates as days after another date if noisy counts of differences clearly show that."""
     found: dict[tuple[str, str], Date] = {}
     for (one, two), known in counts.items():
         for first, second, days in ((one, two, known), (two, one, magnitudes.turned(known))):
@@ -520,7 +519,7 @@ def dates_after(
 def _date_after(
     first: str, start: LearnedColumn, own: LearnedColumn, days: Floats, std: float, rows: int, rows_std: float
 ) -> Date | None:
-    """A date as days after the column `first`; None where that does not show, is no narrower, or loses a time."""
+    """Return a date as days after the column `first`; None if that is unclear, not narrower, or loses a time."""
     ends, column, other = magnitudes.days_after(days, std, rows, rows_std), own.column, start.column
     if ends is None or column is None or other is None or "%H" in own.kind.form:
         return None

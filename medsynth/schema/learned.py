@@ -1,4 +1,4 @@
-"""A schema learned from noisy measurements, and what these say was learned, lost and merged: released numbers alone."""
+"""A schema learned from noisy measurements, and sentences about it, which use released numbers alone."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .magnitudes import CLEAR_STDS
 if TYPE_CHECKING:
     from .schema import Schema
 
-LEARNED = "Learned: "  # how notes begin in a ledger that say what was learned, lost and merged
+LEARNED = "Learned: "  # starts a ledger's notes about what was learned, lost and merged
 NAMES_IN_SENTENCE, LARGE_NUMBER = 12, 1_000_000
-LEVEL_KINDS = ("whole", "boolean", "word")  # of columns that may have levels, beside decimals of few digits
-FEW_VALUES = 20  # whole numbers between a column's bounds: so few are no key, whatever its name
+LEVEL_KINDS = ("whole", "boolean", "word")  # kinds of columns that may have levels, besides decimals of few digits
+FEW_VALUES = 20  # a column with at most this many whole numbers between its bounds is not a key, whatever its name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,16 +45,16 @@ class ColumnKind:
 
     @property
     def numbers(self) -> bool:
-        """Whether the column is one of numbers."""
+        """Whether the column contains numbers."""
         return self.cells in ("whole", "decimal")
 
     @property
     def may_have_levels(self) -> bool:
-        """Whether the column's values may be few enough to be named."""
+        """Whether the column's values may be few enough to be levels."""
         return self.cells in LEVEL_KINDS or self.short
 
     def with_codes(self, found: list[str]) -> ColumnKind:
-        """This kind with codes of missing values that another noisy count of them shows."""
+        """Return this kind with codes of missing values that another noisy count shows."""
         return replace(self, codes=tuple(dict.fromkeys((*self.codes, *found))))
 
 
@@ -66,17 +66,17 @@ class Far(NamedTuple):
 
 
 def lost_target(name: str) -> TargetError:
-    """The error of a target of which a charged measurement shows fewer than two classes, with its cure."""
+    """Return the error for a target with fewer than two classes in a charged measurement, with its cure."""
     return TargetError(
-        f"The target {name!r} has one class, as far as the noisy counts show: there is nothing to predict. The fit "
-        "stopped here, and what it has measured counts. Begin anew with `force` and name another column as `target`. "
-        "Or draft a schema and declare the classes there. `resume` only repeats this message."
+        f"The target {name!r} has one class in the noisy counts: there is nothing to predict. The fit stopped here, "
+        "and the budget counts what it has measured. Start again with `force`, and set `target` to another column. Or "
+        "draft a schema and declare the classes there. `resume` only repeats this message."
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LearnedColumn:
-    """A column from noisy counts; None for one that has no levels and is to be read as numbers.
+    """A column from noisy counts; its `column` is None if it has no levels and is to be read as numbers.
 
     `kept` and `gaps`: noisy counts of its levels and of its codes of missing values; `rest`: of rows with neither;
     `std`: the standard deviation of the noise of `rest`.
@@ -92,12 +92,12 @@ class LearnedColumn:
 
     @property
     def merged(self) -> bool:
-        """Whether rows with rarer levels are clearly there: they have become another level."""
+        """Whether there clearly are rows with rarer levels, which have become another level."""
         return bool(self.kept) and self.rest > CLEAR_STDS * self.std
 
     @property
     def only(self) -> str | None:
-        """The value that nearly all rows share, where it is the only one that came out; None where there is none."""
+        """The value that nearly all rows share, if it is the only surviving one; else None."""
         found = self.column
         if found is None or not found.categorical or len(found.levels) > 1:
             return None
@@ -106,13 +106,13 @@ class LearnedColumn:
 
     @property
     def lost(self) -> bool:
-        """Whether nothing of the column's values came out, where it clearly has some."""
+        """Whether no value of the column survived, though it clearly has some."""
         found = self.column
         bare = bool(self.gaps) and self.std > 0 and self.rest <= CLEAR_STDS * self.std
         return found is not None and found.categorical and len(found.levels) < 2 and self.only is None and not bare
 
     def is_key(self, name: str) -> bool:
-        """Whether a column of which no levels came out is a key: by its name, unless it is of few whole numbers."""
+        """Return whether a column without surviving levels is a key: by its name, unless it has few whole numbers."""
         found = self.column
         narrow = found is not None and not found.categorical and found.places == 0 and found.size <= FEW_VALUES
         return doubtful(name) and not narrow
@@ -127,7 +127,7 @@ class Learned:
     rows: int
 
     def summary(self) -> list[str]:
-        """What was learned, merged and lost, a sentence or two each, for a person. Shares are noisy."""
+        """Return what was learned, merged and lost, a sentence or two each, for the user. Shares are noisy."""
         target = self.schema.target or self.schema.names[-1]
         kinds: dict[str, list[str]] = {}
         for name in self.schema.columns:
@@ -151,32 +151,32 @@ class Learned:
                 "name them as codes of missing values. If they are values, declare a schema."
             )
         if after := [f"{name} after {c.depends_on[0]}" for name, c in self.schema.columns.items() if c.depends_on]:
-            found.append(f"Modelled as days after another date: {_listed(after)}.")
+            found.append(f"The model learns these dates as days after another date: {_listed(after)}.")
         found.append(
-            "No missing value clearly shows in the other columns, and none is invented there."
-            if gaps else "No missing value clearly shows in any column, and none is invented."
+            "The noisy counts show no missing value in the other columns, and sampled rows have none there."
+            if gaps else "The noisy counts show no missing value in any column, and sampled rows have none."
         )  # fmt: skip
         if merged := [n for n, c in self.columns.items() if c.merged and not c.lost and n != target]:
             shares = (f"{name} (about {_percent(self.columns[name].rest, self.rows)} of the rows)" for name in merged)
-            found.append(f"Rare values were merged in {_listed(shares)}: too few rows share each to tell it apart.")
+            found.append(f"Rare values were merged in {_listed(shares)}: each has too few rows to exceed the noise.")
         if only := {name: column for name, column in self.columns.items() if column.only is not None}:
             counts_of = {name: {**c.kept, **c.gaps}[str(c.only)] for name, c in only.items()}
             words = (f"{n} ({only[n].only}, about {_percent(count, self.rows)})" for n, count in counts_of.items())
             found.append(
-                f"One value alone is shared by enough rows in {_listed(words)}. Rarer values were merged into it, if "
-                "there are any: a declared schema names them."
+                f"Only one value survived the noise in {_listed(words)}. Rarer values, if there are any, were merged "
+                "into it. To keep them, declare a schema."
             )
         if lost := [name for name, column in self.columns.items() if column.lost]:
             found.append(
-                f"{LOST}{_listed(lost)}. No value of these columns is shared by enough rows: they read like keys or "
-                "free text, have too many levels, or are numbers beyond a billion or with units or marks among their "
-                "digits. Nothing of them is in the rows. Declare identifiers or a hierarchy, write numbers plainly, or "
-                "take them out."
+                f"{LOST}{_listed(lost)}. No value of these columns has enough rows. They look like keys or free text, "
+                "have too many levels, or contain numbers beyond a billion or with units or marks among their digits. "
+                "The sampled rows contain nothing of them. Declare identifiers or a hierarchy, write numbers plainly, "
+                "or remove these columns."
             )
         if large := [name for name in self.columns if self._reads_like_a_key(name)]:
             found.append(
-                f"{_listed(large)}: large whole numbers of which none is frequent. If these are keys, declare them "
-                "identifiers: a key must not be modelled."
+                f"{_listed(large)}: large whole numbers, none of them frequent. If these are keys, declare them "
+                "identifiers: a model must not learn keys."
             )
         return found
 
@@ -206,7 +206,7 @@ def _codes(column: Column, counts: Mapping[str, float], rows: int) -> str:
 
 
 def _percent(count: float, rows: int) -> str:
-    """A noisy `count` as a share of the rows, of which it may be more.
+    """Return a noisy `count` as a share of the rows, at most 100%.
 
     >>> _percent(101, 100), _percent(-1, 100)
     ('100%', 'less than 1%')

@@ -1,4 +1,4 @@
-"""Several tables that share their patients: the file that names them, and the schemas that follow from them."""
+"""Several tables that share their patients: the file that declares them, and the schemas that follow from it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ MAX_TABLES = 20
 
 
 class LinkedTable(BaseModel):
-    """One of several tables. Of the first, a patient has one row; of another at most `max_rows`, the first by `order`.
+    """One of several tables. The first has one row per patient, another at most `max_rows`, the first by `order`.
 
-    `rules` may read the first table's columns, too. `latest` names tables by columns of keys: such a column holds the
-    key of the patient's latest row there that is not after this one. `file` is the table's, without its ending where
-    the usual ones are to be tried; if not given, the table's name.
+    `rules` may read the first table's columns, too. `latest` maps columns of keys to tables: such a column contains the
+    key of the patient's latest row there that is not after this one. `file` may omit a usual ending; it defaults to the
+    name.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -78,20 +78,20 @@ class LinkedTables(Declaration):
         return self
 
     def _check_table(self, name: str, table: LinkedTable) -> None:
-        """Raises ValueError for a table without the key, without an order, or with a link that leads nowhere."""
+        """Raise ValueError for a table without the key, without an order, or with a wrong link."""
         if not name or set(name) & set("/\\.\0"):
-            raise ValueError(f"the table {name!r}: a name without points and strokes, as of a file")
+            raise ValueError(f"the table {name!r}: its name must not contain points, slashes or backslashes")
         if table.file is not None and Path(table.file).name != table.file:
-            raise ValueError(f"the table {name!r}: `file` is the name of a file beside the others, without a folder")
+            raise ValueError(f"the table {name!r}: the key file must be a name, not a path")
         column = table.columns.get(self.key)
         if column is None or column.modelled:
             raise ValueError(f"the table {name!r} needs the column {self.key!r}, of kind identifier")
         if name == self.first:
             if table.max_rows > 1 or table.order or table.latest:
-                raise ValueError(f"the first table, {name!r}, has one row a patient: no order, `max_rows` or `latest`")
+                raise ValueError(f"the first table, {name!r}, cannot have an order, max_rows or latest")
             return
         if table.max_rows > 1 and not table.order:
-            raise ValueError(f"the table {name!r}: several rows a patient need an `order`")
+            raise ValueError(f"the table {name!r}: several rows per patient need an `order`")
         if both := [one for one in table.columns if one != self.key and one in self.tables[self.first].columns]:
             raise ValueError(f"the table {name!r}: {both[0]!r} is a column of {self.first!r}, too. Rename it in one")
         before = list(self.tables)[1 : list(self.tables).index(name)]
@@ -99,12 +99,12 @@ class LinkedTables(Declaration):
             self._check_link(name, key, other, before)
 
     def _check_link(self, name: str, key: str, other: str, before: list[str]) -> None:
-        """Raises ValueError unless the column `key` of a table can hold keys of rows of the `other`, an earlier one."""
+        """Raise ValueError unless the column `key` can contain keys of rows of the `other` table, an earlier one."""
         own, table = self.tables[name], self.tables[other] if other in before else None
         place = f"the table {name!r}, `latest`"
         if table is None:
             raise ValueError(
-                f"{place}: {other!r} is no table between the first and this one.{did_you_mean(other, before)}"
+                f"{place}: {other!r} is not a table between the first and this one.{did_you_mean(other, before)}"
             )
         column, theirs = own.columns.get(key), table.columns.get(key)
         if column is None or column.modelled or not column.missing or key == self.key:
@@ -112,12 +112,12 @@ class LinkedTables(Declaration):
         if theirs is None or theirs.modelled:
             raise ValueError(f"{place}: {other!r} has no column of keys {key!r}")
         orders = [one.columns.get(one.order or "") for one in (own, table)]
-        known = [column for column in orders if column is not None and column.modelled]  # keys are not compared in time
+        known = [column for column in orders if column is not None and column.modelled]  # keys have no time to compare
         if len(known) < 2 or known[0].dated != known[1].dated:
             raise ValueError(f"{place}: both tables need an `order`, both of dates or both of numbers")
 
     def _schema(self, name: str, table: LinkedTable) -> Schema:
-        """The schema of one table, those of the first table's columns beside it that rules read."""
+        """Return the schema of one table, with the columns of the first table that its rules may read."""
         beside = {} if name == self.first else dict(self._schemas[self.first].core.columns)
         content: dict[str, object] = {
             "name": name, "columns": {**table.columns, **beside}, "rules": table.rules, "target": table.target,
@@ -133,7 +133,7 @@ class LinkedTables(Declaration):
 
     @property
     def first(self) -> str:
-        """The name of the table with one row a patient."""
+        """The name of the table with one row per patient."""
         return next(iter(self.tables))
 
     @property
@@ -147,16 +147,16 @@ class LinkedTables(Declaration):
         return sum(table.max_rows for table in self.tables.values())
 
     def view(self, name: str) -> Schema:
-        """The schema of a table's rows beside the first table's columns, which do not change over a patient's rows."""
+        """Return the schema of a table's rows with the first table's columns, which are constant per patient."""
         return self._schemas[name]
 
     def alone(self, name: str) -> Schema:
-        """The schema of a table's columns, as they stand in its file; without rules, which may read others."""
+        """Return the schema of the columns in a table's file; without rules, which may read others."""
         columns = {key: self._schemas[name].columns[key] for key in self.tables[name].columns}
         return Schema(name=name, columns=columns)
 
     def to_dict(self) -> dict[str, object]:
-        """Plain data, defaults left out; `from_dict` reads it back."""
+        """Return plain data without defaults; `from_dict` reads it back."""
         found = {}
         for name, table in self.tables.items():
             rest = table.model_dump(mode="json", exclude_defaults=True, exclude={"columns"})
@@ -167,19 +167,19 @@ class LinkedTables(Declaration):
 
 
 def name_in_joint(table: str, column: str) -> str:
-    """What the column of a table's first row is called among the patient's columns."""
+    """Return the name of a column of a table's first row among the patient's columns."""
     return f"{table}.{column}"
 
 
 def count_column(table: str) -> str:
-    """What the number of a patient's rows in a table is called among the patient's columns."""
+    """Return the name of the number of a patient's rows in a table among the patient's columns."""
     return f"rows of {table}"
 
 
 def placed_by(tables: LinkedTables, table: str) -> str | None:
-    """The table by whose rows a patient's rows in this one are placed in time: the first of its `latest`.
+    """Return the table whose rows place a patient's rows in this one in time: the first of its `latest`.
 
-    None where there is none, or where the orders of both are not counted alike.
+    None without one, or if the orders of both have different units.
     """
     other = next(iter(tables.tables[table].latest.values()), None)
     if other is None:
@@ -191,18 +191,18 @@ def placed_by(tables: LinkedTables, table: str) -> str | None:
 
 
 def number_name(other: str) -> str:
-    """What the number of a patient's rows in another table up to a row is called."""
+    """Return the name of the number of a patient's rows in another table up to a row."""
     return f"{other} so far"
 
 
 def distance_name(order: str, other: str) -> str:
-    """What the distance of a row from the latest of these is called."""
+    """Return the name of the distance of a row from the latest of these."""
     return f"{order} after {other}"
 
 
 def chain_view(tables: LinkedTables, table: str) -> Schema:
-    """The schema of what a model learns of a table's rows: its view or, where they are placed by another table's rows,
-    with the number of these up to each row, which is the order, and the distance from the last of them.
+    """Return the schema that a model learns of a table's rows: its view. If another table's rows place them, it has the
+    number of these up to each row, which is the order, and the distance from the last of them.
     """
     schema, other = tables.view(table), placed_by(tables, table)
     if other is None:
@@ -221,7 +221,7 @@ def chain_view(tables: LinkedTables, table: str) -> Schema:
 
 
 def _by_itself(column: Column) -> Column:
-    """A column that needs no other to be read: a date after another one is a number of days."""
+    """Return a column that can be read alone: a date after another one becomes a number of days."""
     if not column.depends_on:
         return column
     low, high = column.units
@@ -229,13 +229,13 @@ def _by_itself(column: Column) -> Column:
 
 
 def own(tables: LinkedTables, table: str) -> tuple[str, ...]:
-    """The columns of a table that a model learns and that are not the first table's."""
+    """Return the columns of a table that a model learns, without those of the first table."""
     first = tables.view(tables.first).core.columns if table != tables.first else {}
     return tuple(name for name in chain_view(tables, table).core.names if name not in first)
 
 
 def absent(column: Column) -> Column:
-    """A column of first rows, in which a patient without any has an empty cell."""
+    """Return a column of first rows, in which a patient without a row has an empty cell."""
     column = _by_itself(column)
     if "" in column.gap_words:
         return column
@@ -244,8 +244,8 @@ def absent(column: Column) -> Column:
 
 
 def joint(tables: LinkedTables) -> Schema:
-    """The schema of patients: the first table's columns and rules, and of each other table the number of the patient's
-    rows and what a model learns of the first of them.
+    """Return the schema of patients: the first table's columns and rules, and for each other table the number of the
+    patient's rows and what a model learns of the first of them.
     """
     patients = tables.view(tables.first)
     columns: dict[str, Column] = dict(patients.columns)

@@ -1,4 +1,4 @@
-"""Numbers by noisy counts: which counts are clear; the range of a column's values, their scale, and their decimals."""
+"""Read numbers from noisy counts: the clear counts, and the range, scale and decimals of a column's values."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ CLEAR_STDS = 3.0  # standard deviations of its noise that a count of cells must 
 HALF_OCTAVES = np.arange(-80, 61)  # half octaves: magnitudes from 2^-40, a trillionth, to 2^30
 MAGNITUDES = 2 * len(HALF_OCTAVES) + 2  # negative, zero, positive, missing
 RANGES = (1, 2, 3, 4, 6, 8, 12, 16, 24)  # widths of ranges of magnitudes, in cells, that are tried
-LOG_RATIO = 30.0  # a positive column whose 10 % and 90 % quantiles differ by more is read on a log scale
-UNSURE_SHARE, OCTAVE = 0.1, 2  # noise of a range, as a part of its rows, at which it is widened by so many cells
-NEGATIVE_ODDS = math.log(100)  # against a column of which a part lies below zero, before any row is counted
-USUAL_POWER, POWER_SPREAD = 3.5, 5.0  # mean and standard deviation of a range's middle, in octaves, likewise
+LOG_RATIO = 30.0  # ratio of the 90 % and 10 % quantiles of a positive column above which its scale is log
+UNSURE_SHARE, OCTAVE = 0.1, 2  # noise, as a share of a range's rows, that widens it; by this number of cells
+NEGATIVE_ODDS = math.log(100)  # against values below zero, before any row is counted
+USUAL_POWER, POWER_SPREAD = 3.5, 5.0  # prior mean and standard deviation of the middle of a range, in octaves
 FAR_CELLS, FALSE_FAR = 5, 1e-4  # cells that are not clear before one that is far; chance that noise shows a far one
 NEAR_UNITS, NEAR_PART = 3, 0.25  # how far a value lies that is near another one: units, or a part of that one
-PROBABLE_STDS = 2.0  # standard deviations of its noise that a cell beside a clear one must exceed
-DIFFERENCES = MAGNITUDES + 2  # of two dates: negative, the same day or positive, neither date, the first, the second
-TRIMMED = 0.005  # of the clear rows at either end of the differences that a range may leave out
-SAME_DAY = 1 - int(HALF_OCTAVES[0])  # the cell of the same day, counted from that of zero
-WIDE = 6  # cells: a range of more starts at the same day
-ELSEWHERE = 0.1  # of the range's rows that there may be outside of it, noise included
-MOST_DECIMALS, USUAL_DECIMALS = 12, 2  # digits after the point that are counted; kept where none of them is clear
-REQUIRED_SHARE = 0.95  # of the rows that a choice must cover
+PROBABLE_STDS = 2.0  # standard deviations of its noise that the neighbour of a clear cell must exceed
+DIFFERENCES = MAGNITUDES + 2  # of two dates: negative, same day or positive; neither, only first, only second
+TRIMMED = 0.005  # share of the clear rows that a range of differences may leave out at each end
+SAME_DAY = 1 - int(HALF_OCTAVES[0])  # the cell of the same day, counted from the cell of zero
+WIDE = 6  # cells: a wider range starts at the same day
+ELSEWHERE = 0.1  # share of the range's rows that may be outside of it, noise included
+MOST_DECIMALS, USUAL_DECIMALS = 12, 2  # digits after the point that are counted; and kept if none of them is clear
+REQUIRED_SHARE = 0.95  # share of the rows that a choice must cover
 BANDS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)  # sizes of numbers, counted with their digits
-FEW_DECIMALS = 0.05  # of the numbers above a band that may have decimals, noise included, where all are read as whole
+FEW_DECIMALS = 0.05  # share of the numbers above a band that may have decimals, noise included
 
 
 def clear_stds(tests: int, chance: float = 0.05) -> float:
-    """The standard deviations that noise passes in any of this number of tests with at most this `chance`."""
+    """Return the standard deviations that noise exceeds in any of this number of tests with at most this `chance`."""
     return math.sqrt(2 * math.log(tests / chance))
 
 
 def believed(counts: Floats, std: float, stds: float = CLEAR_STDS) -> Floats:
-    """Noisy counts, those that are not clear as zero: the noise of many empty cells adds up to many rows."""
+    """Return noisy counts, with unclear ones as zero: the noise of many empty cells adds up to many rows."""
     return np.where(counts > stds * std, counts, 0.0)
 
 
 def magnitude_cell(values: Floats) -> NDArray[np.int64]:
-    """The public cell of each number: its sign and half octave; NaN is the last cell. Shape as given."""
+    """Return the public cell of each number: its sign and half octave; NaN is the last cell. Same shape."""
     with np.errstate(divide="ignore", invalid="ignore"):
         power = np.floor(2 * np.log2(np.abs(values)))
     place = np.nan_to_num(np.clip(power, HALF_OCTAVES[0], HALF_OCTAVES[-1]) - HALF_OCTAVES[0]).astype(np.int64)
@@ -53,10 +53,10 @@ def magnitude_cell(values: Floats) -> NDArray[np.int64]:
 
 
 def bounds(counts: Floats, std: float, mass: float) -> tuple[float, float]:
-    """Bounds around every cell whose noisy count rises clearly above the noise, and around probable ones beside them.
+    """Return bounds around every cell whose noisy count clearly exceeds the noise, and around probable neighbours.
 
-    The threshold is one that noise alone passes in any cell with a chance of at most 5 %. In a small table few or no
-    cells pass it: the likeliest range for so many rows, `mass`, is within the bounds too, if it is likelier than none.
+    Noise alone passes the threshold in any cell with a chance of at most 5 %. In a small table few or no cells pass it.
+    Then the likeliest range for `mass` rows is within the bounds too, if it is likelier than none.
     """
     found, last = np.nonzero(counts[:-1] > std * clear_stds(MAGNITUDES))[0].tolist(), MAGNITUDES - 2
     cells, odds = _likeliest(counts[:-1], std, max(mass, std))
@@ -74,17 +74,16 @@ def bounds(counts: Floats, std: float, mass: float) -> tuple[float, float]:
 
 
 def _likeliest(counts: Floats, std: float, mass: float) -> tuple[NDArray[np.int64], float]:
-    """The cells of the likeliest range over which so many rows are spread evenly, ascending, and the logarithm of its
-    odds against no rows at all.
+    """Return the cells, ascending, of the likeliest range with `mass` rows spread evenly, and its log odds.
 
-    A range of magnitudes is that of positive numbers, of negative ones, or of both: of a change, say, whose cells lie
-    on both sides of the many near zero.
+    The odds are against no rows. A range of magnitudes contains positive numbers, negative ones, or both. Both suits a
+    change, for example, whose cells are on both sides of the many near zero.
     """
     middle, best, cells = len(HALF_OCTAVES), -math.inf, np.zeros(1, np.int64)
     both = counts[middle + 1 :] + counts[middle - 1 :: -1]
     for width, sides in itertools.product(RANGES, (1, 2)):
         sums = np.convolve(counts if sides == 1 else both, np.ones(width), "valid")
-        odds = (2 * sums - mass) * mass / (sides * width) / (2 * std**2)  # their logarithms
+        odds = (2 * sums - mass) * mass / (sides * width) / (2 * std**2)  # log odds
         odds[: middle if sides == 1 else None] -= NEGATIVE_ODDS
         odds -= _unusual(len(odds), width, sides)
         start = int(odds.argmax())
@@ -96,9 +95,9 @@ def _likeliest(counts: Floats, std: float, mass: float) -> tuple[NDArray[np.int6
 
 
 def _unusual(ranges: int, width: int, sides: int) -> Floats:
-    """How much less likely each range of so many cells is than a usual one before a row is counted, in logarithms.
+    """Return how much less likely each range of `width` cells is than a usual one before a row is counted, in log odds.
 
-    Of one side they start at the largest negative magnitude, of both at the least one.
+    Ranges of one side start at the largest negative magnitude, those of both sides at the smallest.
     """
     centre = np.arange(ranges) + (width - 1) / 2
     away = np.abs(centre - len(HALF_OCTAVES)) if sides == 1 else centre + 1
@@ -143,12 +142,12 @@ def near(counts: Floats, value: float, unit: float, own: float) -> float:
 
 
 def beyond(counts: Floats, std: float) -> float:
-    """Clear noisy counts of numbers of the largest magnitude that is told apart, a billion and more, of either sign."""
+    """Return the clear noisy counts of the largest magnitude, a billion and more, of either sign."""
     return float(believed(counts[[0, MAGNITUDES - 2]], std).sum())
 
 
 def scale(counts: Floats, std: float) -> Literal["linear", "log"]:
-    """The scale: log for a column without negative numbers whose positive part spans a wide range, else linear."""
+    """Return the scale: log for a column without negative numbers whose positive part is wide, else linear."""
     positive = believed(counts[len(HALF_OCTAVES) + 1 : -1], std, clear_stds(MAGNITUDES))
     if positive.sum() <= 0:
         return "linear"
@@ -158,7 +157,7 @@ def scale(counts: Floats, std: float) -> Literal["linear", "log"]:
 
 
 def _edge(cell: int, *, upper: bool) -> float:
-    """The lower or upper end of a magnitude cell, rounded outwards to two significant digits."""
+    """Return the lower or upper end of a magnitude cell, rounded outwards to two significant digits."""
     middle = len(HALF_OCTAVES)
     if cell == middle:
         return 0.0
@@ -171,16 +170,16 @@ def _edge(cell: int, *, upper: bool) -> float:
 
 
 def typical(counts: Floats, low: float = -math.inf, high: float = math.inf) -> float:
-    """The middle of the magnitude cell of the bounds with the largest noisy count: what no number is read as."""
+    """Return the middle of the magnitude cell within the bounds with the largest count, for cells without a number."""
     first, last = magnitude_cell(np.array([low, high]))
     return _middle(int(first) + int(counts[first : last + 1].argmax()))
 
 
 def difference_cell(first: Floats, second: Floats) -> NDArray[np.int64]:
-    """The public cell of the days from one date to another, each a day number or NaN. Shape as given.
+    """Return the public cell of the days from one date to another, each a day number or NaN. Same shape.
 
-    Days are counted from one, as the same day is: so no cell between zero and one is empty. Where a date is gone, the
-    last three cells say which is there: none, the first, the second.
+    Days are counted from one, which is the same day, so that no cell between zero and one is empty. If a date is
+    missing, the last three cells show which is present: none, the first, the second.
     """
     days = np.floor(second) - np.floor(first)
     cells = magnitude_cell(days + np.where(days < 0, -1, 1))
@@ -189,28 +188,28 @@ def difference_cell(first: Floats, second: Floats) -> NDArray[np.int64]:
 
 
 def turned(counts: Floats) -> Floats:
-    """Counts of differences in the other direction: from the second date to the first."""
+    """Return counts of differences in the other direction: from the second date to the first."""
     found, middle = counts.copy(), len(HALF_OCTAVES)
     found[: 2 * middle + 1] = counts[2 * middle :: -1]
     same = [middle - SAME_DAY, middle + SAME_DAY]
-    found[same] = counts[same]  # the same day stays among those after
+    found[same] = counts[same]  # the same day stays among the positive ones
     found[-2:] = counts[:-3:-1]
     return found
 
 
 def days_after(counts: Floats, std: float, rows: int, rows_std: float) -> tuple[int, int] | None:
-    """The range of days by which the second date comes after the first, by noisy counts of their differences.
+    """Return the range of days by which the second date comes after the first, from noisy counts of their differences.
 
-    None unless the counts clearly show that in nearly all of the rows it does, or that it is missing there. `rows` is
-    the public row count, or a noisy one with errors of `rows_std`: what is left of it lies elsewhere, and no count of
-    the many cells there adds its noise.
+    None unless the counts clearly show that nearly all rows have this order, or miss the second date. `rows` is the
+    public row count, or a noisy one with errors of `rows_std`. The rows that it leaves are elsewhere; so the noise of
+    the many cells there does not add up.
     """
     middle = len(HALF_OCTAVES)
     share = np.cumsum(believed(counts[: MAGNITUDES - 1], std, clear_stds(MAGNITUDES)))
     low, high = (int(cell) for cell in np.searchsorted(share, [TRIMMED * share[-1], (1 - TRIMMED) * share[-1]]))
     if share[-1] <= 0 or low <= middle:
         return None
-    # Tails are too thin to rise above the noise: a cell more above, and below from the same day, or from somewhat less.
+    # Tails are too thin to exceed the noise: add a cell above; below, start at the same day or one cell lower.
     low, high = max(low - 1, middle + SAME_DAY), min(high + 1, MAGNITUDES - 2)
     low = low if high - low < WIDE else middle + SAME_DAY
     first, last = _edge(low, upper=False), _edge(high, upper=True)
@@ -223,20 +222,20 @@ def days_after(counts: Floats, std: float, rows: int, rows_std: float) -> tuple[
 
 
 def digit_cell(values: Floats, digits: NDArray[np.int64], *, mixed: bool) -> NDArray[np.int64]:
-    """The public cell of each number's digits after the point; of a `mixed` column, by bands of its size as well."""
+    """Return the public cell of each number's digits after the point; if `mixed`, by bands of its size as well."""
     band = np.searchsorted(BANDS, np.abs(values), side="right") if mixed else np.zeros(len(values), np.int64)
     return np.asarray(band * (MOST_DECIMALS + 1) + digits, np.int64)
 
 
 def digit_cells(*, mixed: bool) -> int:
-    """How many cells `digit_cell` has."""
+    """Return the number of cells of `digit_cell`."""
     return (MOST_DECIMALS + 1) * (len(BANDS) + 1 if mixed else 1)
 
 
 def kept_decimals(counts: Floats, std: float) -> tuple[int, float | None]:
-    """Decimals to keep, and from which size on all numbers are whole, by noisy counts of `digit_cell`.
+    """Return the decimals to keep, and the size from which on all numbers are whole, from noisy counts of `digit_cell`.
 
-    None where decimals are found in all bands, or where the noise does not show that there are none.
+    The size is None if all bands have decimals, or if the noise does not show that they have none.
     """
     table = counts.reshape(-1, MOST_DECIMALS + 1)
     share = np.cumsum(believed(table.sum(0), std * math.sqrt(len(table))))

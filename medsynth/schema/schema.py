@@ -1,4 +1,4 @@
-"""A schema: the columns of a table, in order, and its target; read from and written to YAML."""
+"""A schema: the columns of a table, in order, and its target; read from YAML and written to it."""
 
 from __future__ import annotations
 
@@ -44,29 +44,29 @@ class Schema(Declaration):
     target: str | None = None
     columns: dict[str, AnyColumn] = Field(min_length=1)
     rules: tuple[str, ...] = Field((), max_length=MAX_RULES)
-    unit: str | None = None  # the identifier of patients, where one patient and not one row is the unit of privacy
+    unit: str | None = None  # the identifier of patients, if the patient and not the row is the unit of privacy
     max_rows: int | None = Field(None, ge=1, le=MAX_ROWS_PER_PATIENT)
-    constant: tuple[str, ...] = ()  # columns that do not change over a patient's rows
-    order: str | None = None  # the column by which a patient's rows follow one another, ascending
+    constant: tuple[str, ...] = ()  # columns that are constant over a patient's rows
+    order: str | None = None  # the column that orders a patient's rows, ascending
     _definitions: dict[str, Definition] = PrivateAttr(default_factory=dict)
     _constraints: tuple[Constraint, ...] = PrivateAttr(default=())
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.target is not None and self.target not in self.columns:
-            raise ValueError(f"target names no column.{did_you_mean(self.target, self.columns)}")
+            raise ValueError(f"the key target must name a column.{did_you_mean(self.target, self.columns)}")
         if (self.unit is None) != (self.max_rows is None):
             raise ValueError(
-                'the schema keys "unit" and "max_rows" come together: the identifier of patients, and their most rows'
+                'set "unit", the identifier of patients, and "max_rows", the most rows of a patient, together'
             )
         if self.unit is not None and (self.unit not in self.columns or self.columns[self.unit].modelled):
             raise ValueError('the schema key "unit" must name a column of kind identifier')
         if self.constant and self.unit is None:
             raise ValueError(
-                '`constant` names columns that stay the same over a patient\'s rows: it needs the key "unit"'
+                '`constant` lists columns that stay the same over a patient\'s rows, so it needs the key "unit"'
             )
         if lost := [name for name in self.constant if name not in self.core.columns]:
-            raise ValueError(f"`constant` names {lost[0]!r}, which is no column, a key or one that a rule defines")
+            raise ValueError(f"`constant`: {lost[0]!r} must be a column, not a key and not defined by a rule")
         if self.order is not None:
             self._check_order(self.order)
         settled: set[str] = set()
@@ -76,49 +76,55 @@ class Schema(Declaration):
                 continue
             later = {other.defines for other in self.parsed_rules} - settled
             if name == self.target or name in settled or rule.columns & later:
-                raise ValueError(f"rule {rule.text!r}: the target, a column defined twice or by a later rule")
+                raise ValueError(
+                    f"rule {rule.text!r}: it must not define the target, define a column twice, or read a column that "
+                    "a later rule defines"
+                )
             empty = bool(rule.before) or any(self.columns[c].missing for c in rule.columns)
             if empty and not rule.cumulative and not self.columns[name].missing:
-                raise ValueError(f"rule {rule.text!r}: what it reads may be missing, so {name!r} needs `missing: true`")
+                raise ValueError(f"rule {rule.text!r}: its input may be missing, so {name!r} needs `missing: true`")
             settled.add(name)
         for name, column in self.columns.items():
             if name == self.target and not column.may_be_target:
-                raise ValueError(f"the target {name!r} is of kind {column.kind}")
+                raise ValueError(f"the target {name!r} cannot be of kind {column.kind}")
             try:
                 column.check_related(self.columns)
             except ValueError as error:
                 raise ValueError(f"column {name!r}: {error}") from None
             if name not in settled and settled.intersection(column.depends_on):
-                raise ValueError(f"column {name!r}: what it depends on is computed by a rule, and it is not")
+                raise ValueError(f"column {name!r}: a rule must define it, as one defines the column it depends on")
         return self
 
     def _check_order(self, name: str) -> None:
-        """Raises ValueError unless the column of that name can say which of a patient's rows comes first."""
+        """Raise ValueError unless the column of that name can decide which of a patient's rows comes first."""
         if self.unit is None:
-            raise ValueError('`order` says how a patient\'s rows follow one another: it needs the key "unit"')
+            raise ValueError('`order` sorts the rows of a patient, so it needs the key "unit"')
         column = self.columns.get(name)
         if column is None or name == self.unit or name == self.target or name in self.constant:
-            raise ValueError(f"`order` names {name!r}, which is no column, the patient, the target or a constant")
+            raise ValueError(
+                f"`order`: {name!r} must be a column that changes over a patient's rows. It cannot be the patient, the "
+                "target or a constant column"
+            )
         if self.max_rows == 1 or column.missing:
-            raise ValueError(f"`order` names {name!r}: it needs `max_rows` of two or more, and no cell may be missing")
+            raise ValueError(f"`order`: {name!r} needs `max_rows` of two or more, and must not have missing cells")
         if not set(self.core.columns) - {*self.constant, name}:
-            raise ValueError(f"`order` names {name!r}, and no other column changes over a patient's rows: leave it out")
+            raise ValueError(f"`order`: no column other than {name!r} changes over a patient's rows. Leave out `order`")
         if column.modelled and (name not in self.core.columns or column.categorical or column.depends_on):
-            raise ValueError(f"`order` names {name!r}: give a date that follows no other, a number or an identifier")
+            raise ValueError(f"`order`: {name!r} must be a date without `after`, a number or an identifier")
 
     def _check_across(self, rule: Rule) -> None:
-        """Raises ValueError for a rule across rows that have no order, and for a sum that would not be exact."""
+        """Raise ValueError for a rule across rows without an order, and for a sum that would not be exact."""
         if rule.across and self.order is None:
             raise ValueError(
-                f"rule {rule.text!r} reads more than one row of a patient: declare with the key `order` by which "
-                "column the rows follow one another"
+                f"rule {rule.text!r} reads more than one row of a patient. Set the key `order` to the column that "
+                "sorts these rows"
             )
         if rule.defines and rule.cumulative:
             total, part = self.columns[rule.defines], self.columns[min(rule.columns)]
             whole = getattr(total, "whole_from", None) is not None
             if total.dated or part.dated or whole or total.places < part.places:
                 raise ValueError(
-                    f"rule {rule.text!r}: a sum is of numbers, with no fewer decimals than these and no `whole_from`"
+                    f"rule {rule.text!r}: a sum needs numbers, at least as many decimals as these, and no `whole_from`"
                 )
 
     @property
@@ -128,7 +134,7 @@ class Schema(Declaration):
 
     @property
     def parsed_rules(self) -> tuple[Rule, ...]:
-        """The rules, in order. Raises ValueError for a text that is no rule about these columns."""
+        """The rules, in order. Raises ValueError for a text that is not a rule about these columns."""
         numbers = {name: not column.categorical for name, column in self.columns.items() if column.modelled}
         found = []
         for text in self.rules:
@@ -159,7 +165,7 @@ class Schema(Declaration):
         return core
 
     def _constraint(self, rule: Rule) -> Constraint | None:
-        """A rule by columns of this core; None where it reads others, or one that depends on a column beside it."""
+        """Return a rule about columns of this core; None if it reads other columns, or one that depends on another."""
         computed = {name: self._definitions[name] for name in sorted(rule.columns) if name in self._definitions}
         named = set(rule.columns - set(computed)).union(*(one.inputs for one in computed.values()))
         if not named <= set(self.columns) or any(self.columns[name].depends_on for name in named):
@@ -168,12 +174,12 @@ class Schema(Declaration):
 
     @property
     def definitions(self) -> Mapping[str, Definition]:
-        """Of a core, the columns left out that follow from its own, by name."""
+        """For a core, the columns outside of it that follow from its own, by name."""
         return self._definitions
 
     @property
     def constraints(self) -> tuple[Constraint, ...]:
-        """Of a core, the rules of the whole schema that no row by itself may break, as far as its own columns tell."""
+        """For a core, the rules of the whole schema about single rows that its own columns can decide."""
         return self._constraints
 
     @property
@@ -182,30 +188,30 @@ class Schema(Declaration):
         return tuple(self.columns)
 
     def with_target(self, target: str) -> Schema:
-        """This schema with another target. Raises SchemaError if it names no column."""
+        """Return this schema with another target. Raise SchemaError if it is not a column."""
         if target not in self.columns:
-            raise SchemaError(f"The target {target!r} is no column.{did_you_mean(target, self.names)}")
+            raise SchemaError(f"The target {target!r} is not a column.{did_you_mean(target, self.names)}")
         return Schema.from_dict({**self.to_dict(), "target": target}, f"schema {self.name!r}")
 
     def with_dtypes(self, frame: pd.DataFrame) -> Schema:
-        """This schema with the dtypes of a frame declared: they are public from then on, and sampled rows get them.
+        """Return this schema with a frame's dtypes declared: they are public from then on, and sampled rows have them.
 
-        A fit does not take them from its table, whose dtypes depend on its cells: one that is missing makes int64 into
-        float64. A column whose dtype has no name in a schema keeps its kind's own.
+        A fit does not use its table's dtypes, which depend on cells: a missing cell turns int64 into float64. A column
+        whose dtype has no name in a schema keeps its kind's own.
         """
         named = {str(name): dtype_name(dtype) for name, dtype in frame.dtypes.items()}
         columns = {n: c.model_copy(update={"dtype": named.get(n)}) for n, c in self.columns.items()}
         return self.model_copy(update={"columns": columns})
 
     def to_dict(self) -> dict[str, object]:
-        """Plain data, defaults left out; `from_dict` reads it back."""
+        """Return plain data without defaults; `from_dict` reads it back."""
         head = {"name": self.name, "target": self.target, "unit": self.unit, "max_rows": self.max_rows}
         columns = {name: column.to_dict() for name, column in self.columns.items()}
         found = {**head, "constant": [*self.constant], "order": self.order, "columns": columns, "rules": [*self.rules]}
         return {key: value for key, value in found.items() if value not in (None, [])}
 
     def to_yaml(self) -> str:
-        """YAML text with one line a column; `from_yaml` reads it back."""
+        """Return YAML text with one line per column; `from_yaml` reads it back."""
         content = self.to_dict()
         columns, rules = content.pop("columns"), content.pop("rules", None)
         assert isinstance(columns, dict)
@@ -220,7 +226,7 @@ class Schema(Declaration):
 
 
 def bundled() -> dict[str, Schema]:
-    """The schemas that come with medsynth, by name."""
+    """Return the schemas that come with medsynth, by name."""
     folder = resources.files("medsynth_schemas")
     found = sorted(e.name for e in folder.iterdir() if e.name.endswith(".yaml") and not e.name.endswith(".tables.yaml"))
     schemas = (Schema.from_yaml((folder / name).read_text("utf-8"), name) for name in found)
@@ -228,5 +234,5 @@ def bundled() -> dict[str, Schema]:
 
 
 def bundled_for(header: Sequence[str]) -> Schema | None:
-    """The bundled schema whose columns are exactly `header`, in any order, or None."""
+    """Return the bundled schema whose columns are exactly `header`, in any order, or None."""
     return next((s for s in bundled().values() if sorted(s.names) == sorted(header)), None)

@@ -256,13 +256,13 @@ CASES["option: a null character in the name of a table"] = Case(["fit", "a\0b.cs
 # Outputs.
 
 OUTPUTS = {
-    "the folder itself": (".", "no name"),
-    "the folder above": ("..", "no name"),
-    "the root": ("/", "no name"),
+    "the folder itself": (".", "not a file name"),
+    "the folder above": ("..", "not a file name"),
+    "the root": ("/", "not a file name"),
     "a folder": ("folder", "a folder"),
     "the table": ("t.csv", ".medsynth"),
     "its schema": ("t.schema.yaml", ".medsynth"),
-    "its budget": ("t.medsynth-ledger", "read by this command"),
+    "its budget": ("t.medsynth-ledger", "would overwrite it"),
     "a link to the table": ("link", "a link"),
     "a link to nothing": ("lost", "a link"),
     "a pipe": ("pipe", "a device or a pipe"),
@@ -284,7 +284,7 @@ SAMPLED = {
     "a workbook": ("t.xlsx", "Excel"),
     "an archive": ("t.zip", "zip"),
     "no folder": ("nowhere/x.csv", "no folder"),
-    "a null character": ("a\0b", "no name"),
+    "a null character": ("a\0b", "not a file name"),
     "something else": ("t.feather", ".feather"),
     "tabs": ("t.tsv", ".tsv"),
 }
@@ -292,7 +292,7 @@ for name, (output, text) in SAMPLED.items():
     code = 2 if text in ("real rows", "cannot be written", "Excel", "zip", ".feather", ".tsv") else 1
     CASES[f"output: of a sample is {name}"] = Case(["sample", "-n", "5", "--force", "-o", output], code, text)
 REPORTED = {name: OUTPUTS[name] for name in ("the folder itself", "a folder", "a name of 300", "no folder")}
-for name, (output, text) in (REPORTED | {"the table": ("t.csv", "read by this command")}).items():
+for name, (output, text) in (REPORTED | {"the table": ("t.csv", "would overwrite it")}).items():
     line = ["report", "--synthetic", "t.csv", "--real", "t.csv", "--force", "--output", output]
     CASES[f"output: of a report is {name}"] = Case(line, 1, text)
 for command in ("ledger", "inspect", "sample --model"):
@@ -311,10 +311,10 @@ CONDITIONS = {
     "no date": ("seen=2020-99-99", "not a number"),
     "words": ("age=old", "not a number"),
     "a level of nobody's": ("sex=F,X", "no such level"),
-    "no column": ("weight=3", "no column"),
-    "no sign": ("sex", "no column"),
-    "a null character": ("a\0=1", "no column"),
-    "nothing": ("", "no column"),
+    "no column": ("weight=3", "not a column"),
+    "no sign": ("sex", "not a column"),
+    "a null character": ("a\0=1", "not a column"),
+    "nothing": ("", "not a column"),
     "missing where none is": ("age=", "missing"),
 }
 DRAWN = {"an open end": "age=50..", "another open end": "age=..50", "two levels": "sex=F,M", "two numbers": "age=41,43",

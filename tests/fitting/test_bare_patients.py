@@ -93,11 +93,11 @@ def test_noise_and_needs_are_those_of_patients(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_rows": 3}, "name the column of patients as `unit`"),
+        ({"max_rows": 3}, "Set `unit` to the column of patients"),
         ({"unit": "patient_id", "max_rows": 0}, "between 1 and"),
         ({"unit": "patient_id", "max_rows": 2.5}, "whole number"),
         ({"unit": "patient_id", "one_row_a_patient": True}, "Give one of"),
-        ({"unit": "patientid"}, "no column.*patient_id"),
+        ({"unit": "patientid"}, "not a column.*patient_id"),
         ({"unit": "sick", "target": "sick"}, "is the target"),
         ({"unit": "patient_id", "schema": {"name": "t", "columns": {
             "patient_id": {"kind": "identifier"}, "age": {"kind": "count", "bounds": [0, 99]},

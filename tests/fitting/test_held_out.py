@@ -116,7 +116,7 @@ def test_a_hold_out_that_was_not_begun_with_is_not_begun_at_a_resume(clinic: Pat
     assert Path("clinic.medsynth-checkpoint").exists()
     before = {path.name: path.read_bytes() for path in clinic.iterdir()}
     done = CliRunner().invoke(app, f"{FIT} --holdout 0.4 --resume".split())
-    assert done.exit_code == 2 and "begun without --holdout" in done.stderr
+    assert done.exit_code == 2 and "started without --holdout" in done.stderr
     assert {path.name: path.read_bytes() for path in clinic.iterdir()} == before
 
 

@@ -120,7 +120,7 @@ def test_too_little_room_is_found_before_a_row_is_coded(tmp_path: Path, monkeypa
     in_pieces(monkeypatch)
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(1000, 1, 1000))
-    with pytest.raises(MedsynthError, match="more room than"):
+    with pytest.raises(MedsynthError, match="too little free space"):
         private_rows.coded(reader.read_large(path), lambda data: pytest.fail("it was read"), [3] * 5, tmp_path)
 
 

@@ -77,7 +77,7 @@ def test_a_large_delta_is_noted_and_the_public_count_is_named(quick: None) -> No
     notices: list[str] = []
     medsynth.fit(frame, no_dp=True, delta=1e-2, method="independent", notice=notices.append)
     text = "\n".join(notices)
-    assert "`delta` 0.01 is large for 200 rows" in text and "row count, 200, is taken as public" in text
+    assert "`delta` 0.01 is large for 200 rows" in text and "row count, 200, is public" in text
     assert "NOT DIFFERENTIALLY PRIVATE" in text and NO_DP_BUDGET > 100
 
 

@@ -92,7 +92,7 @@ BROKEN = {
     "half a zip": (two()[:80], "damaged"),
     "xz that is none": (b"\xfd7zXZ\x00" + bytes(40), "damaged"),
     "parquet that is none": (b"PAR1" + bytes(40), "damaged"),
-    "half UTF-16": (PLAIN.encode("utf-16")[:-1], "no text"),
+    "half UTF-16": (PLAIN.encode("utf-16")[:-1], "not valid utf-16"),
     "a header in another encoding": (PLAIN.replace("ward", "Größe").encode("cp1252"), "`encoding`"),
     "UTF-16 without its mark": (PLAIN.encode("utf-16-le"), "binary"),
 }

@@ -103,9 +103,9 @@ MISTAKES: dict[str, tuple[str, Change, str]] = {
     "a key that comes twice": (
         "patients",
         lambda f: pd.concat([f, f.head(1)]),
-        "row 301: its key stands",
+        "row 301: an earlier row has the same key",
     ),
-    "a level that is none": ("stays", lambda f: f.assign(ward="attic"), "a level that the schema does not name"),
+    "a level that is none": ("stays", lambda f: f.assign(ward="attic"), "not a declared level"),
     "a column more": ("consent", lambda f: f.assign(more=1), "column 3 is not in the schema 'consent'"),
     "a column less": ("tests", lambda f: f.drop(columns="value"), "no column 'value'"),
     "a day that is none": ("tests", lambda f: f.assign(taken="someday"), "column 'taken', row 1"),
@@ -145,5 +145,5 @@ def test_frames_are_read_as_their_files() -> None:
     own = {"a": {"columns": {"k": key, "v": number}}, "b": {"columns": {"k": key, "w": number}}}
     frames = {"a": pd.DataFrame({"k": [1, 1], "v": [2, 3]}), "b": pd.DataFrame({"k": [1, 1], "w": [2, 3]})}
     tables = LinkedTables.from_dict({"name": "x", "key": "k", "tables": own})
-    with pytest.raises(SchemaError, match="row 2: its key"):
+    with pytest.raises(SchemaError, match="row 2: an earlier row has the same key"):
         private_tables(tables, {name: from_frame(frame) for name, frame in frames.items()})

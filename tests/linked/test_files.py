@@ -108,7 +108,7 @@ def test_a_split_that_cannot_be_written_waits(ward: Path, tmp_path: Path) -> Non
     files = HoldOut.of(ward, tmp_path / "ward.medsynth", tmp_path / "checkpoint", list(find(ward).tables.tables))
     hold_out_tables(find(ward), files, 0.4, None, resume=False)
     files.train.write_text("in the way")
-    with pytest.raises(medsynth.MedsynthError, match=r"The model stands; its rows are in .*checkpoint\.train"):
+    with pytest.raises(medsynth.MedsynthError, match=r"The model is saved; its rows are in .*checkpoint\.train"):
         files.publish()
     names = {f"{name}.csv" for name in find(ward).tables.tables}
     assert all({file.name for file in folder.iterdir()} == names for folder in files.waiting)

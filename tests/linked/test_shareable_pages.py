@@ -57,5 +57,5 @@ def test_odd_columns_of_several_tables(model: medsynth.Model, drawn: Frames) -> 
     pages = report_tables(model, Sides(synthetic=synthetic, real=held, train=train), drawn_by_model=True)
     assert [page.table for page in pages] == ["", "stays", "tests"]
     held["tests"].loc[3, "value"] = "inf"
-    with pytest.raises(SchemaError, match="column 'value', row 4: not a number. Mend the cell"):
+    with pytest.raises(SchemaError, match="column 'value', row 4: not a number. Correct the cell"):
         report_tables(model, Sides(synthetic=synthetic, real=held), drawn_by_model=True)

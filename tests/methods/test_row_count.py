@@ -92,8 +92,10 @@ def test_shares_of_classes_are_right_where_the_declared_number_is_not(
     levels = [str(level) for level in model.schema.columns[model.schema.target].levels]
     assert np.abs(model.tensors["prior"] / model.tensors["prior"].sum() - real[levels]).max() < 0.02
     assert model.tensors[COUNTED_ROWS][0] == pytest.approx(ROWS, rel=0.04)
-    assert any("Noisy counts tell of about" in text and f"where {round(times * ROWS)} are" in text for text in notices)
-    assert any("Noisy counts tell of about" in text for text in model.ledger.notes)
+    assert any(
+        "By noisy counts the table has" in text and f"count is {round(times * ROWS)}" in text for text in notices
+    )
+    assert any("By noisy counts the table has" in text for text in model.ledger.notes)
 
 
 @pytest.mark.statistical
@@ -119,7 +121,7 @@ def test_a_number_that_is_nearly_right_is_not_told_of(
 ) -> None:
     notices: list[str] = []
     model = fit(patients, monkeypatch, notices, rows=rows)
-    assert not any("Noisy counts tell" in text for text in [*notices, *model.ledger.notes])
+    assert not any("By noisy counts" in text for text in [*notices, *model.ledger.notes])
 
 
 @pytest.mark.nightly

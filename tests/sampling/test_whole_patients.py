@@ -216,10 +216,10 @@ def test_those_kept_have_the_distribution_given_the_condition(name: str, models:
     ({"patients": 5, "where_any": "ill=yes", "balance": True}, "undo"),
     ({"patients": 5, "where_any": "ward=z"}, "`where_any` ward: no such level"),
     ({"patients": 5, "where_any": ["ward=a", "ward=b"]}, "`where_any` names 'ward' twice"),
-    ({"patients": 5, "where_any": "wards=a"}, "no column of the model. Did you mean"),
+    ({"patients": 5, "where_any": "wards=a"}, "not a column of the model. Did you mean"),
     ({"patients": 5, "where_any": "who=P00001"}, "identifier"),
-    ({"patients": 5, "where": "who=P00001"}, "no column"),
-    ({"patients": 5, "replicates": 2}, "several rows of a patient"),
+    ({"patients": 5, "where": "who=P00001"}, "not a column"),
+    ({"patients": 5, "replicates": 2}, "several rows per patient"),
 ])  # fmt: skip
 @BOTH
 def test_what_cannot_be_asked(name: str, asked: dict[str, Any], message: str, models: dict[str, Model]) -> None:
@@ -232,7 +232,7 @@ def test_conditions_that_hardly_a_patient_meets_end_in_an_error(name: str, model
     """Of rows and patients alike, after a bounded number of patients drawn in vain."""
     asked: list[dict[str, Any]] = [{"patients": 3}, {"n": 3}]
     for counted in asked:
-        with pytest.raises(UsageError, match="Not one patient in 1000 has a row that meets"):
+        with pytest.raises(UsageError, match="Fewer than one patient in 1000 has a row that meets"):
             medsynth.sample(models[name], **counted, seed=0, where_any=["sex=F", "ward=none", "ill=yes", "day=59.."])
 
 
@@ -251,7 +251,7 @@ def test_one_patient_in_five_hundred_is_enough_and_one_in_two_thousand_is_not() 
     assert np.concatenate([part.codes[:, 0] for part in parts]).tolist() == list(range(499, 40_000, 500))
     assert tried < 42_000 and max(len(part.codes) for part in parts) < 10
     tried = 0
-    with pytest.raises(UsageError, match="Not one patient in 1000"):
+    with pytest.raises(UsageError, match="Fewer than one patient in 1000"):
         list(in_chunks(drawn, Draw(patients=80), 1.0, 1000, lambda codes: codes[:, 0] % 2000 == 0))
     assert tried < SURE + 1000
 

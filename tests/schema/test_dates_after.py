@@ -146,7 +146,7 @@ def test_a_stay_comes_back_from_a_table_without_a_schema() -> None:
     found = RawTable(from_frame(frame), ROWS, Releases(ledger, SeededEntropy(0))).measure_schema("t", "long")
     column: Any = found.schema.columns["discharged"]
     assert (column.after, column.bounds[0], column.missing) == ("admitted", 0, False) and 29 <= column.bounds[1] < 64
-    assert "Modelled as days after another date: discharged after admitted." in found.summary()
+    assert "The model learns these dates as days after another date: discharged after admitted." in found.summary()
     charged = {entry.label: entry.sensitivity for entry in ledger.entries}
     assert charged[selection.FORMATS] == pytest.approx(np.sqrt(3))  # years of two dates, days between them
     codes = encode(from_frame(frame), found.schema)  # nothing is refused

@@ -53,5 +53,5 @@ def test_something_must_change() -> None:
     text = VISITS.replace("ORDER", "order: day").replace(
         "constant: [sex]", "constant: [sex, state, visit, age, grade, discharged]"
     )
-    with pytest.raises(SchemaError, match="no other column changes"):
+    with pytest.raises(SchemaError, match="no column other than 'day' changes"):
         Schema.from_yaml(text)

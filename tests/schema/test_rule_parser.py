@@ -55,7 +55,7 @@ def test_models_learn_what_no_rule_computes_and_single_rows_are_held_to_rules_of
 
 @pytest.mark.parametrize("rule", [RULES[0], RULES[2], RULES[3], RULES[4], "first row implies dose = 0"])
 def test_rules_across_rows_need_an_order(rule: str) -> None:
-    with pytest.raises(SchemaError, match="reads more than one row of a patient: declare with the key `order`"):
+    with pytest.raises(SchemaError, match="reads more than one row of a patient. Set the key `order`"):
         schema([rule], order=None)
     assert schema([rule]).parsed_rules[0].text == rule
 
@@ -63,26 +63,26 @@ def test_rules_across_rows_need_an_order(rule: str) -> None:
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        ("day > previous(who)", "'who' is none"),
-        ("day > previous(dose + 1)", "one column alone"),
+        ("day > previous(who)", "'who' is not one"),
+        ("day > previous(dose + 1)", "takes one column"),
         ("day > previous(day", "too early"),
         ("day > previous()", "takes a column"),
         ('chronic = previous("chronic")', "takes a column"),
         ("previous(chronic) > yes", "compare levels"),
-        ("previous(chronic) + 1 = 2", "no number column"),
-        ("dose > cumulative(dose)", "stands alone"),
-        ("total = cumulative(dose) + 1", "stands alone"),
-        ("died = yes implies total = cumulative(dose)", "stands alone"),
-        ("total = cumulative(chronic)", "no number column"),
-        ("dose = previous(dose)", "from itself"),
-        ("total = previous(total) + dose", "from itself"),
-        ("total = cumulative(total)", "from itself"),
+        ("previous(chronic) + 1 = 2", "not a column of numbers"),
+        ("dose > cumulative(dose)", "write cumulative"),
+        ("total = cumulative(dose) + 1", "write cumulative"),
+        ("died = yes implies total = cumulative(dose)", "write cumulative"),
+        ("total = cumulative(chronic)", "not a column of numbers"),
+        ("dose = previous(dose)", "cannot be on both sides"),
+        ("total = previous(total) + dose", "cannot be on both sides"),
+        ("total = cumulative(total)", "cannot be on both sides"),
         ("total = dose - previous(dose)", "needs `missing: true`"),
         ("died = yes implies last", "too early"),
         ("died = yes implies next row", "comparison"),
         ("last row = 1", "end"),
-        ("total = cumulative(day)", "a sum is of numbers"),
-        ("total = cumulative(fine)", "no fewer decimals"),
+        ("total = cumulative(day)", "a sum needs numbers"),
+        ("total = cumulative(fine)", "at least as many decimals"),
         ("rough = cumulative(dose)", "no `whole_from`"),
     ],
 )

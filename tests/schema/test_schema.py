@@ -44,7 +44,7 @@ def test_thyroid_is_bundled_with_its_columns() -> None:
         (GOOD.replace("[0, 1]", "[0, 1], decimals: 12"), "decimals"),
         (GOOD.replace("[no, yes]", "[no]"), "levels"),
         (GOOD.replace("[no, yes]", "[no, no]"), "differ"),
-        (GOOD.replace("target: y", "target: z"), "no column"),
+        (GOOD.replace("target: y", "target: z"), "must name a column"),
         (GOOD.replace("[0, 1]", "[0, TODO]"), "line 4: a TODO"),
         (GOOD + "name: twice\n", "twice"),
         ("name: [", "YAML"),

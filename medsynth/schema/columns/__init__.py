@@ -1,1 +1,1 @@
-"""One class a column kind: its declaration, and cells to whole-number codes and back; the table of them."""
+"""One class per kind of column: its declaration, its code from cells to whole numbers and back; and their registry."""

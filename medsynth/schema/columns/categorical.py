@@ -31,18 +31,18 @@ from .column import (
 from .hierarchies import SYSTEMS, CodePattern, System, hierarchy
 
 MAX_LEVELS, MAX_DEPTH = 10_000, 10
-LONG = re.compile(r"-?[1-9][0-9]{15,29}")  # Whole numbers that a float may not hold.
+LONG = re.compile(r"-?[1-9][0-9]{15,29}")  # whole numbers that a float may not represent
 LEVELS_IN_MESSAGE = 20  # levels in a message
 LEVELS_IN_DESCRIPTION = 8  # levels in a description
 
 
 def level_text(level: object) -> str:
-    """A level as constraints and CSV files write it: booleans in lower case."""
+    """Return a level as constraints and CSV files write it: booleans in lower case."""
     return str(level).lower() if isinstance(level, bool) else str(level)
 
 
 class Levels(Column):
-    """What columns of named levels share. The code of a level is its place among the levels."""
+    """The common part of columns of named levels. The code of a level is its index among the levels."""
 
     categorical: ClassVar[bool] = True
     bounds: ClassVar[tuple[None, None]] = (None, None)
@@ -53,9 +53,9 @@ class Levels(Column):
 
     @model_validator(mode="after")
     def _check_levels(self) -> Self:
-        levels = self.levels or (self.unknown,)  # of a hierarchy, they are still to be chosen
+        levels = self.levels or (self.unknown,)  # those of a hierarchy are not chosen yet
         if {str(level) for level in levels} & set(self.gap_words):
-            raise ValueError("a level is also a code of missing values")
+            raise ValueError("a level is also a code of missing values: remove it from one of them")
         if len({str(level) for level in levels}) != len(levels):
             raise ValueError("levels must differ from one another")
         if any(isinstance(level, str) and level != level.strip() for level in levels):
@@ -69,29 +69,29 @@ class Levels(Column):
         return len(self.levels)
 
     def read_values(self, texts: Texts) -> Reading:
-        """Level numbers of texts; UNREADABLE for one that is no level, where no level is named for such."""
+        """Return the level numbers of texts; UNREADABLE for an unknown level unless `unknown` is declared."""
         index = {canonical(str(level), level): k for k, level in enumerate(self.levels)}
         other = UNREADABLE if self.unknown is None else self.levels.index(self.unknown)
         first, rounded = self.levels[0], self._rounded
         written = [rounded.get(text, text) for text in texts]
         codes = np.array([index.get(canonical(text, first), index.get(text, other)) for text in written], np.int64)
-        cure = "Add the level to the schema or mend the cell; if the file is not UTF-8, give its `encoding`."
-        return Reading(codes, (Fault(codes == UNREADABLE, "a level that the schema does not name", cure),))
+        cure = "Add it to `levels`, set `unknown`, or correct the cell. If the file is not UTF-8, set `encoding`."
+        return Reading(codes, (Fault(codes == UNREADABLE, "not a declared level", cure),))
 
     def at_levels(self, cells: pd.Series) -> pd.Series:
-        """The cells, with the declared level in place of a whole number that a frame rounded."""
+        """Return the cells, with the declared level in place of a whole number that a frame rounded."""
         rounded = self._rounded
         return cells.replace(rounded) if rounded else cells
 
     @property
     def _rounded(self) -> dict[str, str]:
-        """Return levels that a frame rounds, by their rounded text, unless several have that text."""
+        """The levels that a frame rounds, by their rounded text, unless several have that text."""
         long = [str(level) for level in self.levels if LONG.fullmatch(str(level))]
         texts = [frame_value_text(int(level)) for level in long]
         return {text: level for text, level in zip(texts, long, strict=True) if texts.count(text) == 1}
 
     def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
-        """The levels: booleans bool (boolean where some may be missing), whole numbers int64 (Int64), words object."""
+        """Return levels: booleans bool (boolean if some may be missing), whole numbers int64 (Int64), words object."""
         missing = codes >= self.size
         place = np.where(missing, len(self.levels), codes)
         if all(isinstance(level, bool) for level in self.levels):
@@ -100,19 +100,19 @@ class Levels(Column):
         if all(isinstance(level, int) and not isinstance(level, bool) for level in self.levels):
             whole = np.array([*self.levels, 0], np.int64)[place]
             return pd.Series(pd.array(whole, "Int64")).mask(missing) if self.missing else pd.Series(whole)
-        words = np.empty(len(self.levels) + 1, dtype=object)  # the last is None, for a missing one
+        words = np.empty(len(self.levels) + 1, dtype=object)  # the last is None, for a missing value
         words[:-1] = self.levels
         return pd.Series(words[place], dtype=object)
 
     def value_text(self, code: int) -> str:
-        """The level as text, booleans as they are spelled."""
+        """Return the level as text, booleans in the declared spelling."""
         text = level_text(self.levels[code])
         if not isinstance(self.levels[code], bool) or self.spelling == "true":
             return text
         return text.capitalize() if self.spelling == "True" else text.upper()
 
     def category_dtype(self) -> pd.CategoricalDtype:
-        """The levels as categories, codes of missing values after them."""
+        """Return the levels as categories, followed by codes of missing values."""
         codes = list(self.missing) if isinstance(self.missing, tuple) else []
         return pd.CategoricalDtype([*self.levels, *(code for code in codes if code != "")], self.ordered)
 
@@ -144,7 +144,7 @@ class Levels(Column):
 
 
 class Binary(Levels):
-    """A column of exactly two levels, such as 0/1, yes/no or M/F. `unknown` as for Categorical.
+    """A column of exactly two levels, such as 0/1, yes/no or M/F. `unknown` as in Categorical.
 
     >>> Binary(levels=("F", "M")).levels
     ('F', 'M')
@@ -155,12 +155,12 @@ class Binary(Levels):
 
 
 class Categorical(Levels):
-    """A column of named levels. `unknown` names the level that an undeclared value goes to, an empty cell too
-    where none may be missing; without it, an error.
+    """A column of named levels. `unknown` names the level for undeclared values, and for empty cells if none may be
+    missing; without it, they are errors.
 
-    Of kind ordinal, the levels are in their order: neighbours are taken to be alike. With a `hierarchy` of codes a
-    value goes to the finest of the levels that it belongs to, else to `unknown`; levels that are not given are chosen
-    by noisy counts, as fine as these can carry.
+    Of kind ordinal, the levels are in order, and neighbours count as alike. With a `hierarchy` of codes, a value goes
+    to the finest level that contains it, else to `unknown`; levels that are not given are chosen by noisy counts, as
+    fine as these allow.
     """
 
     drafts: ClassVar[Mapping[Kind, str]] = {
@@ -178,19 +178,19 @@ class Categorical(Levels):
     @model_validator(mode="after")
     def _check_hierarchy(self) -> Self:
         if self.hierarchy is None and not self.levels:
-            raise ValueError("levels are needed, or a hierarchy: " + ", ".join(SYSTEMS) + " or a tree")
+            raise ValueError("declare levels, or a hierarchy: " + ", ".join(SYSTEMS) + " or a tree")
         if self.hierarchy is not None:
             _check_tree(self.hierarchy)
             if self.kind == "ordinal" or not isinstance(self.unknown, str):
-                raise ValueError("a hierarchy needs `unknown`, a word for codes that it does not know, and no order")
+                raise ValueError("a hierarchy needs `unknown`, a word for undeclared codes, and cannot be ordinal")
         return self
 
     def read_values(self, texts: Texts) -> Reading:
-        """Level numbers of texts; of a code in a hierarchy, the finest level that it belongs to."""
+        """Return the level numbers of texts; in a hierarchy, the number of the finest level that contains the code."""
         return super().read_values(texts) if self.hierarchy is None else Reading(self._rolled_up(texts), ())
 
     def _rolled_up(self, texts: Texts) -> Ints:
-        """Level numbers of codes: the finest level that each belongs to, else `unknown`; zero while none are chosen."""
+        """Return for each code the finest level that contains it, else `unknown`; zero if none are chosen yet."""
         if not self.levels:
             return np.zeros(len(texts), np.int64)
         index, known = {str(level): k for k, level in enumerate(self.levels)}, hierarchy(self.hierarchy or "")
@@ -199,7 +199,7 @@ class Categorical(Levels):
         return np.array([next((index[c] for c in chain if c in index), other) for chain in chains], np.int64)
 
     def at_levels(self, cells: pd.Series) -> pd.Series:
-        """Codes in a hierarchy brought to the levels that they belong to; a code of a missing value stays as it is."""
+        """Replace codes of a hierarchy by the levels that contain them; codes of missing values stay."""
         if self.hierarchy is None or not self.levels:
             return super().at_levels(cells)
         place, found = pd.factorize(cells)
@@ -209,7 +209,7 @@ class Categorical(Levels):
         return pd.Series(rolled[place], index=cells.index, dtype=object)
 
     def hierarchy_positions(self, cells: pd.Series) -> NDArray[np.int32]:
-        """The position of each cell's code in the hierarchy, (rows,); the one past all for an unknown code."""
+        """Return the position of each cell's code in the hierarchy, (rows,); unknown codes come after all others."""
         known = hierarchy(self.hierarchy or "")
         place, texts = pd.factorize(cells, use_na_sentinel=False)
         chains = [known.chain(str(text)) for text in texts]
@@ -217,18 +217,18 @@ class Categorical(Levels):
 
 
 def without_levels(columns: Mapping[str, Column]) -> dict[str, Categorical]:
-    """The columns of codes in a hierarchy whose levels are still to be chosen."""
+    """Return the columns of codes in a hierarchy whose levels are not chosen yet."""
     return {name: c for name, c in columns.items() if isinstance(c, Categorical) and not c.levels}
 
 
 def _cell_text(cell: object, levels: tuple[Level, ...]) -> str:
-    """A cell as a level of the declared type is written."""
+    """Return a cell as a level of the declared type is written."""
     text = str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
     return canonical(text, levels[0]) if levels else text
 
 
 def _check_tree(tree: str | dict[str, Any]) -> None:
-    """Raises ValueError unless all names of a tree are words, each once, and it is neither too deep nor too large."""
+    """Raise ValueError unless all names of a tree are unique words, and it is neither too deep nor too large."""
     try:
         whole = hierarchy(tree)
         known = isinstance(whole, CodePattern) or (whole.depth <= MAX_DEPTH and 0 < whole.size <= MAX_LEVELS)
@@ -236,5 +236,5 @@ def _check_tree(tree: str | dict[str, Any]) -> None:
         known = False
     if not known:
         raise ValueError(
-            f"a tree is made of groups and lists of words, at most {MAX_DEPTH} deep, {MAX_LEVELS} words in all"
+            f"a tree must consist of groups and lists of words, at most {MAX_DEPTH} deep and {MAX_LEVELS} words"
         )

@@ -1,4 +1,4 @@
-"""What every kind of column offers: one class a kind, its public declaration and the code that follows from it."""
+"""The interface of every kind of column: one class per kind, with its public declaration and the code for it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Mask = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float64]
-Values = Floats | Texts  # of a column, as constraints compare them: numbers with NaN, or levels as text with None
-MAX_CODES = 2**31 - 2  # codes are 32-bit; one more is for a missing value
+Values = Floats | Texts  # of a column, for constraints: numbers with NaN, or levels as text with None
+MAX_CODES = 2**31 - 2  # codes have 32 bits; one is for a missing value
 UNREADABLE = np.iinfo(np.int64).min
 FLOATS = re.compile(r"[fF]loat(32|64)")
 _NUMBERS = r"u?int(8|16|32|64)|float|double|bool"
-# What a schema may name: it may come with an artifact from anywhere.
+# dtypes that a schema may name: an artifact from anywhere may contain it
 KNOWN_DTYPE = re.compile(
     r"object|category|bool|boolean|u?int(8|16|32|64)|U?Int(8|16|32|64)|[fF]loat(32|64)|string\[\w+\]"
     rf"|datetime64\[(s|ms|us|ns)\]|arrow:({_NUMBERS}|string|large_string)"
@@ -36,7 +36,7 @@ KNOWN_DTYPE = re.compile(
 
 def _checked(name: str) -> str:
     if not KNOWN_DTYPE.fullmatch(name):
-        raise ValueError("dtype must be one of pandas', such as category, Int16, float32 or string[python]")
+        raise ValueError("`dtype` must be a pandas dtype, such as category, Int16, float32 or string[python]")
     return name
 
 
@@ -52,14 +52,14 @@ class Fault(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """The code of each text, (texts,), UNREADABLE for one that has none, and the faults, the first to report first."""
+    """The code of each text, (texts,), UNREADABLE for one without a code, and the faults in order of report."""
 
     codes: Ints
     faults: tuple[Fault, ...]
 
 
 class Description(NamedTuple):
-    """A column for the report's table of variables: its domain, missing values and precision in words."""
+    """A column in the report's table of variables: its domain, missing values and precision in words."""
 
     domain: str
     missing: str
@@ -67,44 +67,44 @@ class Description(NamedTuple):
 
 
 class Column(BaseModel, ABC):
-    """A column of some kind: declared in public, before any row is read.
+    """A column of some kind, declared in public before any row is read.
 
-    A value is modelled as a whole-number code, 0 to `size` - 1; the codes of missing values follow, one for each of
-    the `gap_words`. A new kind derives from this class, gives `kind` a Literal, and is registered.
+    A model learns whole-number codes: 0 to `size` - 1 for values, then one for each of the `gap_words`, the missing
+    values. A new kind derives from this class, gives `kind` a Literal, and is registered.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    categorical: ClassVar[bool] = False  # codes are named levels, each a cell of its own
-    modelled: ClassVar[bool] = True  # a model learns it; else its values are made fresh
+    categorical: ClassVar[bool] = False  # codes are named levels, each in its own cell
+    modelled: ClassVar[bool] = True  # a model learns it; otherwise sampled rows get fresh values
     may_be_target: ClassVar[bool] = True
-    dated: ClassVar[bool] = False  # values are written as dates, and no plain reader takes them for numbers
-    drafts: ClassVar[Mapping[Kind, str]] = {}  # its line in a drafted schema, by the kind of text it offers itself for
+    dated: ClassVar[bool] = False  # values are written as dates, which no plain reader parses as numbers
+    drafts: ClassVar[Mapping[Kind, str]] = {}  # its line in a drafted schema, by the kinds of text that it suits
 
     kind: str
     missing: bool | tuple[StrictInt | StrictStr, ...] = False
-    dtype: Dtype | None = None  # of sampled values, where another is wanted than the kind's own
+    dtype: Dtype | None = None  # of sampled values, if not the kind's own
 
-    if TYPE_CHECKING:  # facts that are fields of some kinds and constants of others: a field would shadow a property
+    if TYPE_CHECKING:  # fields in some kinds, constants in others: a field would shadow a property
 
         @property
-        def levels(self) -> tuple[Level, ...]: ...  # in the order of their codes; none of a kind without
+        def levels(self) -> tuple[Level, ...]: ...  # in the order of their codes; none for a kind without levels
         @property
         def bounds(self) -> tuple[object, object]: ...  # the lowest and highest value as declared
         @property
         def scale(self) -> Literal["linear", "log"]: ...  # on which cells of neighbouring values are even
 
     def to_dict(self) -> dict[str, object]:
-        """Plain data, defaults left out: what a schema declares of the column."""
+        """Return plain data without defaults: what a schema declares about the column."""
         return {"kind": self.kind, **self.model_dump(mode="json", exclude_defaults=True)}
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many codes the values have; the code of the first kind of missing value is this number."""
+        """The number of codes of values, which is also the code of the first kind of missing value."""
 
     @property
     def units(self) -> tuple[int, int]:
-        """The lowest and highest value in whole units of the last decimal place: code 0 is the first."""
+        """The lowest and highest value in units of the last decimal place; code 0 is the lowest."""
         return 0, self.size - 1
 
     @property
@@ -124,22 +124,22 @@ class Column(BaseModel, ABC):
 
     @property
     def depends_on(self) -> tuple[str, ...]:
-        """Other columns without which its codes cannot be read or decoded."""
+        """Other columns that its codes need to be read or decoded."""
         return ()
 
     @property
     def reads_anything(self) -> bool:
-        """Whether every cell that the schema does not foresee is read as the value that `unknown` names."""
+        """Whether every undeclared cell is read as the value that `unknown` names."""
         return getattr(self, "unknown", None) is not None
 
     @property
     def gaps(self) -> int:
-        """How many kinds of missing values there are: their codes follow those of the values."""
+        """The number of kinds of missing values: their codes follow those of the values."""
         return len(self.gap_words)
 
     @property
     def gap_words(self) -> tuple[str, ...]:
-        """How each kind of missing value is written, "" for an empty cell."""
+        """The text of each kind of missing value, "" for an empty cell."""
         if isinstance(self.missing, tuple):
             return tuple(str(code) for code in self.missing)
         return ("",) if self.missing else ()
@@ -147,35 +147,35 @@ class Column(BaseModel, ABC):
     @model_validator(mode="after")
     def _check_missing(self) -> Self:
         if self.missing == () or len(set(self.gap_words)) < self.gaps:
-            raise ValueError("missing must be true, or a list of codes that differ from one another")
+            raise ValueError("`missing` must be true, or a list of different codes")
         if any(word != word.strip() for word in self.gap_words):
             raise ValueError("codes of missing values must not begin or end with blanks")
         return self
 
     def check_related(self, columns: Mapping[str, Column]) -> None:
-        """Raises ValueError unless the columns that this one depends on are there and depend on none."""
+        """Raise ValueError unless the columns that this one depends on exist and depend on none."""
         for name in self.depends_on:
             if name not in columns or columns[name].depends_on:
-                raise ValueError(f"it depends on {name!r}, which is no column or depends on another")
+                raise ValueError(f"it depends on {name!r}, which is not a column or depends on another")
 
     # Cells to codes.
 
     def read(self, texts: Texts) -> Reading:
-        """The codes of distinct texts, those of missing values included."""
+        """Return the codes of distinct texts, including those of missing values."""
         gaps, undeclared = self.missing_in(texts)
         return self.joined(gaps, undeclared, self.read_values(texts[(gaps < 0) & ~undeclared]))
 
     def read_rows(self, cells: pd.Series, related: Mapping[str, tuple[Column, pd.Series]]) -> tuple[Ints, Reading]:
-        """The reading of a column's cells, and each row's place in it; `related`: what it depends on, with cells."""
+        """Return each row's index in a reading, and the reading. `related`: columns it depends on, with cells."""
         place, texts = pd.factorize(cells, use_na_sentinel=False)
         return place, self.read(np.asarray(texts, dtype=object))
 
     @abstractmethod
     def read_values(self, texts: Texts) -> Reading:
-        """The codes of distinct texts, none of them a missing value."""
+        """Return the codes of distinct texts, none of them a missing value."""
 
     def gaps_of(self, texts: Sequence[object] | Texts) -> Ints:
-        """The number of the kind of missing value that each text is, or -1. -9.0 is read as -9."""
+        """Return the number of the kind of missing value of each text, or -1. -9.0 is read as -9."""
         codes = self.missing if isinstance(self.missing, tuple) else self.gap_words
         declared = {str(level) for level in self.levels}
         return np.array([-1 if str(text) in declared else self._gap_of(str(text), codes) for text in texts], np.int64)
@@ -187,17 +187,17 @@ class Column(BaseModel, ABC):
         return -1
 
     def missing_in(self, texts: Texts) -> tuple[Ints, Mask]:
-        """Which kind of missing value each text is, -1 for none, and which are missing values undeclared."""
+        """Return the kind of missing value of each text, -1 for none, and which texts are undeclared missing values."""
         gaps, declared = self.gaps_of(texts), {str(level) for level in self.levels}
         tokens = np.array([text in MISSING_TOKENS and text not in declared for text in texts], np.bool_)
         return gaps, tokens & (gaps < 0) & (not self.reads_anything)
 
     def joined(self, gaps: Ints, undeclared: Mask, values: Reading) -> Reading:
-        """One reading of texts of which some are missing values and the others have been read as `values`."""
+        """Return one reading of texts: some are missing values, the others were read as `values`."""
         codes, known = self.size + np.maximum(gaps, 0), (gaps < 0) & ~undeclared
         codes[known] = values.codes
         cure = 'Add "" to the codes in `missing`' if self.gaps else "Set `missing: true`"
-        faults = [Fault(undeclared, "a missing value, which the schema does not allow", f"{cure}, or fill the cell.")]
+        faults = [Fault(undeclared, "a missing value, but the schema allows none", f"{cure}, or fill the cell.")]
         for fault in values.faults:
             found = np.zeros(len(gaps), np.bool_)
             found[known] = fault.found
@@ -207,12 +207,12 @@ class Column(BaseModel, ABC):
     # Codes to cells.
 
     def decode(self, codes: Codes, related: Mapping[str, Values]) -> pd.Series:
-        """The values of codes, (rows,), in the column's dtype. `related`: those of the columns that it depends on."""
+        """Return the values of codes, (rows,), in the column's dtype. `related`: values of columns it depends on."""
         values = self._with_gap_codes(codes, self.decode_values(codes, related, self.dtype))
         return values if self.dtype is None else cast(values, self.dtype, self.category_dtype())
 
     def _with_gap_codes(self, codes: Codes, values: pd.Series) -> pd.Series:
-        """The values with codes of missing values as declared; those that readers take for empty stay missing."""
+        """Return values with the declared codes of missing values; codes that readers treat as empty stay missing."""
         if not isinstance(self.missing, tuple):
             return values
         written = {self.size + k: code for k, code in enumerate(self.missing) if code not in MISSING_TOKENS}
@@ -224,46 +224,46 @@ class Column(BaseModel, ABC):
         return found.astype("int64") if whole else found
 
     def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
-        """The values of codes, (rows,), missing ones as pandas marks them: as `values` has them, or as a kind likes."""
+        """Return the values of codes, (rows,), with pandas' marks for missing ones."""
         return pd.Series(self.values(codes, related))
 
     def csv_cells(self, codes: Codes, related: Mapping[str, Values]) -> pd.Series:
-        """Codes, (rows,), as the texts of a CSV file."""
+        """Return codes, (rows,), as the texts of a CSV file."""
         place, distinct = pd.factorize(codes)
         return pd.Series(np.array([self.text(int(code)) for code in distinct], dtype=object)[place])
 
     def text(self, code: int) -> str:
-        """A code as the text of a CSV cell."""
+        """Return a code as the text of a CSV cell."""
         if code >= self.size:
             return self.gap_words[code - self.size]
         return with_point(self.value_text(code), self.dtype) if self.places == 0 else self.value_text(code)
 
     @abstractmethod
     def value_text(self, code: int) -> str:
-        """The code of a value as the text of a CSV cell."""
+        """Return the code of a value as the text of a CSV cell."""
 
     def category_dtype(self) -> pd.CategoricalDtype:
-        """The dtype as a category: whatever values there are, unless levels are declared."""
+        """Return the dtype as a category: of any values, unless levels are declared."""
         return pd.CategoricalDtype()
 
     def fresh(self, first: int, count: int) -> Codes:
-        """Codes of `count` values that no row had, (count,), after the `first` given out: of a kind not modelled."""
-        raise UsageError(f"A column of kind {self.kind} is modelled and not made fresh.")
+        """Return codes of `count` new values, (count,), after the `first` ones, in a column that no model learns."""
+        raise UsageError(f"A column of kind {self.kind} is modelled. It has no fresh values.")
 
     # Constraints, conditions, and tables read for the report.
 
     @abstractmethod
     def values(self, codes: Codes, related: Mapping[str, Values]) -> Values:
-        """The values of codes as constraints compare them: (rows,)."""
+        """Return the values of codes as constraints compare them: (rows,)."""
 
     @abstractmethod
     def cell_values(self, cells: pd.Series) -> Values:
-        """The cells of a table as constraints compare them: (rows,)."""
+        """Return the cells of a table as constraints compare them: (rows,)."""
 
     def ranks(self, cells: pd.Series) -> Floats:
         """Return numbers by which the cells of a column ascend, (rows,): the values that they are read as.
 
-        Each follows from its cell alone, and ascends as the cell's code does. NaN is for a cell without a value.
+        Each follows from its cell alone, and ascends as the cell's code does. A cell without a value has NaN.
         """
         place, reading = self.read_rows(cells, {})
         known = (reading.codes >= 0) & (reading.codes < self.size)
@@ -271,16 +271,16 @@ class Column(BaseModel, ABC):
         return self.values(codes, {}).astype(np.float64)[place]
 
     def code_computed(self, result: Floats, related: Mapping[str, Values]) -> Codes:
-        """The codes of computed numbers, (rows,): cut to the bounds; missing, or the lower bound, for none."""
-        raise ValueError(f"a rule computes numbers and dates, and this column is of kind {self.kind}")
+        """Return the codes of computed numbers, (rows,), cut to the bounds; for NaN missing, or the lower bound."""
+        raise ValueError(f"a rule can compute numbers and dates, but this column is of kind {self.kind}")
 
     def code_range(self, text: str) -> tuple[int, int]:
-        """The codes that a condition's value allows, both ends included; "" allows all that are missing.
+        """Return the codes that a condition's value allows, both ends included; "" allows all that are missing.
 
-        Raises ValueError for a text that is no value of the column.
+        Raises ValueError for a text that is not a value of the column.
         """
         if text == "" and not self.gaps:
-            raise ValueError("the schema does not have missing values there.")
+            raise ValueError("the schema declares no missing values for this column.")
         if text == "":
             return self.size, self.size + self.gaps - 1
         if text in self.gap_words:
@@ -290,38 +290,38 @@ class Column(BaseModel, ABC):
 
     @abstractmethod
     def value_range(self, text: str) -> tuple[int, int]:
-        """The codes that a text allows which is no missing value; ValueError as `code_range`."""
+        """Return the codes that a text allows which is not a missing value; raise ValueError as `code_range`."""
 
     def at_levels(self, cells: pd.Series) -> pd.Series:
-        """A table's cells brought to the declared levels, where these are coarser than the cells."""
+        """Return a table's cells at the declared levels, if these are coarser than the cells."""
         return cells
 
     def compared(self, cells: pd.Series) -> pd.Series:
-        """A table's cells in the form in which two tables are compared."""
+        """Return a table's cells in the form in which two tables are compared."""
         return cells
 
     def validate_cells(self, cells: pd.Series) -> dict[str, Mask]:
-        """Which cells, (rows,), break each declared rule of the column, if it has some, by the rule's words."""
+        """Return which cells, (rows,), break each declared rule of the column, by the rule's words."""
         return {}
 
     @abstractmethod
     def describe(self) -> Description:
-        """The column in words."""
+        """Return the column in words."""
 
     def describe_missing(self) -> str:
-        """The column's missing values in words."""
+        """Return the column's missing values in words."""
         if isinstance(self.missing, tuple):
             return "missing values: " + ", ".join(word or "empty" for word in self.gap_words)
         return "may be missing" if self.missing else "never missing"
 
 
 def undeclared_gaps(column: Column, cells: pd.Series) -> dict[str, Mask]:
-    """The rule that a column without missing values has none; nothing for one that may have some."""
+    """Return the rule that a column without missing values has none; nothing for another column."""
     return {} if column.missing else {"not missing": cells.isna().to_numpy(np.bool_)}
 
 
 def cast(values: pd.Series, dtype: str, categories: pd.CategoricalDtype) -> pd.Series:
-    """Values in the dtype of that name, or as they are where it is unknown or cannot represent them all."""
+    """Return values in the dtype of that name, or unchanged if it is unknown or cannot represent them all."""
     if not KNOWN_DTYPE.fullmatch(dtype):
         return values
     try:
@@ -342,7 +342,7 @@ def cast(values: pd.Series, dtype: str, categories: pd.CategoricalDtype) -> pd.S
 
 
 def dtype_name(dtype: object) -> str | None:
-    """The name by which `cast` finds a dtype again, without the values of a category; None for one that it lacks."""
+    """Return the name by which `cast` finds a dtype, without the values of a category; None if it has no name."""
     if isinstance(dtype, pd.ArrowDtype):
         name = f"arrow:{dtype.pyarrow_dtype}"
     else:
@@ -351,7 +351,7 @@ def dtype_name(dtype: object) -> str | None:
 
 
 def canonical(word: str, level: object) -> str:
-    """A text as a level of that type is written: 1.0 as 1, True as true."""
+    """Return a text as a level of that type is written: 1.0 as 1, True as true."""
     if isinstance(level, bool):
         return word.lower()
     if isinstance(level, int) and "." in word:
@@ -361,11 +361,11 @@ def canonical(word: str, level: object) -> str:
 
 
 def with_point(text: str, dtype: str | None) -> str:
-    """The text of a value without decimals in a CSV file: 8.0 for 8 in a dtype of floats, which readers find again."""
+    """Return a value without decimals as CSV text: 8.0 for 8 in a dtype of floats, for readers of the file."""
     return f"{text}.0" if dtype and FLOATS.fullmatch(dtype) and whole_text(text) == text else text
 
 
 def numbers_of(texts: Texts) -> Floats:
-    """The number that each text is, NaN for none: (texts,). Each is parsed as a float, whatever the others are."""
-    beside = pd.Series([*texts, "0.5"], dtype=object)  # texts of whole numbers alone would be parsed as integers
+    """Return the number of each text, NaN for none: (texts,). Each is parsed as a float, whatever the others are."""
+    beside = pd.Series([*texts, "0.5"], dtype=object)  # without it, whole numbers alone would be parsed as integers
     return pd.to_numeric(beside, errors="coerce").to_numpy(np.float64)[:-1]

@@ -1,4 +1,4 @@
-"""Columns of calendar days and of times on them: since the day before 0001-01-01, or after another date column."""
+"""Columns of calendar days and times, counted from the day before 0001-01-01 or from another date column."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ PER_DAY = {"day": 1, "minute": 24 * 60, "second": 24 * 60 * 60}
 
 
 class Date(Quantity):
-    """A calendar day, between two public days; or, with `after`, so many days after the date column of that name.
+    """A calendar day between two public days or, with `after`, a number of days after the date column of that name.
 
-    `format` is that of the cells, in the codes of strptime. `bounds` are days as YYYY-MM-DD, or whole numbers of days
-    with `after`, from the day of the other date, which may be a timestamp. Of `resolution` minute or second it is a
-    timestamp, up to the end of the last day.
+    `format` is that of the cells, in the codes of strptime. `bounds` are days as YYYY-MM-DD. With `after` they are
+    whole numbers of days from the day of the other date, which may be a timestamp. With `resolution` minute or second
+    it is a timestamp, up to the end of the last day.
 
     >>> Date(bounds=("2020-01-01", "2020-12-31")).size
     366
@@ -45,18 +45,18 @@ class Date(Quantity):
 
     @property
     def units(self) -> tuple[int, int]:
-        """The bounds in days: since the day before 0001-01-01, or after the other date; or in minutes or seconds."""
+        """The bounds in days since the day before 0001-01-01, or after the other date; or in minutes or seconds."""
         first, last = (b.toordinal() if isinstance(b, date) else b for b in self.bounds)
         return first * self.per_day, (last + 1) * self.per_day - 1
 
     @property
     def per_day(self) -> int:
-        """How many codes a day has."""
+        """The number of codes per day."""
         return PER_DAY[self.resolution]
 
     @property
     def unit(self) -> str | None:
-        """What a bound counts, with `after`."""
+        """The unit of the bounds, with `after`."""
         return f"days after {self.after}" if self.after else None
 
     @property
@@ -66,31 +66,31 @@ class Date(Quantity):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if isinstance(self.bounds[0], date) == (self.after is not None):
-            raise ValueError("bounds are two days as YYYY-MM-DD, or two whole numbers of days with `after`")
+            raise ValueError("bounds must be two days as YYYY-MM-DD, or two whole numbers of days with `after`")
         if self.units[0] >= self.units[1]:
             raise ValueError("bounds must be two days, the earlier one first")
         if self.resolution != "day" and (self.after is not None or self.size > MAX_CODES):
-            raise ValueError("a `resolution` finer than a day needs bounds that are days, and nearer to one another")
+            raise ValueError("a `resolution` finer than a day needs bounds that are days and closer together")
         check_apart(self.gap_words, *self.units)
         self.check_values()
         sample = datetime(2003, 12, 31, *((13, 45, 0) if self.resolution != "day" else ()))
         try:
             if datetime.strptime(sample.strftime(self.format), self.format) != sample:
                 raise ValueError
-        except (ValueError, re.error):  # as a regular expression, which strptime makes of it, it may be none
+        except (ValueError, re.error):  # strptime makes a regular expression of it, which may be invalid
             time = ", an hour and a minute, as %d.%m.%Y %H:%M" if self.per_day > 1 else ", as %d.%m.%Y"
             raise ValueError(f"format must have a day, a month and a year{time} does") from None
         return self
 
     def check_related(self, columns: Mapping[str, Column]) -> None:
-        """Raises ValueError unless `after` names a date of its own that is missing only where this one may be."""
+        """Raise ValueError unless `after` names a date with its own bounds that is missing only if this one may be."""
         if self.after is None:
             return
         anchor = columns.get(self.after)
         if not isinstance(anchor, Date) or anchor.after is not None:
             raise ValueError("`after` must name a date column that has no `after` itself")
         if anchor.missing and not self.missing:
-            raise ValueError("the date that it comes after may be missing: `missing: true`")
+            raise ValueError("the date in `after` may be missing, so this one needs `missing: true`")
 
     @property
     def _unknown_code(self) -> int:
@@ -99,21 +99,21 @@ class Date(Quantity):
         return super()._unknown_code if self.after or isinstance(self.unknown, str) else -1
 
     def _cut_unit(self, value: float | date) -> Decimal:
-        """A day, or with `after` a number of days, in units."""
+        """Return a day, or with `after` a number of days, in units."""
         return Decimal(value.toordinal() * self.per_day) if isinstance(value, date) else super()._cut_unit(value)
 
     def unreadable(self) -> tuple[str, str]:
-        return f"not a date in the form {self.format}", "Mend the cell, or the schema's format."
+        return f"not a date in the form {self.format}", "Correct the cell, or the schema's `format`."
 
     def read_values(self, texts: Texts) -> Reading:
         return self.coded(np.array([self._number(str(text)) for text in texts], np.float64))
 
     def _number(self, text: str) -> float:
-        """A text's number of days, minutes or seconds, NaN for what is no date; what is finer is left out."""
+        """Return a text's number of days, minutes or seconds, NaN if it is not a date; finer parts are cut off."""
         return float(np.floor(ordinal(text, self.format) * self.per_day + 1e-3))
 
     def read_rows(self, cells: pd.Series, related: Mapping[str, tuple[Column, pd.Series]]) -> tuple[Ints, Reading]:
-        """As every kind; with `after`, the days since that of the other date, missing where that one is."""
+        """Read as every kind; with `after`, the days since the other date, missing if that one is."""
         if self.after is None:
             return super().read_rows(cells, related)
         place, texts = pd.factorize(cells, use_na_sentinel=False)
@@ -127,29 +127,29 @@ class Date(Quantity):
         return np.arange(len(cells)), self.joined(gaps, undeclared, read)
 
     def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
-        """Timestamps; or texts in the column's format, where another `dtype` is declared."""
+        """Return timestamps; or texts in the column's format, if another `dtype` is declared."""
         days = self._absolute(codes, related)
         if dtype is not None and not dtype.startswith("datetime64"):
             return self._texts(days).mask(np.isnan(days), None)
         iso = pd.Series([None if np.isnan(d) else self._moment(d).isoformat() for d in days], dtype=object)
-        return pd.to_datetime(iso, errors="coerce")  # days beyond those of timestamps are missing
+        return pd.to_datetime(iso, errors="coerce")  # days that timestamps cannot represent are missing
 
     def csv_cells(self, codes: Codes, related: Mapping[str, Values]) -> pd.Series:
-        """Dates in the column's format, missing ones as declared."""
+        """Return dates in the column's format, missing ones as declared."""
         known, gone = self._texts(self._absolute(codes, related)), codes - self.size
-        for kind, word in enumerate(self.gap_words):  # the date that it comes after may be missing too
+        for kind, word in enumerate(self.gap_words):  # the date in `after` may be missing too
             known = known.mask((gone == kind) | ((gone < 0) & (known == "") & (kind == 0)), word)
         return known
 
     def value_text(self, code: int) -> str:
-        """The date; with `after`, the number of days."""
+        """Return the date; with `after`, the number of days."""
         return super().value_text(code) if self.after else self._text((code + self.units[0]) / self.per_day)
 
     def values(self, codes: Codes, related: Mapping[str, Values]) -> Values:
         return self._absolute(codes, related)
 
     def cell_values(self, cells: pd.Series) -> Values:
-        """The absolute day number of each cell, NaN for what is no date."""
+        """Return the absolute day number of each cell, NaN if it is not a date."""
         place, found = pd.factorize(cells, use_na_sentinel=False)
         gone = MISSING_TOKENS | set(self.gap_words)
         texts = ["" if pd.isna(cell) else str(cell) for cell in found]
@@ -161,24 +161,24 @@ class Date(Quantity):
         return super().code_computed((result - start) * self.per_day, related)
 
     def value_range(self, text: str) -> tuple[int, int]:
-        """The codes of the days from FIRST to LAST in "FIRST..LAST", or of one day; with `after`, numbers of days."""
+        """Return the codes of the days FIRST to LAST in "FIRST..LAST", or of one day; with `after`, numbers of days."""
         if self.after is None:
             parts = [part.strip() for part in text.split("..")]
             parts = parts if self.per_day == 1 or ".." in text else parts * 2
             ends = [self._number(part) if part or len(parts) == 1 else None for part in parts]
-            if self.per_day > 1 and ends[-1] is not None and ":" not in parts[-1]:  # a day without a time, to its end
+            if self.per_day > 1 and ends[-1] is not None and ":" not in parts[-1]:  # without a time: to the day's end
                 ends[-1] += self.per_day - 1
             text = "..".join("" if end is None else f"{end:.0f}" for end in ends)
         return super().value_range(text)
 
     def compared(self, cells: pd.Series) -> pd.Series:
-        """Dates as years and their parts."""
+        """Return dates as years and their parts."""
         if pd.api.types.is_numeric_dtype(cells):
             return cells
         return pd.Series(_days(self.cell_values(cells)) / DAYS_OF_YEAR, index=cells.index)
 
     def validate_cells(self, cells: pd.Series) -> dict[str, Mask]:
-        return {}  # what relates dates to one another is declared as the schema's rules
+        return {}  # the schema's rules declare how dates relate
 
     def _absolute(self, codes: Codes, related: Mapping[str, Values]) -> Floats:
         own = np.where(codes >= self.size, np.nan, (codes.astype(np.float64) + self.units[0]) / self.per_day)
@@ -188,7 +188,7 @@ class Date(Quantity):
         return np.asarray(np.clip(own + start, 1, date.max.toordinal()), np.float64)
 
     def _texts(self, days: Floats) -> pd.Series:
-        """Day numbers as texts in the column's format, missing ones empty."""
+        """Return day numbers as texts in the column's format, missing ones empty."""
         distinct, place = np.unique(np.nan_to_num(days), return_inverse=True)
         return pd.Series(np.array([self._text(d) for d in distinct], dtype=object)[place])
 
@@ -196,7 +196,7 @@ class Date(Quantity):
         return "" if day < 1 else self._moment(day).strftime(self.format)
 
     def _moment(self, day: float) -> datetime:
-        """The time of a day number, to the column's resolution."""
+        """Return the time of a day number, to the column's resolution."""
         whole, rest = divmod(round(day * self.per_day), self.per_day)
         start = datetime.fromordinal(int(whole))
         return start + timedelta(seconds=int(rest) * (PER_DAY["second"] // self.per_day))
@@ -207,7 +207,7 @@ def _days(values: Values) -> Floats:
 
 
 def ordinal(word: str, form: str) -> float:
-    """A date's day number, by its format or as ISO writes it, with its time as a part of the day; NaN for no date."""
+    """Return a date's day number, in its format or ISO's, with its time as a part of the day; NaN for none."""
     try:
         found = datetime.strptime(word, form)
     except ValueError:

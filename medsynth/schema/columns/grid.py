@@ -1,4 +1,4 @@
-"""Public grids: a column's fine codes grouped into cells, from its declared bounds alone."""
+"""Public grids: group a column's fine codes into cells, from its declared bounds alone."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from ...errors import QueryError
 from .column import Column
 
-MOST_CODES = 1 << 31  # of a column: codes are stored in 32 bits
+MOST_CODES = 1 << 31  # of a column: codes have 32 bits
 MOST_GAPS = 1 << 16  # kinds of missing values of a column
-TABLE_CODES = 1 << 16  # grids of at most this many codes keep a table of them, which is faster than a search
+TABLE_CODES = 1 << 16  # grids with at most this many codes keep a table of them, which is faster than a search
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Cell i has the codes edges[i] to edges[i+1] - 1; then comes a cell for each kind of missing value.
+    """Cell i has the codes edges[i] to edges[i+1] - 1; one cell per kind of missing value follows.
 
     Raises QueryError unless the edges are whole numbers that ascend strictly from zero, within the range of codes.
     """
@@ -29,67 +29,67 @@ class Grid:
     def __post_init__(self) -> None:
         edges = self.edges
         if edges.dtype != np.int64 or edges.ndim != 1 or len(edges) < 2 or edges[0] != 0:
-            raise QueryError("A grid needs two edges or more, whole numbers of 64 bits, of which the first is zero.")
-        # Edges are compared and not subtracted: a difference of 64-bit numbers can overflow.
+            raise QueryError("A grid needs two or more edges: 64-bit whole numbers, the first of them zero.")
+        # Edges are compared, not subtracted: a difference of 64-bit numbers can overflow.
         if not (edges[1:] > edges[:-1]).all() or edges[-1] > MOST_CODES or not 0 <= self.gaps <= MOST_GAPS:
             raise QueryError("The edges of a grid must ascend strictly, within the range of codes.")
 
     @property
     def cells(self) -> int:
-        """How many cells, those of missing values included."""
+        """The number of cells, including those of missing values."""
         return len(self.edges) - 1 + self.gaps
 
     @property
     def ends(self) -> NDArray[np.int64]:
-        """The edges of all cells, those of missing values, one code each, included: (cells + 1,)."""
+        """The edges of all cells, including those of missing values with one code each: (cells + 1,)."""
         return np.append(self.edges, self.edges[-1] + 1 + np.arange(self.gaps))
 
     def cell_of(self, codes: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Return the cell of each code. Codes past all values are missing; past those they have the last cell.
+        """Return the cell of each code. Codes above all values are missing; codes above those get the last cell.
 
-        Which way finds the cells depends on the grid alone, never on the number of rows.
+        The choice between table and search depends on the grid alone, never on the number of rows.
         """
         if self._table is None:
             return self._search(codes)
-        return self._table.take(codes.astype(np.int64), mode="clip")  # places of 64 bits are looked up fastest
+        return self._table.take(codes.astype(np.int64), mode="clip")  # 64-bit indices are looked up fastest
 
     def _search(self, codes: NDArray[np.integer]) -> NDArray[np.int64]:
         return np.searchsorted(self.ends[1:-1], codes, side="right")
 
     @cached_property
     def _table(self) -> NDArray[np.int64] | None:
-        """The cell of every code, if there are few: the same search, made once for all rows."""
+        """The cell of every code, if there are few: the same search, done once for all rows."""
         return self._search(np.arange(self.ends[-1])) if self.ends[-1] <= TABLE_CODES else None
 
 
 def grid(column: Column, cells: int) -> Grid:
-    """At most `cells` cells over a column's values, evenly spaced on its scale.
+    """Return at most `cells` cells over a column's values, evenly spaced on its scale.
 
-    Levels are cells of their own, and so is every value where there are no more than `cells`. On a log scale zero
-    is a cell of its own.
+    Each level has its own cell, and so has each value if there are at most `cells`. On a log scale zero has its own
+    cell.
     """
     count = column.size
     if column.categorical or count <= cells:
         return Grid(np.arange(count + 1), column.gaps)
     low, high = column.units
     if column.scale == "linear":
-        # Equal whole widths where values are few: a mix of cells of one and of two values resembles a digit preference.
+        # Equal whole widths if values are few: a mix of one- and two-value cells would look like a digit preference.
         few = count < 8 * cells
         edges = np.append(np.arange(0, count, -(-count // cells)), count) if few else np.linspace(0, count, cells + 1)
     else:
-        start = max(low, 1)  # in units; zero, if within the bounds, is cut off below
+        start = max(low, 1)  # in units; zero, if within the bounds, gets its own cell below
         edges = np.geomspace(start, high + 1, cells + (low > 0)) - low
         edges = np.concatenate([[0], edges]) if low == 0 else edges
     return Grid(np.unique(np.round(edges).astype(np.int64)), column.gaps)
 
 
 def scale_edges(column: Column, cells: Grid) -> NDArray[np.float64]:
-    """Where the edges of cells of values lie on a number column's scale: (cells of values + 1,)."""
+    """Return the edges of cells of values on a number column's scale: (cells of values + 1,)."""
     units = (cells.edges + column.units[0]).astype(np.float64)
-    return units if column.scale == "linear" else np.log(np.maximum(units, 0.5))  # zero lies half a unit above itself
+    return units if column.scale == "linear" else np.log(np.maximum(units, 0.5))  # zero counts as half a unit
 
 
 def scale_middles(column: Column, cells: Grid) -> NDArray[np.float64]:
-    """Where the middle value of each cell of values lies on a number column's scale: (cells of values,)."""
+    """Return the middle value of each cell of values on a number column's scale: (cells of values,)."""
     units = (cells.edges[:-1] + cells.edges[1:] - 1) / 2 + column.units[0]
     return np.asarray(units if column.scale == "linear" else np.log(np.maximum(units, 0.5)))

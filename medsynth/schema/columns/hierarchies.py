@@ -1,6 +1,6 @@
-"""Hierarchies of codes: ICD-10 and ATC by their shapes, others as trees declared in a schema. All of it is public.
+"""Hierarchies of codes: ICD-10 and ATC by their shapes, others as trees that a schema declares. All of them are public.
 
-Every code has a position on one line, on which each node of the hierarchy is an interval that contains its children.
+Every code has a position on one line, where each node of the hierarchy is an interval that contains its children.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 System = Literal["icd10", "icd10-plain", "atc"]
-Tree = Mapping[str, Any]  # of a group's name to such a tree, or to a list of codes
+Tree = Mapping[str, Any]  # maps a group's name to such a tree, or to a list of codes
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Node:
 
 @dataclass(frozen=True)
 class CodePattern:
-    """Codes of a fixed shape: `pattern` finds their parts, each one of `options`; `joint` is written before the third.
+    """Codes of a fixed shape: `pattern` finds the parts, each one of `options`; `joint` is written before the third.
 
-    A code may end early: its position is then the first one of its node, which no child has.
+    A shorter code has the first position of its node, which no child has.
     """
 
     pattern: re.Pattern[str]
@@ -39,16 +39,16 @@ class CodePattern:
 
     @property
     def size(self) -> int:
-        """How many positions there are."""
+        """The number of positions."""
         return len(self.options[0]) * self._inside(1)
 
     @property
     def depth(self) -> int:
-        """How many levels there are."""
+        """The number of levels."""
         return len(self.options)
 
     def _inside(self, depth: int) -> int:
-        """How many positions a node of that depth has."""
+        """Return the number of positions of a node at that depth."""
         return math.prod(len(some) + 1 for some in self.options[depth:])
 
     def _below(self, node: Node | None, option: int) -> Node:
@@ -60,7 +60,7 @@ class CodePattern:
         return Node(label, start, start + wide, depth + 1)
 
     def chain(self, text: str) -> tuple[Node, ...]:
-        """The nodes that a code belongs to, the coarsest first; none for a text that is no code of this shape.
+        """Return the nodes that contain a code, the coarsest first; none for a text that is not a code of this shape.
 
         >>> [node.label for node in SYSTEMS["icd10"].chain("E11.90")]
         ['E', 'E11', 'E11.9']
@@ -76,7 +76,7 @@ class CodePattern:
         return tuple(found)
 
     def children(self, node: Node | None) -> list[Node]:
-        """The nodes below a node, or the coarsest ones."""
+        """Return the nodes below a node, or the coarsest ones."""
         depth = node.depth if node else 0
         return [self._below(node, k) for k in range(len(self.options[depth]))] if depth < self.depth else []
 
@@ -85,7 +85,7 @@ _LETTERS = tuple(string.ascii_uppercase)
 _LETTERS_AND_DIGITS = tuple(string.digits + string.ascii_uppercase)
 _TWO_DIGITS = tuple(f"{k:02}" for k in range(100))
 _CATEGORY = tuple(a + b for a in string.digits for b in _LETTERS_AND_DIGITS)
-# What follows the first character after the dot, a fifth character or a mark, is left out: a coarsening in public.
+# Characters after the first one behind the dot, and marks, are left out: a public coarsening.
 _ICD = re.compile(r"([A-Z])(?:([0-9][0-9A-Z])(?:\.?([0-9A-Z])[0-9A-Z]{0,4})?[*+!#]?)?$")
 _ATC = re.compile(r"([A-Z])(?:([0-9]{2})(?:([A-Z])(?:([A-Z])([0-9]{2})?)?)?)?$")
 SYSTEMS: dict[str, CodePattern] = {
@@ -109,9 +109,9 @@ class Branches:
         self.size = self._grow(tree, None, (), 0)
 
     def _grow(self, tree: Tree | Sequence[str], parent: Node | None, above: tuple[Node, ...], at: int) -> int:
-        """Give positions to all below `parent`, from `at`; returns the position after them."""
+        """Give positions to all nodes below `parent`, from `at`; return the next free position."""
         if not isinstance(tree, Mapping | list | tuple) or not all(isinstance(name, str) for name in tree):
-            raise TypeError("a tree is made of groups and lists of words")
+            raise TypeError("a tree must consist of groups and lists of words")
         below = []
         for name in tree:
             if name in self._chains:
@@ -142,5 +142,5 @@ Hierarchy = CodePattern | Branches
 
 
 def hierarchy(declared: str | Tree) -> Hierarchy:
-    """The hierarchy that a schema names or declares as a tree. Raises ValueError for a name that occurs twice in it."""
+    """Return the hierarchy that a schema names or declares as a tree. Raise ValueError if a name occurs twice in it."""
     return SYSTEMS[declared] if isinstance(declared, str) else Branches(declared)

@@ -1,4 +1,4 @@
-"""Columns of keys, such as record numbers: never modelled."""
+"""Columns of keys, such as record numbers, which are never modelled."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ SortKey = tuple[tuple[tuple[int, str], ...], str]
 
 
 def sort_key(key: str) -> SortKey:
-    """Return what a key is compared by: a function of this key alone.
+    """Return the sort key of a key: a function of this key alone.
 
-    Runs of digits, of any alphabet and length, are compared as numbers, and what lies between them as text. Keys that
-    differ in leading zeros or alphabets alone are compared as text, so two keys are equal only if their texts are. An
-    empty key comes first.
+    Runs of digits, of any alphabet and length, compare as numbers, and the text between them as text. Keys that differ
+    only in leading zeros or alphabets compare as text, so two keys are equal only if their texts are. An empty key
+    comes first.
 
     >>> sorted(["A10", "A2", "10", "9", "09", ""], key=sort_key)
     ['', '09', '9', '10', 'A2', 'A10']
     """
-    # Texts have the even places and numbers the odd ones, so that a text is never compared with a number. Of two
-    # numbers without leading zeros the one of more digits is larger.
+    # Texts have the even places and numbers the odd ones, so that a text never meets a number. Of two numbers without
+    # leading zeros the one with more digits is larger.
     parts = _DIGITS.split(key)
     parts[1::2] = ["".join(str(unicodedata.decimal(digit)) for digit in run).lstrip("0") for run in parts[1::2]]
     return tuple((len(part) if k % 2 else 0, part) for k, part in enumerate(parts)), key
 
 
 class Identifier(Column):
-    """A key such as a record number: never modelled. Sampled rows get fresh keys of `shape`, or none with `drop`.
+    """A key such as a record number, never modelled. Sampled rows get fresh keys of `shape`, or none with `drop`.
 
     Each # of the shape is a digit.
 
@@ -56,7 +56,7 @@ class Identifier(Column):
 
     @property
     def size(self) -> int:
-        """How many keys there are: those of more digits than the shape has # included."""
+        """The number of keys, including those with more digits than the shape has #."""
         return MAX_CODES + 1
 
     @property
@@ -70,24 +70,24 @@ class Identifier(Column):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if not 1 <= self.shape.count("#") <= 9:
-            raise ValueError("shape must have one to nine #, each a digit of the fresh key")
+            raise ValueError("`shape` must contain one to nine #, each for a digit of the fresh key")
         return self
 
     def value_text(self, code: int) -> str:
-        """The key of a number; one with more digits than the shape has # grows where the first of them stands."""
+        """Return the key of a number. If it has more digits than the shape has #, the first # gets the extra digits."""
         places = self.shape.count("#")
         text = str(code).zfill(places)
         digits = iter([text[: len(text) - places + 1], *text[len(text) - places + 1 :]])
         return "".join(next(digits) if mark == "#" else mark for mark in self.shape)
 
     def fresh(self, first: int, count: int) -> Codes:
-        """The numbers of `count` keys after the `first`: (count,). Raises UsageError for more than codes can count."""
+        """Return the numbers of `count` keys after the `first`: (count,). Raise UsageError beyond MAX_CODES."""
         if first + count > MAX_CODES:
-            raise UsageError(f"A table has at most {MAX_CODES} keys. Sample fewer rows at once.")
+            raise UsageError(f"A table can have at most {MAX_CODES} keys. Sample fewer rows at once.")
         return first + np.arange(1, count + 1, dtype=np.int32)
 
     def read(self, texts: Texts) -> Reading:
-        """A real key is never coded: each text is allowed, and read as the key of number zero."""
+        """Read any text as key number zero: a real key never gets a code."""
         return Reading(np.zeros(len(texts), np.int64), ())
 
     def read_values(self, texts: Texts) -> Reading:
@@ -103,9 +103,9 @@ class Identifier(Column):
         return cells.to_numpy(object)
 
     def ranks(self, cells: pd.Series) -> Floats:
-        """Return numbers by which keys ascend, (rows,): their places among the sorted keys of these cells.
+        """Return numbers by which keys ascend, (rows,): their ranks among the sorted keys of these cells.
 
-        Only comparisons of two ranks have a meaning: each is the comparison of two sort keys. A rank by itself depends
+        Use them for comparisons only: each comparison of two ranks is that of two sort keys. A rank by itself depends
         on all cells, and is not a value of its row.
         """
         place, texts = pd.factorize(cells, use_na_sentinel=False)
@@ -113,7 +113,7 @@ class Identifier(Column):
         return np.argsort(ascending)[place].astype(np.float64)
 
     def value_range(self, text: str) -> tuple[int, int]:
-        raise ValueError("an identifier is made afresh for each row and cannot be a condition.")
+        raise ValueError("an identifier is fresh in each row and cannot be a condition.")
 
     def describe(self) -> Description:
         return Description(f"fresh keys like {self.value_text(1)}", "", "never modelled")

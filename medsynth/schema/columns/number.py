@@ -33,15 +33,15 @@ from .column import (
     undeclared_gaps,
 )
 
-LARGEST_UNITS = 2**53  # units of the last decimal place that floats tell apart
-TOO_LARGE = 2**60  # beyond all bounds
-SIGNIFICANT_DIGITS = 5  # digits of the bounds' width that are kept where the schema gives no decimals
+LARGEST_UNITS = 2**53  # units of the last decimal place up to which floats are exact
+TOO_LARGE = 2**60  # above all bounds
+SIGNIFICANT_DIGITS = 5  # digits of the bounds' width that are kept if the schema does not declare decimals
 Policy = Literal["clip", "missing", "error"]
 Zeros = Literal["none", "one", "all"]
 
 
 class Quantity(Column):
-    """What columns of numbers share. A code is the distance from the lower bound in units of the last decimal place."""
+    """The common part of columns of numbers. A code counts units of the last decimal place from the lower bound."""
 
     levels: ClassVar[tuple[Level, ...]] = ()
     out_of_range: Policy = "clip"
@@ -65,7 +65,7 @@ class Quantity(Column):
 
     @property
     def cut_groups(self) -> tuple[str, ...]:
-        """The groups of values that the cut points part, in words; none without cut points."""
+        """The groups of values between the cut points, in words; none without cut points."""
         if not self.cut_points:
             return ()
         texts, below = self._ends_of(self.cut_points), "before" if isinstance(self.cut_points[0], date) else "below"
@@ -73,29 +73,29 @@ class Quantity(Column):
         return f"{below} {texts[0]}", *between, f"{texts[-1]} and {'later' if below == 'before' else 'above'}"
 
     def _cut_unit(self, value: float | date) -> Decimal:
-        """A cut point in units of the last decimal place."""
+        """Return a cut point in units of the last decimal place."""
         return Decimal(str(value)).scaleb(self.places)
 
     def check_values(self) -> None:
-        """Raises ValueError unless `unknown` and the cut points are values as docs/schema.md asks for."""
+        """Raise ValueError unless `unknown` and the cut points are allowed values (docs/schema.md)."""
         if "missing" in (self.unknown, self.out_of_range) and not self.missing:
             raise ValueError("`unknown: missing` and `out_of_range: missing` need `missing: true`")
         if self.unknown is not None and not 0 <= self._unknown_code < self.size + self.gaps:
-            raise ValueError("unknown must be a value within the bounds, or missing")
+            raise ValueError("`unknown` must be a value within the bounds, or missing")
         dated = isinstance(self.bounds[0], date)
         if not all(dated if isinstance(p, date) else not dated and math.isfinite(p) for p in self.cut_points):
-            raise ValueError("cut points must be of the kind of the column's bounds")
+            raise ValueError("cut points must be of the same kind as the column's bounds")
         if not all(a < b for a, b in pairwise((0, *self.cut_codes, self.size))):
             raise ValueError("cut points must ascend, above the lower bound and up to the upper one, "
-                             "with a value of the column between each two")  # fmt: skip
+                             "with a value of the column between any two")  # fmt: skip
 
     def unreadable(self) -> tuple[str, str]:
-        """What is wrong with a text that is no value, and the cure."""
-        return "not a number", "Mend the cell, or declare the column categorical."
+        """Return what is wrong with a text that is not a value, and the cure."""
+        return "not a number", "Correct the cell, or declare the column categorical."
 
     @property
     def _unknown_code(self) -> int:
-        """The code that a cell which is no number gets; -1 where `unknown` is no value of such a column."""
+        """The code of a cell that is not a number; -1 if `unknown` is not a value of such a column."""
         low, _ = self.units
         if self.unknown is None or isinstance(self.unknown, str | date):
             return self.size if self.unknown == "missing" else -1
@@ -103,22 +103,22 @@ class Quantity(Column):
         return round(self.unknown * 10**self.places) - low if small else -1
 
     def read_values(self, texts: Texts) -> Reading:
-        """The codes of texts that are numbers; of others, that of `unknown` where one is declared."""
+        """Return the codes of texts that are numbers; of others that of `unknown`, if it is declared."""
         return self.coded(numbers_of(texts))
 
     def coded(self, numbers: Floats) -> Reading:
-        """The codes of numbers, UNREADABLE for one that is not finite; those beyond the bounds are cut to them.
+        """Return the codes of numbers, UNREADABLE for one that is not finite; those outside the bounds are clipped.
 
-        The unit is the nearest to the decimal that was written, so 0.1 is one tenth and not its binary neighbour.
+        The unit is the nearest to the written decimal, so 0.1 is one tenth and not its binary neighbour.
         """
         finite, (low, high) = np.isfinite(numbers), self.units
-        with np.errstate(over="ignore"):  # a number too large to be scaled lies beyond the bounds
+        with np.errstate(over="ignore"):  # a number that is too large to scale is outside the bounds
             scaled = np.rint(np.where(finite, numbers, 0.0) * 10.0**self.places)
         units = np.clip(scaled, low - 1, high + 1).astype(np.int64)
         inside = np.clip(units, low, high)
         faults = [Fault(~finite, *self.unreadable())] if self.unknown is None else []
         if self.out_of_range == "error":
-            cure = "Widen the bounds, mend the cell, or set `out_of_range: clip`."
+            cure = "Widen the bounds, correct the cell, or set `out_of_range: clip`."
             faults.append(Fault(finite & (inside != units), "a value outside the schema's bounds", cure))
         codes = np.where(finite, inside - low, UNREADABLE if self.unknown is None else self._unknown_code)
         if self.out_of_range == "missing":
@@ -126,46 +126,46 @@ class Quantity(Column):
         return Reading(np.where(codes == UNREADABLE, codes, self._settled(codes)), tuple(faults))
 
     def _settled(self, codes: Ints) -> Ints:
-        """Codes of values, each moved to the nearest one that a cell may have; codes of missing values as they are."""
+        """Move each code of a value to the nearest one that a cell may have; codes of missing values stay."""
         return codes
 
     def value_text(self, code: int) -> str:
-        """The exact decimal without trailing zeros."""
+        """Return the exact decimal without trailing zeros."""
         unit = int(self._settled(np.array([code], np.int64))[0]) + self.units[0]
         text = format(Decimal(unit).scaleb(-self.places), "f")
         return text.rstrip("0").rstrip(".") if "." in text else text
 
     def values(self, codes: Codes, related: Mapping[str, Values]) -> Values:
-        # Division by a power of ten rounds to the nearest float: the one that the decimal text reads as.
+        # Division by a power of ten rounds to the nearest float, the same as reading the decimal text.
         numbers = (self._settled(codes.astype(np.int64)) + self.units[0]) / 10.0**self.places
         return np.where(codes >= self.size, np.nan, numbers)
 
     def cell_values(self, cells: pd.Series) -> Values:
-        """Return a table's numbers, NaN for what is none: each is read as its code is, whatever the other cells are."""
+        """Return a table's numbers, NaN for other text: each is read as its code is, whatever the other cells are."""
         return numbers_of(cells.to_numpy(object))
 
     def code_computed(self, result: Floats, related: Mapping[str, Values]) -> Codes:
-        """The nearest codes of computed numbers; one that is not finite is missing, or the lower bound."""
+        """Return the nearest codes of computed numbers; one that is not finite is missing, or the lower bound."""
         low, high = self.units
         units = np.clip(np.rint(np.where(np.isfinite(result), result, 0.0) * 10.0**self.places), low, high)
         code = np.where(np.isfinite(result), units - low, self.size if self.missing else 0)
         return code.astype(np.int32)
 
     def value_range(self, text: str) -> tuple[int, int]:
-        """The codes of the numbers from LOW to HIGH in "LOW..HIGH", or of one number."""
+        """Return the codes of the numbers LOW to HIGH in "LOW..HIGH", or of one number."""
         low, high = self.units
         parts = text.split("..") if ".." in text else [text, text]
         try:
             first = math.ceil(self._units_of(parts[0], low))
             last = math.floor(self._units_of(parts[-1], high))
         except (ArithmeticError, ValueError):
-            raise ValueError("not a number, nor LOW..HIGH, such as 40..60, 60.. or ..40.") from None
+            raise ValueError("not a number and not LOW..HIGH, such as 40..60, 60.. or ..40.") from None
         if len(parts) != 2 or first > last or last < low or first > high:
-            raise ValueError(f"no value of the column lies there. Its bounds are {self._ends()}.")
+            raise ValueError(f"the column has no value there. Its bounds are {self._ends()}.")
         return max(first, low) - low, min(last, high) - low
 
     def _units_of(self, text: str, open_end: int) -> Decimal:
-        """A number in units of the last decimal place, `open_end` where none is given; any too large is as another."""
+        """Return a number in units of the last decimal place, `open_end` for none; too large numbers are cut."""
         number = Decimal(open_end).scaleb(-self.places) if text.strip() == "" else Decimal(text)
         if not number.is_finite():
             raise ValueError("not a number")
@@ -197,11 +197,11 @@ class Quantity(Column):
 
 
 class Continuous(Quantity):
-    """A measurement with public bounds, kept to `decimals` places; on a log scale zero is a cell of its own.
+    """A measurement with public bounds, kept to `decimals` places; on a log scale zero has its own cell.
 
-    Without `decimals`, as many are kept as show five significant digits of the bounds' width. `zeros` are those at the
-    end of a number in a CSV file: none (8, 8.5), one if there are no other decimals (8.0), or all (8.00, 8.50).
-    Numbers of `whole_from` and more, of either sign, are whole: ages have months below two years alone.
+    Without `decimals`, the bounds' width is kept to five significant digits. `zeros` are those at the end of a number
+    in a CSV file: none (8, 8.5), one if there are no other decimals (8.0), or all (8.00, 8.50). Numbers of at least
+    `whole_from`, of either sign, are whole: for example, ages have months only below two years.
 
     >>> Continuous(bounds=(0, 1), scale="log", decimals=5).places
     5
@@ -238,11 +238,11 @@ class Continuous(Quantity):
         check_apart(self.gap_words, *self.bounds)
         low, high = self.units
         if max(-low, high) > LARGEST_UNITS:
-            raise ValueError("too many decimals for bounds so far from zero: give fewer decimals")
+            raise ValueError("too many decimals for bounds so far from zero: declare fewer decimals")
         if high == low:
-            raise ValueError("bounds are equal at this number of decimals: give more decimals")
+            raise ValueError("bounds are equal at this number of decimals: declare more decimals")
         if high - low >= MAX_CODES:
-            raise ValueError("too many decimals for these bounds: give fewer decimals or narrower bounds")
+            raise ValueError("too many decimals for these bounds: declare fewer decimals or narrower bounds")
         self.check_values()
         return self
 
@@ -255,7 +255,7 @@ class Continuous(Quantity):
         return f"{text.partition('.')[0]}.{text.partition('.')[2].ljust(digits, '0')}"
 
     def _settled(self, codes: Ints) -> Ints:
-        """Numbers that are whole by declaration are moved to the nearest whole number."""
+        """Move numbers that are whole by declaration to the nearest whole number."""
         if self.whole_from is None:
             return codes
         (low, high), scale = self.units, 10**self.places
@@ -296,7 +296,7 @@ class Count(Quantity):
         return self
 
     def decode_values(self, codes: Codes, related: Mapping[str, Values], dtype: str | None) -> pd.Series:
-        """Whole numbers: int64, Int64 where values may be missing."""
+        """Return whole numbers: int64, or Int64 if values may be missing."""
         whole = pd.Series(codes.astype(np.int64) + self.units[0])
         return whole.astype("Int64").mask(codes >= self.size) if self.missing else whole
 
@@ -304,7 +304,7 @@ class Count(Quantity):
 def _check_range(bounds: tuple[float, float], scale: str) -> None:
     low, high = bounds
     if not -math.inf < low < high < math.inf:
-        raise ValueError("bounds must be two finite numbers, the lower one first")
+        raise ValueError("`bounds` must be two finite numbers, the lower one first")
     if max(-low, high) > LARGEST_UNITS:
         raise ValueError(f"bounds must lie between -{LARGEST_UNITS} and {LARGEST_UNITS}")
     if scale == "log" and low < 0:
@@ -312,6 +312,6 @@ def _check_range(bounds: tuple[float, float], scale: str) -> None:
 
 
 def check_apart(words: tuple[str, ...], low: float, high: float) -> None:
-    """Raises ValueError where a code of missing values could be a value."""
+    """Raise ValueError if a code of missing values could be a value."""
     if any(low <= number <= high for number in numbers_of(np.array(words, dtype=object))):
-        raise ValueError("a code of missing values lies within the bounds: it could be a value")
+        raise ValueError("a code of missing values is within the bounds: narrow them, or remove the code")

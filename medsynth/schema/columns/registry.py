@@ -1,4 +1,4 @@
-"""The kinds of column by name. A kind is its class and its line here."""
+"""The kinds of column by name. Each kind is a class, and a line here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS: dict[str, type[Column]] = {}
 
 
 def register(kind: type[Column]) -> type[Column]:
-    """Make a kind known under the names that its `kind` allows; may decorate its class."""
+    """Register a kind under the names that its `kind` allows. Usable as a decorator of its class."""
     for name in get_args(kind.model_fields["kind"].annotation):
         KINDS[name] = kind
     return kind
@@ -28,15 +28,15 @@ for _kind in (Binary, Categorical, Continuous, Count, Date, Identifier):
 
 
 def parse_column(declared: object) -> object:
-    """The column that a mapping with a `kind` declares; a column is returned as it is.
+    """Return the column that a mapping with a `kind` declares; return a column unchanged.
 
-    Raises pydantic's errors, with their places, for what declares none.
+    Raises pydantic's errors, with their places, for another value.
     """
     if isinstance(declared, Column):
         return declared
     kinds = ", ".join(KINDS)
     if not isinstance(declared, dict):
-        raise PydanticCustomError("column", f"a column is a mapping with a kind, one of: {kinds}")
+        raise PydanticCustomError("column", f"a column must be a mapping with a kind, one of: {kinds}")
     kind = declared.get("kind")
     if kind is None:
         raise PydanticCustomError("column", f"a column needs a kind, one of: {kinds}")

@@ -58,7 +58,7 @@ def test_cut_points_that_part_no_values_are_refused(points: list[Any]) -> None:
 
 
 def test_a_number_cuts_no_dates() -> None:
-    with pytest.raises(SchemaError, match="kind of the column's bounds"):
+    with pytest.raises(SchemaError, match="same kind as the column's bounds"):
         declared({"kind": "date", "bounds": ["2020-01-01", "2020-12-31"], "cut_points": [40]})
 
 

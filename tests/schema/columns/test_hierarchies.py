@@ -148,10 +148,10 @@ def test_the_report_compares_real_codes_at_the_chosen_level() -> None:
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        ({"kind": "categorical"}, "levels are needed"),
+        ({"kind": "categorical"}, "declare levels, or a hierarchy"),
         ({"kind": "categorical", "hierarchy": "icd11", "unknown": "o"}, "icd10"),
         ({"kind": "categorical", "hierarchy": "icd10"}, "needs `unknown`"),
-        ({"kind": "ordinal", "hierarchy": "icd10", "unknown": "o"}, "no order"),
+        ({"kind": "ordinal", "hierarchy": "icd10", "unknown": "o"}, "cannot be ordinal"),
         ({"kind": "categorical", "hierarchy": {"a": ["b", "b"]}, "unknown": "o"}, "twice"),
         ({"kind": "categorical", "hierarchy": {"a": "bc"}, "unknown": "o"}, "lists of words"),
         ({"kind": "categorical", "hierarchy": {"a": [1, 2]}, "unknown": "o"}, "lists of words"),
@@ -165,7 +165,7 @@ def test_what_is_no_hierarchy_is_refused(column: dict[str, Any], message: str) -
 
 
 def test_a_target_in_a_hierarchy_needs_levels() -> None:
-    with pytest.raises(SchemaError, match="Name its classes in"):
+    with pytest.raises(SchemaError, match="List its classes in"):
         medsynth.fit(table(), epsilon=3, schema=schema().with_target("ward"), rows=3000)
 
 
