@@ -149,7 +149,7 @@ def _without_claim(context: Context) -> list[str]:
     if context.model.claims:
         return ["No claim can be made for this table: this model is not proven to have drawn its rows."]
     if context.shareable:
-        raise UsageError("A shareable report needs a model with a privacy claim; this one makes none. Fit with a budget.")
+        raise UsageError("A shareable report needs a model with a privacy claim. Fit with a budget.")
     return [sentence(context.model)]
 
 

@@ -114,8 +114,7 @@ def on_scale(values: NDArray[np.float64], column: Column) -> NDArray[np.float64]
 
 
 def codes_of(cells: pd.DataFrame, columns: Mapping[str, Column], name: str) -> Coded:
-@@
-    value.
+    """Return a declared column's codes as the fit does, but with a missing code for a cell that the fit would refuse.
 
     `cells` must contain the columns that this one depends on.
     """

@@ -40,8 +40,7 @@ class TableFacts(Record):
 
 
 class LinkedFacts(Record):
-    """Facts about several tables under one claim per patient. `broken`: orphans, early rows and rows above the maximum.
-    """
+    """Several tables under one claim per patient. `broken`: orphans, early rows and rows above the maximum."""
 
     patients: int
     tables: list[TableFacts]

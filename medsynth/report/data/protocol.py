@@ -92,8 +92,7 @@ class Predictions:
 def predict(
     train: pd.DataFrame, test: pd.DataFrame, target: str, names: Collection[str] = tuple(LABELS)
 ) -> dict[str, Predictions]:
-    """Fit the classifiers `names` to `train` and return their predictions for `test`, whose classes are read as text.
-    """
+    """Fit the classifiers `names` to `train` and return their predictions for `test`. Classes are those of `test`."""
     classes = np.unique(test[target].astype(str))
     x, x_test = features(train, test, target)
     y = train[target].astype(str).to_numpy()

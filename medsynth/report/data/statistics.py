@@ -138,8 +138,7 @@ def interval(value: float, draws: Floats) -> Estimate:
 
 
 def compared(value: Floats, draws: Floats, before: str = "") -> dict[str, Estimate]:
-    """Return the estimates `real`, `synthetic` and their paired difference `loss`, from value (2,) and draws (draws,
-    2).
+    """Return the estimates `real`, `synthetic` and `loss`, their paired difference: value (2,), draws (draws, 2).
 
     `before`: prefix of each name.
     """
@@ -170,8 +169,7 @@ def mean(values: Sequence[float | None]) -> float | None:
 
 
 def overlap(one: Estimate, other: Estimate) -> float | None:
-    """Return the mean share of each interval that the other covers (Karr et al. 2006); below zero if they do not meet.
-    """
+    """Return the mean share of each interval that the other covers (Karr et al. 2006); negative if they do not meet."""
     if one.low is None or one.high is None or other.low is None or other.high is None:
         return None
     common = min(one.high, other.high) - max(one.low, other.low)

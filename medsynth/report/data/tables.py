@@ -1,5 +1,4 @@
-"""The tables that a report compares: read, checked and brought to one form, as cells, as points and as numbers for
-trees.
+"""The tables that a report compares, in one form: as cells, as points and as numbers for trees.
 
 The baseline of utility reads the real rows from the file (`plain`), not in the form in which tables are compared. A
 schema that was learned under noise may misread a number column as words, or cut its bounds short. A baseline with the
@@ -63,8 +62,7 @@ class Tables:
     patients: Mapping[str, Patients] = field(default_factory=dict)
 
     def patients_of(self, rows: pd.DataFrame, part: str) -> Patients | None:
-        """Return the patients of some `rows` of the table `part`, (rows,); None if patients are not the privacy unit.
-        """
+        """Return the patients of some `rows` of the table `part`, (rows,); None if rows are the privacy unit."""
         return self.patients[part][rows.index] if self.patients else None
 
     @property
@@ -164,8 +162,7 @@ def _read(cells: pd.Series, column: Column | None) -> pd.Series:
 
 
 def patient_numbers(cells: Sequence[pd.DataFrame], schema: Schema | None) -> list[Patients]:
-    """Return the number of each row's patient in each table; [] if patients are not the unit or a real table lacks
-    them.
+    """Return the number of each row's patient in each table; [] if patients are not the unit, or a table lacks them.
 
     Real tables share their numbers. The last table, the synthetic rows, has its own. A row without a patient has a
     number of its own.
@@ -292,8 +289,7 @@ def _capped(rows: Whole, where: str, rng: Stream, notes: list[str]) -> Whole:
 
 @dataclass(frozen=True)
 class Cells:
-    """A map from every column to cells: `edges` of number columns, `levels` of word columns; the last cell is missing.
-    """
+    """The cells of every column: `edges` of number columns, `levels` of word columns; the last cell is missing."""
 
     edges: dict[str, Floats]
     levels: dict[str, list[str]]

@@ -158,8 +158,7 @@ def check_failures(wanted: Sequence[str], keys: Sequence[str]) -> None:
 
 
 def failing(verdicts: Sequence[Verdict], wanted: Sequence[str]) -> list[Verdict]:
-    """Return the verdicts with an outcome in `wanted`, and those with a key in it and an outcome other than `within`.
-    """
+    """Return the verdicts with an outcome in `wanted`, or with a key in it and an outcome other than `within`."""
     outcomes = {outcome for word in wanted for outcome in FAILURES.get(word, ())}
     return [v for v in verdicts if v.outcome in outcomes or (v.key in wanted and v.outcome != "within")]
 
