@@ -38,8 +38,7 @@ Bools = NDArray[np.bool_]
 Result = TypeVar("Result")
 CANARIES = 400
 EPSILON = 2.0  # Small enough to convict a fit without noise: 400 right guesses prove about 4.
-# Shares of the canaries that are guessed. The best one counts, so the risk is divided.
-SHARES = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
+SHARES = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)  # Shares of canaries that are guessed. The best one counts.
 # Numbers of measurements for a fit of half a minute. gs-wgan has one shard per canary.
 SETTINGS: dict[str, dict[str, Any]] = {
     "dp-cgan": {"lots": 200},
@@ -122,7 +121,6 @@ class CanaryVault(Attacked):
         return found
 
     def _gradients(self, query: GradientSum) -> list[Floats]:
-        """Return the change by a canary: its clipped gradient."""
 
         def own(answer: Callable[[Tensor], Tensor], real: Tensor, fake: Tensor, mix: Tensor) -> Tensor:
             return query.loss(answer(real)[None, None])[0]
@@ -190,7 +188,6 @@ class _Scripted:
         self.source, self._script, self._rest = rest.source, script, rest
 
     def bytes(self, count: int) -> bytes:
-        """Return the script's bytes, then those of the rest."""
         return self._script.pop(0) if self._script else self._rest.bytes(count)
 
 

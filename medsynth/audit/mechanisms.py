@@ -258,7 +258,6 @@ def _learning(present: bool, releases: Recorder) -> Trial:
         raw.measure_schema("audit", WORDS[-1])
         kinds, target, levels, formats = (releases.last[label].arrays for label in LEARNING)
         words = [counts[-1] for counts in kinds[: len(WORDS)]]
-        # Learned and usual names.
         named = [levels[2 * k + k % 2][usual if k % 2 else 0] for k in range(len(WORDS) - 1)]
         no_numbers = [counts[MAGNITUDES - 1] for counts in formats[: len(WORDS)]]
         means = [sum(map(float, some)) / len(some) for some in (words, target[0][:1], named, no_numbers)]
@@ -306,8 +305,7 @@ def _features(others: float, target: float, axes: int = 1) -> Features:
     return features
 
 
-# The others are at the clipping norm, the target a million times as far on the other side.
-OPPOSED = _features(-BOUND, HUGE)
+OPPOSED = _features(-BOUND, HUGE)  # The others at the clipping norm, the target far on the other side.
 TARGET_ALONE = _features(0.0, HUGE)
 EVERY_GROUP = _features(0.0, HUGE, DIMENSIONS)  # The target has a huge part in each group of parameters.
 POOL = torch.zeros(1, DIMENSIONS)
@@ -343,8 +341,7 @@ def _norms(vault: Vault, others: int) -> float:
 # slopes the other way, or its teacher accepts as real what lies there.
 
 SHARDS = round(1 / RATE)
-# Positions of the rows. The generated ones are between the others and the target.
-REAL, GENERATED, TARGET = 10.0, -50.0, -1e4
+REAL, GENERATED, TARGET = 10.0, -50.0, -1e4  # Positions of rows: the generated ones in between.
 FAKES = 4  # Generated rows of a measurement.
 CRITIC = CriticConfig(width=8, rate=1e-2)
 TEACHER = replace(CRITIC, loss="cross-entropy")
@@ -397,7 +394,6 @@ def _upstream_in_order(shards: Shards, fakes: Tensor) -> float:
 
 
 def _lot(mu: float = SAMPLED_MU) -> dict[str, Any]:
-    """Return the settings of a case with Poisson lots."""
     return {"mu": mu, "rate": RATE, "event": events.SubsampledGaussian(multiplier=1 / mu, rate=RATE)}
 
 

@@ -21,8 +21,7 @@ from .statistics import Finding
 from .whole_fits import BASELINE, PUBLISHED, audit_end_to_end, audit_loss_noise, audit_rows
 
 CONFIDENCE = 0.999
-# Seconds for one fit without the target and one with it.
-FIT_SECONDS = {"independent": 0.08, "mixture": 1.6, "dp-cgan": 0.6, "dp-gan": 1.2}
+FIT_SECONDS = {"independent": 0.08, "mixture": 1.6, "dp-cgan": 0.6, "dp-gan": 1.2}  # Without and with the target.
 QUICK_SECONDS, FULL_SECONDS = 30.0, 2_000.0  # Seconds for whole fits.
 Progress = Callable[[str, float, float], None]  # What is audited, expected seconds done, expected seconds in total.
 EXAMPLE = {
@@ -148,7 +147,6 @@ class Task:
 
 
 def _measurements(trials: Trials, confidence: float) -> Iterator[Task]:
-    """Yield a task for every kind of measurement on its worst neighbours."""
     for case in CASES.values():
         count = trials.measurement // case.slow
         audit = partial(audit_mechanism, case, count, confidence)

@@ -43,8 +43,7 @@ OTHERS = 40  # Rows besides the target.
 DECLARED = 2_000  # Rows that the plan is made for, enough for a method to plan all of its measurements.
 EPSILON = 12.0  # At this epsilon few fits prove most of mu.
 LOTS: dict[str, dict[str, Any]] = {"dp-cgan": {"lots": 20}, "dp-gan": {"lots": 20, "bound_lots": 4}}  # For quick fits.
-# Simulated fits per side, many more than an audit makes; and halvings of the proven interval.
-DRAWS, HALVINGS = 50_000, 9
+DRAWS, HALVINGS = 50_000, 9  # Simulated fits per side; halvings of the interval.
 PUBLISHED = "loss-noise"
 # Its settings. Losses are clipped at twice the first batch's mean, since at the published 0.7 the first steps change
 # nothing. Each step reads all rows, which the paper's formula allows.
@@ -93,7 +92,6 @@ class _Logged:
         self.source, self._entropy, self.draws = entropy.source, entropy, list[bytes]()
 
     def bytes(self, count: int) -> bytes:
-        """Draw and keep the bytes."""
         self.draws.append(self._entropy.bytes(count))
         return self.draws[-1]
 
@@ -256,7 +254,6 @@ def proven_epsilon(plan: Plan, errors: Errors) -> float:
 
 
 def _louder(plan: Plan, scale: float) -> list[tuple[Event, int]]:
-    """Return the plan's events with their noise divided by `scale`."""
     return [(replace(event, multiplier=event.multiplier / scale), times) for event, times in plan.events.values()]
 
 
@@ -288,7 +285,6 @@ class _OnlyGradients(Measurements):
         self._marginals, self._gradients = marginals, gradients
 
     def measure(self, label: str, query: RowQuery[Result]) -> Result:
-        """Measure in the vault for this kind of query."""
         return (self._gradients if isinstance(query, GradientSum) else self._marginals).measure(label, query)
 
 

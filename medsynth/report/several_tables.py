@@ -125,7 +125,6 @@ def target_of(tables: LinkedTables, name: str) -> str:
 
 
 def _patients_schema(tables: LinkedTables) -> Schema:
-    """Return the schema of patients without their key."""
     schema = joint(tables)
     return schema.model_copy(update={"columns": {n: c for n, c in schema.columns.items() if n != tables.key}})
 

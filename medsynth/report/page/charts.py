@@ -262,7 +262,6 @@ def bars(
 
 
 def _bar(label: str, real: float | None, made: float) -> str:
-    """Return a bar's shares in words."""
     return f"{label}: " + ("" if real is None else f"real {real:.1%}, ") + f"synthetic {made:.1%}"
 
 
@@ -413,7 +412,6 @@ def bands(found: Trajectory) -> Drawing:
 
 
 def _line(found: Trajectory, side: Sequence[Band | None], across: Scale, up: Scale) -> list[list[Point]]:
-    """Return the three points of each row's band."""
     return [[(across(k), up(_placed(found, v))) for v in band] for k, band in enumerate(side) if band]
 
 

@@ -58,7 +58,6 @@ def page(report: Report) -> str:
 
 
 def _text(name: str) -> str:
-    """Return the whole text of a file in the templates' folder."""
     return (TEMPLATES / name).read_text(encoding="utf-8")
 
 

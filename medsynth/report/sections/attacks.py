@@ -285,7 +285,6 @@ def attribute(
 
 
 def _share(right: NDArray[np.bool_], weights: Floats) -> Floats:
-    """Return the weighted share of rows guessed right, for every resample (draws, rows)."""
     return np.asarray(weights @ right / np.maximum(weights.sum(1), 1))
 
 
@@ -373,7 +372,6 @@ def _some(frame: pd.DataFrame, most: int, rng: Stream) -> pd.DataFrame:
 
 
 def _unique(frame: pd.DataFrame) -> list[str]:
-    """Return the rows that occur once in their table."""
     counts = keys(frame).value_counts()
     return [str(row) for row in counts.index[counts == 1]]
 

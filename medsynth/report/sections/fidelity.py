@@ -364,7 +364,6 @@ def cut_points(
 
 
 def _group_shares(cells: pd.DataFrame, schema: Schema, name: str, column: Quantity) -> list[float]:
-    """Return the share of each group among the rows that have a value."""
     codes = codes_of(cells, schema.columns, name).codes
     group = np.searchsorted(column.cut_codes, codes[codes < column.size], side="right")
     shares = np.bincount(group, minlength=len(column.cut_codes) + 1) / max(len(group), 1)

@@ -330,7 +330,6 @@ def over_time(found: Mapping[str, Sequences], schema: Schema, target: str, rng: 
 
 
 def _change(samples: Compared, name: str, similarity: float | None, ceiling: float | None) -> Change:
-    """Return the figures of one column."""
     made, number = samples.made, name in samples.made.numbers
     real, second = (samples.real, samples.second) if enough(samples.real) else (None, None)
     sides = (real, second, made)

@@ -91,7 +91,6 @@ def _between(rule: Between, schema: Schema, table: pd.DataFrame, order: Successi
 
 
 def _broken(column: Column, values: pd.Series) -> dict[str, float]:
-    """Return the share of rows that break each rule of a column."""
     return {rule: float(hit.sum() / max(len(values), 1)) for rule, hit in column.validate_cells(values).items()}
 
 

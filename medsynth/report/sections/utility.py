@@ -280,7 +280,6 @@ def _verdicts(found: Utility | NumericUtility, thresholds: Thresholds) -> Sequen
 
 
 def _lost(loss: Estimate) -> str:
-    """Return a loss or a gain in words."""
     if loss.value is None:
         return "not known"
     if abs(loss.value) < 0.0005:
