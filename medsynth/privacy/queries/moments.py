@@ -78,7 +78,7 @@ def second_moments(codes: Codes, vectors: Vectors, labels: Whole, classes: int, 
     for k in range(0, len(codes), size):
         whole, label = clipped_rows(vectors(codes[k : k + size])), labels[k : k + size]
         if whole.shape != (len(label), width):
-            raise BudgetError(f"Expected vectors of length {width}.")
+            raise BudgetError(f"Expected vectors of width {width}.")
         for one in range(classes):
             own = whole[label == one]
             total[one] += (own.T @ own).astype(np.int64)
